@@ -1,0 +1,1 @@
+"""Settings: of topics, of the cleaner, and the policies that hold them."""

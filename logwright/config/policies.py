@@ -1,0 +1,344 @@
+"""Policies: what the operator wants of each topic, as YAML files in one directory.
+
+1. Every ``*.yml`` and ``*.yaml`` file of the directory is read; each has ``version: 1`` and some of
+   the sections ``defaults``, ``topics``, ``log_dirs``, ``high_watermark``, ``sweep``,
+   ``expectations``. ``topics`` may be spread over files; any other section is in one file only.
+2. ``defaults`` hold Kafka's topic configs and a broker's server properties; an entry of ``topics``
+   holds topic configs beside its ``name`` or ``pattern`` (a regular expression for the whole topic
+   name).
+3. For a topic the most specific wins, config by config: the entry with its name; then the entries
+   whose pattern matches, a later one over an earlier; then what Kafka itself sets when it creates
+   an internal topic; then ``defaults``; then Kafka's defaults.
+4. All problems are reported at once, each as ``file:line:column``, the value, and the nearest valid
+   key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from logwright.config.broker import BrokerConfig
+from logwright.config.marked import Entries, Items, Mark, Marked, Text, find, plain, read_marked
+from logwright.config.policy_models import (
+    INTERNAL_TOPICS,
+    Expectations,
+    HighWatermark,
+    Severity,
+    SweepLimits,
+    TopicLabels,
+)
+from logwright.config.topic import (
+    ALL_NAMES,
+    BROKER_NAMES,
+    SYNONYM_OF,
+    TOPIC_NAMES,
+    TopicConfig,
+    effective,
+    overlay,
+    unknown_name,
+)
+from logwright.errors import PolicyError
+
+_SECTIONS: Final = (
+    "version",
+    "defaults",
+    "topics",
+    "log_dirs",
+    "high_watermark",
+    "sweep",
+    "expectations",
+)
+_SHOWN_LENGTH: Final = 100
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPolicy:
+    """One entry of ``topics``: whom it is for, its labels, and raw pairs of Kafka's names and
+    values.
+    """
+
+    labels: TopicLabels
+    settings: Mapping[str, str]
+
+    def applies_to(self, topic: str) -> bool:
+        """The entry names this topic, or its pattern matches the whole name."""
+        if self.labels.name is not None:
+            return self.labels.name == topic
+        return re.fullmatch(self.labels.pattern or "", topic) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """All policies of one directory."""
+
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    topics: tuple[TopicPolicy, ...] = ()
+    log_dirs: tuple[Path, ...] = ()
+    high_watermark: HighWatermark = "checkpoint"
+    sweep: SweepLimits = field(default_factory=SweepLimits)
+    expectations: Expectations = field(default_factory=Expectations)
+
+    def settings_for(self, topic: str) -> dict[str, str]:
+        """Raw pairs of Kafka's config names and values for a topic, to be given to
+        `parse_settings`.
+        """
+        pairs = overlay(self.defaults, INTERNAL_TOPICS.get(topic, {}))
+        for policy in self.entries_for(topic):
+            pairs = overlay(pairs, policy.settings)
+        return pairs
+
+    def entries_for(self, topic: str) -> tuple[TopicPolicy, ...]:
+        """The entries that apply to a topic, least specific first: patterns in their order, then
+        the name.
+        """
+        matching = [policy for policy in self.topics if policy.applies_to(topic)]
+        return tuple(sorted(matching, key=lambda policy: policy.labels.name is not None))
+
+    def labels_for(self, topic: str) -> TopicLabels:
+        """Owner, tags and severity of a topic: the most specific entry that has one; tags of all
+        entries.
+        """
+        owner: str | None = None
+        severity: Severity | None = None
+        tags: dict[str, None] = {}
+        for policy in self.entries_for(topic):
+            owner = policy.labels.owner or owner
+            severity = policy.labels.severity or severity
+            tags.update(dict.fromkeys(policy.labels.tags))
+        return TopicLabels(name=topic, owner=owner, tags=tuple(tags), severity=severity)
+
+
+def load_policies(directory: Path) -> Policies:
+    """The policies of a directory. Effects: reads its ``*.yml`` and ``*.yaml`` files, not those
+    below it.
+
+    Raises:
+        PolicyError: something in them is wrong; all that is wrong is named, one line each.
+    """
+    if not directory.is_dir():
+        raise PolicyError("is no directory of policies.", path=directory)
+    files = sorted(
+        path for path in directory.iterdir() if path.suffix in {".yml", ".yaml"} and path.is_file()
+    )
+    if not files:
+        raise PolicyError("holds no policies (*.yml).", path=directory)
+    reader = _PolicyReader()
+    for path in files:
+        reader.add(read_marked(path))
+    return reader.result()
+
+
+class _PolicyReader:
+    """Gathers the sections of all files and everything that is wrong with them."""
+
+    def __init__(self) -> None:
+        self._sections: dict[str, tuple[Mark, Marked]] = {}
+        self._entries: list[Marked] = []
+        self._problems: list[str] = []
+
+    def add(self, document: Entries) -> None:
+        if "version" not in document.entries:
+            self._problems.append(f"{document.mark}: 'version: 1' is missing")
+        for section, (mark, node) in document.entries.items():
+            if section not in _SECTIONS:
+                self._problems.append(
+                    f"{mark}: unknown section {section!r}{_nearest(section, _SECTIONS)}"
+                )
+            elif section == "version":
+                if plain(node) != "1":
+                    self._problems.append(
+                        f"{node.mark}: version {_shown(node)} is not supported, only 1 is"
+                    )
+            elif section == "topics":
+                self._entries += self._list_of(node)
+            elif section in self._sections:
+                self._problems.append(
+                    f"{mark}: {section!r} is given at {self._sections[section][0]} already"
+                )
+            else:
+                self._sections[section] = (mark, node)
+
+    def result(self) -> Policies:
+        defaults = self._defaults()
+        topics = self._topics(defaults)
+        policies = Policies(
+            defaults=defaults,
+            topics=topics,
+            log_dirs=self._log_dirs(),
+            high_watermark=self._high_watermark(),
+            sweep=self._section("sweep", SweepLimits),
+            expectations=self._section("expectations", Expectations),
+        )
+        if self._problems:
+            raise PolicyError("\n".join(self._problems))
+        return policies
+
+    def _defaults(self) -> dict[str, str]:
+        if "defaults" not in self._sections:
+            return {}
+        node = self._mapping(self._sections["defaults"][1])
+        pairs = self._pairs(node, ALL_NAMES)
+        before = len(self._problems)
+        self._check(TopicConfig, node.only(TOPIC_NAMES & pairs.keys()))
+        self._check(BrokerConfig, node.only(BROKER_NAMES - TOPIC_NAMES & pairs.keys()))
+        if len(self._problems) == before:
+            self._effective(node.mark, pairs)
+        return pairs
+
+    def _topics(self, defaults: dict[str, str]) -> tuple[TopicPolicy, ...]:
+        policies = []
+        seen: dict[str, Mark] = {}
+        for entry in self._entries:
+            node = self._mapping(entry)
+            if not node.entries:
+                continue
+            labels = self._check(TopicLabels, node.only(frozenset(TopicLabels.model_fields)))
+            own = node.without(*TopicLabels.model_fields)
+            pairs = self._pairs(own, TOPIC_NAMES | TopicLabels.model_fields.keys())
+            before = len(self._problems)
+            self._check(TopicConfig, own.only(frozenset(pairs)))
+            if labels is None:
+                continue
+            whom = f"name {labels.name}" if labels.name is not None else f"pattern {labels.pattern}"
+            if whom in seen:
+                self._problems.append(
+                    f"{node.mark}: an entry for {whom!r} is at {seen[whom]} already"
+                )
+            seen.setdefault(whom, node.mark)
+            if len(self._problems) == before:
+                self._effective(node.mark, overlay(defaults, pairs))
+            policies.append(TopicPolicy(labels=labels, settings=pairs))
+        return tuple(policies)
+
+    def _pairs(self, node: Entries, valid: frozenset[str]) -> dict[str, str]:
+        """Raw pairs of a mapping; a list becomes Kafka's comma-separated form."""
+        pairs: dict[str, str] = {}
+        for name, (mark, value) in node.entries.items():
+            if name not in valid:
+                hint = SYNONYM_OF.get(name)
+                self._problems.append(
+                    f"{mark}: {name!r} is a broker's name: for a topic it is {hint!r}"
+                    if hint is not None
+                    else f"{mark}: {unknown_name(name, valid)} (got {_shown(value)})"
+                )
+                continue
+            text = _as_text(value)
+            if text is None:
+                self._problems.append(f"{value.mark}: {name} needs a value (got {_shown(value)})")
+                continue
+            pairs[name] = text
+        return pairs
+
+    def _log_dirs(self) -> tuple[Path, ...]:
+        if "log_dirs" not in self._sections:
+            return ()
+        paths: dict[Path, Mark] = {}
+        for item in self._list_of(self._sections["log_dirs"][1]):
+            if not isinstance(item, Text) or not item.text:
+                self._problems.append(
+                    f"{item.mark}: a log directory is a path (got {_shown(item)})"
+                )
+            elif Path(item.text) in paths:
+                self._problems.append(
+                    f"{item.mark}: {item.text!r} is given at {paths[Path(item.text)]} already"
+                )
+            else:
+                paths[Path(item.text)] = item.mark
+        return tuple(paths)
+
+    def _high_watermark(self) -> HighWatermark:
+        if "high_watermark" not in self._sections:
+            return "checkpoint"
+        node = self._sections["high_watermark"][1]
+        match plain(node):
+            case "end":
+                return "end"
+            case "checkpoint":
+                return "checkpoint"
+            case _:
+                self._problems.append(
+                    f"{node.mark}: high_watermark is end or checkpoint (got {_shown(node)})"
+                )
+                return "checkpoint"
+
+    def _section(self, name: str, model: type[_Model]) -> _Model:
+        if name not in self._sections:
+            return model()
+        return self._check(model, self._mapping(self._sections[name][1])) or model()
+
+    def _check(self, model: type[_Model], node: Entries) -> _Model | None:
+        try:
+            return model.model_validate(plain(node))
+        except ValidationError as error:
+            self._problems += _findings(error, node, model.model_fields)
+            return None
+
+    def _effective(self, mark: Mark, pairs: Mapping[str, str]) -> None:
+        try:
+            effective(pairs)
+        except PolicyError as error:
+            self._problems.append(f"{mark}: {error.problem}")
+
+    def _list_of(self, node: Marked) -> list[Marked]:
+        if isinstance(node, Items):
+            return list(node.items)
+        self._problems.append(f"{node.mark}: a list is expected (got {_shown(node)})")
+        return []
+
+    def _mapping(self, node: Marked) -> Entries:
+        if isinstance(node, Entries):
+            return node
+        self._problems.append(f"{node.mark}: a mapping is expected (got {_shown(node)})")
+        return Entries(node.mark, {})
+
+
+def _findings(error: ValidationError, node: Entries, valid: Iterable[str]) -> list[str]:
+    """What pydantic found, each with its place, the value and, for a key, the nearest valid one."""
+    sentences = []
+    for found in error.errors(include_url=False):
+        location = found["loc"]
+        name = str(location[0]) if location else ""
+        if found["type"] == "extra_forbidden":
+            mark = node.entries[name][0] if name in node.entries else node.mark
+            got = _shown(find(node, location))
+            sentences.append(f"{mark}: unknown key {name!r}{_nearest(name, valid)} (got {got})")
+            continue
+        message = found["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        culprit = find(node, location)
+        if not location or name not in node.entries:
+            sentences.append(f"{culprit.mark}: {name + ': ' if name else ''}{message}")
+        else:
+            sentences.append(f"{culprit.mark}: {name}: {message} (got {_shown(culprit)})")
+    return sentences
+
+
+def _nearest(name: str, valid: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.0)
+    return f", the nearest valid one is {near[0]!r}" if near else ""
+
+
+def _as_text(node: Marked) -> str | None:
+    """A config's value as Kafka writes it; None if the node is neither a scalar nor a list of
+    scalars.
+    """
+    if isinstance(node, Text):
+        return node.text
+    if isinstance(node, Items):
+        texts = [
+            item.text for item in node.items if isinstance(item, Text) and item.text is not None
+        ]
+        return ",".join(texts) if len(texts) == len(node.items) else None
+    return None
+
+
+def _shown(node: Marked) -> str:
+    text = repr(plain(node))
+    return text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}…"

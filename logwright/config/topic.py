@@ -1,0 +1,361 @@
+"""The settings of a topic and of the cleaner: every config name of Kafka 4.3.0, its type, unit,
+default and range.
+
+1. Pairs of name and text come in, from the command line or from policies.
+2. Topic config names stand for themselves; names of a broker's server properties are their
+   defaults, with Kafka's precedence (`logwright.config.broker`).
+3. Pydantic checks types and ranges; the rules between fields are checked on the effective values.
+
+Sources: LogConfig, TopicConfig, ServerLogConfigs, CleanerConfig, TransactionLogConfig (4.3.0); the
+KIP is with the field.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from logwright.config.broker import OLD_NAMES, REMOVED_NAMES, SYNONYMS, BrokerConfig
+from logwright.config.values import (
+    Boolean,
+    CompressionType,
+    Double,
+    Int32,
+    Int64,
+    PolicyList,
+    TextList,
+    TimestampType,
+)
+from logwright.errors import PolicyError
+from logwright.units import INT64_MAX
+
+_LOG = logging.getLogger(__name__)
+_Model = TypeVar("_Model", bound=BaseModel)
+
+MIN_SEGMENT_BYTES: Final = 1_048_576
+"""Least ``segment.bytes`` that a broker accepts (KIP-1030)."""
+
+MAP_SLOT_BYTES: Final = 24
+"""One entry of Kafka's offset map: an MD5 and an offset (SkimpyOffsetMap)."""
+
+_SHOWN_LENGTH: Final = 100
+
+INERT: Final = frozenset(
+    {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "flush.messages",
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "min.insync.replicas",
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "segment.jitter.ms",
+        "unclean.leader.election.enable",
+    }
+)
+"""Topic configs that say nothing about maintaining a log at rest."""
+
+
+class TopicConfig(BaseModel):
+    """The effective settings of one topic. A field's name is Kafka's, its dots written as
+    underscores.
+
+    `segment_bytes` has ``internal.segment.bytes`` applied. `producer_id_expiration_ms` is a
+    broker's setting, kept here because it belongs to how a log is maintained.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        alias_generator=lambda name: name.replace("_", "."),
+    )
+
+    cleanup_policy: PolicyList = Field(
+        ("delete",), description="KIP-71; empty keeps everything: KIP-1161"
+    )
+    segment_bytes: Int32 = Field(
+        1_073_741_824, ge=1, description="bytes; a broker wants 1 MiB at least: KIP-1030"
+    )
+    internal_segment_bytes: Int32 | None = Field(
+        None, ge=1, description="bytes; overrides segment.bytes, for tests"
+    )
+    segment_ms: Int64 = Field(
+        604_800_000, ge=1, description="ms; rolls by record timestamps: KIP-33"
+    )
+    segment_jitter_ms: Int64 = Field(0, ge=0, description="ms taken off segment.ms at random")
+    segment_index_bytes: Int32 = Field(10_485_760, ge=4, description="bytes, of each index file")
+    index_interval_bytes: Int32 = Field(4096, ge=0, description="bytes between two index entries")
+    preallocate: Boolean = Field(default=False, description="KIP-20")
+    flush_messages: Int64 = Field(INT64_MAX, ge=1, description="messages between two flushes")
+    flush_ms: Int64 = Field(INT64_MAX, ge=0, description="ms between two flushes")
+    retention_bytes: Int64 = Field(-1, description="bytes of a partition, below 0 = unlimited")
+    retention_ms: Int64 = Field(
+        604_800_000, ge=-1, description="ms, -1 = unlimited; by record timestamps: KIP-33"
+    )
+    file_delete_delay_ms: Int64 = Field(
+        60_000, ge=0, description="ms from the renaming to the unlinking"
+    )
+    delete_retention_ms: Int64 = Field(
+        86_400_000, ge=0, description="ms that tombstones stay: KIP-534"
+    )
+    min_compaction_lag_ms: Int64 = Field(0, ge=0, description="ms: KIP-58")
+    max_compaction_lag_ms: Int64 = Field(INT64_MAX, ge=1, description="ms: KIP-354")
+    min_cleanable_dirty_ratio: Double = Field(
+        0.5, ge=0, le=1, description="share of bytes not yet compacted"
+    )
+    max_message_bytes: Int32 = Field(1_048_588, ge=0, description="bytes of a batch: KIP-98")
+    compression_type: CompressionType = Field(
+        "producer", description="KIP-110; the cleaner keeps a batch's own"
+    )
+    compression_gzip_level: Int32 = Field(-1, ge=-1, le=9, description="KIP-390")
+    compression_lz4_level: Int32 = Field(9, ge=1, le=17, description="KIP-390")
+    compression_zstd_level: Int32 = Field(3, ge=-131_072, le=22, description="KIP-390")
+    message_timestamp_type: TimestampType = Field("CreateTime", description="KIP-32")
+    message_timestamp_before_max_ms: Int64 = Field(INT64_MAX, ge=0, description="ms: KIP-937")
+    message_timestamp_after_max_ms: Int64 = Field(3_600_000, ge=0, description="ms: KIP-937")
+    local_retention_ms: Int64 = Field(-2, ge=-2, description="ms, tiered storage only: KIP-405")
+    local_retention_bytes: Int64 = Field(
+        -2, ge=-2, description="bytes, tiered storage only: KIP-405"
+    )
+    remote_storage_enable: Boolean = Field(
+        default=False, description="KIP-405; not maintained offline"
+    )
+    remote_log_copy_disable: Boolean = Field(default=False, description="KIP-950")
+    remote_log_delete_on_disable: Boolean = Field(default=False, description="KIP-950")
+    leader_replication_throttled_replicas: TextList = Field((), description="KIP-73")
+    follower_replication_throttled_replicas: TextList = Field((), description="KIP-73")
+    min_insync_replicas: Int32 = Field(1, ge=1, description="replicas")
+    unclean_leader_election_enable: Boolean = Field(
+        default=False, description="no effect on files at rest"
+    )
+    producer_id_expiration_ms: Int32 = Field(
+        86_400_000, ge=1, description="ms; broker config: KIP-854"
+    )
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> Self:
+        """Rules between fields (LogConfig.validateValues)."""
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise ValueError(
+                f"min.compaction.lag.ms={self.min_compaction_lag_ms} is above "
+                f"max.compaction.lag.ms={self.max_compaction_lag_ms}"
+            )
+        if self.compression_gzip_level == 0:
+            raise ValueError("compression.gzip.level=0 is not valid: 1 to 9, or -1")
+        if self.remote_storage_enable:
+            raise ValueError(
+                "remote.storage.enable=true: a topic with tiered storage is not maintained offline"
+            )
+        return self
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How long a segment may be active: `segment.ms`, or the smaller `max.compaction.lag.ms` of
+        a compacted topic (LogConfig.maxSegmentMs; KIP-354).
+        """
+        if self.compact and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms
+
+    @property
+    def compact(self) -> bool:
+        """``cleanup.policy`` has ``compact``."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def delete(self) -> bool:
+        """``cleanup.policy`` has ``delete``."""
+        return "delete" in self.cleanup_policy
+
+
+class CleanerConfig(BaseModel):
+    """The cleaner's settings (CleanerConfig, 4.3.0). `dedupe_buffer_bytes` may be any size over one
+    slot of the map.
+
+    A broker's ``log.cleaner.dedupe.buffer.size`` must be above 1 MiB per thread: `BrokerConfig`
+    checks that.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    dedupe_buffer_bytes: Annotated[Int64, Field(gt=MAP_SLOT_BYTES)] = Field(
+        134_217_728,
+        validation_alias="log.cleaner.dedupe.buffer.size",
+        description="bytes of all threads",
+    )
+    load_factor: Annotated[Double, Field(gt=0, le=1)] = Field(
+        0.9,
+        validation_alias="log.cleaner.io.buffer.load.factor",
+        description="fill limit of the dedupe buffer",
+    )
+    io_buffer_bytes: Annotated[Int32, Field(ge=0)] = Field(
+        524_288, validation_alias="log.cleaner.io.buffer.size", description="bytes of all threads"
+    )
+    io_max_bytes_per_second: Annotated[Double, Field(gt=0)] = Field(
+        1.7976931348623157e308,
+        validation_alias="log.cleaner.io.max.bytes.per.second",
+        description="read + write",
+    )
+    threads: Annotated[Int32, Field(ge=0)] = Field(
+        1, validation_alias="log.cleaner.threads", description="logs cleaned at once"
+    )
+    backoff_ms: Annotated[Int64, Field(ge=0)] = Field(
+        15_000,
+        validation_alias="log.cleaner.backoff.ms",
+        description="ms to sleep when there is nothing to clean",
+    )
+    enable: Boolean = Field(
+        default=True, validation_alias="log.cleaner.enable", description="deprecated since 4.1"
+    )
+
+
+TOPIC_NAMES: Final = frozenset(
+    name.replace("_", ".")
+    for name in TopicConfig.model_fields
+    if name != "producer_id_expiration_ms"
+)
+"""The topic config names of Kafka 4.3.0; any other is unknown."""
+
+CLEANER_NAMES: Final = frozenset(
+    str(field.validation_alias) for field in CleanerConfig.model_fields.values()
+)
+BROKER_NAMES: Final = frozenset(name.replace("_", ".") for name in BrokerConfig.model_fields)
+ALL_NAMES: Final = TOPIC_NAMES | BROKER_NAMES
+
+SYNONYM_OF: Final = MappingProxyType(
+    {name: topic_name for topic_name, row in SYNONYMS.items() for name, _ in row}
+)
+"""A broker's name → the topic config that it is the default of."""
+
+_EFFECTIVE_BROKER_NAMES: Final = (
+    CLEANER_NAMES
+    | {"producer.id.expiration.ms"}
+    | {name for topic_name, row in SYNONYMS.items() if topic_name not in INERT for name, _ in row}
+)
+
+
+def unknown_name(name: str, valid: Iterable[str] = ALL_NAMES) -> str:
+    """Why a config name is not accepted, with the one that was probably meant."""
+    if name in OLD_NAMES:
+        return f"unknown config {name!r}: in Kafka 4.3 it is {OLD_NAMES[name]}"
+    if name in REMOVED_NAMES:
+        return f"unknown config {name!r}: {REMOVED_NAMES[name]}"
+    near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.0)
+    return (
+        f"unknown config {name!r}: the nearest valid one is {near[0]!r}"
+        if near
+        else f"unknown config {name!r}"
+    )
+
+
+def overlay(lower: Mapping[str, str], upper: Mapping[str, str]) -> dict[str, str]:
+    """Both sets of pairs as one in which `upper` wins, also where the two use synonyms of one
+    config.
+    """
+    merged = dict(lower)
+    for topic_name, row in SYNONYMS.items():
+        names = {topic_name, *(name for name, _ in row)}
+        if names & upper.keys():
+            for name in names:
+                merged.pop(name, None)
+    return merged | dict(upper)
+
+
+def parse_settings(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
+    """The effective settings that raw pairs of Kafka's config names and values stand for.
+
+    Raises:
+        PolicyError: a name is unknown, a value is malformed or out of range, or two values
+        contradict each other.
+    """
+    config, cleaner = effective(pairs)
+    for name in sorted(pairs):
+        if name in INERT or (
+            name in BROKER_NAMES - TOPIC_NAMES and name not in _EFFECTIVE_BROKER_NAMES
+        ):
+            _LOG.debug("config without effect on maintenance name=%s", name)
+    if (
+        "segment.bytes" in pairs
+        and "internal.segment.bytes" not in pairs
+        and config.internal_segment_bytes is not None
+    ):
+        _LOG.warning(
+            "segment.bytes=%d is below a broker's minimum of %d: taken as internal.segment.bytes",
+            config.segment_bytes,
+            MIN_SEGMENT_BYTES,
+        )
+    return config, cleaner
+
+
+def effective(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
+    """What `parse_settings` returns, without a word in the log.
+
+    Raises:
+        PolicyError: as `parse_settings`.
+    """
+    for name in sorted(pairs):
+        if name not in ALL_NAMES:
+            raise PolicyError(unknown_name(name))
+    broker = _validated(BrokerConfig, {name: pairs[name] for name in pairs if name in BROKER_NAMES})
+    topic: dict[str, object] = {name: pairs[name] for name in pairs if name in TOPIC_NAMES}
+    for topic_name, row in SYNONYMS.items():
+        if topic_name not in topic:
+            value = broker.first_of(row)
+            if value is not None:
+                topic[topic_name] = value
+    if "producer.id.expiration.ms" in pairs:
+        topic["producer.id.expiration.ms"] = pairs["producer.id.expiration.ms"]
+    cleaner = _validated(
+        CleanerConfig, {name: pairs[name] for name in CLEANER_NAMES if name in pairs}
+    )
+    return _with_segment_bytes(_validated(TopicConfig, topic)), cleaner
+
+
+def _with_segment_bytes(config: TopicConfig) -> TopicConfig:
+    """``internal.segment.bytes`` in place of ``segment.bytes``; a size that no broker accepts
+    counts as the former.
+    """
+    if config.internal_segment_bytes is not None:
+        return config.model_copy(update={"segment_bytes": config.internal_segment_bytes})
+    if config.segment_bytes < MIN_SEGMENT_BYTES:
+        return config.model_copy(update={"internal_segment_bytes": config.segment_bytes})
+    return config
+
+
+def _validated(model: type[_Model], values: Mapping[str, object]) -> _Model:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise PolicyError("; ".join(findings(error))) from error
+
+
+def findings(error: ValidationError) -> tuple[str, ...]:
+    """One sentence for each thing that pydantic found, with the config's name and value."""
+    sentences = []
+    for found in error.errors(include_url=False):
+        message = found["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        if not found["loc"]:
+            sentences.append(message)
+            continue
+        sentences.append(f"{found['loc'][0]}={_shown(found['input'])} is not valid: {message}")
+    return tuple(sentences)
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}…"

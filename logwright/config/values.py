@@ -1,0 +1,105 @@
+"""Types of Kafka's config values: strings in, Python values out, as strictly as Kafka's ConfigDef
+reads them (4.3.0).
+
+Pydantic alone would also take ``1_000``, ``4.0`` for an int or ``yes`` for a boolean; Kafka does
+not.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, Literal, get_args
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from logwright.units import INT32_MAX, INT64_MAX
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+
+CleanupPolicy = Literal["compact", "delete"]
+CompressionType = Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]
+TimestampType = Literal["CreateTime", "LogAppendTime"]
+
+
+def _integer(value: object) -> object:
+    """A whole number; Kafka trims the text of numbers."""
+    if isinstance(value, bool):
+        # Pydantic makes findings of ValueErrors only.
+        raise ValueError("not a whole number")  # noqa: TRY004
+    if isinstance(value, str):
+        if not _INTEGER.fullmatch(value.strip()):
+            raise ValueError("not a whole number")
+        return int(value)
+    return value
+
+
+def _decimal(value: object) -> object:
+    """A finite decimal number."""
+    if isinstance(value, str):
+        if not _DECIMAL.fullmatch(value.strip()):
+            raise ValueError("not a number")
+        return float(value)
+    return value
+
+
+def _boolean(value: object) -> object:
+    """``true`` or ``false``, in any case."""
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word not in {"true", "false"}:
+            raise ValueError("not true or false")
+        return word == "true"
+    return value
+
+
+def _items(value: object) -> object:
+    """A comma-separated list, as Kafka splits it: blanks around items are not part of them; "" is
+    no item.
+    """
+    if isinstance(value, str):
+        return tuple(item.strip() for item in value.split(",")) if value.strip() else ()
+    return value
+
+
+def _no_duplicates(items: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(items)) != len(items):
+        raise ValueError("an item is given twice")
+    return items
+
+
+def _known_policies(value: object) -> object:
+    items = _items(value)
+    if isinstance(items, (tuple, list)):
+        for item in items:
+            if item == "dedupe":
+                raise ValueError("dedupe is an old name, Kafka 4.3 calls it compact")
+            if item not in CLEANUP_POLICIES:
+                raise ValueError("valid are compact, delete, both with a comma between, or nothing")
+    return items
+
+
+CLEANUP_POLICIES: Final = get_args(CleanupPolicy)
+
+Int32 = Annotated[int, BeforeValidator(_integer), Field(ge=-INT32_MAX - 1, le=INT32_MAX)]
+"""Kafka's INT."""
+
+Int64 = Annotated[int, BeforeValidator(_integer), Field(ge=-INT64_MAX - 1, le=INT64_MAX)]
+"""Kafka's LONG."""
+
+Double = Annotated[float, BeforeValidator(_decimal), Field(allow_inf_nan=False)]
+"""Kafka's DOUBLE, finite."""
+
+Boolean = Annotated[bool, BeforeValidator(_boolean)]
+"""Kafka's BOOLEAN."""
+
+Text = Annotated[str, Field(max_length=65_536)]
+"""Kafka's STRING."""
+
+TextList = Annotated[tuple[str, ...], BeforeValidator(_items), AfterValidator(_no_duplicates)]
+"""Kafka's LIST without duplicates (KIP-1161)."""
+
+PolicyList = Annotated[
+    tuple[CleanupPolicy, ...], BeforeValidator(_known_policies), AfterValidator(_no_duplicates)
+]
+"""Values of ``cleanup.policy`` (KIP-71; empty: KIP-1161)."""

@@ -1,0 +1,130 @@
+"""Checkpoint files: text, a version line, a count line, one entry a line (CheckpointFile 4.3.0).
+
+::
+
+    offset checkpoint        TOPIC PARTITION OFFSET
+    leader-epoch-checkpoint  EPOCH START_OFFSET
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from logwright.errors import CorruptCheckpoint, UnsupportedFormatError
+from logwright.format.names import TopicPartition
+from logwright.units import INT32_MAX, INT64_MAX, Offset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+VERSION: Final = 0
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_REMEDY: Final = (
+    "The log was left untouched. Restore the file, or let a broker load the directory: it goes on"
+    " without entries and writes the file anew."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderEpoch:
+    """From `start_offset` on, batches were written under `epoch`."""
+
+    epoch: int
+    start_offset: Offset
+
+
+def parse_offset_checkpoint(content: bytes, path: Path) -> dict[TopicPartition, Offset]:
+    """The entries of one of the four offset checkpoint files; an empty file has none.
+
+    A partition that stands there twice has its last entry, as in Kafka.
+
+    Raises:
+        CorruptCheckpoint: a malformed line, a wrong count, or an offset that is none.
+        UnsupportedFormatError: another version than 0.
+    """
+    entries: dict[TopicPartition, Offset] = {}
+    for number, fields in _entries(content, path, 3):
+        topic, partition, offset = fields
+        found = TopicPartition(topic, _integer(partition, INT32_MAX, number, path))
+        entries[found] = Offset(_integer(offset, INT64_MAX, number, path))
+    return entries
+
+
+def serialize_offset_checkpoint(entries: Mapping[TopicPartition, int]) -> bytes:
+    """The file of these entries, sorted by partition."""
+    return _serialize(
+        [f"{found.topic} {found.partition} {offset}" for found, offset in sorted(entries.items())]
+    )
+
+
+def parse_leader_epochs(content: bytes, path: Path) -> tuple[LeaderEpoch, ...]:
+    """The entries of a leader-epoch-checkpoint, in file order; an empty file has none.
+
+    Raises:
+        CorruptCheckpoint: a malformed line, a wrong count, or entries that do not ascend.
+        UnsupportedFormatError: another version than 0.
+    """
+    epochs: list[LeaderEpoch] = []
+    for number, (epoch, start) in _entries(content, path, 2):
+        entry = LeaderEpoch(
+            epoch=_integer(epoch, INT32_MAX, number, path),
+            start_offset=Offset(_integer(start, INT64_MAX, number, path)),
+        )
+        if epochs and (
+            entry.epoch <= epochs[-1].epoch or entry.start_offset <= epochs[-1].start_offset
+        ):
+            raise _corrupt(f"line {number}: epochs and offsets do not ascend.", path)
+        epochs.append(entry)
+    return tuple(epochs)
+
+
+def serialize_leader_epochs(epochs: Sequence[LeaderEpoch]) -> bytes:
+    """The file of these entries."""
+    return _serialize([f"{entry.epoch} {entry.start_offset}" for entry in epochs])
+
+
+def _serialize(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in [str(VERSION), str(len(lines)), *lines]).encode()
+
+
+def _entries(content: bytes, path: Path, columns: int) -> list[tuple[int, list[str]]]:
+    """(line number, fields) of each entry."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise _corrupt("the file is not text.", path, error.start) from error
+    # Java's readLine: a line ends at \n, \r or \r\n, and the last one needs no end.
+    lines = re.split(r"\r\n|\r|\n", text)
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        return []
+    version = _integer(lines[0].strip(), INT32_MAX, 1, path)
+    if version != VERSION:
+        raise UnsupportedFormatError(
+            f"the checkpoint's version is {version}.",
+            path=path,
+            remedy="Only version 0 is known; the log was left untouched.",
+        )
+    count = _integer(lines[1].strip(), INT32_MAX, 2, path) if len(lines) > 1 else 0
+    entries = [(number, line.split()) for number, line in enumerate(lines[2:], start=3)]
+    for number, fields in entries:
+        if len(fields) != columns:
+            raise _corrupt(f"line {number} has {len(fields)} fields instead of {columns}.", path)
+    if count != len(entries):
+        raise _corrupt(f"{count} entries are announced, {len(entries)} follow.", path)
+    return entries
+
+
+def _integer(text: str, largest: int, number: int, path: Path) -> int:
+    if _INTEGER.fullmatch(text) is None or not 0 <= int(text) <= largest:
+        raise _corrupt(f"line {number} has a number that is malformed or out of range.", path)
+    return int(text)
+
+
+def _corrupt(problem: str, path: Path, position: int | None = None) -> CorruptCheckpoint:
+    return CorruptCheckpoint(problem, path=path, position=position, remedy=_REMEDY)

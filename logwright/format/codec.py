@@ -1,0 +1,210 @@
+"""The five codecs of a record batch's payload, in the framings that Kafka 4.3.0 writes.
+
+::
+
+    0  none    the bytes themselves
+    1  gzip    one RFC 1952 member, level -1
+    2  snappy  xerial stream (snappy-java's SnappyOutputStream): header, then raw snappy chunks
+    3  lz4     one LZ4 frame: independent 64 KiB blocks, no checksums, no content size (`lz4frame`)
+    4  zstd    one Zstandard frame, level 3, no content size, no checksum (`zstdframe`)
+
+Kafka's cleaner sets no limit on what a payload may grow to; here every decoder has one, and no
+length that the payload claims is believed before it is checked against the bytes that are there.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Final
+
+import cramjam
+
+from logwright.format.lz4frame import compress_lz4, decompress_lz4
+from logwright.format.zstdframe import compress_zstd, decompress_zstd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NONE: Final = 0
+GZIP: Final = 1
+SNAPPY: Final = 2
+LZ4: Final = 3
+ZSTD: Final = 4
+CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Names by id, as CompressionType.name has them."""
+
+SMALLEST_LIMIT_BYTES: Final = 64 * 1024 * 1024
+LIMIT_FACTOR: Final = 16
+
+_GZIP_HEADER: Final = bytes.fromhex("1f8b08000000000000ff")
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_VERSION: Final = 1
+_SNAPPY_BLOCK_BYTES: Final = 32768
+_SNAPPY_LARGEST_RATIO: Final = 22
+"""A copy of at most 64 bytes takes at least 3, so no raw snappy block grows by more than 64/3."""
+_UVARINT32_BYTES: Final = 5
+
+
+class CodecError(ValueError):
+    """A payload that cannot be decompressed; the caller knows which batch it is of and says so."""
+
+
+def decompression_limit(batch_bytes: int) -> int:
+    """The most bytes that such a batch may decompress to: 16 times as many, at least 64 MiB."""
+    return max(SMALLEST_LIMIT_BYTES, LIMIT_FACTOR * batch_bytes)
+
+
+def decompress(codec: int, payload: bytes | memoryview, *, limit: int) -> bytes:
+    """The records that a batch's payload holds.
+
+    Args:
+        codec: bits 0 to 2 of the batch's attributes.
+        payload: what follows the batch's header.
+        limit: the most bytes to return.
+
+    Raises:
+        CodecError: the codec is unknown, the payload is malformed, cut off, followed by other
+            bytes, or holds more than `limit` bytes.
+    """
+    decoder = _DECODERS.get(codec)
+    if decoder is None:
+        raise CodecError(f"codec {codec} is unknown")
+    try:
+        return decoder(memoryview(payload), limit)
+    except CodecError:
+        raise
+    except ValueError as error:
+        # The frames' own modules know nothing of this one.
+        raise CodecError(str(error)) from error
+
+
+def compress(codec: int, records: bytes | memoryview) -> bytes:
+    """A batch's payload, at the level that Kafka's cleaner uses: each codec's default.
+
+    Raises:
+        CodecError: the codec is unknown.
+    """
+    encoder = _ENCODERS.get(codec)
+    if encoder is None:
+        raise CodecError(f"codec {codec} is unknown")
+    return encoder(memoryview(records))
+
+
+def _store(payload: memoryview, limit: int) -> bytes:
+    if len(payload) > limit:
+        raise CodecError(f"the payload is larger than the limit of {limit} bytes")
+    return bytes(payload)
+
+
+def _compress_gzip(records: memoryview) -> bytes:
+    """As the JDK's GZIPOutputStream: no name, no time, operating system 255."""
+    deflate = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)
+    body = deflate.compress(records) + deflate.flush()
+    trailer = zlib.crc32(records).to_bytes(4, "little") + len(records).to_bytes(4, "little")
+    return _GZIP_HEADER + body + trailer
+
+
+def _decompress_gzip(payload: memoryview, limit: int) -> bytes:
+    """All members, one after the other, as the JDK's GZIPInputStream reads them."""
+    rest: bytes | memoryview = payload
+    members: list[bytes] = []
+    left = limit
+    while True:
+        member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        try:
+            # zlib takes 0 for "no limit", so one byte more than allowed is asked for.
+            found = member.decompress(rest, left + 1)
+        except zlib.error as error:
+            raise CodecError(f"gzip: {error}") from error
+        left -= len(found)
+        if left < 0:
+            raise CodecError(f"gzip: more than the limit of {limit} bytes")
+        if not member.eof:
+            raise CodecError("gzip: the stream is cut off")
+        members.append(found)
+        rest = member.unused_data
+        if not rest:
+            return b"".join(members)
+
+
+def _compress_snappy(records: memoryview) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(records), _SNAPPY_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(records[start : start + _SNAPPY_BLOCK_BYTES]))
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(payload: memoryview, limit: int) -> bytes:
+    """A xerial stream, or one raw block where its header is missing, as snappy-java reads it."""
+    if bytes(payload[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _snappy_block(payload, limit)
+    position = _after_xerial_header(payload, 0)
+    parts: list[bytes] = []
+    left = limit
+    while position < len(payload):
+        if bytes(payload[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
+            position = _after_xerial_header(payload, position)
+            continue
+        if position + 4 > len(payload):
+            raise CodecError("snappy: a chunk's length is cut off")
+        chunk_bytes = int.from_bytes(payload[position : position + 4], "big", signed=True)
+        position += 4
+        if not 0 < chunk_bytes <= len(payload) - position:
+            raise CodecError(f"snappy: a chunk of {chunk_bytes} bytes is not there")
+        parts.append(_snappy_block(payload[position : position + chunk_bytes], left))
+        left -= len(parts[-1])
+        position += chunk_bytes
+    return b"".join(parts)
+
+
+def _after_xerial_header(payload: memoryview, position: int) -> int:
+    end = position + len(_XERIAL_HEADER)
+    if end > len(payload):
+        raise CodecError("snappy: the stream's header is cut off")
+    version = int.from_bytes(payload[position + 8 : position + 12], "big", signed=True)
+    if version < _XERIAL_VERSION:
+        raise CodecError(f"snappy: stream version {version} is unknown")
+    return end
+
+
+def _snappy_block(block: memoryview, limit: int) -> bytes:
+    claimed = _snappy_length(block)
+    if claimed > limit:
+        raise CodecError(f"snappy: a block of {claimed} bytes exceeds the limit")
+    if claimed > _SNAPPY_LARGEST_RATIO * len(block):
+        raise CodecError(f"snappy: {len(block)} bytes cannot hold {claimed}")
+    try:
+        found = bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise CodecError(f"snappy: {error}") from error
+    if len(found) != claimed:
+        raise CodecError(f"snappy: a block of {claimed} bytes holds {len(found)}")
+    return found
+
+
+def _snappy_length(block: memoryview) -> int:
+    """The length that a raw snappy block begins with: an unsigned varint of at most 32 bits."""
+    length = 0
+    for index, byte in enumerate(block[:_UVARINT32_BYTES]):
+        length |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:  # noqa: PLR2004 - the top bit says that more follow
+            return length
+    raise CodecError("snappy: a block's length is malformed")
+
+
+_DECODERS: Final[dict[int, Callable[[memoryview, int], bytes]]] = {
+    NONE: _store,
+    GZIP: _decompress_gzip,
+    SNAPPY: _decompress_snappy,
+    LZ4: decompress_lz4,
+    ZSTD: decompress_zstd,
+}
+_ENCODERS: Final[dict[int, Callable[[memoryview], bytes]]] = {
+    NONE: bytes,
+    GZIP: _compress_gzip,
+    SNAPPY: _compress_snappy,
+    LZ4: compress_lz4,
+    ZSTD: compress_zstd,
+}

@@ -1,0 +1,131 @@
+"""CRC-32C (Castagnoli): for one buffer by a library, for spans inside the kernels by the CPU's
+instruction.
+
+The instruction is compiled in only where the CPU has it: LLVM aborts the process on a target
+without SSE4.2. Elsewhere the kernels use eight tables, eight bytes a step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import google_crc32c
+import llvmlite.binding
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from logwright.kernel import kernel
+
+_POLYNOMIAL = 0x82F63B78
+_MASK = np.uint64(0xFFFFFFFF)
+
+
+def crc32c(data: bytes | memoryview) -> int:
+    """CRC-32C of a whole buffer, uint32."""
+    return int(google_crc32c.value(bytes(data)))
+
+
+def _tables() -> NDArray[np.uint64]:
+    """uint64[8, 256]: table k steps the CRC of a byte that k zero bytes follow."""
+    tables = np.zeros((8, 256), dtype=np.uint64)
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (_POLYNOMIAL if crc & 1 else 0)
+        tables[0, byte] = crc
+    for step in range(1, 8):
+        for byte in range(256):
+            before = int(tables[step - 1, byte])
+            tables[step, byte] = (before >> 8) ^ int(tables[0, before & 0xFF])
+    return tables
+
+
+_TABLES = _tables()
+HAS_CRC_INSTRUCTION: bool = bool(llvmlite.binding.get_host_cpu_features().get("sse4.2", False))
+
+
+@intrinsic
+def load_u64(_typing: Any, data: Any, index: Any) -> Any:
+    """Little-endian uint64 at byte `index` of a C-contiguous uint8 array; the caller checks the
+    bounds.
+    """
+    signature = types.uint64(data, types.int64)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        pointer = builder.gep(array.data, [args[1]])
+        word = builder.bitcast(pointer, ir.IntType(64).as_pointer())
+        return builder.load(word, align=1)
+
+    return signature, codegen
+
+
+@intrinsic
+def copy_span(_typing: Any, out: Any, at: Any, source: Any, start: Any, length: Any) -> Any:
+    """Copy source[start : start + length] to out[at:], C-contiguous uint8 arrays that do not
+    overlap; the caller checks the bounds, and that the length is not below 0.
+    """
+    signature = types.void(out, types.int64, source, types.int64, types.int64)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target = context.make_array(signature.args[0])(context, builder, args[0])
+        origin = context.make_array(signature.args[2])(context, builder, args[2])
+        to, of = builder.gep(target.data, [args[1]]), builder.gep(origin.data, [args[3]])
+        cgutils.raw_memcpy(builder, to, of, args[4], 1)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def _crc_u64(_typing: Any, crc: Any, word: Any) -> Any:
+    signature = types.uint64(types.uint64, types.uint64)
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        i64 = ir.IntType(64)
+        function = builder.module.declare_intrinsic(
+            "llvm.x86.sse42.crc32.64.64", fnty=ir.FunctionType(i64, [i64, i64])
+        )
+        return builder.call(function, [args[0], args[1]])
+
+    return signature, codegen
+
+
+@kernel
+def _crc_bytes(data: Any, start: int, end: int, crc: Any) -> Any:
+    for index in range(start, end):
+        crc = _TABLES[0, (crc ^ np.uint64(data[index])) & np.uint64(0xFF)] ^ (crc >> np.uint64(8))
+    return crc
+
+
+@kernel
+def span_crc32c_by_instruction(data: Any, start: int, end: int) -> Any:
+    """CRC-32C of data[start:end] by SSE4.2, uint64 below 2**32."""
+    crc = _MASK
+    index = np.int64(start)
+    while index + 8 <= end:
+        crc = _crc_u64(crc, load_u64(data, index))
+        index += 8
+    return _crc_bytes(data, index, end, crc) ^ _MASK
+
+
+@kernel
+def span_crc32c_by_tables(data: Any, start: int, end: int) -> Any:
+    """CRC-32C of data[start:end] by tables, uint64 below 2**32."""
+    crc = _MASK
+    low = np.uint64(0xFF)
+    index = np.int64(start)
+    while index + 8 <= end:
+        word = crc ^ load_u64(data, index)
+        crc = np.uint64(0)
+        for step in range(8):
+            crc ^= _TABLES[7 - step, (word >> np.uint64(8 * step)) & low]
+        index += 8
+    return _crc_bytes(data, index, end, crc) ^ _MASK
+
+
+span_crc32c = span_crc32c_by_instruction if HAS_CRC_INSTRUCTION else span_crc32c_by_tables

@@ -1,0 +1,214 @@
+"""The three indexes of a segment, both ways (OffsetIndex, TimeIndex, TransactionIndex of 4.3.0).
+
+::
+
+    .index      int32 relative offset of a batch's last record, int32 position of the batch
+    .timeindex  int64 timestamp, int32 relative offset
+    .txnindex   int16 version 0, int64 producerId, firstOffset, lastOffset, lastStableOffset
+
+Bytes behind the last whole entry are not looked at by the parsers, as Kafka does not; the `check_`
+functions refuse them.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from logwright.errors import CorruptIndex, UnsupportedFormatError, invariant
+from logwright.units import INT32_MAX, Offset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+OFFSET_ENTRY_BYTES: Final = 8
+TIME_ENTRY_BYTES: Final = 12
+TXN_ENTRY_BYTES: Final = 34
+
+_OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+_TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+_TXN_ENTRY: Final = struct.Struct(">hqqqq")
+_TXN_VERSION: Final = 0
+_REMEDY: Final = (
+    "The log was left untouched. Move the segment's .index away and start a broker on the"
+    " directory: it rebuilds the indexes of a segment without one."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedTransaction:
+    """One entry of a transaction index.
+
+    Attributes:
+        first_offset: of the transaction's data, may lie in an earlier segment.
+        last_offset: of the ABORT marker.
+        last_stable_offset: after this transaction ended.
+    """
+
+    version: int
+    producer_id: int
+    first_offset: Offset
+    last_offset: Offset
+    last_stable_offset: Offset
+
+
+def parse_offset_index(content: bytes | memoryview, base_offset: int) -> NDArray[np.int64]:
+    """int64[n, 2]: (absolute offset, position in bytes)."""
+    return _columns(content, _OFFSET_ENTRY, ("offset", "position"), (base_offset, 0))
+
+
+def serialize_offset_index(entries: NDArray[np.int64], base_offset: int) -> bytes:
+    """The file of int64[n, 2] (absolute offset, position)."""
+    return _serialize(entries, _OFFSET_ENTRY, ("offset", "position"), (base_offset, 0))
+
+
+def parse_time_index(content: bytes | memoryview, base_offset: int) -> NDArray[np.int64]:
+    """int64[n, 2]: (timestamp in ms, absolute offset)."""
+    return _columns(content, _TIME_ENTRY, ("timestamp", "offset"), (0, base_offset))
+
+
+def serialize_time_index(entries: NDArray[np.int64], base_offset: int) -> bytes:
+    """The file of int64[n, 2] (timestamp, absolute offset)."""
+    return _serialize(entries, _TIME_ENTRY, ("timestamp", "offset"), (0, base_offset))
+
+
+def parse_txn_index(content: bytes | memoryview) -> tuple[AbortedTransaction, ...]:
+    """All whole entries, whatever their version."""
+    whole = len(content) - len(content) % TXN_ENTRY_BYTES
+    return tuple(
+        AbortedTransaction(
+            version=version,
+            producer_id=producer_id,
+            first_offset=Offset(first),
+            last_offset=Offset(last),
+            last_stable_offset=Offset(stable),
+        )
+        for version, producer_id, first, last, stable in _TXN_ENTRY.iter_unpack(
+            memoryview(content)[:whole]
+        )
+    )
+
+
+def serialize_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
+    """The file of these entries."""
+    return b"".join(
+        _TXN_ENTRY.pack(
+            entry.version,
+            entry.producer_id,
+            entry.first_offset,
+            entry.last_offset,
+            entry.last_stable_offset,
+        )
+        for entry in entries
+    )
+
+
+def check_offset_index(
+    content: bytes | memoryview, *, base_offset: int, log_bytes: int, path: Path
+) -> NDArray[np.int64]:
+    """The entries of an offset index, or the first thing that is wrong with it.
+
+    Raises:
+        CorruptIndex: odd length, an entry at position 0 or behind the log's end, or entries that
+            do not ascend (zero entries that were never trimmed among them).
+    """
+    entries = parse_offset_index(content, base_offset)
+    wrong = (entries[:, 0] < base_offset) | (entries[:, 1] <= 0) | (entries[:, 1] >= log_bytes)
+    wrong[1:] |= (np.diff(entries, axis=0) <= 0).any(axis=1)
+    _refuse(len(content), wrong, OFFSET_ENTRY_BYTES, path)
+    return entries
+
+
+def check_time_index(
+    content: bytes | memoryview, *, base_offset: int, path: Path
+) -> NDArray[np.int64]:
+    """The entries of a time index, or the first thing that is wrong with it.
+
+    Raises:
+        CorruptIndex: odd length, an offset below the segment's, or entries that do not ascend.
+    """
+    entries = parse_time_index(content, base_offset)
+    wrong = (entries[:, 0] < 0) | (entries[:, 1] < base_offset)
+    wrong[1:] |= (np.diff(entries[:, 0]) <= 0) | (np.diff(entries[:, 1]) < 0)
+    _refuse(len(content), wrong, TIME_ENTRY_BYTES, path)
+    return entries
+
+
+def check_txn_index(
+    content: bytes | memoryview, *, base_offset: int, path: Path
+) -> tuple[AbortedTransaction, ...]:
+    """The entries of a transaction index, or the first thing that is wrong with it.
+
+    Raises:
+        CorruptIndex: odd length, an offset below the segment's, or entries that do not ascend.
+        UnsupportedFormatError: an entry's version is not 0.
+    """
+    entries = parse_txn_index(content)
+    wrong = np.zeros(len(entries), dtype=np.bool_)
+    last = base_offset - 1
+    for number, entry in enumerate(entries):
+        if entry.version != _TXN_VERSION:
+            raise UnsupportedFormatError(
+                f"an entry has version {entry.version}.",
+                path=path,
+                position=number * TXN_ENTRY_BYTES,
+                remedy="The log was left untouched.",
+            )
+        wrong[number] = entry.last_offset <= last or entry.first_offset > entry.last_offset
+        last = entry.last_offset
+    _refuse(len(content), wrong, TXN_ENTRY_BYTES, path)
+    return entries
+
+
+def _refuse(size: int, wrong: NDArray[np.bool_], entry_bytes: int, path: Path) -> None:
+    if size % entry_bytes:
+        raise CorruptIndex(
+            f"{size} bytes are no whole number of entries of {entry_bytes} bytes.",
+            path=path,
+            position=size - size % entry_bytes,
+            remedy=_REMEDY,
+        )
+    if wrong.any():
+        number = int(wrong.argmax())
+        raise CorruptIndex(
+            f"entry {number} does not ascend or points outside the segment.",
+            path=path,
+            position=number * entry_bytes,
+            remedy=_REMEDY,
+        )
+
+
+def _columns(
+    content: bytes | memoryview,
+    entry: np.dtype[np.void],
+    names: tuple[str, str],
+    bases: tuple[int, int],
+) -> NDArray[np.int64]:
+    raw = np.frombuffer(content, dtype=entry, count=len(content) // entry.itemsize)
+    entries = np.empty((len(raw), 2), dtype=np.int64)
+    for column in range(2):
+        entries[:, column] = raw[names[column]]
+        entries[:, column] += bases[column]
+    return entries
+
+
+def _serialize(
+    entries: NDArray[np.int64],
+    entry: np.dtype[np.void],
+    names: tuple[str, str],
+    bases: tuple[int, int],
+) -> bytes:
+    raw = np.empty(len(entries), dtype=entry)
+    for column in range(2):
+        values = entries[:, column] - bases[column]
+        if entry[names[column]].itemsize == 4 and len(values):  # noqa: PLR2004 - an int32
+            fits = values.min() >= 0 and values.max() <= INT32_MAX
+            invariant(bool(fits), "an index entry's offset and position fit in 31 bits")
+        raw[names[column]] = values
+    return raw.tobytes()

@@ -1,0 +1,148 @@
+"""Walking the records of a batch inside the kernels: where the key is, whether there is a value,
+nothing more.
+
+Every length comes from outside and is checked against the batch before it is used. Values are
+stepped over. A status other than `OK` says what is wrong; `raise_for_status` makes the error of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from logwright.errors import CorruptBatch
+from logwright.kernel import inline_kernel, kernel
+
+OK: Final = 0
+VARINT: Final = -1
+LENGTH: Final = -2
+OFFSET_DELTA: Final = -3
+TRAILING: Final = -4
+HEADERS: Final = -5
+
+_PROBLEMS: Final = {
+    VARINT: "a varint of a record is longer than Kafka allows or runs past the batch",
+    LENGTH: "a length inside a record runs past the record or the batch",
+    OFFSET_DELTA: "the offset deltas of the records do not ascend inside the batch",
+    TRAILING: "bytes are left over after the declared number of records",
+    HEADERS: "the headers of a record do not fill its declared length",
+}
+
+
+def raise_for_status(status: int, *, path: Path, position: int, base_offset: int) -> None:
+    """Raise what a kernel found wrong in the batch at `position`.
+
+    Raises:
+        CorruptBatch: unless the status is `OK`.
+    """
+    if status != OK:
+        raise CorruptBatch(
+            f"in the record batch at offset {base_offset}, {_PROBLEMS[status]}.",
+            path=path,
+            position=position,
+            remedy="The log was left untouched. Restore the segment.",
+        )
+
+
+@inline_kernel
+def _read_unsigned(data: Any, at: int, end: int, last_shift: int) -> Any:
+    """(uint64, next position) of 7 bits a byte; the byte at `last_shift` must be the last, or the
+    position is a status below 0. Bits beyond the 64th are dropped.
+    """
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    position = np.int64(at)
+    while True:
+        if position >= end or shift > np.uint64(last_shift):
+            return np.uint64(0), np.int64(VARINT)
+        byte = np.uint64(data[position])
+        position += 1
+        value |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            break
+        shift += np.uint64(7)
+    return value, position
+
+
+@inline_kernel
+def read_varint(data: Any, at: int, end: int) -> Any:
+    """(int32, next position) of a zigzag varint of at most 5 bytes; a position below 0 is a status.
+    Bits beyond the 32nd are dropped, as in ByteUtils (4.3.0).
+    """
+    raw, position = _read_unsigned(data, at, end, 28)
+    value = raw & np.uint64(0xFFFFFFFF)
+    return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), position
+
+
+@inline_kernel
+def read_varlong(data: Any, at: int, end: int) -> Any:
+    """(int64, next position) of a zigzag varint of at most 10 bytes; a position below 0 is a
+    status.
+    """
+    value, position = _read_unsigned(data, at, end, 63)
+    return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), position
+
+
+@kernel
+def skip_headers(data: Any, at: int, end: int) -> Any:
+    """Position after a record's headers, which must be `end`; below 0 it is a status."""
+    count, position = read_varint(data, at, end)
+    if position < 0:
+        return position
+    if count < 0 or count > end - position:
+        return np.int64(HEADERS)
+    for _ in range(count):
+        length, position = read_varint(data, position, end)
+        if position < 0:
+            return position
+        if length < 0 or length > end - position:
+            return np.int64(HEADERS)
+        position += length
+        length, position = read_varint(data, position, end)
+        if position < 0:
+            return position
+        if length < -1 or length > end - position:
+            return np.int64(HEADERS)
+        position += max(length, np.int64(0))
+    return position if position == end else np.int64(HEADERS)
+
+
+@inline_kernel
+def read_record(data: Any, at: int, end: int) -> Any:
+    """One record of a batch whose records end at `end`.
+
+    Returns:
+        (next position or a status below 0, body position, timestamp delta in ms, position after it,
+        offset delta, key position, key length or -1, value length or -1), all int64. The body is
+        what follows the length field.
+    """
+    zero = np.int64(0)
+    length, body = read_varint(data, at, end)
+    if body < 0:
+        return body, zero, zero, zero, zero, zero, zero, zero
+    if length < 1 or length > end - body:
+        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
+    stop = body + length
+    timestamp_delta, position = read_varlong(data, body + 1, stop)
+    if position < 0:
+        return position, zero, zero, zero, zero, zero, zero, zero
+    after_timestamp = position
+    offset_delta, position = read_varint(data, position, stop)
+    if position < 0:
+        return position, zero, zero, zero, zero, zero, zero, zero
+    key_length, key = read_varint(data, position, stop)
+    if key < 0:
+        return key, zero, zero, zero, zero, zero, zero, zero
+    if key_length < -1 or key_length > stop - key:
+        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
+    value_length, position = read_varint(data, key + max(key_length, zero), stop)
+    if position < 0:
+        return position, zero, zero, zero, zero, zero, zero, zero
+    if value_length < -1 or value_length > stop - position:
+        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
+    position = skip_headers(data, position + max(value_length, zero), stop)
+    if position < 0:
+        return position, zero, zero, zero, zero, zero, zero, zero
+    return stop, body, timestamp_delta, after_timestamp, offset_delta, key, key_length, value_length

@@ -1,0 +1,60 @@
+"""The one way in which functions are compiled: without the GIL, cached on disk, the cache never
+stale.
+
+Numba notices a change of the file of the function that is called, not of those whose functions it
+inlined. So the cache lies in a directory named by a digest of all sources that hold kernels, and of
+this file: another version, another directory. It is kept in ``NUMBA_CACHE_DIR`` if that is set,
+else in the user's cache directory, which other users cannot write: a cache is code.
+
+IMPORTANT: small functions are inlined by LLVM, not by Numba (``inline="always"``), which counts
+references to the arrays at every call, atomically, in the middle of the loop: walking over records
+took twice as long.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import numba
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+_PACKAGES = ("format", "compaction")
+
+
+@cache
+def cache_directory() -> Path:
+    """Where this version's compiled kernels are kept. Effects: reads the kernels' sources."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    digest.update(Path(__file__).read_bytes())
+    for package in _PACKAGES:
+        for source in sorted((Path(__file__).parent / package).glob("*.py")):
+            digest.update(source.read_bytes())
+    chosen = numba.config.CACHE_DIR
+    root = Path(chosen) if chosen else Path("~/.cache/logwright").expanduser()
+    return root / f"kernels-{digest.hexdigest()[:16]}"
+
+
+def kernel(function: _Function) -> _Function:
+    """Compile at the first call with these types; from the cache if it is there."""
+    return _compiled(function, forceinline=False)
+
+
+def inline_kernel(function: _Function) -> _Function:
+    """The same, for small functions that are to become part of those which call them."""
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: _Function, *, forceinline: bool) -> _Function:
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(cache_directory())
+    try:
+        compiled: _Function = numba.njit(
+            function, cache=True, nogil=True, error_model="numpy", forceinline=forceinline
+        )
+    finally:
+        numba.config.CACHE_DIR = before
+    return compiled
