@@ -1,0 +1,392 @@
+"""Locks that keep brokers and other processes of ours away from what is worked on.
+
+1. **The log directory**: a shared lock on ``<log dir>/.lock``, the file on which a broker holds an
+   exclusive one while it runs. So no broker starts under us, none is worked under, and several of
+   our processes may run.
+2. **The partition**: an exclusive lock on ``<partition>/.logwright/lock``.
+3. **The checkpoint files**: an exclusive lock on ``<log dir>/.logwright-checkpoints.lock``, for the
+   moment in which a file that all partitions share is read, changed and replaced.
+4. **A staging directory**: an exclusive lock on its ``lock`` file, held for as long as its plan is
+   alive. A staging directory that nobody holds is a dead plan's.
+
+They are taken in this order. All are locks of an open file description (F_OFD_SETLK): they exclude
+a JVM's ``FileChannel.tryLock``, which is a POSIX record lock, both ways; they hold between two
+threads of one process; and, unlike POSIX locks, they are not lost when any other descriptor of the
+file is closed. ``flock`` does not see a JVM's lock.
+
+Of the lock files
+-----------------
+A broker deletes ``.lock`` when it stops, so a lock may be had on a file that has no name any more
+and that keeps nobody away. After locking, the descriptor is therefore compared with the name, and
+the lock is taken anew if they differ. We delete lock files 2 to 4 on release, while we hold them
+exclusively: everybody who locks them makes this comparison. ``.lock`` is never deleted: a broker
+makes no comparison, and one that had opened the file just before would lock a file without a name.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Literal
+
+from logwright.errors import DiskFull, LogDirLocked, NotALogDir, UnreadableFile
+from logwright.format.names import BROKER_LOCK, WORK_DIRECTORY, TopicPartition
+
+PARTITION_LOCK: Final = "lock"
+STAGING_LOCK: Final = "lock"
+CHECKPOINTS_LOCK: Final = ".logwright-checkpoints.lock"
+
+CHECKPOINTS_WAIT_SECONDS: Final = 30.0
+"""How long another process may rewrite a checkpoint file: it takes milliseconds."""
+
+_ATTEMPTS: Final = 100
+"""How often a lock file may vanish between opening and locking before we give up."""
+
+_POLL_SECONDS: Final = 0.02
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLOCK: Final = struct.Struct("hhqqi0q")
+"""struct flock: l_type, l_whence, l_start, l_len, l_pid; length 0 = to the end of any file."""
+
+_Kind = Literal["shared", "exclusive"]
+
+
+@contextmanager
+def lock_log_dir(log_dir: Path) -> Iterator[None]:
+    """Keep brokers out of a log directory.
+
+    Effects: makes ``.lock`` if there is none, and leaves it.
+
+    Raises:
+        LogDirLocked: a broker runs on it.
+        NotALogDir: there is no such directory.
+        UnreadableFile: the lock file is no regular file or may not be opened.
+    """
+    directory = _open_log_dir(log_dir)
+    try:
+        path = log_dir / BROKER_LOCK
+        file = _acquire(directory, path, "shared")
+        if file is None:
+            holder = _holder(directory, BROKER_LOCK)
+            raise LogDirLocked(
+                f"a broker{holder} holds this lock.",
+                path=path,
+                remedy="Stop the broker that uses this log directory, then run it again.",
+            )
+        with _held(file):
+            yield
+    finally:
+        os.close(directory)
+
+
+@contextmanager
+def lock_partition(log_dir: Path, partition: TopicPartition) -> Iterator[None]:
+    """Keep other processes and threads of ours off a partition.
+
+    Effects: makes ``.logwright`` (mode 0700) and the lock file in the partition's directory;
+    removes the file on release, and the directory if nothing else is in it.
+
+    Raises:
+        LogDirLocked: somebody else holds it.
+        NotALogDir: there is no such directory.
+        UnreadableFile: something on the way is a link or no directory.
+    """
+    parent = _open_log_dir(log_dir)
+    try:
+        directory = _open_directory(parent, log_dir / partition.directory_name)
+    finally:
+        os.close(parent)
+    path = log_dir / partition.directory_name / WORK_DIRECTORY / PARTITION_LOCK
+    try:
+        work, file = _acquire_in_work_directory(directory, path)
+        try:
+            with _held(file, remove=(work, path.name)):
+                yield
+        finally:
+            os.close(work)
+            with suppress(OSError):  # not empty, or in use by somebody else already
+                os.rmdir(WORK_DIRECTORY, dir_fd=directory)
+    finally:
+        os.close(directory)
+
+
+@contextmanager
+def lock_checkpoints(log_dir: Path) -> Iterator[None]:
+    """Be the only one of ours who rewrites this directory's checkpoint files. Waits for its turn.
+
+    Effects: makes the lock file and removes it on release.
+
+    Raises:
+        LogDirLocked: it was not free for `CHECKPOINTS_WAIT_SECONDS`.
+    """
+    directory = _open_log_dir(log_dir)
+    try:
+        path = log_dir / CHECKPOINTS_LOCK
+        deadline = time.monotonic() + CHECKPOINTS_WAIT_SECONDS
+        while (file := _acquire(directory, path, "exclusive")) is None:
+            if time.monotonic() > deadline:
+                raise LogDirLocked(
+                    "another logwright process has held this lock for too long.",
+                    path=path,
+                    remedy="End that process, then run it again.",
+                )
+            time.sleep(_POLL_SECONDS)
+        with _held(file, remove=(directory, path.name)):
+            yield
+    finally:
+        os.close(directory)
+
+
+@contextmanager
+def lock_staging(staging: Path) -> Iterator[None]:
+    """Mark an existing staging directory as that of a plan that is alive.
+
+    Effects: makes the lock file and removes it on release, with the directory itself or not.
+
+    Raises:
+        LogDirLocked: another process holds it.
+        UnreadableFile: there is no such directory.
+    """
+    directory = _open_directory(None, staging)
+    try:
+        path = staging / STAGING_LOCK
+        file = _acquire(directory, path, "exclusive")
+        if file is None:
+            raise LogDirLocked(
+                "another process works in this staging directory.",
+                path=path,
+                remedy="Wait for it to end, then run it again.",
+            )
+        with _held(file, remove=(directory, path.name)):
+            yield
+    finally:
+        os.close(directory)
+
+
+def staging_is_held(staging: Path) -> bool:
+    """Whether the plan of a staging directory is alive. Effects: reads only."""
+    directory = _open_directory(None, staging)
+    try:
+        file = os.open(STAGING_LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    except FileNotFoundError:
+        return False
+    finally:
+        os.close(directory)
+    try:
+        return not _try_lock(file, "exclusive")
+    finally:
+        os.close(file)
+
+
+def _acquire_in_work_directory(directory: int, path: Path) -> tuple[int, int]:
+    """Descriptors of the partition's work directory and of its lock file, locked."""
+    for _ in range(_ATTEMPTS):
+        try:
+            work = _open_work_directory(directory, path.parent)
+        except FileNotFoundError:
+            continue
+        try:
+            file = _acquire(work, path, "exclusive")
+        except _Vanished:  # its last user removed the work directory while we opened the file
+            os.close(work)
+            continue
+        except BaseException:
+            os.close(work)
+            raise
+        if file is None:
+            os.close(work)
+            raise LogDirLocked(
+                "another logwright process works on this partition.",
+                path=path,
+                remedy="Wait for it to end, then run it again.",
+            )
+        return work, file
+    raise LogDirLocked("the lock file does not stay.", path=path, remedy="Run it again.")
+
+
+def _open_work_directory(directory: int, path: Path) -> int:
+    """Open ``.logwright``; make it, mode 0700, if there is none.
+
+    Root gives it to the partition's owner: a broker removes it with the partition.
+
+    Raises:
+        FileNotFoundError: its last user removed it in between.
+        UnreadableFile: it is a link or no directory.
+    """
+    made = True
+    try:
+        os.mkdir(path.name, 0o700, dir_fd=directory)
+    except FileExistsError:
+        made = False
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    try:
+        work = os.open(path.name, _DIRECTORY, dir_fd=directory)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if made and os.geteuid() == 0:
+        owner = os.fstat(directory)
+        os.fchown(work, owner.st_uid, owner.st_gid)
+    return work
+
+
+class _Vanished(UnreadableFile):
+    """The directory of a lock file was removed while the file was being opened."""
+
+
+def _acquire(directory: int, path: Path, kind: _Kind) -> int | None:
+    """A descriptor of the lock file with the lock on it; None if somebody excludes us."""
+    for _ in range(_ATTEMPTS):
+        try:
+            file = _open_lock_file(directory, path)
+        except FileNotFoundError:
+            continue  # removed between making and opening it
+        try:
+            locked = _try_lock(file, kind)
+            if locked and _is_named(file, directory, path.name):
+                return file
+        except OSError:
+            os.close(file)
+            raise
+        os.close(file)
+        if not locked:
+            return None
+    raise LogDirLocked("the lock file does not stay.", path=path, remedy="Run it again.")
+
+
+def _open_lock_file(directory: int, path: Path) -> int:
+    """Open a lock file; make it if there is none.
+
+    Raises:
+        FileNotFoundError: it vanished in between.
+        _Vanished: so did its directory.
+        UnreadableFile: it cannot be opened or is no regular file.
+    """
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        if not _exists(directory, path.name):
+            with suppress(FileExistsError):
+                _make_lock_file(directory, path.name)
+        file = os.open(path.name, flags, dir_fd=directory)
+    except FileNotFoundError as error:
+        if os.fstat(directory).st_nlink == 0:
+            raise _Vanished("its directory was removed.", path=path) from error
+        raise
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise UnreadableFile("it is not a regular file.", path=path, remedy="Remove it.")
+    return file
+
+
+def _exists(directory: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _make_lock_file(directory: int, name: str) -> None:
+    """With the directory's owner and mode, so that whoever owns the directory can lock it too."""
+    owner = os.fstat(directory)
+    file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory)
+    try:
+        if os.geteuid() == 0:
+            os.fchown(file, owner.st_uid, owner.st_gid)
+        os.fchmod(file, stat.S_IMODE(owner.st_mode) & 0o666)
+    finally:
+        os.close(file)
+
+
+def _try_lock(file: int, kind: _Kind) -> bool:
+    wanted = fcntl.F_RDLCK if kind == "shared" else fcntl.F_WRLCK
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _FLOCK.pack(wanted, os.SEEK_SET, 0, 0, 0))
+    except OSError as error:
+        if error.errno in {errno.EAGAIN, errno.EACCES}:
+            return False
+        raise
+    return True
+
+
+def _is_named(file: int, directory: int, name: str) -> bool:
+    """Whether this open file is still the one that has the name."""
+    try:
+        named = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(file), named)
+
+
+@contextmanager
+def _held(file: int, *, remove: tuple[int, str] | None = None) -> Iterator[None]:
+    """Hold a lock; on leaving, remove the file if told, then let go.
+
+    The lock is given back by name, not only by closing: a forked child shares the open file.
+    """
+    try:
+        yield
+    finally:
+        if remove is not None:
+            with suppress(OSError):  # a lock file that stays does no harm
+                if _is_named(file, *remove):
+                    os.unlink(remove[1], dir_fd=remove[0])
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
+        os.close(file)
+
+
+def _holder(directory: int, name: str) -> str:
+    """`` (process N)`` if the system tells who excludes a shared lock, else nothing."""
+    with suppress(OSError):
+        file = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            asked = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+            answer = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, asked))
+        finally:
+            os.close(file)
+        if answer[0] != fcntl.F_UNLCK and answer[4] > 0:
+            return f" (process {answer[4]})"
+    return ""
+
+
+def _open_log_dir(log_dir: Path) -> int:
+    """The root itself may be reached through symbolic links: the operator named it."""
+    try:
+        return os.open(log_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotALogDir(
+            f"it cannot be opened: {error.strerror}.", path=log_dir, remedy="Name a log directory."
+        ) from error
+    except OSError as error:
+        raise _unreadable(log_dir, error) from error
+
+
+def _open_directory(parent: int | None, path: Path) -> int:
+    try:
+        return os.open(path if parent is None else path.name, _DIRECTORY, dir_fd=parent)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> UnreadableFile | DiskFull:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DiskFull(
+            f"there is no room for a lock: {error.strerror}.",
+            path=path,
+            remedy="Nothing was changed. Free some space, then run it again.",
+        )
+    return UnreadableFile(
+        f"it cannot be opened: {error.strerror}.",
+        path=path,
+        remedy="Run it as the owner of the log directory, and remove links that took its place.",
+    )

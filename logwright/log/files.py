@@ -1,0 +1,199 @@
+"""Opening and reading files of a log directory, which is untrusted: no symlinks, no FIFOs.
+
+Everything is opened relative to a descriptor of its directory with O_NOFOLLOW, so that what was
+looked at is what is read, whatever is renamed in between.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from logwright.errors import NotALogDir, UnreadableFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from logwright.format.names import TopicPartition
+
+LARGEST_FILE_BYTES: Final = 2_147_483_647
+"""No file of a segment is larger: Kafka's positions are int32 (LogSegment, FileRecords)."""
+
+_DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_READ_BYTES: Final = 8 * 1024 * 1024
+
+_PERMISSION: Final = "Give this user read permission, or run as the broker's user."
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDir:
+    """An open directory: its descriptor, and its path for messages."""
+
+    fd: int
+    path: Path
+
+    def file(self, name: str) -> str:
+        """Path of one of its files, as text: made for every file, used only in errors."""
+        return f"{self.path}/{name}"
+
+
+@contextmanager
+def open_log_dir(log_dir: Path) -> Iterator[OpenDir]:
+    """The log directory, open. It may be reached through symlinks: the operator named it.
+
+    Effects: opens a descriptor, closed on leaving.
+
+    Raises:
+        NotALogDir: it is missing, or no directory.
+        UnreadableFile: it may not be read.
+    """
+    try:
+        fd = os.open(log_dir, _DIRECTORY_FLAGS)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        problem = "is no directory." if log_dir.exists() else "does not exist."
+        raise NotALogDir(
+            f"the log directory {problem}", path=log_dir, remedy="Give a directory of log.dirs."
+        ) from error
+    except OSError as error:
+        raise unreadable(error, log_dir) from error
+    try:
+        yield OpenDir(fd, log_dir)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def open_partition_dir(log_dir: Path, partition: TopicPartition) -> Iterator[OpenDir]:
+    """A partition's directory, open. Effects: opens descriptors, closed on leaving.
+
+    Raises:
+        NotALogDir: the log directory or the partition's is missing, or no directory.
+        UnreadableFile: one may not be read, or the partition's is a symlink.
+    """
+    with open_log_dir(log_dir) as parent, open_child_dir(parent, partition) as directory:
+        yield directory
+
+
+@contextmanager
+def open_child_dir(parent: OpenDir, partition: TopicPartition) -> Iterator[OpenDir]:
+    """A partition's directory in an open log directory; as `open_partition_dir`."""
+    name = partition.directory_name
+    path = parent.path / name
+    try:
+        fd = os.open(name, _DIRECTORY_FLAGS | os.O_NOFOLLOW, dir_fd=parent.fd)
+    except FileNotFoundError as error:
+        raise NotALogDir(
+            "there is no such partition directory.",
+            path=path,
+            remedy="Name a partition that is in this log directory.",
+        ) from error
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            raise UnreadableFile(
+                "the partition directory is a symlink, or no directory.",
+                path=path,
+                remedy="Symlinks are not followed; move the directory itself here.",
+            ) from error
+        raise unreadable(error, path) from error
+    try:
+        yield OpenDir(fd, path)
+    finally:
+        os.close(fd)
+
+
+def list_directory(directory: OpenDir) -> list[os.DirEntry[str]]:
+    """All entries, in no order. Effects: reads the directory.
+
+    Raises:
+        UnreadableFile: it cannot be read.
+    """
+    try:
+        with os.scandir(directory.fd) as entries:
+            return list(entries)
+    except OSError as error:
+        raise unreadable(error, directory.path) from error
+
+
+def open_file(directory: OpenDir, name: str) -> int:
+    """A descriptor of a regular file, for reading; the caller closes it.
+
+    Raises:
+        UnreadableFile: it is missing, may not be read, or is no regular file.
+    """
+    try:
+        fd = os.open(name, _FILE_FLAGS, dir_fd=directory.fd)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise not_regular(directory.path / name) from error
+        raise unreadable(error, directory.path / name) from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise not_regular(directory.path / name)
+    return fd
+
+
+def read_file(directory: OpenDir, name: str) -> bytes:
+    """A regular file's content. Effects: reads it.
+
+    Raises:
+        UnreadableFile: as `open_file`; or it is larger than any file of a log may be, or cannot be
+            read to its end.
+    """
+    fd = open_file(directory, name)
+    try:
+        size = os.fstat(fd).st_size
+        if size > LARGEST_FILE_BYTES:
+            raise UnreadableFile(
+                f"the file has {size} bytes, which no file of a log has.",
+                path=directory.path / name,
+                remedy="Kafka cannot open it either; restore it.",
+            )
+        return read_span(fd, 0, size, directory.file(name))
+    finally:
+        os.close(fd)
+
+
+def read_span(fd: int, position: int, size: int, path: str) -> bytes:
+    """`size` bytes from `position` on; fewer only where the file ends. Effects: reads.
+
+    Raises:
+        UnreadableFile: the device fails.
+    """
+    try:
+        first = os.pread(fd, min(size, _READ_BYTES), position)
+        if len(first) == size or not first:
+            return first
+        found = bytearray(first)
+        while len(found) < size:
+            part = os.pread(fd, min(size - len(found), _READ_BYTES), position + len(found))
+            if not part:
+                break
+            found += part
+    except OSError as error:
+        raise unreadable(error, path, position) from error
+    return bytes(found)
+
+
+def not_regular(path: Path) -> UnreadableFile:
+    """The error for a symlink, FIFO, socket, device or directory in a file's place."""
+    return UnreadableFile(
+        "this is no regular file.",
+        path=path,
+        remedy="Symlinks are not followed, other kinds not read; put the file itself here.",
+    )
+
+
+def unreadable(error: OSError, path: Path | str, position: int | None = None) -> UnreadableFile:
+    """The error for a file or directory that the system would not read."""
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    problem = f"cannot be read ({name}: {error.strerror})."
+    remedy = _PERMISSION if error.errno in (errno.EACCES, errno.EPERM) else "Check the device."
+    if error.errno == errno.ENOENT:
+        remedy = "It vanished while it was looked at; stop what works on this directory."
+    return UnreadableFile(problem, path=path, position=position, remedy=remedy)

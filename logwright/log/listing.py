@@ -1,0 +1,130 @@
+"""A partition's directory as a listing: every plain file stamped, and the segments the names give.
+
+What a broker would have to repair when it loads the directory (LogLoader of Kafka 4.3.0) is found
+here by name alone, and refused.
+"""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING, Final
+
+from logwright.errors import UncleanLogDir
+from logwright.format import names
+from logwright.format.names import parse_segment_file_name, segment_file_name
+from logwright.log.files import OpenDir, list_directory, not_regular, unreadable
+from logwright.log.model import FileStamp
+from logwright.units import INT64_MAX, ByteCount, Offset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_LIVE_SUFFIXES: Final = (*names.SEGMENT_SUFFIXES, names.SNAPSHOT)
+_LEFTOVER_SUFFIXES: Final = (names.CLEANED, names.SWAP)
+_LOG_FILE_SUFFIXES: Final = (*_LIVE_SUFFIXES, *_LEFTOVER_SUFFIXES)
+_KNOWN_FILES: Final = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
+_MOST_NAMED: Final = 5
+_REMEDIES: Final = {
+    True: "The log was left untouched and is whole: `logwright purge` removes what was left.",
+    False: "The log was left untouched. Recover it first: start a broker on the directory"
+    " and stop it cleanly.",
+}
+"""By whether a purge is enough (`logwright.purge.plan`, 2 and 3)."""
+
+
+def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
+    """All plain files, by name and in its order. Effects: reads the directory.
+
+    Directories are passed over, as Kafka does, and so is what is neither; unless it has the name of
+    a log's file.
+
+    Raises:
+        UnreadableFile: a symlink, FIFO, directory or the like has the name of a log's file.
+    """
+    stamps: dict[str, FileStamp] = {}
+    for entry in sorted(list_directory(directory), key=lambda entry: entry.name):
+        name = entry.name
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            raise unreadable(error, directory.path / name) from error
+        if stat.S_ISREG(found.st_mode):
+            stamps[name] = FileStamp(
+                name=name,
+                bytes=ByteCount(found.st_size),
+                modified_ns=found.st_mtime_ns,
+                inode=found.st_ino,
+            )
+        elif name in _KNOWN_FILES or name.endswith(_LOG_FILE_SUFFIXES):
+            raise not_regular(directory.path / name)
+    return stamps
+
+
+def segment_bases(
+    stamps: Mapping[str, FileStamp], path: Path, *, clean_shutdown: bool
+) -> list[int]:
+    """Base offsets of all segments, ascending, at least one.
+
+    Args:
+        stamps: as `stamp_files` gives them.
+        path: of the partition's directory.
+        clean_shutdown: whether the log directory has the broker's marker.
+
+    Raises:
+        UncleanLogDir: the marker is missing, an interrupted operation left files, or a segment is
+            not whole; all of that is named.
+    """
+    findings: list[str] = []
+    if not clean_shutdown:
+        findings.append(f"the broker was not stopped cleanly (no {names.CLEAN_SHUTDOWN_MARKER})")
+    leftovers = [name for name in stamps if name.endswith(_LEFTOVER_SUFFIXES)]
+    live = [name for name in stamps if name.endswith(_LIVE_SUFFIXES)]
+    foreign = [name for name in live if not _is_canonical(name)]
+    stems = {name.removesuffix(names.LOG) for name in live if name.endswith(names.LOG)}
+    orphans = [
+        name
+        for name in live
+        if not name.endswith((names.LOG, names.SNAPSHOT)) and name.partition(".")[0] not in stems
+    ]
+    missing = [
+        stem + suffix
+        for stem in sorted(stems)
+        for suffix in (names.INDEX, names.TIMEINDEX)
+        if stem + suffix not in stamps
+    ]
+    for what, files in (
+        ("an interrupted operation left", leftovers),
+        ("no broker writes a file", foreign),
+        ("there is no .log to", orphans),
+        ("a .log lacks its", missing),
+    ):
+        if files:
+            more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+            findings.append(f"{what} {', '.join(files[:_MOST_NAMED])}{more}")
+    if not stems:
+        findings.append("there is no segment")
+    if findings:
+        worthless = clean_shutdown and bool(stems) and not foreign and not missing
+        purgeable = worthless and _uncommitted(leftovers, stems)
+        raise UncleanLogDir("; ".join(findings) + ".", path=path, remedy=_REMEDIES[purgeable])
+    return sorted(int(stem) for stem in stems)
+
+
+def snapshot_offsets(stamps: Mapping[str, FileStamp]) -> tuple[Offset, ...]:
+    """Offsets of the producer snapshots, ascending: names are, and all have as many digits."""
+    end = -len(names.SNAPSHOT)
+    return tuple(Offset(int(name[:end])) for name in stamps if name.endswith(names.SNAPSHOT))
+
+
+def _uncommitted(leftovers: list[str], stems: set[str]) -> bool:
+    """Whether no swap had been committed: each ``.swap`` has its guard, a ``.cleaned``, and the old
+    ``.log``.
+    """
+    guarded = {name[:20] for name in leftovers if name.endswith(names.CLEANED)} & stems
+    return all(name[:20] in guarded for name in leftovers if name.endswith(names.SWAP))
+
+
+def _is_canonical(name: str) -> bool:
+    parsed = parse_segment_file_name(name)
+    return parsed is not None and parsed[0] <= INT64_MAX and segment_file_name(*parsed) == name

@@ -1,0 +1,369 @@
+"""A log directory, seen: its partitions, its checkpoints, and one partition's log as a value.
+
+1. All entries of the partition's directory are listed and stamped once; that is also the
+   fingerprint.
+2. Names give the segments. Anything that an interrupted operation leaves, or that a broker would
+   repair at load, stops here: this directory needs recovery first.
+3. Of each segment the last time index entry and the first batch's header are read, of the active
+   one also the tail behind the last index entry (`tail`). No segment is read whole.
+4. Checkpoints give the offsets, limited as LogLoader and UnifiedLog of Kafka 4.3.0 limit them.
+
+Reading only; nothing here follows a symlink below the log directory.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from logwright.errors import CorruptCheckpoint, CorruptIndex, NotALogDir
+from logwright.format import names
+from logwright.format.batch import HEADER_BYTES
+from logwright.format.checkpoints import parse_offset_checkpoint
+from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from logwright.format.names import TopicPartition, segment_file_name
+from logwright.log.files import (
+    OpenDir,
+    list_directory,
+    open_child_dir,
+    open_file,
+    open_log_dir,
+    read_file,
+    read_span,
+    unreadable,
+)
+from logwright.log.listing import segment_bases, snapshot_offsets, stamp_files
+from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
+from logwright.log.producers import Producers, first_batch_at, load_producers
+from logwright.log.tail import first_batch_max_timestamp, log_end_offset
+from logwright.units import Offset, TimestampMs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+META_PROPERTIES: Final = "meta.properties"
+CHECKPOINT_FILES: Final = (
+    names.RECOVERY_POINT_CHECKPOINT,
+    names.LOG_START_OFFSET_CHECKPOINT,
+    names.HIGH_WATERMARK_CHECKPOINT,
+    names.CLEANER_OFFSET_CHECKPOINT,
+)
+
+_LOG_DIR_FILES: Final = frozenset((*CHECKPOINT_FILES, META_PROPERTIES))
+_REBUILD: Final = (
+    "The log was left untouched. Move the segment's .index away and start a broker on the"
+    " directory: it rebuilds the indexes of a segment without one."
+)
+_OFFSET_ENTRY: Final = struct.Struct(">ii")
+_TIME_ENTRY: Final = struct.Struct(">qi")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """The four offset checkpoint files of a log directory; a missing file has no entries."""
+
+    recovery_point: Mapping[TopicPartition, Offset]
+    log_start_offset: Mapping[TopicPartition, Offset]
+    high_watermark: Mapping[TopicPartition, Offset]
+    cleaner_offset: Mapping[TopicPartition, Offset]
+
+    def of(self, partition: TopicPartition) -> tuple[tuple[str, int | None], ...]:
+        """(file name, this partition's entry or None) of each file."""
+        return (
+            (CHECKPOINT_FILES[0], self.recovery_point.get(partition)),
+            (CHECKPOINT_FILES[1], self.log_start_offset.get(partition)),
+            (CHECKPOINT_FILES[2], self.high_watermark.get(partition)),
+            (CHECKPOINT_FILES[3], self.cleaner_offset.get(partition)),
+        )
+
+
+def list_partitions(log_dir: Path) -> list[TopicPartition]:
+    """The partitions in a log directory, sorted. Effects: reads the directory.
+
+    By name only. A symlink with a partition's name is listed, so that it is not passed over in
+    silence: `observe` refuses it. Copies to delete, to move and stray ones are left out, as are the
+    cluster metadata log and the remote log cache, which log maintenance never touches.
+
+    Raises:
+        NotALogDir: it is missing, no directory, or has neither partitions nor any file that a
+            broker keeps in a log directory.
+        UnreadableFile: it cannot be read.
+    """
+    with open_log_dir(log_dir) as directory:
+        entries = list_directory(directory)
+    partitions: list[TopicPartition] = []
+    for entry in entries:
+        found = TopicPartition.parse(entry.name)
+        if found is None or found.directory_name != entry.name:
+            continue
+        if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
+            partitions.append(found)
+    if not partitions and _LOG_DIR_FILES.isdisjoint(entry.name for entry in entries):
+        raise NotALogDir(
+            "this is no log directory: it has no partition directory, no checkpoint file and no"
+            f" {META_PROPERTIES}.",
+            path=log_dir,
+            remedy="Give a directory of a broker's log.dirs.",
+        )
+    return sorted(found for found in partitions if found.topic != CLUSTER_METADATA_TOPIC)
+
+
+def read_checkpoints(log_dir: Path) -> Checkpoints:
+    """The four offset checkpoint files. Effects: reads them.
+
+    Raises:
+        NotALogDir: the directory is missing, or no directory.
+        UnreadableFile: a file is there but cannot be read, or is no regular file.
+        CorruptCheckpoint: a file is malformed.
+        UnsupportedFormatError: a file has another version than 0.
+    """
+    with open_log_dir(log_dir) as directory:
+        return _read_checkpoints(directory)
+
+
+def fingerprint(log_dir: Path, partition: TopicPartition) -> Fingerprint:
+    """What a plan compares before it commits. Effects: reads the directory and the checkpoints.
+
+    Raises:
+        NotALogDir, UnreadableFile, CorruptCheckpoint: as `observe`.
+    """
+    with open_log_dir(log_dir) as parent, open_child_dir(parent, partition) as directory:
+        return _fingerprint(stamp_files(directory), _read_checkpoints(parent), partition)
+
+
+def observe(
+    log_dir: Path,
+    partition: TopicPartition,
+    *,
+    high_watermark: Literal["end", "checkpoint"],
+    checkpoints: Checkpoints | None = None,
+) -> PartitionLog:
+    """One partition's log. Effects: reads, see the module.
+
+    Args:
+        log_dir: the log directory.
+        partition: one of its partitions.
+        high_watermark: "end": all of a stopped log is committed; "checkpoint": what the broker
+            last recorded is, limited to the log.
+        checkpoints: as `read_checkpoints` gives them, if they were read already.
+
+    Raises:
+        NotALogDir: there is no such log directory or partition.
+        UnreadableFile: a file cannot be read, or is a symlink, FIFO or the like.
+        UncleanLogDir: no clean-shutdown marker, leftovers, or a segment that is not whole.
+        CorruptBatch, CorruptIndex, CorruptCheckpoint: what was read is malformed.
+        UnsupportedFormatError: another magic or version than the known ones.
+    """
+    with open_log_dir(log_dir) as parent, open_child_dir(parent, partition) as directory:
+        stamps = stamp_files(directory)
+        bases = segment_bases(
+            stamps, directory.path, clean_shutdown=_exists(parent, names.CLEAN_SHUTDOWN_MARKER)
+        )
+        found = _read_checkpoints(parent) if checkpoints is None else checkpoints
+        segments = tuple(
+            _segment(directory, stamps, base, following)
+            for base, following in zip(bases, [*bases[1:], None], strict=True)
+        )
+        end = _log_end_offset(directory, segments[-1])
+    start, committed = _bounds(log_dir, partition, found, (Offset(bases[0]), end), high_watermark)
+    snapshots = snapshot_offsets(stamps)
+    producers = load_producers(
+        directory.path,
+        segments,
+        snapshots,
+        log_start_offset=start,
+        log_end_offset=end,
+    )
+    return PartitionLog(
+        log_dir=log_dir,
+        partition=partition,
+        segments=segments,
+        log_start_offset=start,
+        log_end_offset=end,
+        high_watermark=committed,
+        last_stable_offset=_last_stable_offset(
+            producers, directory.path, segments, (start, end, committed)
+        ),
+        # After a clean stop everything is flushed (LogLoader.load, last step).
+        recovery_point=end,
+        cleaner_checkpoint=found.cleaner_offset.get(partition),
+        snapshot_offsets=snapshots,
+        producers=producers.entries,
+        fingerprint=_fingerprint(stamps, found, partition),
+    )
+
+
+def _last_stable_offset(
+    producers: Producers,
+    directory: Path,
+    segments: tuple[Segment, ...],
+    offsets: tuple[Offset, Offset, Offset],
+) -> Offset:
+    """Of a transaction that began in what was deleted since, the first batch that is left counts
+    (UnifiedLog.maybeIncrementFirstUnstableOffset); `offsets`: log start, log end, high watermark.
+    """
+    start, end, committed = offsets
+    stable = producers.last_stable_offset(committed)
+    if stable >= start:
+        return stable
+    return min(committed, first_batch_at(directory, segments, start, log_end_offset=end))
+
+
+def _bounds(
+    log_dir: Path,
+    partition: TopicPartition,
+    found: Checkpoints,
+    ends: tuple[Offset, Offset],
+    high_watermark: Literal["end", "checkpoint"],
+) -> tuple[Offset, Offset]:
+    """(log start offset, high watermark) of a log whose files begin and end at `ends`."""
+    base, end = ends
+    start = Offset(max(found.log_start_offset.get(partition, 0), base))
+    if start > end:
+        raise CorruptCheckpoint(
+            f"log start offset {start} of {partition} is beyond the log's end at {end}.",
+            path=log_dir / names.LOG_START_OFFSET_CHECKPOINT,
+            remedy="A broker would drop the whole log. Restore the log or the checkpoint.",
+        )
+    committed = end
+    if high_watermark == "checkpoint":
+        committed = Offset(min(max(found.high_watermark.get(partition, 0), start), end))
+    return start, committed
+
+
+def _read_checkpoints(directory: OpenDir) -> Checkpoints:
+    recovery, start, watermark, cleaner = (
+        parse_offset_checkpoint(read_file(directory, name), directory.path / name)
+        if _exists(directory, name)
+        else {}
+        for name in CHECKPOINT_FILES
+    )
+    return Checkpoints(
+        recovery_point=recovery,
+        log_start_offset=start,
+        high_watermark=watermark,
+        cleaner_offset=cleaner,
+    )
+
+
+def _exists(directory: OpenDir, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unreadable(error, directory.path / name) from error
+    return True
+
+
+def _fingerprint(
+    stamps: Mapping[str, FileStamp], checkpoints: Checkpoints, partition: TopicPartition
+) -> Fingerprint:
+    return Fingerprint(files=tuple(stamps.values()), checkpoints=checkpoints.of(partition))
+
+
+def _segment(
+    directory: OpenDir, stamps: Mapping[str, FileStamp], base: int, following: int | None
+) -> Segment:
+    """One segment; `following` is the next one's base offset, None for the active one."""
+    stem = segment_file_name(base, "")
+    log = stamps[stem + names.LOG]
+    index = stamps[stem + names.INDEX]
+    timeindex = stamps[stem + names.TIMEINDEX]
+    txnindex = stamps.get(stem + names.TXNINDEX)
+    _check_whole_entries(directory, index, OFFSET_ENTRY_BYTES)
+    _check_whole_entries(directory, timeindex, TIME_ENTRY_BYTES)
+    largest = TimestampMs(-1)
+    if timeindex.bytes:
+        largest = _last_timestamp(directory, timeindex, base, following)
+    if largest < 0:
+        largest = TimestampMs(log.modified_ns // 1_000_000)
+    first: TimestampMs | None = None
+    if log.bytes:
+        header = _read(directory, log.name, 0, HEADER_BYTES)
+        first = first_batch_max_timestamp(
+            header, base_offset=base, log_bytes=log.bytes, path=directory.file(log.name)
+        )
+    return Segment(
+        base_offset=Offset(base),
+        log_bytes=log.bytes,
+        index_bytes=index.bytes,
+        timeindex_bytes=timeindex.bytes,
+        txnindex_bytes=None if txnindex is None else txnindex.bytes,
+        modified_ns=log.modified_ns,
+        largest_timestamp_ms=largest,
+        first_batch_max_timestamp_ms=first,
+    )
+
+
+def _check_whole_entries(directory: OpenDir, index: FileStamp, entry_bytes: int) -> None:
+    if index.bytes % entry_bytes:
+        raise CorruptIndex(
+            f"{index.bytes} bytes are no whole number of entries of {entry_bytes} bytes.",
+            path=directory.path / index.name,
+            position=index.bytes - index.bytes % entry_bytes,
+            remedy=_REBUILD,
+        )
+
+
+def _last_timestamp(
+    directory: OpenDir, timeindex: FileStamp, base: int, following: int | None
+) -> TimestampMs:
+    """Timestamp of a time index's last entry, which must fit the one before it and the segment."""
+    position = max(0, timeindex.bytes - 2 * TIME_ENTRY_BYTES)
+    content = _read(directory, timeindex.name, position, timeindex.bytes - position)
+    entries = list(_TIME_ENTRY.iter_unpack(content[: len(content) - len(content) % 12]))
+    timestamp, offset = entries[-1] if entries else (-1, -1)
+    ascends = len(entries) == 1 or (entries[0][0] < timestamp and entries[0][1] <= offset)
+    if not ascends or offset < 0 or (following is not None and base + offset >= following):
+        raise CorruptIndex(
+            "the last entry does not ascend or lies outside the segment.",
+            path=directory.path / timeindex.name,
+            position=timeindex.bytes - TIME_ENTRY_BYTES,
+            remedy=_REBUILD,
+        )
+    return TimestampMs(timestamp)
+
+
+def _log_end_offset(directory: OpenDir, active: Segment) -> Offset:
+    stem = segment_file_name(active.base_offset, "")
+    last_entry: tuple[int, int] | None = None
+    if active.index_bytes:
+        name = stem + names.INDEX
+        start = max(0, active.index_bytes - 2 * OFFSET_ENTRY_BYTES)
+        content = _read(directory, name, start, active.index_bytes - start)
+        entries = list(_OFFSET_ENTRY.iter_unpack(content[: len(content) - len(content) % 8]))
+        offset, position = entries[-1] if entries else (-1, -1)
+        ascends = len(entries) == 1 or (entries[0][0] < offset and entries[0][1] < position)
+        if not ascends or offset < 0 or not 0 < position < active.log_bytes:
+            raise CorruptIndex(
+                "the last entry does not ascend or points outside the .log.",
+                path=directory.path / name,
+                position=active.index_bytes - OFFSET_ENTRY_BYTES,
+                remedy=_REBUILD,
+            )
+        last_entry = (active.base_offset + offset, position)
+    name = stem + names.LOG
+    fd = open_file(directory, name)
+    try:
+        return log_end_offset(
+            fd,
+            directory.file(name),
+            base_offset=active.base_offset,
+            log_bytes=active.log_bytes,
+            last_entry=last_entry,
+        )
+    finally:
+        os.close(fd)
+
+
+def _read(directory: OpenDir, name: str, position: int, size: int) -> bytes:
+    fd = open_file(directory, name)
+    try:
+        return read_span(fd, position, size, directory.file(name))
+    finally:
+        os.close(fd)

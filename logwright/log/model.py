@@ -1,0 +1,116 @@
+"""What a partition's log looks like, as values: the picture that every plan is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from logwright.format.names import TopicPartition
+from logwright.format.snapshot import ProducerEntry
+from logwright.units import ByteCount, Offset, TimestampMs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStamp:
+    """One file as it was seen: enough to notice that it changed."""
+
+    name: str
+    bytes: ByteCount
+    modified_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """What must be the same at commit as it was at plan (the durable form of KAFKA-631's generation
+    counter).
+
+    Attributes:
+        files: all plain files of the partition directory, by name.
+        checkpoints: (file name, offset or None) of this partition in each offset checkpoint file.
+    """
+
+    files: tuple[FileStamp, ...]
+    checkpoints: tuple[tuple[str, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One segment.
+
+    Attributes:
+        base_offset: from the file name.
+        log_bytes: size of the ``.log``.
+        index_bytes: size of the ``.index`` (offset index).
+        timeindex_bytes: size of the ``.timeindex``.
+        txnindex_bytes: size of the ``.txnindex``, None if there is no such file.
+        modified_ns: modification time of the ``.log``, ns since the epoch.
+        largest_timestamp_ms: last entry of the time index, else the modification time in ms.
+        first_batch_max_timestamp_ms: maxTimestamp of the first batch; None if the segment is empty.
+    """
+
+    base_offset: Offset
+    log_bytes: ByteCount
+    index_bytes: ByteCount
+    timeindex_bytes: ByteCount
+    txnindex_bytes: ByteCount | None
+    modified_ns: int
+    largest_timestamp_ms: TimestampMs
+    first_batch_max_timestamp_ms: TimestampMs | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLog:
+    """A frozen picture of one partition's log.
+
+    Attributes:
+        log_dir: the log directory (not the partition's).
+        segments: ascending by base offset, at least one; the last is the active segment.
+        log_start_offset: first offset that readers see.
+        log_end_offset: next offset to be written.
+        high_watermark: everything below is committed.
+        last_stable_offset: everything below is decided (no open transaction begins below it).
+        recovery_point: first offset not known to be flushed.
+        cleaner_checkpoint: first dirty offset as recorded, None if there is no entry.
+        snapshot_offsets: offsets of the producer snapshots, ascending.
+        producers: what a broker would know of producers after loading the log, expired ones
+            included.
+        fingerprint: to notice a change between plan and commit.
+    """
+
+    log_dir: Path
+    partition: TopicPartition
+    segments: tuple[Segment, ...]
+    log_start_offset: Offset
+    log_end_offset: Offset
+    high_watermark: Offset
+    last_stable_offset: Offset
+    recovery_point: Offset
+    cleaner_checkpoint: Offset | None
+    snapshot_offsets: tuple[Offset, ...]
+    producers: tuple[ProducerEntry, ...] = ()
+    fingerprint: Fingerprint
+
+    @property
+    def directory(self) -> Path:
+        """The partition's directory."""
+        return self.log_dir / self.partition.directory_name
+
+    @property
+    def active(self) -> Segment:
+        """The segment that appends go to: the last."""
+        return self.segments[-1]
+
+    @property
+    def sealed(self) -> tuple[Segment, ...]:
+        """All segments but the active one."""
+        return self.segments[:-1]
+
+    @property
+    def log_bytes(self) -> ByteCount:
+        """Size of all ``.log`` files."""
+        return ByteCount(sum(segment.log_bytes for segment in self.segments))
+
+    def with_segments(self, segments: tuple[Segment, ...]) -> PartitionLog:
+        """The same log with other segments, for planning what follows a roll."""
+        return replace(self, segments=segments)

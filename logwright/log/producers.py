@@ -1,0 +1,221 @@
+"""What a broker knows of the log's producers once it has loaded it (ProducerStateManager of Kafka
+4.3.0).
+
+1. The newest producer snapshot within the log is where the state starts; one that cannot be read
+   counts for nothing, as at a broker's load. Without any snapshot a cleanly stopped log has no
+   producers.
+2. The batches from there to the log's end are replayed. After a clean stop there are none.
+3. What is open gives the last stable offset. Who has been idle for ``producer.id.expiration.ms`` is
+   forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from logwright.errors import CorruptProducerSnapshot, UnsupportedFormatError
+from logwright.format.batch import TRANSACTIONAL, RecordBatch, parse_batch
+from logwright.format.control import parse_control_key, parse_marker_value
+from logwright.format.names import LOG, SNAPSHOT, segment_file_name
+from logwright.format.record import read_records
+from logwright.format.scan import scan_segment
+from logwright.format.snapshot import ProducerEntry, parse_snapshot
+from logwright.log.mapped import map_file
+from logwright.log.model import Segment
+from logwright.units import Offset, TimestampMs
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producers:
+    """The producers of a log.
+
+    Attributes:
+        entries: by producer id, ascending.
+        completed: (first offset, marker's offset) of the transactions whose end was replayed.
+    """
+
+    entries: tuple[ProducerEntry, ...] = ()
+    completed: tuple[tuple[Offset, Offset], ...] = ()
+
+    def last_stable_offset(self, high_watermark: Offset) -> Offset:
+        """Everything below is decided: no transaction is open, or ended above the high watermark,
+        from below it.
+        """
+        undecided = [
+            entry.current_txn_first_offset
+            for entry in self.entries
+            if entry.current_txn_first_offset is not None
+        ]
+        undecided += [first for first, marker in self.completed if marker >= high_watermark]
+        return min([high_watermark, *undecided])
+
+
+def active_producers(
+    entries: Sequence[ProducerEntry], *, now_ms: TimestampMs, expiration_ms: int
+) -> tuple[ProducerEntry, ...]:
+    """Those that a broker would still know: with an open transaction, or heard of within
+    ``producer.id.expiration.ms``.
+    """
+    return tuple(
+        entry
+        for entry in entries
+        if entry.current_txn_first_offset is not None or now_ms - entry.timestamp_ms < expiration_ms
+    )
+
+
+def load_producers(
+    directory: Path,
+    segments: Sequence[Segment],
+    snapshot_offsets: Sequence[Offset],
+    *,
+    log_start_offset: Offset,
+    log_end_offset: Offset,
+) -> Producers:
+    """The producer state at the log's end. Effects: reads the newest snapshot, and the batches
+    behind it.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError, UnreadableFile: a segment that is replayed is refused.
+    """
+    if not snapshot_offsets:
+        return Producers()
+    start, entries = _newest_snapshot(
+        directory, segments, snapshot_offsets, log_start_offset, log_end_offset
+    )
+    if start >= log_end_offset:
+        return Producers(entries=entries)
+    replayed = _Replay(entries={entry.producer_id: entry for entry in entries})
+    ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
+    for segment, end in zip(segments, ends, strict=True):
+        if end > start:
+            _replay_segment(directory, segment, end, start, replayed)
+    return Producers(
+        entries=tuple(entry for _, entry in sorted(replayed.entries.items())),
+        completed=tuple(replayed.completed),
+    )
+
+
+def _newest_snapshot(
+    directory: Path,
+    segments: Sequence[Segment],
+    snapshot_offsets: Sequence[Offset],
+    log_start_offset: Offset,
+    log_end_offset: Offset,
+) -> tuple[Offset, tuple[ProducerEntry, ...]]:
+    """(offset, producers) of the newest usable snapshot; the log start and none if there is
+    none.
+    """
+    bases = {segment.base_offset for segment in segments}
+    stray = max((each for each in snapshot_offsets if each not in bases), default=None)
+    candidates = [each for each in snapshot_offsets if each in bases]
+    if stray is not None and stray > segments[-1].base_offset:
+        candidates.append(stray)
+    for offset in sorted(candidates, reverse=True):
+        if not log_start_offset < offset <= log_end_offset:
+            continue
+        path = directory / segment_file_name(offset, SNAPSHOT)
+        try:
+            return offset, parse_snapshot(map_file(path).tobytes(), path)
+        except (CorruptProducerSnapshot, UnsupportedFormatError) as error:
+            _LOG.warning("producer snapshot not used: %s", error)
+    return log_start_offset, ()
+
+
+def first_batch_at(
+    directory: Path, segments: Sequence[Segment], offset: Offset, *, log_end_offset: Offset
+) -> Offset:
+    """Base offset of the batch that holds an offset, or of the next one; the log's end if there is
+    none. Effects: reads one segment whole, or some empty ones more.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError, UnreadableFile: a segment that is read is refused.
+    """
+    ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
+    for segment, end in zip(segments, ends, strict=True):
+        if end <= offset or not segment.log_bytes:
+            continue
+        path = directory / segment_file_name(segment.base_offset, LOG)
+        data = map_file(path, expected_bytes=segment.log_bytes)
+        rows = scan_segment(data, path, base_offset=segment.base_offset, end_offset=end)
+        reaching = np.flatnonzero(rows["last_offset"] >= offset)
+        if reaching.size:
+            return Offset(int(rows["base_offset"][reaching[0]]))
+    return log_end_offset
+
+
+@dataclass(slots=True, kw_only=True)
+class _Replay:
+    entries: dict[int, ProducerEntry]
+    completed: list[tuple[Offset, Offset]] = field(default_factory=list)
+
+
+def _replay_segment(
+    directory: Path, segment: Segment, end: Offset, start: Offset, replayed: _Replay
+) -> None:
+    path = directory / segment_file_name(segment.base_offset, LOG)
+    data = map_file(path, expected_bytes=segment.log_bytes)
+    rows = scan_segment(data, path, base_offset=segment.base_offset, end_offset=end)
+    wanted = (rows["producer_id"] >= 0) & (rows["last_offset"] >= start)
+    for row in rows[np.flatnonzero(wanted)]:
+        content = data[int(row["position"]) : int(row["position"] + row["size"])].tobytes()
+        _replay(replayed, parse_batch(content), content)
+
+
+def _replay(replayed: _Replay, batch: RecordBatch, content: bytes) -> None:
+    """One batch of a producer, by the rules of replication: no check of sequences."""
+    entry = replayed.entries.get(batch.producer_id) or _unknown(batch)
+    if entry.producer_epoch != batch.producer_epoch:
+        entry = replace(
+            entry,
+            producer_epoch=batch.producer_epoch,
+            last_sequence=-1,
+            last_offset=-1,
+            offset_delta=0,
+        )
+    if not batch.is_control:
+        first = entry.current_txn_first_offset
+        if first is None and batch.attributes & TRANSACTIONAL:
+            first = batch.base_offset
+        entry = replace(
+            entry,
+            last_sequence=batch.last_sequence,
+            last_offset=batch.last_offset,
+            offset_delta=batch.last_offset - batch.base_offset,
+            timestamp_ms=batch.max_timestamp,
+            current_txn_first_offset=first,
+        )
+    elif batch.records_count == 0:
+        return
+    else:
+        marker = read_records(batch, content)[0]
+        if not parse_control_key(marker.key).ends_transaction:
+            return
+        if entry.current_txn_first_offset is not None:
+            replayed.completed.append((entry.current_txn_first_offset, batch.last_offset))
+        entry = replace(
+            entry,
+            timestamp_ms=marker.timestamp_ms,
+            coordinator_epoch=parse_marker_value(marker.value),
+            current_txn_first_offset=None,
+        )
+    replayed.entries[batch.producer_id] = entry
+
+
+def _unknown(batch: RecordBatch) -> ProducerEntry:
+    return ProducerEntry(
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        last_sequence=-1,
+        last_offset=-1,
+        offset_delta=0,
+        timestamp_ms=TimestampMs(-1),
+        coordinator_epoch=-1,
+        current_txn_first_offset=None,
+    )

@@ -1,0 +1,177 @@
+"""Where a segment begins and where its log ends, from its first header and its last few batches.
+
+Only the region behind the active segment's last index entry is read, and every batch in it is
+checked whole: lengths, magic, order of offsets, CRC. A tail that Kafka would silently step over
+(after a clean stop it does not cut it, and appends behind it) is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from logwright.errors import CorruptBatch, CorruptIndex, UnsupportedFormatError
+from logwright.format.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    RecordBatch,
+    crc_is_valid,
+    parse_batch,
+    unsupported_magic,
+)
+from logwright.log.files import read_span
+from logwright.units import INT32_MAX, Offset, TimestampMs
+
+WINDOW_BYTES: Final = 1024 * 1024
+"""Read at once; a larger batch is read by itself."""
+
+RECOVER: Final = (
+    "The log was left untouched. Recover it: a broker that starts without .kafka_cleanshutdown"
+    " cuts the log before the first bad batch; or restore the segment."
+)
+_LENGTH: Final = struct.Struct(">i")
+_LENGTH_AT: Final = 8
+_MAGIC_AT: Final = 16
+_FIRST: Final = struct.Struct(">qi4xb6xi8xq18x")
+
+
+def first_batch_max_timestamp(
+    header: bytes, *, base_offset: int, log_bytes: int, path: str
+) -> TimestampMs:
+    """The maxTimestamp of a segment's first batch (LogSegment.loadFirstBatchTimestamp).
+
+    Args:
+        header: the first 61 bytes of the `.log`, or all of it.
+        base_offset: the segment's.
+        log_bytes: size of the `.log`, above 0.
+        path: of the `.log`.
+
+    Raises:
+        CorruptBatch: the batch does not fit into the file or the segment.
+        UnsupportedFormatError: its magic is not 2, or its offsets are too far from the segment's.
+    """
+    check_batch_start(header, 0, log_bytes, path)
+    offset, _, _, delta, timestamp = _FIRST.unpack_from(header)
+    _check_offsets(offset, offset + delta, base_offset, 0, path)
+    return TimestampMs(timestamp)
+
+
+def check_batch_start(start: bytes | memoryview, position: int, left: int, path: str) -> int:
+    """Size of the batch that begins with `start`, checked against what is left of the file.
+
+    Args:
+        start: the batch's first 61 bytes, or all that is left.
+        position: of the batch in the file.
+        left: bytes from there to the file's end.
+        path: of the file.
+
+    Raises:
+        CorruptBatch: the batch is cut off, or its length impossible, as in a zero-filled tail.
+        UnsupportedFormatError: its magic is not 2.
+    """
+    if len(start) >= LOG_OVERHEAD_BYTES:
+        (length,) = _LENGTH.unpack_from(start, _LENGTH_AT)
+        if len(start) > _MAGIC_AT and length > 0 and start[_MAGIC_AT] != MAGIC:
+            error = unsupported_magic(start[_MAGIC_AT], position)
+            raise UnsupportedFormatError(
+                error.problem, path=path, position=position, remedy=error.remedy
+            )
+        if length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
+            zeros = not any(start)
+            problem = "zeros follow the last batch." if zeros else f"a batch's length is {length}."
+            raise CorruptBatch(problem, path=path, position=position, remedy=RECOVER)
+        if length + LOG_OVERHEAD_BYTES <= left:
+            return int(length) + LOG_OVERHEAD_BYTES
+    raise CorruptBatch(
+        f"the record batch is cut off: {left} bytes of it are left.",
+        path=path,
+        position=position,
+        remedy=RECOVER,
+    )
+
+
+def log_end_offset(
+    fd: int, path: str, *, base_offset: int, log_bytes: int, last_entry: tuple[int, int] | None
+) -> Offset:
+    """Offset behind the last batch of a segment. Effects: reads the segment's tail.
+
+    Args:
+        fd: of the `.log`, open for reading.
+        path: of the `.log`.
+        base_offset: the segment's.
+        log_bytes: size of the `.log`.
+        last_entry: (absolute offset, position) of the last index entry; None to begin at 0.
+
+    Raises:
+        CorruptBatch: a batch of the tail is cut off, malformed, out of order or fails its CRC.
+        CorruptIndex: the entry does not name the batch at its position.
+        UnsupportedFormatError: a batch's magic is not 2.
+    """
+    position = 0 if last_entry is None else last_entry[1]
+    indexed = None if last_entry is None else last_entry[0]
+    last_offset = base_offset - 1
+    window = memoryview(b"")
+    window_at = position
+    while position < log_bytes:
+        left = log_bytes - position
+        start = position - window_at
+        wanted = min(HEADER_BYTES, left)
+        if len(window) - start < wanted:
+            window, window_at, start = _window(fd, position, wanted, path), position, 0
+        size = check_batch_start(window[start : start + HEADER_BYTES], position, left, path)
+        if len(window) - start < size:
+            window, window_at, start = _window(fd, position, size, path), position, 0
+        batch = _check_batch(window[start : start + size], position, path)
+        if indexed is not None and batch.last_offset != indexed:
+            raise CorruptIndex(
+                f"the last index entry names offset {indexed}, the batch at byte {position} of the"
+                f" .log ends at {batch.last_offset}.",
+                path=path.removesuffix(".log") + ".index",
+                remedy="Move the .index away and let a broker rebuild it.",
+            )
+        indexed = None
+        _check_offsets(batch.base_offset, batch.last_offset, last_offset + 1, position, path)
+        if batch.last_offset - base_offset > INT32_MAX:
+            raise _too_far(position, path)
+        last_offset = batch.last_offset
+        position += size
+    return Offset(last_offset + 1)
+
+
+def _window(fd: int, position: int, size: int, path: str) -> memoryview:
+    """`size` bytes or a whole window, whichever is more, or all that is left."""
+    return memoryview(read_span(fd, position, max(size, WINDOW_BYTES), path))
+
+
+def _check_batch(content: memoryview, position: int, path: str) -> RecordBatch:
+    if len(content) < HEADER_BYTES:
+        # The file has become shorter since its size was taken.
+        raise CorruptBatch("the record batch is cut off.", path=path, position=position)
+    batch = parse_batch(content)
+    if len(content) != batch.size_bytes or not crc_is_valid(batch, content):
+        raise CorruptBatch(
+            "the record batch's CRC is wrong.", path=path, position=position, remedy=RECOVER
+        )
+    return batch
+
+
+def _check_offsets(first: int, last: int, smallest: int, position: int, path: str) -> None:
+    if first < smallest or last < first:
+        raise CorruptBatch(
+            f"the record batch has offsets {first} to {last}, expected are {smallest} and above.",
+            path=path,
+            position=position,
+            remedy=RECOVER,
+        )
+    if position == 0 and last - smallest > INT32_MAX:
+        raise _too_far(position, path)
+
+
+def _too_far(position: int, path: str) -> UnsupportedFormatError:
+    return UnsupportedFormatError(
+        "the record batch's offsets are too far from the segment's base offset.",
+        path=path,
+        position=position,
+        remedy="A broker splits such a segment when it loads the log; let it do so first.",
+    )
