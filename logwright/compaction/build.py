@@ -1,0 +1,171 @@
+"""Build the compacted output of one partition in its staging directory; nothing live is touched.
+
+1. Find the survivors (`survivors`): two bits of knowledge per record, from the keys alone.
+2. They are grouped (`plan.group_segments`): each group becomes one segment.
+3. Recopy each group into one staged segment with its indexes (`recopy`), fsync it, and give it the
+   modification time of the group's last source, which retention falls back on.
+
+The same function runs in a Spark task. It takes no lock: staged files are of use to nobody before
+the commit.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from logwright.compaction import recopy as copying
+from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning, StagedSegment
+from logwright.compaction.survivors import Progress, Survivors, find_survivors
+from logwright.compaction.writer import SegmentWriter
+from logwright.errors import DiskFull, LogwrightError, StepFailed, UnreadableFile
+from logwright.format.names import WORK_DIRECTORY
+from logwright.units import INT64_MAX, ByteCount, Offset
+
+STAGING: Final = "staging"
+
+
+def silent(_phase: str, _done: int, _total: int) -> None:
+    """Progress that nobody looks at."""
+
+
+def staging_directory(plan: CleanPlan) -> Path:
+    """Where this plan's output is built: ``<partition>/.logwright/staging/<plan id>``."""
+    return plan.log.directory / WORK_DIRECTORY / STAGING / plan.plan_id
+
+
+def build(plan: CleanPlan, *, progress: Progress = silent) -> StagedCleaning:
+    """Build what the partition will hold after this cleaning. Effects: reads the log, writes the
+    staging directory.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log is refused as it
+        is.
+        DiskFull, StepFailed: the output could not be written.
+        After any of these the staging directory is gone.
+    """
+    directory = staging_directory(plan)
+    try:
+        survivors = find_survivors(plan, progress=progress)
+        _make_private(plan.log.directory, directory)
+        return _recopy(plan, survivors, directory, progress)
+    except OSError as error:
+        discard_staging(plan)
+        raise _write_error(error, directory) from error
+    except LogwrightError:
+        discard_staging(plan)
+        raise
+
+
+def discard_staging(plan: CleanPlan) -> None:
+    """Remove this plan's staged files, if there are any. Effects: unlinks them, and the directories
+    left empty.
+    """
+    directory = staging_directory(plan)
+    if directory.parent.is_symlink() or directory.parent.parent.is_symlink():
+        return  # somebody's link out of the log directory: nothing of ours was ever put there
+    shutil.rmtree(directory, ignore_errors=True)
+    for parent in (directory.parent, directory.parent.parent):
+        with suppress(OSError):  # others stage or lock there
+            parent.rmdir()
+
+
+def _make_private(partition: Path, directory: Path) -> None:
+    """Make a directory below the partition's and those on the way, for the log's owner alone."""
+    owner = partition.stat()
+    for path in (directory.parent.parent, directory.parent, directory):
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+            if os.geteuid() == 0:
+                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            raise UnreadableFile(
+                "it is a link or no directory.", path=path, remedy="Remove it; nothing was changed."
+            )
+
+
+def _write_error(error: OSError, directory: Path) -> LogwrightError:
+    path = error.filename or directory
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DiskFull(
+            "there is no room for the compacted output.",
+            path=path,
+            remedy="Nothing was changed. Kept records are written before the old ones go: free "
+            "some space; `logwright purge` unlinks what is due.",
+        )
+    return StepFailed(
+        f"the compacted output could not be written: {error.strerror}.",
+        path=path,
+        remedy="Nothing was changed. Mend the cause and run again.",
+    )
+
+
+def _recopy(
+    plan: CleanPlan, survivors: Survivors, directory: Path, progress: Progress
+) -> StagedCleaning:
+    started = time.perf_counter()
+    rewritten = [segment for group in survivors.groups for segment, _ in group]
+    horizon_ms = min(plan.now_ms + plan.config.delete_retention_ms, INT64_MAX)
+    rule = np.array([plan.config.index_interval_bytes, horizon_ms], dtype=np.int64)
+    total = sum(each.log_bytes for each in rewritten)
+    done = 0
+
+    def copied(length: int) -> None:
+        nonlocal done
+        done += length
+        progress("copy", done, total)
+
+    cells = np.zeros(copying.STATE_CELLS, dtype=np.int64)
+    staged: list[StagedSegment] = []
+    for group, aborted in zip(survivors.groups, survivors.aborted, strict=True):
+        writer = SegmentWriter(directory, group, rule=rule, dead=survivors.dead, aborted=aborted)
+        staged.append(writer.write(copied))
+        cells += writer.state
+    _fsync_directory(directory)
+    stats = CleaningStats(
+        bytes_read=ByteCount(total),
+        bytes_written=ByteCount(sum(each.log_bytes for each in staged)),
+        records_read=sum(source.records for group in survivors.groups for _, source in group),
+        records_written=int(cells[copying.RECORDS]),
+        segments_before=len(plan.rolled_log.segments),
+        segments_after=len(plan.rolled_log.segments) - len(rewritten) + len(staged),
+        map_reads=survivors.map_reads,
+        map_records=survivors.map_records,
+        map_bytes=ByteCount(survivors.map_bytes),
+        distinct_keys=survivors.distinct_keys,
+        removed_superseded=survivors.removed_superseded,
+        removed_tombstones=survivors.removed_tombstones,
+        removed_null_keys=survivors.removed_null_keys,
+        removed_aborted=survivors.removed_aborted,
+        removed_markers=survivors.removed_markers,
+        horizons_set=int(cells[copying.HORIZONS]),
+        batches_verbatim=int(cells[copying.VERBATIM]),
+        batches_rebuilt=int(cells[copying.REBUILT]),
+        batches_dropped=int(cells[copying.DROPPED]),
+        map_seconds=survivors.seconds,
+        copy_seconds=time.perf_counter() - started,
+    )
+    return StagedCleaning(
+        plan_id=plan.plan_id,
+        directory=directory,
+        end_offset=Offset(survivors.end_offset),
+        last_mapped_offset=Offset(survivors.last_mapped_offset),
+        segments=tuple(staged),
+        stats=stats,
+    )
+
+
+def _fsync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,242 @@
+"""The values of a cleaning: what was decided, what was built, what was found out about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from logwright.config.topic import CleanerConfig, TopicConfig
+from logwright.log.model import PartitionLog
+from logwright.roll.plan import RollDecision
+from logwright.units import ByteCount, DurationMs, Offset, TimestampMs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningOptions:
+    """How a cleaning is asked for.
+
+    Attributes:
+        force: clean whatever the ratio and the lags' deadline say.
+        like_kafka: the declared differences to Kafka's cleaner are off.
+    """
+
+    force: bool = False
+    like_kafka: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """What may be cleaned of one partition, and whether it is due (LogCleanerManager, 4.3.0).
+
+    Attributes:
+        first_dirty_offset: where the part that was not yet cleaned begins.
+        first_uncleanable_dirty_offset: the bound before it is aligned to a segment.
+        first_uncleanable_offset: exclusive end of what may be cleaned, aligned to a segment.
+        clean_bytes: ``.log`` bytes below the first dirty offset.
+        cleanable_bytes: ``.log`` bytes of the segments in [first dirty, first uncleanable).
+        cleanable_ratio: cleanable / (clean + cleanable), 0.0 when both are 0.
+        compaction_delay_ms: by how much ``max.compaction.lag.ms`` is exceeded, 0 if it is not.
+        need_compaction_now: the delay is above 0 (KIP-354).
+        force_update_checkpoint: the recorded checkpoint was invalid and is to be rewritten.
+        eligible: due by the ratio or by the lag.
+        due_at_ms: when the lag will make it due, None if no lag applies.
+        reasons: sentences that explain the decision with its numbers.
+    """
+
+    first_dirty_offset: Offset
+    first_uncleanable_dirty_offset: Offset
+    first_uncleanable_offset: Offset
+    clean_bytes: ByteCount
+    cleanable_bytes: ByteCount
+    cleanable_ratio: float
+    min_cleanable_ratio: float
+    compaction_delay_ms: DurationMs
+    need_compaction_now: bool
+    force_update_checkpoint: bool
+    eligible: bool
+    due_at_ms: TimestampMs | None
+    reasons: tuple[str, ...]
+
+    @property
+    def total_bytes(self) -> ByteCount:
+        """Clean and cleanable bytes together."""
+        return ByteCount(self.clean_bytes + self.cleanable_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanPlan:
+    """Everything decided about cleaning one partition; building and committing need nothing else.
+
+    Attributes:
+        plan_id: names the staging directory; unique to this plan.
+        log: the log as it was observed, before a roll.
+        roll: whether the active segment is rolled first.
+        compaction: offsets, sizes and eligibility, computed as if the roll were done.
+        clean: true if there is something to clean and it is due or forced.
+        planned_ns: the system's clock when the plan was made, ns; only durations are taken from it.
+    """
+
+    plan_id: str
+    now_ms: TimestampMs
+    log: PartitionLog
+    config: TopicConfig
+    cleaner: CleanerConfig
+    options: CleaningOptions
+    roll: RollDecision
+    compaction: CompactionPlan
+    clean: bool
+    planned_ns: int
+
+    @property
+    def rolled_log(self) -> PartitionLog:
+        """The log as it will be after the roll, if there is one."""
+        return self.roll.applied_to(self.log)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedSegment:
+    """One cleaned segment in the staging directory, and what it replaces.
+
+    Attributes:
+        base_offset: of the first source segment, and of the cleaned one.
+        source_base_offsets: the replaced segments, ascending.
+        log_bytes, index_bytes, timeindex_bytes: sizes of the staged files.
+        txnindex_bytes: size of the staged ``.txnindex``, None if there is no such file.
+        next_offset: last offset of the last staged batch + 1; the base offset if it is empty.
+        modified_ns: modification time, the last source segment's.
+    """
+
+    base_offset: Offset
+    source_base_offsets: tuple[Offset, ...]
+    log_bytes: ByteCount
+    index_bytes: ByteCount
+    timeindex_bytes: ByteCount
+    next_offset: Offset
+    modified_ns: int
+    txnindex_bytes: ByteCount | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningStats:
+    """The figures of one cleaning (CleanerStats and KIP-58's questions of what went where).
+
+    Attributes:
+        map_reads: how many times the keys were read (K), 1 unless the map outgrew its budget.
+        map_records: records that were offered to the offset map.
+        map_bytes: size of the offset map at its largest.
+        distinct_keys: keys in the map.
+        removed_superseded: records that a later one with the same key replaced.
+        removed_tombstones: tombstones past their delete horizon.
+        removed_null_keys: records without a key.
+        removed_aborted: records of aborted transactions.
+        removed_markers: transaction markers past their delete horizon.
+        horizons_set: batches whose tombstones got a delete horizon in this cleaning.
+        batches_verbatim, batches_rebuilt, batches_dropped: what became of the batches.
+        map_seconds, copy_seconds: time of the two passes.
+    """
+
+    bytes_read: ByteCount
+    bytes_written: ByteCount
+    records_read: int
+    records_written: int
+    segments_before: int
+    segments_after: int
+    map_reads: int
+    map_records: int
+    map_bytes: ByteCount
+    distinct_keys: int
+    removed_superseded: int
+    removed_tombstones: int
+    removed_null_keys: int
+    removed_aborted: int = 0
+    removed_markers: int = 0
+    horizons_set: int
+    batches_verbatim: int
+    batches_rebuilt: int
+    batches_dropped: int
+    map_seconds: float
+    copy_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedCleaning:
+    """The compacted output, complete and synced in the staging directory; nothing live has changed
+    yet.
+
+    Attributes:
+        directory: the staging directory.
+        end_offset: the first dirty offset after this cleaning.
+        last_mapped_offset: latest offset of the map; records above it were kept whatever their key.
+        segments: one per group, ascending by base offset.
+    """
+
+    plan_id: str
+    directory: Path
+    end_offset: Offset
+    last_mapped_offset: Offset
+    segments: tuple[StagedSegment, ...]
+    stats: CleaningStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LawResult:
+    """How one conservation law fared.
+
+    Attributes:
+        law: its name.
+        violations: how many records or batches broke it.
+        first_offset: offset of the first offender, None if there is none.
+    """
+
+    law: str
+    violations: int
+    first_offset: Offset | None = None
+
+    @property
+    def holds(self) -> bool:
+        """No violation was found."""
+        return self.violations == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFacts:
+    """What was read back from one staged segment: one row of the frame that the contracts check.
+
+    Offsets are -1 where there is nothing (an empty segment).
+    """
+
+    topic_partition: str
+    base_offset: int
+    log_bytes: int
+    batches: int
+    records: int
+    tombstones: int
+    null_key_records: int
+    first_null_key_offset: int
+    first_offset: int
+    last_offset: int
+    min_magic: int
+    max_magic: int
+    max_codec: int
+    min_timestamp_ms: int
+    max_timestamp_ms: int
+    largest_batch_bytes: int
+    index_entries: int
+    timeindex_entries: int
+    misplaced_index_entries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFacts:
+    """All that the quality checks judge: read back from the staged files, not remembered from
+    building them.
+    """
+
+    topic_partition: str
+    plan_id: str
+    laws: tuple[LawResult, ...]
+    segments: tuple[SegmentFacts, ...] = field(default_factory=tuple)
+    source_records: int = 0
+    source_bytes: int = 0
+    expected_records: int = 0
+    expected_bytes: int = 0

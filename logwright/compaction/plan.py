@@ -1,0 +1,230 @@
+"""What may be cleaned and whether it is due (LogCleanerManager of Kafka 4.3.0; KIP-58, KIP-354).
+Pure.
+
+1. First dirty offset: the cleaner checkpoint, unless it lies outside the log.
+2. First uncleanable offset: the smallest of the last stable offset, the active segment's base
+   offset and the first segment that is younger than ``min.compaction.lag.ms``; then down to a
+   segment's base offset.
+3. Dirty ratio: cleanable bytes / (clean + cleanable bytes), of ``.log`` files.
+4. Due: the ratio is above ``min.cleanable.dirty.ratio``, or a dirty segment's first batch is older
+   than ``max.compaction.lag.ms`` and there is something cleanable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logwright.compaction.model import CompactionPlan
+from logwright.config.topic import TopicConfig
+from logwright.log.model import PartitionLog, Segment
+from logwright.units import INT32_MAX, INT64_MAX, ByteCount, DurationMs, Offset, TimestampMs
+
+
+def plan_compaction(
+    log: PartitionLog, config: TopicConfig, *, now_ms: TimestampMs, like_kafka: bool
+) -> CompactionPlan:
+    """Decide about one partition.
+
+    Args:
+        log: the log, as it will be after a roll if there is one.
+        now_ms: the clock, for both lags.
+        like_kafka: segments without timestamps have no age, as in Kafka 4.3.
+    """
+    first_dirty, force_update = first_dirty_offset(log)
+    raw_bound, bound_reason = _first_uncleanable(log, config, first_dirty, now_ms)
+    bound = _aligned(log, raw_bound)
+    dirty = _dirty_segments(log, first_dirty)
+    clean_bytes = sum(each.log_bytes for each in log.segments if each.base_offset < first_dirty)
+    cleanable_bytes = (
+        0
+        if bound <= first_dirty
+        else sum(each.log_bytes for each in dirty if each.base_offset < bound)
+    )
+    total = clean_bytes + cleanable_bytes
+    ratio = cleanable_bytes / total if total else 0.0
+    lag = _compaction_lag(dirty, config, now_ms, like_kafka=like_kafka)
+    by_lag = lag.delay_ms > 0 and cleanable_bytes > 0
+    by_ratio = total > 0 and ratio > config.min_cleanable_dirty_ratio
+    return CompactionPlan(
+        first_dirty_offset=first_dirty,
+        first_uncleanable_dirty_offset=raw_bound,
+        first_uncleanable_offset=bound,
+        clean_bytes=ByteCount(clean_bytes),
+        cleanable_bytes=ByteCount(cleanable_bytes),
+        cleanable_ratio=ratio,
+        min_cleanable_ratio=config.min_cleanable_dirty_ratio,
+        compaction_delay_ms=lag.delay_ms,
+        need_compaction_now=lag.delay_ms > 0,
+        force_update_checkpoint=force_update,
+        eligible=config.compact and (by_lag or by_ratio),
+        due_at_ms=lag.due_at_ms,
+        reasons=(
+            *_policy_reason(config),
+            f"first dirty offset {first_dirty}, first uncleanable offset {bound}: {bound_reason}",
+            (
+                f"dirty ratio {ratio:.4f} is {'above' if by_ratio else 'not above'}"
+                f" min.cleanable.dirty.ratio={config.min_cleanable_dirty_ratio}"
+                f" ({cleanable_bytes} of {total} bytes cleanable)"
+            ),
+            lag.reason,
+        ),
+    )
+
+
+def first_dirty_offset(log: PartitionLog) -> tuple[Offset, bool]:
+    """Where the dirty section begins, and whether the recorded checkpoint is invalid and must be
+    rewritten.
+    """
+    checkpoint = log.cleaner_checkpoint
+    if checkpoint is None:
+        return log.log_start_offset, False
+    if checkpoint < log.log_start_offset or checkpoint > log.log_end_offset:
+        return log.log_start_offset, True
+    return checkpoint, False
+
+
+def _policy_reason(config: TopicConfig) -> tuple[str, ...]:
+    if config.compact:
+        return ()
+    policy = ",".join(config.cleanup_policy) or "(empty)"
+    return (f"cleanup.policy={policy} does not compact",)
+
+
+def _dirty_segments(log: PartitionLog, first_dirty: Offset) -> tuple[Segment, ...]:
+    """The sealed segments from the one that contains the first dirty offset on."""
+    sealed = log.sealed
+    containing = max(
+        (each.base_offset for each in sealed if each.base_offset <= first_dirty), default=None
+    )
+    start = first_dirty if containing is None else containing
+    if log.active.base_offset <= first_dirty:
+        return ()
+    return tuple(each for each in sealed if each.base_offset >= start)
+
+
+def _first_uncleanable(
+    log: PartitionLog, config: TopicConfig, first_dirty: Offset, now_ms: TimestampMs
+) -> tuple[Offset, str]:
+    """The bound before it is aligned, and what set it."""
+    bounds = [
+        (log.last_stable_offset, "the last stable offset"),
+        (log.active.base_offset, "the active segment"),
+    ]
+    lag_ms = config.min_compaction_lag_ms
+    if lag_ms > 0:
+        for segment in _dirty_segments(log, first_dirty):
+            if segment.largest_timestamp_ms > now_ms - lag_ms:
+                youngest = (
+                    f"min.compaction.lag.ms={lag_ms} holds back segment {segment.base_offset}"
+                )
+                bounds.append((segment.base_offset, youngest))
+                break
+    offset, reason = min(bounds, key=lambda bound: bound[0])
+    return max(first_dirty, offset), reason
+
+
+def _aligned(log: PartitionLog, offset: Offset) -> Offset:
+    """Base offset of the segment that contains the bound, so that no segment is cleaned in part."""
+    if offset >= log.active.base_offset:
+        return log.active.base_offset
+    return max(
+        (each.base_offset for each in log.sealed if each.base_offset <= offset), default=offset
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lag:
+    delay_ms: DurationMs
+    due_at_ms: TimestampMs | None
+    reason: str
+
+
+def _compaction_lag(
+    dirty: tuple[Segment, ...], config: TopicConfig, now_ms: TimestampMs, *, like_kafka: bool
+) -> _Lag:
+    """By how much ``max.compaction.lag.ms`` is exceeded by the oldest record that is not
+    compacted.
+    """
+    lag_ms = max(config.max_compaction_lag_ms, 0)
+    if lag_ms == INT64_MAX:
+        return _Lag(
+            delay_ms=DurationMs(0), due_at_ms=None, reason="no max.compaction.lag.ms is set"
+        )
+    estimates = [
+        estimate
+        for number in range(len(dirty))
+        if (estimate := _earliest(dirty, number, config, like_kafka=like_kafka)) is not None
+    ]
+    if not estimates:
+        return _Lag(
+            delay_ms=DurationMs(0),
+            due_at_ms=None,
+            reason="max.compaction.lag.ms: no dirty sealed segment has a timestamp",
+        )
+    earliest, source = min(estimates)
+    due_at_ms = TimestampMs(earliest + lag_ms + 1)
+    delay = DurationMs(max(now_ms - lag_ms - earliest, 0))
+    state = f"exceeded by {delay} ms" if delay else f"due in {due_at_ms - now_ms} ms"
+    reason = f"max.compaction.lag.ms={lag_ms}, oldest dirty record {earliest} by {source}: {state}"
+    return _Lag(delay_ms=delay, due_at_ms=due_at_ms, reason=reason)
+
+
+def _earliest(
+    dirty: tuple[Segment, ...], number: int, config: TopicConfig, *, like_kafka: bool
+) -> tuple[int, str] | None:
+    """(timestamp in ms, what it was taken from) of a dirty segment's earliest record.
+
+    Kafka 4.3 takes the maxTimestamp of the first batch, if it is above 0. KIP-354 has an answer for
+    a segment without one too: the first dirty segment cannot be older than its largest timestamp
+    less the time that a segment may be active; a later one began when the one before it ended.
+    """
+    segment = dirty[number]
+    first_ms = segment.first_batch_max_timestamp_ms
+    if first_ms is not None and first_ms > 0:
+        return first_ms, f"the first batch of segment {segment.base_offset}"
+    if like_kafka or segment.log_bytes == 0:
+        return None
+    if number > 0:
+        before = dirty[number - 1]
+        return before.largest_timestamp_ms, f"the largest timestamp of segment {before.base_offset}"
+    estimate = segment.largest_timestamp_ms - config.max_segment_ms
+    return estimate, f"the largest timestamp of segment {segment.base_offset} less segment.ms"
+
+
+def group_segments(
+    segments: tuple[Segment, ...], config: TopicConfig, *, first_uncleanable_offset: Offset
+) -> tuple[tuple[Segment, ...], ...]:
+    """Cut the segments to be rewritten into groups, each of which becomes one
+    (Cleaner.groupSegmentsBySize, 4.3.0).
+
+    Greedy, oldest first, by sizes before the cleaning: a group's ``.log`` bytes stay within
+    ``segment.bytes``, its index bytes within ``segment.index.bytes``, its offsets within 2**31 - 1
+    of its base offset.
+    """
+    groups: list[tuple[Segment, ...]] = []
+    group: list[Segment] = []
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        last_offset = (first_uncleanable_offset if following is None else following) - 1
+        if group and not _fits(group, segment, last_offset, config):
+            groups.append(tuple(group))
+            group = []
+        group.append(segment)
+    if group:
+        groups.append(tuple(group))
+    return tuple(groups)
+
+
+def _fits(group: list[Segment], segment: Segment, last_offset: int, config: TopicConfig) -> bool:
+    sizes = (
+        (sum(each.log_bytes for each in group) + segment.log_bytes, config.segment_bytes),
+        (sum(each.index_bytes for each in group) + segment.index_bytes, config.segment_index_bytes),
+        (
+            sum(each.timeindex_bytes for each in group) + segment.timeindex_bytes,
+            config.segment_index_bytes,
+        ),
+    )
+    within_offsets = last_offset - group[0].base_offset <= INT32_MAX
+    return all(size <= limit for size, limit in sizes) and (
+        segment.log_bytes == 0 or within_offsets
+    )

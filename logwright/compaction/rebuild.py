@@ -1,0 +1,167 @@
+"""Second pass, one batch: keep, drop or rebuild it (Cleaner.cleanInto and MemoryRecords.filterTo,
+Kafka 4.3.0).
+
+A batch all of whose records survive keeps its bytes. One that loses some is rebuilt: base and last
+offset, producer fields and codec stay; the base timestamp becomes the first kept record's, or the
+delete horizon where a tombstone is kept (KIP-534); the records' timestamp deltas follow it.
+Everything else of a record is copied as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from logwright.compaction.offset_map import has_bit
+from logwright.format.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD_BYTES,
+)
+from logwright.format.crc import copy_span, span_crc32c
+from logwright.format.walk import read_record
+from logwright.kernel import inline_kernel, kernel
+
+KEPT: Final = 0
+HAS_TOMBSTONE: Final = 1
+BASE_TIMESTAMP: Final = 2
+MAX_TIMESTAMP: Final = 3
+SETS_HORIZON: Final = 4
+SUMMARY_FIELDS: Final = 5
+
+
+@inline_kernel
+def _put_int(out: Any, at: int, value: int, width: int) -> None:
+    for index in range(width):
+        shift = np.int64(8 * (width - 1 - index))
+        out[at + index] = np.uint8((value >> shift) & np.int64(0xFF))
+
+
+@inline_kernel
+def _put_varint(out: Any, at: int, value: int) -> int:
+    """Write a zigzag varint; the position after it."""
+    word = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> np.int64(63))
+    position = np.int64(at)
+    while word >= np.uint64(0x80):
+        out[position] = np.uint8(word & np.uint64(0x7F)) | np.uint8(0x80)
+        word >>= np.uint64(7)
+        position += 1
+    out[position] = np.uint8(word)
+    return position + 1
+
+
+@inline_kernel
+def _varint_bytes(value: int) -> int:
+    word = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> np.int64(63))
+    size = np.int64(1)
+    while word >= np.uint64(0x80):
+        word >>= np.uint64(7)
+        size += 1
+    return size
+
+
+@inline_kernel
+def copy_bytes(out: Any, at: int, source: Any, start: int, end: int) -> int:
+    """Copy source[start:end] to out[at:]; the position after it."""
+    length = np.int64(end) - np.int64(start)
+    if length > 0:
+        copy_span(out, at, source, start, length)
+    return at + length
+
+
+@kernel
+def summarise(source: Any, start: int, end: int, batch: Any, dead: Any, horizon_ms: int) -> Any:
+    """What rebuilding this batch would make of it.
+
+    Args:
+        source: uint8[n] that holds the records, uncompressed, at [start, end).
+        batch: its BATCH row. dead: bitmap by ordinal.
+        horizon_ms: delete horizon that a kept tombstone's or empty transaction's batch gets if it
+            has none.
+
+    Returns:
+        int64[5]: records kept, 1 if one is a tombstone, new base timestamp, new max timestamp, 1 if
+        a horizon is set.
+    """
+    summary = np.zeros(SUMMARY_FIELDS, dtype=np.int64)
+    append_time = batch.attributes & LOG_APPEND_TIME != 0
+    has_horizon = batch.attributes & DELETE_HORIZON != 0
+    first_timestamp = np.int64(-1)
+    largest = np.int64(-1)
+    position = np.int64(start)
+    for index in range(batch.count):
+        position, _, delta, _, _, _, _, value_length = read_record(source, position, end)
+        if has_bit(dead, batch.first_ordinal + index):
+            continue
+        timestamp = batch.max_timestamp if append_time else batch.base_timestamp + delta
+        if summary[KEPT] == 0:
+            first_timestamp = timestamp
+        summary[KEPT] += 1
+        largest = max(largest, timestamp)
+        if value_length < 0:
+            summary[HAS_TOMBSTONE] = 1
+    summary[MAX_TIMESTAMP] = batch.max_timestamp if append_time else largest
+    summary[BASE_TIMESTAMP] = first_timestamp
+    if has_horizon:
+        summary[BASE_TIMESTAMP] = batch.base_timestamp
+    elif summary[HAS_TOMBSTONE] == 1 or batch.empty_marker:
+        summary[BASE_TIMESTAMP] = horizon_ms
+        summary[SETS_HORIZON] = 1
+    return summary
+
+
+@kernel
+def write_records(
+    out: Any, at: int, source: Any, span: Any, batch: Any, dead: Any, summary: Any
+) -> int:
+    """Write the kept records, uncompressed, to out[at:]; the position after them.
+
+    `out` must have room for 9 bytes a record more than the source has (a longer delta, a longer
+    length).
+    """
+    position, end = span
+    append_time = batch.attributes & LOG_APPEND_TIME != 0
+    new_base = summary[BASE_TIMESTAMP]
+    as_is = new_base == batch.base_timestamp and not append_time
+    for index in range(batch.count):
+        start = position
+        position, body, delta, after, _, _, _, _ = read_record(source, position, end)
+        if has_bit(dead, batch.first_ordinal + index):
+            continue
+        if as_is:
+            attributes = at + (body - start)
+            at = copy_bytes(out, at, source, start, position)
+            out[attributes] = np.uint8(0)
+            continue
+        timestamp = batch.max_timestamp if append_time else batch.base_timestamp + delta
+        new_delta = timestamp - new_base
+        rest = position - after
+        at = _put_varint(out, at, 1 + _varint_bytes(new_delta) + rest)
+        out[at] = np.uint8(0)
+        at = _put_varint(out, at + 1, new_delta)
+        at = copy_bytes(out, at, source, after, position)
+    return at
+
+
+@kernel
+def finish_batch(out: Any, at: int, end: int, data: Any, batch: Any, summary: Any) -> None:
+    """Write the header of a rebuilt batch at out[at:], whose records end at `end`, and its CRC."""
+    copy_bytes(out, at, data, batch.position, batch.position + HEADER_BYTES)
+    attributes = np.int64(batch.attributes)
+    if summary[SETS_HORIZON] == 1:
+        attributes |= DELETE_HORIZON
+    base_timestamp = summary[BASE_TIMESTAMP]
+    max_timestamp = summary[MAX_TIMESTAMP]
+    if summary[KEPT] == 0:
+        attributes &= ~np.int64(CODEC_MASK | DELETE_HORIZON)
+        base_timestamp = np.int64(-1)
+        max_timestamp = np.int64(batch.max_timestamp)
+    _put_int(out, at + 8, end - at - LOG_OVERHEAD_BYTES, 4)
+    _put_int(out, at + 21, attributes & np.int64(0xFF), 2)
+    _put_int(out, at + 27, base_timestamp, 8)
+    _put_int(out, at + 35, max_timestamp, 8)
+    _put_int(out, at + 57, summary[KEPT], 4)
+    _put_int(out, at + 17, np.int64(span_crc32c(out, at + 21, end)), 4)

@@ -1,0 +1,342 @@
+"""Second pass, a run of batches: what survives is copied into the output buffer, and the indexes
+grow beside it.
+
+1. The dead bitmap says how many of a batch's records are dead: none, all, or some.
+2. None, and no delete horizon to set: the batch's bytes are copied, compressed or not.
+3. All: nothing is written, except that the last batch of the cleaned range, and of an active
+   producer, stays as an empty one, so that the end offset and the sequence numbers are not lost.
+4. Some: an uncompressed batch is rebuilt here. A compressed one is handed back to the caller, who
+   calls the codec, for all such batches of a window at once.
+5. Each batch written may get an offset index and a time index entry, by ``index.interval.bytes``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction.offset_map import set_bit
+from logwright.compaction.rebuild import (
+    KEPT,
+    MAX_TIMESTAMP,
+    SETS_HORIZON,
+    SUMMARY_FIELDS,
+    copy_bytes,
+    finish_batch,
+    summarise,
+    write_records,
+)
+from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.kernel import kernel
+
+# The cells of a recopy's state, int64[STATE_CELLS].
+POSITION: Final = 0
+"""Bytes of the output segment so far."""
+BUFFERED: Final = 1
+"""Bytes of them that are still in the buffer."""
+SINCE_ENTRY: Final = 2
+"""Bytes since the last offset index entry."""
+LARGEST_TIMESTAMP: Final = 3
+LARGEST_OFFSET: Final = 4
+"""Last offset of the first batch that holds the largest timestamp."""
+LAST_INDEXED_TIMESTAMP: Final = 5
+INDEX_ENTRIES: Final = 6
+TIMEINDEX_ENTRIES: Final = 7
+NEXT_OFFSET: Final = 8
+RECORDS: Final = 9
+VERBATIM: Final = 10
+REBUILT: Final = 11
+DROPPED: Final = 12
+HORIZONS: Final = 13
+READY: Final = 14
+"""How many of the batches that the caller got ready are written."""
+STATE_CELLS: Final = 15
+
+DONE: Final = 0
+BUFFER_FULL: Final = 1
+COMPRESSED: Final = 2
+
+_DROP: Final = 0
+_VERBATIM: Final = 1
+_EMPTY: Final = 2
+_REBUILD: Final = 3
+
+Ready = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
+"""Compressed batches that are rebuilt and not yet written, see `recopy`."""
+
+GROWTH_PER_RECORD: Final = 14
+"""Bytes by which a rebuilt record can be longer: 9 of a timestamp delta, 5 of a length."""
+
+
+def nothing_ready() -> Ready:
+    """No batches."""
+    return (
+        np.zeros(0, dtype=np.int64),
+        np.frombuffer(b"", dtype=np.uint8),
+        np.zeros(1, dtype=np.int64),
+        np.zeros((0, SUMMARY_FIELDS), dtype=np.int64),
+    )
+
+
+@kernel
+def count_dead(dead: Any, first: int, count: int) -> int:
+    """How many of the bits [first, first + count) are set."""
+    total = np.int64(0)
+    position = np.int64(first)
+    end = position + np.int64(count)
+    while position < end:
+        if position & 7 == 0 and position + 8 <= end:
+            byte = np.uint64(dead[position >> 3])
+            while byte != np.uint64(0):
+                byte &= byte - np.uint64(1)
+                total += 1
+            position += 8
+        else:
+            total += np.int64((dead[position >> 3] >> np.uint8(position & 7)) & np.uint8(1))
+            position += 1
+    return total
+
+
+@kernel
+def _fate(batch: Any, dead: Any) -> int:
+    """What becomes of a batch, by its dead records and the horizon that is to be set."""
+    alive = batch.count - count_dead(dead, batch.first_ordinal, batch.count)
+    if alive == 0:
+        return _EMPTY if batch.keep_empty else _DROP
+    may_set_horizon = (
+        batch.has_tombstone or batch.empty_marker
+    ) and batch.attributes & DELETE_HORIZON == 0
+    return _VERBATIM if alive == batch.count and not may_set_horizon else _REBUILD
+
+
+@kernel
+def discard_batches(batches: Any, dead: Any) -> Any:
+    """Mark the records of all batches that are discarded; (records of data, of control batches)
+    that were not dead.
+    """
+    data, control = np.int64(0), np.int64(0)
+    for row in range(len(batches)):
+        batch = batches[row]
+        if not batch.discard:
+            continue
+        alive = batch.count - count_dead(dead, batch.first_ordinal, batch.count)
+        for index in range(batch.count):
+            set_bit(dead, batch.first_ordinal + index)
+        if batch.attributes & CONTROL != 0:
+            control += alive
+        else:
+            data += alive
+    return data, control
+
+
+@kernel
+def note_batch(state: Any, indexes: Any, interval: int, batch: Any, written: Any) -> None:
+    """Account for a batch of written[0] bytes and max timestamp written[1] at the end of the
+    output.
+
+    The rule of LogSegment.append (4.3.0): the largest timestamp first, then the entry if more than
+    ``index.interval.bytes`` lie behind the last one, then the bytes.
+    """
+    offset_index, time_index = indexes
+    size, max_timestamp = written
+    if max_timestamp > state[LARGEST_TIMESTAMP]:
+        state[LARGEST_TIMESTAMP] = max_timestamp
+        state[LARGEST_OFFSET] = batch.last_offset
+    if state[SINCE_ENTRY] > interval:
+        entry = state[INDEX_ENTRIES]
+        offset_index[entry, 0] = batch.last_offset
+        offset_index[entry, 1] = state[POSITION]
+        state[INDEX_ENTRIES] += 1
+        index_time(state, time_index)
+        state[SINCE_ENTRY] = 0
+    state[SINCE_ENTRY] += size
+    state[POSITION] += size
+    state[BUFFERED] += size
+    state[NEXT_OFFSET] = batch.last_offset + 1
+
+
+@kernel
+def index_time(state: Any, time_index: Any) -> None:
+    """Append (largest timestamp, its offset) to the time index if it is larger than the last
+    entry's.
+    """
+    if state[LARGEST_TIMESTAMP] > state[LAST_INDEXED_TIMESTAMP]:
+        entry = state[TIMEINDEX_ENTRIES]
+        time_index[entry, 0] = state[LARGEST_TIMESTAMP]
+        time_index[entry, 1] = state[LARGEST_OFFSET]
+        state[LAST_INDEXED_TIMESTAMP] = state[LARGEST_TIMESTAMP]
+        state[TIMEINDEX_ENTRIES] += 1
+
+
+@kernel
+def copy_verbatim(data: Any, batch: Any, interval: int, out: Any, indexes: Any, state: Any) -> None:
+    """Copy a batch as it is to the end of the buffer, which has room for it."""
+    copy_bytes(out, state[BUFFERED], data, batch.position, batch.position + batch.size)
+    state[RECORDS] += batch.count
+    state[VERBATIM] += 1
+    note_batch(state, indexes, interval, batch, (batch.size, batch.max_timestamp))
+
+
+@kernel
+def place_rebuilt(
+    data: Any, batch: Any, end: int, interval: int, out: Any, indexes: Any, state: Any, summary: Any
+) -> None:
+    """Put the header before the rebuilt records that end at `end` of the buffer, and account for
+    the batch.
+    """
+    at = state[BUFFERED]
+    finish_batch(out, at, end, data, batch, summary)
+    state[RECORDS] += summary[KEPT]
+    state[REBUILT] += 1
+    state[HORIZONS] += summary[SETS_HORIZON]
+    note_batch(state, indexes, interval, batch, (end - at, summary[MAX_TIMESTAMP]))
+
+
+@kernel
+def _place_ready(
+    data: Any,
+    batches: Any,
+    row: int,
+    ready: Any,
+    interval: int,
+    out: Any,
+    indexes: Any,
+    state: Any,
+) -> int:
+    """Write a compressed batch that was got ready; else why it cannot be, COMPRESSED or
+    BUFFER_FULL.
+    """
+    ready_rows, payloads, begins, summaries = ready
+    number, at = state[READY], state[BUFFERED] + HEADER_BYTES
+    if number >= len(ready_rows) or ready_rows[number] != row:
+        return COMPRESSED
+    begin, end = begins[number], begins[number + 1]
+    if at + end - begin > len(out):
+        return BUFFER_FULL
+    state[READY] += 1
+    batch = batches[row]
+    if begin == end:
+        copy_verbatim(data, batch, interval, out, indexes, state)
+    else:
+        written = copy_bytes(out, at, payloads, begin, end)
+        summary = summaries[number]
+        place_rebuilt(data, batch, written, interval, out, indexes, state, summary)
+    return DONE
+
+
+@kernel
+def recopy(
+    data: Any,
+    batches: Any,
+    first: int,
+    dead: Any,
+    rule: Any,
+    out: Any,
+    indexes: Any,
+    state: Any,
+    ready: Any,
+) -> Any:
+    """Copy batches from row `first` on; (next row, DONE, BUFFER_FULL or COMPRESSED).
+
+    Args:
+        data: uint8[n], the source segment. batches: its BATCH rows.
+        dead: bitmap by ordinal.
+        rule: int64[2]: index.interval.bytes, delete horizon for tombstones and markers kept now.
+        out: uint8[m], the output buffer; state[BUFFERED] bytes of it are used.
+        indexes: (int64[k, 2] of offset and position, int64[k + 1, 2] of timestamp and offset).
+        state: int64[STATE_CELLS].
+        ready: compressed batches that the caller rebuilt, in the order of their rows, of which
+            state[READY] are written: (int64[r] rows, uint8[p] payloads, int64[r + 1] where each
+            begins and the last one ends, int64[r, SUMMARY_FIELDS]). An empty payload stands for
+            the batch as it is.
+
+    At COMPRESSED the returned row, and what follows, is to be got ready by the caller, at
+    BUFFER_FULL the buffer is to be emptied (and enlarged if it was empty); then call again.
+    """
+    interval, horizon_ms = rule[0], rule[1]
+    for row in range(first, len(batches)):
+        batch = batches[row]
+        fate = _fate(batch, dead)
+        if fate == _DROP:
+            state[DROPPED] += 1
+            continue
+        at = state[BUFFERED]
+        if at + room_for(batch) > len(out):
+            return row, BUFFER_FULL
+        if fate == _VERBATIM:
+            copy_verbatim(data, batch, interval, out, indexes, state)
+            continue
+        start, end = batch.position + HEADER_BYTES, batch.position + batch.size
+        if fate == _EMPTY:
+            summary = np.zeros(SUMMARY_FIELDS, dtype=np.int64)
+            summary[MAX_TIMESTAMP] = batch.max_timestamp
+            place_rebuilt(data, batch, at + HEADER_BYTES, interval, out, indexes, state, summary)
+            continue
+        if batch.attributes & CODEC_MASK != 0:
+            why = _place_ready(data, batches, row, ready, interval, out, indexes, state)
+            if why != DONE:
+                return row, why
+            continue
+        summary = summarise(data, start, end, batch, dead, horizon_ms)
+        if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
+            copy_verbatim(data, batch, interval, out, indexes, state)
+            continue
+        written = write_records(out, at + HEADER_BYTES, data, (start, end), batch, dead, summary)
+        place_rebuilt(data, batch, written, interval, out, indexes, state, summary)
+    return len(batches), DONE
+
+
+@kernel
+def room_for(batch: Any) -> Any:
+    """Bytes that a batch can take at most when it is copied or rebuilt without compression."""
+    return batch.size + np.int64(batch.count) * GROWTH_PER_RECORD
+
+
+@kernel
+def room_for_row(batches: Any, row: int) -> Any:
+    """`room_for` a row of an array."""
+    return room_for(batches[row])
+
+
+@kernel
+def rows_to_rebuild(batches: Any, first: int, last: int, dead: Any) -> Any:
+    """Rows of [first, last) whose batches are compressed and keep some records, int64[r]."""
+    rows = np.empty(last - first, dtype=np.int64)
+    found = 0
+    for row in range(first, last):
+        batch = batches[row]
+        if batch.attributes & CODEC_MASK != 0 and _fate(batch, dead) == _REBUILD:
+            rows[found] = row
+            found += 1
+    return rows[:found]
+
+
+@kernel
+def rebuild_records(
+    scratch: Any, batches: Any, spans: Any, dead: Any, horizon_ms: int, out: Any
+) -> Any:
+    """Rebuild the decompressed records of compressed batches into `out`, one batch after the other.
+
+    Args:
+        scratch, spans: see `source.Window`. batches: BATCH[r].
+        out: uint8[n], with room for `GROWTH_PER_RECORD` bytes a record more than `scratch` has.
+
+    Returns:
+        int64[r + 1], where each batch's records begin, and the last one's end; int64[r,
+        SUMMARY_FIELDS]. There are none of a batch that keeps its bytes: all its records survive and
+        no horizon is to be set.
+    """
+    begins = np.zeros(len(batches) + 1, dtype=np.int64)
+    summaries = np.zeros((len(batches), SUMMARY_FIELDS), dtype=np.int64)
+    at = np.int64(0)
+    for row in range(len(batches)):
+        batch = batches[row]
+        start, end = spans[row, 0], spans[row, 1]
+        summary = summarise(scratch, start, end, batch, dead, horizon_ms)
+        summaries[row] = summary
+        if summary[KEPT] != batch.count or summary[SETS_HORIZON] == 1:
+            at = write_records(out, at, scratch, (start, end), batch, dead, summary)
+        begins[row + 1] = at
+    return begins, summaries

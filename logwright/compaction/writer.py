@@ -1,0 +1,222 @@
+"""One staged segment while it is written: the output buffer, the indexes beside it, and what makes
+it durable.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction import recopy as copying
+from logwright.compaction.model import StagedSegment
+from logwright.compaction.source import Source, open_window, row_ranges
+from logwright.errors import UnsupportedFormatError
+from logwright.format.batch import CODEC_MASK, HEADER_BYTES
+from logwright.format.codec import compress
+from logwright.format.index import AbortedTransaction, serialize_txn_index
+from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name
+from logwright.log.model import Segment
+from logwright.units import INT32_MAX, ByteCount, Offset
+
+BUFFER_BYTES: Final = 8 * 1024 * 1024
+
+
+class SegmentWriter:
+    """Writes the cleaned segment of one group. Effects: creates its three files in `directory`.
+
+    Args:
+        directory: the staging directory.
+        sources: the group's segments as observed, and their logs in memory; the first gives base
+            offset, mode and owner, the last the modification time.
+        rule: int64[2], see `recopy.recopy`.
+        dead: bitmap by ordinal.
+        aborted: the entries of its ``.txnindex``; without any there is no such file.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        sources: list[tuple[Segment, Source]],
+        *,
+        rule: NDArray[np.int64],
+        dead: NDArray[np.uint8],
+        aborted: tuple[AbortedTransaction, ...],
+    ) -> None:
+        self._directory = directory
+        self._sources = sources
+        self._rule = rule
+        self._dead = dead
+        self._aborted = aborted
+        self._base_offset = sources[0][0].base_offset
+        self._like = sources[0][1].path.stat()
+        batches = sum(len(source.batches) for _, source in sources)
+        self._indexes = (
+            np.zeros((batches, 2), dtype=np.int64),
+            np.zeros((batches + 1, 2), dtype=np.int64),
+        )
+        self._buffer = np.empty(BUFFER_BYTES, dtype=np.uint8)
+        self.state = np.zeros(copying.STATE_CELLS, dtype=np.int64)
+        self.state[copying.LARGEST_TIMESTAMP] = -1
+        self.state[copying.LAST_INDEXED_TIMESTAMP] = -1
+        self.state[copying.NEXT_OFFSET] = self._base_offset
+
+    def write(self, copied: Callable[[int], None]) -> StagedSegment:
+        """Recopy the group; `copied` is told the bytes of each source that is done.
+
+        Raises:
+            OSError: a file cannot be written.
+            UnsupportedFormatError: the output would be larger than a segment can be.
+        """
+        with self._create(LOG) as log:
+            for _, source in self._sources:
+                self._copy(source, log)
+                copied(len(source.data))
+            self._flush(log)
+            os.fsync(log.fileno())
+        copying.index_time(self.state, self._indexes[1])
+        index = self._relative(0, copying.INDEX_ENTRIES, offset_column=0)
+        timeindex = self._relative(1, copying.TIMEINDEX_ENTRIES, offset_column=1)
+        index_dtype = np.dtype([("offset", ">i4"), ("position", ">i4")])
+        timeindex_dtype = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+        index_bytes = self._write_index(INDEX, index, index_dtype)
+        timeindex_bytes = self._write_index(TIMEINDEX, timeindex, timeindex_dtype)
+        modified_ns = self._sources[-1][0].modified_ns
+        for suffix in (LOG, INDEX, TIMEINDEX):
+            os.utime(self._path(suffix), ns=(modified_ns, modified_ns))
+        return StagedSegment(
+            base_offset=self._base_offset,
+            source_base_offsets=tuple(segment.base_offset for segment, _ in self._sources),
+            log_bytes=ByteCount(int(self.state[copying.POSITION])),
+            index_bytes=ByteCount(index_bytes),
+            timeindex_bytes=ByteCount(timeindex_bytes),
+            txnindex_bytes=self._write_txnindex(),
+            next_offset=Offset(int(self.state[copying.NEXT_OFFSET])),
+            modified_ns=modified_ns,
+        )
+
+    def _path(self, suffix: str) -> Path:
+        return self._directory / segment_file_name(self._base_offset, suffix)
+
+    def _create(self, suffix: str) -> _Output:
+        return _Output(self._path(suffix), like=self._like)
+
+    def _copy(self, source: Source, log: _Output) -> None:
+        row, rows = 0, len(source.batches)
+        ready = copying.nothing_ready()
+        self.state[copying.READY] = 0
+        windows = row_ranges(source, first=0, last=rows)
+        window_end = 0
+        while row < rows:
+            row, why = copying.recopy(
+                source.data,
+                source.batches,
+                row,
+                self._dead,
+                self._rule,
+                self._buffer,
+                self._indexes,
+                self.state,
+                ready,
+            )
+            if why == copying.BUFFER_FULL:
+                largest = HEADER_BYTES + int(np.diff(ready[2]).max(initial=0))
+                self._make_room(max(copying.room_for_row(source.batches, row), largest), log)
+            elif why == copying.COMPRESSED:
+                while window_end <= row:
+                    _, window_end = next(windows)
+                ready = self._rebuild_compressed(source, row, window_end)
+
+    def _rebuild_compressed(self, source: Source, first: int, last: int) -> copying.Ready:
+        """Decompress, rebuild and compress those batches of [first, last) that keep some of their
+        records.
+        """
+        rows = copying.rows_to_rebuild(source.batches, first, last, self._dead)
+        window = open_window(source, rows)
+        records = int(window.batches["count"].sum(dtype=np.int64))
+        room = len(window.scratch) + records * copying.GROWTH_PER_RECORD
+        rebuilt = np.empty(room, dtype=np.uint8)
+        begins, summaries = copying.rebuild_records(
+            window.scratch, window.batches, window.spans, self._dead, self._rule[1], rebuilt
+        )
+        codecs = (window.batches["attributes"] & CODEC_MASK).tolist()
+        payloads = [
+            compress(codec, rebuilt[begin:end].data) if begin < end else b""
+            for codec, (begin, end) in zip(codecs, pairwise(begins.tolist()), strict=True)
+        ]
+        begins[1:] = np.cumsum([len(payload) for payload in payloads])
+        self.state[copying.READY] = 0
+        return rows, np.frombuffer(b"".join(payloads), dtype=np.uint8), begins, summaries
+
+    def _make_room(self, needed: int, log: _Output) -> None:
+        """Empty the buffer, and enlarge it if even then it is too small."""
+        self._flush(log)
+        if needed > len(self._buffer):
+            self._buffer = np.empty(needed, dtype=np.uint8)
+
+    def _flush(self, log: _Output) -> None:
+        if self.state[copying.POSITION] > INT32_MAX:
+            raise UnsupportedFormatError(
+                f"the cleaned segment {self._base_offset} would be larger than {INT32_MAX} bytes.",
+                path=self._path(LOG),
+                remedy="The log was left untouched. Lower segment.bytes.",
+            )
+        log.write(self._buffer[: int(self.state[copying.BUFFERED])].data)
+        self.state[copying.BUFFERED] = 0
+
+    def _relative(self, which: int, count_cell: int, *, offset_column: int) -> NDArray[np.int64]:
+        """The entries of one index with offsets relative to the base offset, int64[n, 2]."""
+        entries: NDArray[np.int64] = self._indexes[which][: int(self.state[count_cell])].copy()
+        entries[:, offset_column] -= self._base_offset
+        return entries
+
+    def _write_index(
+        self, suffix: str, entries: NDArray[np.int64], dtype: np.dtype[np.void]
+    ) -> int:
+        rows = np.empty(len(entries), dtype=dtype)
+        for column, name in enumerate(dtype.names or ()):
+            rows[name] = entries[:, column]
+        with self._create(suffix) as file:
+            file.write(memoryview(rows.tobytes()))
+            os.fsync(file.fileno())
+        return rows.nbytes
+
+    def _write_txnindex(self) -> ByteCount | None:
+        if not self._aborted:
+            return None
+        content = serialize_txn_index(self._aborted)
+        with self._create(TXNINDEX) as file:
+            file.write(memoryview(content))
+            os.fsync(file.fileno())
+        return ByteCount(len(content))
+
+
+class _Output:
+    """A new file with the mode and owner of another. Effects: creates and writes it."""
+
+    def __init__(self, path: Path, *, like: os.stat_result) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o600)
+        if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+            os.fchown(self._descriptor, like.st_uid, like.st_gid)
+        os.fchmod(self._descriptor, like.st_mode & 0o777)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._descriptor
+
+    def write(self, content: memoryview) -> None:
+        """Write all of it; the operating system may take it in parts."""
+        while content:
+            content = content[os.write(self._descriptor, content) :]
