@@ -1,0 +1,46 @@
+"""Keeping the ledger of retired files small: what is rewritten after a purge.
+
+`logwright.format.deletions` has the bytes, `logwright.steps.retire` the appending.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from logwright.format.deletions import LEDGER, serialize_ledger
+from logwright.format.names import WORK_DIRECTORY
+from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Rename, Unlink, WriteFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def compact_ledger(
+    directory: Path, content: bytes | None, remaining: Mapping[str, int]
+) -> tuple[FileStep, ...]:
+    """The steps that leave only these records; none if it is so already.
+
+    The ledger is replaced by rename, so that a crash leaves the old one or the new one. Losing the
+    rewrite does no harm: a record of a file that is gone says nothing.
+
+    Args:
+        directory: the partition's.
+        content: of the ledger as it is, None if there is none.
+        remaining: ``.deleted`` name to its time, of the files that still exist.
+    """
+    work = directory / WORK_DIRECTORY
+    wanted = serialize_ledger(remaining)
+    if content is None:
+        return ()
+    if not remaining:  # also one of no bytes, which a full disk leaves
+        return (Unlink(work / LEDGER), FsyncDir(work))
+    if content == wanted:
+        return ()
+    temporary = work / f"{LEDGER}.tmp"
+    return (
+        WriteFile(temporary, wanted, like=work / LEDGER),
+        FsyncFile(temporary),
+        Rename(temporary, work / LEDGER),
+        FsyncDir(work),
+    )

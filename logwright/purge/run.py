@@ -1,0 +1,50 @@
+"""A purge from beginning to end."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from logwright.locks import lock_log_dir, lock_partition
+from logwright.purge.listing import list_partition
+from logwright.purge.plan import PurgeResult, plan_purge
+from logwright.steps.filesystem import RealFileSystem
+from logwright.steps.interpreter import execute
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from logwright.format.names import TopicPartition
+    from logwright.units import TimestampMs
+
+_LOG = logging.getLogger(__name__)
+
+
+def purge_partition(
+    log_dir: Path,
+    partition: TopicPartition,
+    *,
+    now_ms: TimestampMs,
+    file_delete_delay_ms: int,
+) -> PurgeResult:
+    """Remove what is due and worthless. Effects: takes both locks, removes files.
+
+    Raises:
+        LogDirLocked: a broker or another process works on it.
+        NotALogDir, UnreadableFile: the directory is not there, or holds what is no regular file.
+        UncleanLogDir: a committed swap is unfinished.
+        StepFailed: a file could not be removed.
+    """
+    with lock_log_dir(log_dir), lock_partition(log_dir, partition):
+        listing = list_partition(log_dir / partition.directory_name)
+        plan = plan_purge(listing, now_ms=now_ms, file_delete_delay_ms=file_delete_delay_ms)
+        with RealFileSystem(log_dir) as fs:
+            execute(plan.steps, fs)
+    _LOG.info(
+        "purged topic_partition=%s files=%d bytes=%d pending=%d",
+        partition,
+        len(plan.result.removed),
+        plan.result.removed_bytes,
+        len(plan.result.pending),
+    )
+    return plan.result

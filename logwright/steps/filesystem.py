@@ -1,0 +1,262 @@
+"""What file steps act on: the real file system, seen from one directory that is held open.
+
+1. The root (a log directory) is opened once. Every path is walked from there, directory by
+   directory, with O_NOFOLLOW: what is swapped for a symbolic link between check and use is refused,
+   and nothing outside the root can be touched.
+2. Only regular files are written, renamed, linked and removed.
+3. Nothing here decides anything, and nothing is durable before its fsync. A failed fsync is an
+   error for good: the kernel may have dropped the pages, so it is never tried again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from logwright.errors import invariant
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_PRIVATE_MODE: Final = 0o600
+
+
+class FileSystem(Protocol):
+    """The acts that steps are made of, one method for each step. All of them raise OSError."""
+
+    def write_file(self, path: Path, content: bytes, *, like: Path | None) -> None:
+        """Create a file, in place of one that has the name."""
+
+    def append(self, path: Path, content: bytes, *, create: bool) -> None:
+        """Append to a file."""
+
+    def truncate(self, path: Path, length_bytes: int) -> None:
+        """Cut a file."""
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename over whatever file has the target's name."""
+
+    def unlink(self, path: Path) -> None:
+        """Remove a name."""
+
+    def remove_dir(self, path: Path) -> None:
+        """Remove an empty directory."""
+
+    def fsync_file(self, path: Path) -> None:
+        """Make a file's content and attributes durable."""
+
+    def fsync_dir(self, path: Path) -> None:
+        """Make a directory's entries durable."""
+
+    def set_mtime(self, path: Path, modified_ns: int) -> None:
+        """Set a file's modification time."""
+
+    def set_owner(self, path: Path, *, like: Path) -> None:
+        """Give a file another one's owner, group and mode."""
+
+
+class RealFileSystem:
+    """The disk below one directory. Effects: all of its methods.
+
+    A context manager: it holds the root open.
+    """
+
+    __slots__ = ("_root", "_root_fd")
+
+    def __init__(self, root: Path) -> None:
+        """Open the root; the operator gave it, so it may itself lead through symbolic links."""
+        self._root = root
+        self._root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the root. Doing so twice is no error."""
+        if self._root_fd >= 0:
+            os.close(self._root_fd)
+            self._root_fd = -1
+
+    def write_file(self, path: Path, content: bytes, *, like: Path | None) -> None:
+        """Create a file. One that has the name is unlinked first, never written through: it may
+        have a second name.
+        """
+        with self._parent(path) as (directory, name):
+            with suppress(FileNotFoundError):
+                _require_regular(directory, name)
+                os.unlink(name, dir_fd=directory)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
+            file = os.open(name, flags, _PRIVATE_MODE, dir_fd=directory)
+            try:
+                if like is None:
+                    _give_to_owner_of(directory, file)
+                else:
+                    _take_after(file, self._stat(like))
+                _write_all(file, content)
+            finally:
+                os.close(file)
+
+    def append(self, path: Path, content: bytes, *, create: bool) -> None:
+        """Append to a regular file."""
+        with self._parent(path) as (directory, name):
+            flags = os.O_WRONLY | os.O_APPEND | _FILE
+            try:
+                file = os.open(name, flags, dir_fd=directory)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                flags |= os.O_CREAT | os.O_EXCL
+                file = os.open(name, flags, _PRIVATE_MODE, dir_fd=directory)
+                _give_to_owner_of(directory, file)
+            try:
+                _require_regular_file(file)
+                _write_all(file, content)
+            finally:
+                os.close(file)
+
+    def truncate(self, path: Path, length_bytes: int) -> None:
+        """Cut a regular file."""
+        with self._file(path, os.O_WRONLY) as file:
+            os.ftruncate(file, length_bytes)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Hard-link a regular file; fails if the target exists."""
+        with self._parent(source) as (source_dir, old), self._parent(target) as (target_dir, new):
+            _require_regular(source_dir, old)
+            os.link(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir, follow_symlinks=False)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename a regular file, over a regular file or none."""
+        with self._parent(source) as (source_dir, old), self._parent(target) as (target_dir, new):
+            _require_regular(source_dir, old)
+            with suppress(FileNotFoundError):
+                _require_regular(target_dir, new)
+            os.rename(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a regular file's name."""
+        with self._parent(path) as (directory, name):
+            _require_regular(directory, name)
+            os.unlink(name, dir_fd=directory)
+
+    def remove_dir(self, path: Path) -> None:
+        """Remove an empty directory."""
+        with self._parent(path) as (directory, name):
+            os.rmdir(name, dir_fd=directory)
+
+    def fsync_file(self, path: Path) -> None:
+        """fsync(2) of a regular file."""
+        with self._file(path, os.O_RDONLY) as file:
+            os.fsync(file)
+
+    def fsync_dir(self, path: Path) -> None:
+        """fsync(2) of a directory."""
+        with self._directory(path) as directory:
+            os.fsync(directory)
+
+    def set_mtime(self, path: Path, modified_ns: int) -> None:
+        """Set modification and access time of a regular file."""
+        with self._file(path, os.O_RDONLY) as file:
+            os.utime(file, ns=(modified_ns, modified_ns))
+
+    def set_owner(self, path: Path, *, like: Path) -> None:
+        """Set owner and group, where they differ, then the mode."""
+        wanted = self._stat(like)
+        with self._file(path, os.O_RDONLY) as file:
+            _take_after(file, wanted)
+
+    @contextmanager
+    def _directory(self, path: Path) -> Iterator[int]:
+        """A descriptor of a directory at or below the root, reached without following a link."""
+        current = os.dup(self._root_fd)
+        try:
+            for part in self._relative(path).parts:
+                deeper = os.open(part, _DIRECTORY, dir_fd=current)
+                os.close(current)
+                current = deeper
+            yield current
+        finally:
+            os.close(current)
+
+    @contextmanager
+    def _parent(self, path: Path) -> Iterator[tuple[int, str]]:
+        """The descriptor of a path's directory, and its name in there."""
+        invariant(self._relative(path) != Path(), f"{path} is the root itself")
+        with self._directory(path.parent) as directory:
+            yield directory, path.name
+
+    @contextmanager
+    def _file(self, path: Path, flags: int) -> Iterator[int]:
+        """A descriptor of a regular file."""
+        with self._parent(path) as (directory, name):
+            file = os.open(name, flags | _FILE, dir_fd=directory)
+            try:
+                _require_regular_file(file)
+                yield file
+            finally:
+                os.close(file)
+
+    def _stat(self, path: Path) -> os.stat_result:
+        if self._relative(path) == Path():
+            return os.fstat(self._root_fd)
+        with self._parent(path) as (directory, name):
+            return os.stat(name, dir_fd=directory, follow_symlinks=False)
+
+    def _relative(self, path: Path) -> Path:
+        """The path below the root. A plan that leads elsewhere is a fault of ours."""
+        inside = path.is_relative_to(self._root) and ".." not in path.parts
+        invariant(inside, f"{path} does not lie in {self._root}")
+        return path.relative_to(self._root)
+
+
+def _require_regular(directory: int, name: str) -> None:
+    _refuse_other(os.stat(name, dir_fd=directory, follow_symlinks=False))
+
+
+def _require_regular_file(file: int) -> None:
+    _refuse_other(os.fstat(file))
+
+
+def _refuse_other(status: os.stat_result) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, "it is a symbolic link")
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def _take_after(file: int, like: os.stat_result) -> None:
+    """Owner and group first, so that the mode is never wide under the wrong owner."""
+    now = os.fstat(file)
+    if (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid):
+        os.fchown(file, like.st_uid, like.st_gid)
+    mode = stat.S_IMODE(like.st_mode)
+    os.fchmod(file, mode & 0o666 if stat.S_ISDIR(like.st_mode) else mode)
+
+
+def _give_to_owner_of(directory: int, file: int) -> None:
+    """Root's own files belong to the directory's owner, who may have to read and remove them."""
+    if os.geteuid() == 0:
+        status = os.fstat(directory)
+        os.fchown(file, status.st_uid, status.st_gid)
+
+
+def _write_all(file: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]

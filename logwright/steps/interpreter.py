@@ -1,0 +1,116 @@
+"""Executes file steps, one after the other: the only place where a live log changes.
+
+A step that fails ends the run. What the log is then is the plan's matter: each plan says in its
+module what every prefix of its steps leaves behind. Nothing is undone and nothing is tried twice.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, assert_never
+
+from logwright.errors import DiskFull, LogwrightError, StepFailed
+from logwright.steps.filesystem import FileSystem
+from logwright.steps.step import (
+    Append,
+    FileStep,
+    FsyncDir,
+    FsyncFile,
+    Link,
+    RemoveDir,
+    Rename,
+    SetMtime,
+    SetOwner,
+    Truncate,
+    Unlink,
+    WriteFile,
+)
+
+_LOG = logging.getLogger(__name__)
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_REMEDIES: Final = {
+    errno.ENOSPC: "Free space on this file system, then run the command again.",
+    errno.EDQUOT: "Raise the quota or free space, then run the command again.",
+    errno.EACCES: "Run it as the owner of the log directory.",
+    errno.EPERM: "Run it as the owner of the log directory.",
+    errno.EROFS: "Mount the file system for writing.",
+    errno.EMFILE: "Raise the limit of open files.",
+    errno.ENFILE: "Raise the limit of open files.",
+    errno.EIO: "Check the disk before anything else is written to it.",
+}
+_REMEDY: Final = "Inspect the partition before it is changed again."
+
+
+def execute(steps: Iterable[FileStep], fs: FileSystem) -> None:
+    """Do the steps in their order. Effects: everything that they say.
+
+    Raises:
+        DiskFull: a step found no space or no quota (ENOSPC, EDQUOT).
+        StepFailed: a step failed in another way. Both name the step, its number from 1, the path
+            and the errno.
+    """
+    for number, step in enumerate(steps, start=1):
+        _LOG.debug("step number=%d kind=%s path=%s", number, type(step).__name__, step_path(step))
+        try:
+            _apply(step, fs)
+        except OSError as error:
+            raise _failure(number, step, error) from error
+
+
+def step_path(step: FileStep) -> Path:
+    """The path that a step changes: of a rename or link, the new name."""
+    match step:
+        case Link() | Rename():
+            return step.target
+        case _:
+            return step.path
+
+
+def _apply(step: FileStep, fs: FileSystem) -> None:  # noqa: C901  one case for each kind of step, no logic
+    match step:
+        case WriteFile():
+            fs.write_file(step.path, step.content, like=step.like)
+        case Append():
+            fs.append(step.path, step.content, create=step.create)
+        case Truncate():
+            fs.truncate(step.path, step.bytes)
+        case Link():
+            fs.link(step.source, step.target)
+        case Rename():
+            fs.rename(step.source, step.target)
+        case Unlink():
+            with suppress(*((FileNotFoundError,) if step.missing_ok else ())):
+                fs.unlink(step.path)
+        case RemoveDir():
+            with suppress(*((FileNotFoundError,) if step.missing_ok else ())):
+                fs.remove_dir(step.path)
+        case FsyncFile():
+            fs.fsync_file(step.path)
+        case FsyncDir():
+            fs.fsync_dir(step.path)
+        case SetMtime():
+            fs.set_mtime(step.path, step.modified_ns)
+        case SetOwner():
+            fs.set_owner(step.path, like=step.like)
+        case _:
+            assert_never(step)
+
+
+def _failure(number: int, step: FileStep, error: OSError) -> LogwrightError:
+    name = errno.errorcode.get(error.errno or 0, "EUNKNOWN")
+    kind = type(step).__name__
+    problem = f"step {number} ({kind}) failed with {name}: {error.strerror}."
+    remedy = _REMEDIES.get(error.errno or 0, _REMEDY)
+    path = step_path(step)
+    if error.errno in _NO_ROOM:
+        return DiskFull(problem, path=path, remedy=remedy)
+    failed = StepFailed(problem, path=path, remedy=remedy)
+    failed.step_number = number
+    failed.step = kind
+    failed.errno_name = name
+    return failed

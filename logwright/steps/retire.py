@@ -1,0 +1,60 @@
+"""Retiring files: the ``.deleted`` names they get, and the durable record of when.
+
+A retired file is logically gone. It is unlinked `file.delete.delay.ms` later by a purge, or at once
+by a broker that loads the log: its loader deletes whatever ends in ``.deleted``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from logwright.errors import invariant
+from logwright.format.deletions import LEDGER, serialize_retirement
+from logwright.format.names import DELETED, WORK_DIRECTORY
+from logwright.steps.step import Append, FileStep, FsyncDir, FsyncFile
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+    from logwright.units import TimestampMs
+
+
+def deleted_names(names: Iterable[str], *, present: Collection[str]) -> dict[str, str]:
+    """The name for each file: ``NAME.deleted``, or ``NAME.N.deleted`` if that is taken.
+
+    It is taken if a file of the same name was retired before and is not purged yet. Renaming over
+    that one would end its delay early.
+
+    Args:
+        names: files to be retired, all different.
+        present: names of the plain files in the directory.
+    """
+    chosen: dict[str, str] = {}
+    for name in names:
+        invariant(name not in chosen, f"{name} is retired twice")
+        candidate, number = f"{name}{DELETED}", 0
+        while candidate in present:
+            number += 1
+            candidate = f"{name}.{number}{DELETED}"
+        chosen[name] = candidate
+    return chosen
+
+
+def record_retirement(
+    directory: Path, deleted: Iterable[str], *, now_ms: TimestampMs
+) -> tuple[FileStep, ...]:
+    """The steps that durably record, before any rename, which names files get now.
+
+    Args:
+        directory: the partition's; its work directory exists, since the partition is locked.
+        deleted: the ``.deleted`` names.
+        now_ms: the command's clock.
+    """
+    work = directory / WORK_DIRECTORY
+    ledger = work / LEDGER
+    return (
+        Append(ledger, serialize_retirement(deleted, at_ms=now_ms), create=True),
+        FsyncFile(ledger),
+        FsyncDir(work),
+    )

@@ -1,0 +1,118 @@
+"""The only acts by which a live log changes, as values.
+
+A plan is a tuple of these; `logwright.steps.interpreter` executes them one after the other. Paths
+are absolute and lie inside one log directory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFile:
+    """Create a file with this content; one that has the name already is removed first.
+    Not durable before an FsyncFile.
+
+    `like` is a file or directory: the new file gets its owner, group and mode (a directory's
+    without the execute bits). Without it the file is ours alone: mode 0600.
+    """
+
+    path: Path
+    content: bytes
+    like: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append to an existing file. With `create` an absent one is made first, with mode 0600."""
+
+    path: Path
+    content: bytes
+    create: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """Cut a file to `bytes`."""
+
+    path: Path
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Give a file a second name, by hard link; `target` must not exist."""
+
+    source: Path
+    target: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Rename, atomically, over `target` if that exists."""
+
+    source: Path
+    target: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Unlink:
+    """Remove a file. With `missing_ok` an absent one is no error."""
+
+    path: Path
+    missing_ok: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FsyncFile:
+    """Make a file's content durable."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class FsyncDir:
+    """Make a directory's entries durable."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class SetMtime:
+    """Set a file's modification time (its access time too), in ns since the epoch."""
+
+    path: Path
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetOwner:
+    """Give a file the owner, group and mode of the file `like`."""
+
+    path: Path
+    like: Path
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveDir:
+    """Remove an empty directory. With `missing_ok` an absent one is no error."""
+
+    path: Path
+    missing_ok: bool = False
+
+
+FileStep = (
+    WriteFile
+    | Append
+    | Truncate
+    | Link
+    | Rename
+    | Unlink
+    | FsyncFile
+    | FsyncDir
+    | SetMtime
+    | SetOwner
+    | RemoveDir
+)
