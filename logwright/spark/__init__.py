@@ -1,0 +1,1 @@
+"""The engine's functions on many partitions at once, by Spark."""

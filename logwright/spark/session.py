@@ -1,0 +1,124 @@
+"""The Spark session's settings, all of them, and why each is what it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from logwright.java import java_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASKS_PER_CORE: Final = 4
+"""Tasks of one job for each core: enough to even out unequal logs, few enough to cost nothing."""
+
+_FAST_START: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The JVM only carries rows of statistics: the optimising compiler and a parallel collector cost 10
+s of start."""
+
+
+def session_settings(
+    *,
+    master: str = "local[*]",
+    remote: str | None = None,
+    cores: int | None = None,
+    driver_memory: str = "1g",
+    event_log_directory: Path | None = None,
+    numba_cache_directory: Path | None = None,
+) -> dict[str, str]:
+    """Settings of a session for sweeps, by Spark's names.
+
+    Args:
+        master: ``local[*]``, or a cluster's address. A cluster's workers must see the log
+            directories under the same paths, as tasks read and stage there.
+        remote: address of a Spark Connect server, ``sc://…`` or ``local[*]``; then `master` is not
+            used.
+        cores: cores that the tasks are cut for; those of this machine if not given.
+        driver_memory: heap of the JVM. Logs never pass through it.
+        event_log_directory: where Spark's event log goes; an existing directory. None: none is
+            written.
+        numba_cache_directory: where workers find compiled kernels, if it is not beside the modules.
+    """
+    tasks = TASKS_PER_CORE * (cores or os.cpu_count() or 1)
+    settings = {
+        # Sizes of work are known before it starts: nothing is left to adapt, and bins must stay.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(tasks),
+        # Rows are few and plans short: generated code would cost more to compile than it saves.
+        "spark.sql.codegen.wholeStage": "false",
+        # A crash in a compiled kernel is otherwise "worker exited unexpectedly".
+        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    }
+    if remote is not None:
+        # The rest was fixed when the server started.
+        return settings | {"spark.remote": remote}
+    settings |= {
+        "spark.app.name": "logwright",
+        "spark.master": master,
+        "spark.driver.memory": driver_memory,
+        "spark.driver.extraJavaOptions": _FAST_START,
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if master.startswith("local"):
+        # Nothing outside this machine has anything to say to the session.
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if numba_cache_directory is not None:
+        settings["spark.executorEnv.NUMBA_CACHE_DIR"] = str(numba_cache_directory)
+    if event_log_directory is not None:
+        settings |= {
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": event_log_directory.resolve().as_uri(),
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.eventLog.compress": "false",
+        }
+    return settings
+
+
+def prepare_environment() -> None:
+    """Let Spark find this interpreter and a Java. Effects: sets PYSPARK_PYTHON and JAVA_HOME where
+    they are not set.
+
+    Without PYSPARK_PYTHON the workers are whatever ``python3`` is on the PATH.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for name, value in java_environment().items():
+        os.environ.setdefault(name, value)
+
+
+@contextmanager
+def local_session() -> Iterator[SparkSession]:
+    """A session on this machine's cores, for a command: this process's own if it has one.
+
+    Effects: starts a JVM, and ends the session that it started.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 -- seconds; settings need none of it
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    prepare_environment()
+    builder: SparkSession.Builder = SparkSession.builder
+    for name, value in session_settings().items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def end_session() -> None:
+    """End this process's session, if there is one: only then does its event log have its name."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 -- seconds; settings need none of it
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        running.stop()
