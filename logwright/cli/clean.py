@@ -1,0 +1,137 @@
+"""``logwright clean``: plan, ask, build, examine, commit; once or several times at one clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from logwright.cli.cleaning import Cleaning, clean_pass
+from logwright.cli.output import Output, human_bytes
+from logwright.cli.planning import (
+    FailureLog,
+    acts,
+    cleaning_order,
+    plan_object,
+    plan_partitions,
+    show_plan,
+)
+from logwright.cli.request import Request, like_kafka_option, request_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from logwright.compaction.model import CleaningOptions, CleanPlan
+
+MIN_DEDUPE_BUFFER: Final = 25
+"""Bytes; more than one slot of the offset map (`logwright.config.topic.MAP_SLOT_BYTES`)."""
+
+
+@click.command(name="clean")
+@like_kafka_option
+@click.option("--force", is_flag=True, help="Whatever the ratio and the lag say.")
+@click.option(
+    "--dedupe-buffer",
+    metavar="BYTES",
+    type=click.IntRange(min=MIN_DEDUPE_BUFFER),
+    help="In place of log.cleaner.dedupe.buffer.size.",
+)
+@click.option(
+    "--passes",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="At most N cleanings at one clock; fewer when nothing is left to clean.",
+)
+@request_options
+def command(
+    request: Request, *, like_kafka: bool, force: bool, dedupe_buffer: int | None, passes: int
+) -> None:
+    """Compact what is due: roll, dedupe, check, swap, checkpoint."""
+    from logwright.compaction.model import CleaningOptions  # noqa: PLC0415 -- not for --help
+    from logwright.locks import lock_log_dir  # noqa: PLC0415
+
+    request.require_terminal()
+    failures = FailureLog(output=request.output)
+    options = CleaningOptions(force=force, like_kafka=like_kafka)
+    if request.dry_run:
+        for plan in _plans(request, failures, options, dedupe_buffer):
+            request.output.json_object(plan_object(plan))
+            show_plan(plan, request.output.text)
+    else:
+        request.partitions()  # locking makes a file, which only a log directory may get
+        with lock_log_dir(request.log_dir):
+            plans = _plans(request, failures, options, dedupe_buffer)
+            _ask(request, plans)
+            _report(request.output, _clean(request, plans, failures, passes=passes))
+    click.get_current_context().exit(failures.exit_status)
+
+
+def _plans(
+    request: Request, failures: FailureLog, options: CleaningOptions, dedupe_buffer: int | None
+) -> list[CleanPlan]:
+    return cleaning_order(
+        plan_partitions(
+            request,
+            request.partitions(),
+            failures,
+            options=options,
+            dedupe_buffer=dedupe_buffer,
+        )
+    )
+
+
+def _ask(request: Request, plans: Sequence[CleanPlan]) -> None:
+    """Effects: shows the plans and asks on the terminal, unless ``--yes`` was given."""
+    due = [plan for plan in plans if acts(plan)]
+    if not due or request.yes:
+        return
+    for plan in plans:
+        show_plan(plan, request.output.message)
+    request.confirm(f"Change {len(due)} of {len(plans)} partitions in {request.log_dir}?")
+
+
+def _clean(
+    request: Request, plans: Sequence[CleanPlan], failures: FailureLog, *, passes: int
+) -> list[Cleaning]:
+    """Effects: changes the logs whose plans say so, up to `passes` times."""
+    cleanings = [Cleaning(plan) for plan in plans]
+    clean_pass(request, [each for each in cleanings if acts(each.plan)], failures)
+    for _ in range(passes - 1):
+        again = [each for each in cleanings if each.plan_again(request, failures)]
+        if not again:
+            break
+        clean_pass(request, again, failures)
+    return cleanings
+
+
+def _report(output: Output, cleanings: Sequence[Cleaning]) -> None:
+    from logwright.maintain import lag_metrics  # noqa: PLC0415 -- compiled kernels: not for --help
+
+    for cleaning in cleanings:
+        if not cleaning.failed:
+            output.json_object(cleaning.as_object())
+    header = (
+        "partition",
+        "passes",
+        "bytes before",
+        "after",
+        "superseded",
+        "tombstones",
+        "without key",
+        "aborted",
+        "dirty from",
+        "note",
+    )
+    output.table(header, [cleaning.as_row() for cleaning in cleanings])
+    reclaimed = sum(each.bytes_before - each.bytes_after for each in cleanings)
+    if any(cleaning.passes for cleaning in cleanings):
+        output.text(
+            f"Reclaimed {human_bytes(reclaimed)}; the old segments go with `logwright purge` "
+            "once file.delete.delay.ms is over."
+        )
+        metrics = lag_metrics(result for each in cleanings for result in each.results)
+        output.text(", ".join(f"{name}: {value}" for name, value in metrics.items()))
+    else:
+        output.text("Nothing was cleaned.")

@@ -1,0 +1,266 @@
+"""Cleaning the chosen partitions by either engine, and what is told about each of them
+afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from logwright.cli.planning import FailureLog, compaction_object, plan_one
+from logwright.errors import LogwrightError, QualityError
+
+if TYPE_CHECKING:
+    from logwright.cli.request import Request
+    from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+    from logwright.maintain import CommitResult
+
+
+class Cleaning:
+    """One partition on its way through the passes.
+
+    Attributes:
+        plan: of the next pass.
+        passes: what each cleaning so far was planned as, and what it staged.
+        failed: an error ended its way.
+    """
+
+    def __init__(self, plan: CleanPlan) -> None:
+        self.plan = plan
+        self.first_plan = plan
+        self.passes: list[tuple[CleanPlan, StagedCleaning]] = []
+        self.results: list[CommitResult] = []
+        self.failed = False
+
+    def committed(self, staged: StagedCleaning | None, result: CommitResult) -> None:
+        """The plan of this pass has become the log."""
+        self.results.append(result)
+        if staged is not None:
+            self.passes.append((self.plan, staged))
+
+    def plan_again(self, request: Request, failures: FailureLog) -> bool:
+        """Plan a further pass; whether there is anything left to clean.
+
+        The ratio and the lag were asked in the first pass; a further one only needs something that
+        is cleanable.
+        """
+        if self.failed or not self.passes:
+            return False
+        options = replace(self.plan.options, force=True)
+        buffer_bytes = self.plan.cleaner.dedupe_buffer_bytes
+        try:
+            self.plan = plan_one(
+                request, self.plan.log.partition, options=options, dedupe_buffer=buffer_bytes
+            )
+        except LogwrightError as error:
+            self.fail(failures, error)
+            return False
+        return self.plan.clean
+
+    def fail(self, failures: FailureLog, error: LogwrightError) -> None:
+        """This partition's way ends here. Effects: reports it."""
+        self.failed = True
+        failures.add(self.plan.log.partition, error)
+
+    @property
+    def rolled(self) -> bool:
+        """A pass rolled the active segment."""
+        return any(result.rolled for result in self.results)
+
+    @property
+    def bytes_before(self) -> int:
+        """``.log`` bytes before the first pass."""
+        return self.first_plan.log.log_bytes
+
+    @property
+    def bytes_after(self) -> int:
+        """``.log`` bytes after the last."""
+        return self.results[-1].bytes_after if self.results else self.bytes_before
+
+    @property
+    def new_first_dirty_offset(self) -> int | None:
+        """As the checkpoint has it now; None if it has no entry."""
+        if self.results:
+            return self.results[-1].first_dirty_offset
+        return self.first_plan.log.cleaner_checkpoint
+
+    def note(self) -> str:
+        """Why nothing was done, or what else was."""
+        if self.failed:
+            return "failed, see above"
+        words = [f"rolled ({self.first_plan.roll.cause})"] if self.rolled else []
+        if not self.passes:
+            words.append("; ".join(self.first_plan.compaction.reasons))
+        reads = max((staged.stats.map_reads for _, staged in self.passes), default=1)
+        if reads > 1:
+            words.append(f"keys read {reads} times")
+        return ", ".join(words)
+
+    def as_row(self) -> tuple[object, ...]:
+        """A row of the table at the end."""
+        stats = [staged.stats for _, staged in self.passes]
+        return (
+            str(self.first_plan.log.partition),
+            len(self.passes),
+            self.bytes_before,
+            self.bytes_after,
+            sum(each.removed_superseded for each in stats),
+            sum(each.removed_tombstones for each in stats),
+            sum(each.removed_null_keys for each in stats),
+            sum(each.removed_aborted + each.removed_markers for each in stats),
+            self.new_first_dirty_offset,
+            self.note(),
+        )
+
+    def as_object(self) -> dict[str, object]:
+        """The result by the names of the oracle's ``clean``, and ours."""
+        from logwright.maintain import lag_metrics  # noqa: PLC0415 -- compiled kernels
+
+        log = self.first_plan.log
+        passes: list[dict[str, object]] = [
+            compaction_object(plan.compaction) | {"cleaned": True} | _stats_object(plan, staged)
+            for plan, staged in self.passes
+        ]
+        last = self.plan if self.passes and self.plan is not self.passes[-1][0] else None
+        if not self.passes:
+            last = self.first_plan
+        if last is not None:
+            passes.append(compaction_object(last.compaction) | {"cleaned": False})
+        dirty = self.new_first_dirty_offset
+        return {
+            "topicPartition": str(log.partition),
+            "now": self.first_plan.now_ms,
+            "passes": passes,
+            "newFirstDirtyOffset": -1 if dirty is None else dirty,
+            "logStartOffset": log.log_start_offset,
+            "logEndOffset": log.log_end_offset,
+            "cleaned": bool(self.passes),
+            "rolled": self.rolled,
+            "metrics": lag_metrics(self.results),
+            "bytesBefore": self.bytes_before,
+            "bytesAfter": self.bytes_after,
+            "reasons": list(self.first_plan.compaction.reasons),
+        }
+
+
+def clean_pass(request: Request, cleanings: Sequence[Cleaning], failures: FailureLog) -> None:
+    """One cleaning of each of these partitions. Effects: changes their logs.
+
+    An error ends the way of its partition only; staged files that are not committed are removed.
+    """
+    from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
+
+    todo = [each for each in cleanings if each.plan.clean]
+    for cleaning in cleanings:
+        if not cleaning.plan.clean:
+            _commit(cleaning, None, failures)
+    built = _built_by_spark if request.engine == "spark" else _built_here
+    pending = {id(each): each for each in todo}
+    try:
+        for cleaning, result in built(request, todo):
+            if isinstance(result, LogwrightError):
+                cleaning.fail(failures, result)
+            else:
+                _judge_and_commit(cleaning, *result, failures)
+            del pending[id(cleaning)]
+    finally:
+        for cleaning in pending.values():
+            maintain.discard(cleaning.plan)
+
+
+def _built_here(
+    request: Request, cleanings: Sequence[Cleaning]
+) -> Iterator[tuple[Cleaning, tuple[StagedCleaning, OutputFacts] | LogwrightError]]:
+    """Build and examine in this process, one after the other. Effects: staged files."""
+    from logwright import maintain  # noqa: PLC0415
+
+    for cleaning in cleanings:
+        plan = cleaning.plan
+        try:
+            with request.output.progress(str(plan.log.partition)) as progress:
+                staged = maintain.build(plan, progress=progress)
+                facts = maintain.examine(plan, staged)
+        except LogwrightError as error:
+            maintain.discard(plan)
+            yield cleaning, error
+        else:
+            yield cleaning, (staged, facts)
+
+
+def _built_by_spark(
+    request: Request, cleanings: Sequence[Cleaning]
+) -> Iterator[tuple[Cleaning, tuple[StagedCleaning, OutputFacts] | LogwrightError]]:
+    """Build and examine all of them in one Spark job. Effects: a session; staged files."""
+    if not cleanings:
+        return
+    from logwright.spark.session import local_session  # noqa: PLC0415 -- seconds
+    from logwright.spark.sweep import clean_partitions  # noqa: PLC0415
+
+    request.output.message("Starting Spark …")
+    with local_session() as spark:
+        results = clean_partitions([each.plan for each in cleanings], spark)
+        yield from zip(cleanings, results, strict=True)
+
+
+def _judge_and_commit(
+    cleaning: Cleaning, staged: StagedCleaning, facts: OutputFacts, failures: FailureLog
+) -> None:
+    from logwright import maintain  # noqa: PLC0415
+
+    broken = [law for law in facts.laws if not law.holds]
+    if broken:
+        maintain.discard(cleaning.plan)
+        found = ", ".join(
+            f"{law.law} ({law.violations} violations, the first at offset {law.first_offset})"
+            for law in broken
+        )
+        error = QualityError(
+            f"the compacted output of {cleaning.plan.log.partition} breaks {found}.",
+            path=cleaning.plan.log.directory,
+            remedy="Nothing was changed.",
+        )
+        cleaning.fail(failures, error)
+        return
+    _commit(cleaning, staged, failures)
+
+
+def _commit(cleaning: Cleaning, staged: StagedCleaning | None, failures: FailureLog) -> None:
+    from logwright import maintain  # noqa: PLC0415
+
+    try:
+        result = maintain.commit(cleaning.plan, staged)
+    except LogwrightError as error:
+        maintain.discard(cleaning.plan)
+        cleaning.fail(failures, error)
+    else:
+        cleaning.committed(staged, result)
+
+
+def _stats_object(plan: CleanPlan, staged: StagedCleaning) -> dict[str, object]:
+    stats = staged.stats
+    return {
+        "newFirstDirtyOffset": staged.end_offset,
+        "messagesRead": stats.records_read,
+        "bytesRead": stats.bytes_read,
+        "messagesWritten": stats.records_written,
+        "bytesWritten": stats.bytes_written,
+        "mapMessages": stats.map_records,
+        "elapsedSeconds": round(stats.map_seconds + stats.copy_seconds, 3),
+        "elapsedIndexSeconds": round(stats.map_seconds, 3),
+        "segmentsBefore": stats.segments_before,
+        "segmentsAfter": stats.segments_after,
+        "distinctKeys": stats.distinct_keys,
+        "mapReads": stats.map_reads,
+        "mapBytes": stats.map_bytes,
+        "removedSuperseded": stats.removed_superseded,
+        "removedTombstones": stats.removed_tombstones,
+        "removedNullKeys": stats.removed_null_keys,
+        "removedAborted": stats.removed_aborted,
+        "removedMarkers": stats.removed_markers,
+        "horizonsSet": stats.horizons_set,
+        "batchesVerbatim": stats.batches_verbatim,
+        "batchesRebuilt": stats.batches_rebuilt,
+        "batchesDropped": stats.batches_dropped,
+        "rolled": plan.roll.due,
+    }

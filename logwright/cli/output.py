@@ -1,0 +1,171 @@
+"""All that the command line says goes through one `Output`: results to stdout, everything else to
+stderr.
+
+As text, results are lines and tables for people; as JSON, one object a line, with Kafka's and the
+oracle's names.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from logwright.errors import LogwrightError
+
+Format = Literal["text", "json"]
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, bytes done, bytes in all."""
+
+_KIB = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where the words go.
+
+    Attributes:
+        form: ``text`` or ``json``.
+    """
+
+    form: Format
+
+    @property
+    def is_json(self) -> bool:
+        """Results are objects, one a line."""
+        return self.form == "json"
+
+    def text(self, line: str = "") -> None:
+        """A line of a result, in text form only. Effects: writes to stdout."""
+        if not self.is_json:
+            click.echo(line)
+
+    def line(self, line: str) -> None:
+        """A line of a result in either form, buffered. Effects: writes to stdout."""
+        sys.stdout.write(f"{line}\n")
+
+    def json_object(self, value: Mapping[str, object]) -> None:
+        """A result as one line of JSON, in JSON form only. Effects: writes to stdout."""
+        if self.is_json:
+            click.echo(as_json(value))
+
+    def error_object(self, error: LogwrightError, **more: object) -> None:
+        """An error as one line of JSON, in JSON form only. Effects: writes to stdout."""
+        self.json_object(
+            {
+                **more,
+                "error": type(error).__name__,
+                "message": str(error),
+                "problem": error.problem,
+                "path": None if error.path is None else str(error.path),
+                "position": error.position,
+                "remedy": error.remedy,
+                "exitStatus": error.exit_status,
+            }
+        )
+
+    def table(self, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """A table, in text form only; numbers to the right. Effects: writes to stdout."""
+        if not self.is_json:
+            for line in table_lines(header, rows):
+                click.echo(line)
+
+    def message(self, line: str) -> None:
+        """Something about the work, not its result. Effects: writes to stderr."""
+        click.echo(line, err=True)
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[Progress]:
+        """A progress bar if stderr is a terminal, else nothing. Effects: writes to stderr."""
+        if not sys.stderr.isatty():
+            yield _silent
+            return
+        with _bar(title) as progress:
+            yield progress
+
+
+def as_json(value: Mapping[str, object]) -> str:
+    """One line of JSON; no blanks, as the dumps of the oracle."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def table_lines(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The lines of a table whose columns are as wide as their widest cell."""
+    body = [[_cell(value) for value in row] for row in rows]
+    numeric = (
+        [
+            all(isinstance(value, int | float) or value is None for value in column)
+            for column in zip(*rows, strict=True)
+        ]
+        if isinstance(rows, Sequence) and rows
+        else [False] * len(header)
+    )
+    widths = [max(len(cell) for cell in column) for column in zip(header, *body, strict=True)]
+    lines = []
+    for cells in (header, *body):
+        padded = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(cells, widths, numeric, strict=True)
+        )
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def human_bytes(count: int) -> str:
+    """``1234 B``, ``1.2 MiB``: a size for people."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < _KIB or unit == "TiB":
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= _KIB
+    raise AssertionError(count)
+
+
+class StderrHandler(logging.Handler):
+    """Log lines of the engine, to stderr through click."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line. Effects: stderr."""
+        click.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    del stage, done, total
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Progress]:
+    from rich.console import Console  # noqa: PLC0415 -- only for a terminal
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.progress import Progress as RichProgress  # noqa: PLC0415
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    with RichProgress(*columns, console=Console(stderr=True), transient=True) as rich:
+        tasks: dict[str, TaskID] = {}
+
+        def progress(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = rich.add_task(f"{title} {stage}", total=total)
+            rich.update(tasks[stage], completed=done, total=total)
+
+        yield progress

@@ -1,0 +1,95 @@
+"""``logwright plan``: what is due, when, and why or why not. Reads only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from logwright.cli.output import human_bytes
+from logwright.cli.planning import (
+    FailureLog,
+    acts,
+    pick_order,
+    plan_object,
+    plan_partitions,
+    show_plan,
+    show_plans,
+)
+from logwright.cli.request import Request, like_kafka_option, request_options
+from logwright.errors import LogwrightError
+
+if TYPE_CHECKING:
+    from logwright.compaction.model import CleanPlan
+
+FORECAST_BYTES: Final = 1_073_741_824
+"""Up to this many bytes to be read, the forecast is made without being asked for: seconds."""
+
+
+@click.command(name="plan")
+@like_kafka_option
+@click.option(
+    "--forecast/--no-forecast",
+    default=None,
+    help="Read the keys to say what a cleaning reclaims. Default: of what is due, up to 1 GiB.",
+)
+@request_options
+def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
+    """Say what is due, when, why or why not, and what it would reclaim."""
+    from logwright.compaction.model import CleaningOptions  # noqa: PLC0415 -- pydantic: not for --help
+
+    failures = FailureLog(output=request.output)
+    options = CleaningOptions(like_kafka=like_kafka)
+    plans = plan_partitions(request, request.partitions(), failures, options=options)
+    forecasts = {plan.plan_id: _forecast(request, plan, failures, asked=forecast) for plan in plans}
+    order = pick_order(plans)
+    output = request.output
+    for plan in plans:
+        output.json_object(plan_object(plan) | {"forecastReclaimedBytes": forecasts[plan.plan_id]})
+    output.json_object(
+        {
+            "now": request.now_ms,
+            "pickOrder": [str(plan.log.partition) for plan in order],
+            "maxCompactionDelayMs": max(
+                (p.compaction.compaction_delay_ms for p in plans), default=0
+            ),
+            "delayedPartitions": sum(p.compaction.need_compaction_now for p in plans),
+            "cleanablePartitions": len(order),
+        }
+    )
+    show_plans(output, plans)
+    for plan in plans:
+        show_plan(plan, output.text)
+        reclaimed = forecasts[plan.plan_id]
+        if reclaimed:
+            output.text(
+                f"{plan.log.partition}: a cleaning would reclaim about {human_bytes(reclaimed)} "
+                f"of {human_bytes(plan.compaction.total_bytes)}"
+            )
+    output.text(
+        "In order: " + ", ".join(str(plan.log.partition) for plan in order)
+        if order
+        else f"Nothing to clean{', but segments to roll' if any(map(acts, plans)) else ''}."
+    )
+    click.get_current_context().exit(failures.exit_status)
+
+
+def _forecast(
+    request: Request, plan: CleanPlan, failures: FailureLog, *, asked: bool | None
+) -> int | None:
+    """Bytes that a cleaning would reclaim; None if that was not found out. Effects: may read
+    keys.
+    """
+    cleanable = plan.compaction.cleanable_bytes > 0
+    small = plan.compaction.total_bytes <= FORECAST_BYTES
+    wanted = (plan.compaction.eligible and small) if asked is None else asked
+    if not (wanted and cleanable):
+        return 0 if asked is not False and not cleanable else None
+    from logwright.cli.forecast import reclaimed_bytes  # noqa: PLC0415 -- compiled kernels
+
+    try:
+        with request.output.progress(str(plan.log.partition)) as progress:
+            return reclaimed_bytes(plan, progress=progress)
+    except LogwrightError as error:
+        failures.add(plan.log.partition, error)
+        return None

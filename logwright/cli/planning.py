@@ -1,0 +1,199 @@
+"""What `plan` and `clean` share: the plans of the chosen partitions, their order, and how a plan is
+shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from logwright.errors import LogwrightError
+
+if TYPE_CHECKING:
+    from logwright.cli.output import Output
+    from logwright.cli.request import Request
+    from logwright.compaction.model import CleaningOptions, CleanPlan, CompactionPlan
+    from logwright.format.names import TopicPartition
+
+_LAST_DATETIME_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FailureLog:
+    """Gathers what went wrong with single partitions while the others go on.
+
+    Attributes:
+        failures: (partition, error), in the order in which they came.
+    """
+
+    output: Output
+    failures: list[tuple[TopicPartition, LogwrightError]] = field(default_factory=list)
+
+    def add(self, partition: TopicPartition, error: LogwrightError) -> None:
+        """Remember and report it. Effects: stderr, and stdout as JSON."""
+        self.failures.append((partition, error))
+        self.output.message(f"Error: {partition}: {error}")
+        self.output.error_object(error, topicPartition=str(partition))
+
+    @property
+    def exit_status(self) -> int:
+        """That of the first error, 0 if there was none."""
+        return self.failures[0][1].exit_status if self.failures else 0
+
+
+def plan_partitions(
+    request: Request,
+    partitions: Iterable[TopicPartition],
+    failures: FailureLog,
+    *,
+    options: CleaningOptions,
+    dedupe_buffer: int | None = None,
+) -> list[CleanPlan]:
+    """A plan for each partition that can be planned. Effects: reads the log directory."""
+    plans = []
+    for partition in partitions:
+        try:
+            plans.append(plan_one(request, partition, options=options, dedupe_buffer=dedupe_buffer))
+        except LogwrightError as error:
+            failures.add(partition, error)
+    return plans
+
+
+def plan_one(
+    request: Request,
+    partition: TopicPartition,
+    *,
+    options: CleaningOptions,
+    dedupe_buffer: int | None,
+) -> CleanPlan:
+    """The plan of one partition. Effects: reads it. `dedupe_buffer` is in bytes.
+
+    Raises:
+        LogwrightError: of settings, or of what is there.
+    """
+    from logwright import maintain  # noqa: PLC0415 -- numpy and more: not for --help
+
+    config, cleaner = request.settings(partition.topic)
+    if dedupe_buffer is not None:
+        cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": dedupe_buffer})
+    return maintain.plan_clean(
+        request.log_dir,
+        partition,
+        (config, cleaner),
+        now_ms=request.now_ms,
+        options=options,
+        high_watermark=request.high_watermark,
+    )
+
+
+def pick_order(plans: Sequence[CleanPlan]) -> list[CleanPlan]:
+    """The plans that are due, in the order in which they are taken up.
+
+    Overdue ones first, by deadline, then the filthiest; under ``--like-kafka`` the filthiest of all
+    (LogCleanerManager.grabFilthiestCompactedLog, 4.3.0). Equals go by name.
+    """
+
+    def rank(plan: CleanPlan) -> tuple[int, float, TopicPartition]:
+        compaction = plan.compaction
+        if compaction.need_compaction_now and not plan.options.like_kafka:
+            return (0, -compaction.compaction_delay_ms, plan.log.partition)
+        return (1, -compaction.cleanable_ratio, plan.log.partition)
+
+    return sorted((plan for plan in plans if plan.compaction.eligible), key=rank)
+
+
+def cleaning_order(plans: Sequence[CleanPlan]) -> list[CleanPlan]:
+    """All plans: the due ones in pick order, then the others (they may be forced, or only roll)."""
+    due = pick_order(plans)
+    return due + [plan for plan in plans if not plan.compaction.eligible]
+
+
+def compaction_object(compaction: CompactionPlan) -> dict[str, object]:
+    """The decision, by the names of the oracle's ``plan`` and of each pass of its ``clean``."""
+    return {
+        "firstDirtyOffset": compaction.first_dirty_offset,
+        "firstUncleanableDirtyOffset": compaction.first_uncleanable_dirty_offset,
+        "firstUncleanableOffset": compaction.first_uncleanable_offset,
+        "cleanBytes": compaction.clean_bytes,
+        "cleanableBytes": compaction.cleanable_bytes,
+        "totalBytes": compaction.total_bytes,
+        "cleanableRatio": compaction.cleanable_ratio,
+        "minCleanableRatio": compaction.min_cleanable_ratio,
+        "compactionDelayMs": compaction.compaction_delay_ms,
+        "needCompactionNow": compaction.need_compaction_now,
+        "forceUpdateCheckpoint": compaction.force_update_checkpoint,
+        "eligible": compaction.eligible,
+    }
+
+
+def plan_object(plan: CleanPlan) -> dict[str, object]:
+    """One partition's plan: the oracle's names, then ours."""
+    log = plan.log
+    return {
+        "topicPartition": str(log.partition),
+        "compact": plan.config.compact,
+        "delete": plan.config.delete,
+        "segments": len(log.segments),
+        "activeSegmentBaseOffset": log.active.base_offset,
+        "logStartOffset": log.log_start_offset,
+        "logEndOffset": log.log_end_offset,
+        "highWatermark": log.high_watermark,
+        "lastStableOffset": log.last_stable_offset,
+        "checkpointedOffset": log.cleaner_checkpoint,
+        **compaction_object(plan.compaction),
+        "clean": plan.clean,
+        "dueAtMs": plan.compaction.due_at_ms,
+        "reasons": list(plan.compaction.reasons),
+        "roll": {
+            "due": plan.roll.due,
+            "cause": plan.roll.cause,
+            "newBaseOffset": plan.roll.new_base_offset,
+            "dueAtMs": plan.roll.due_at_ms,
+            "reason": plan.roll.reason,
+        },
+    }
+
+
+def acts(plan: CleanPlan) -> bool:
+    """Committing this plan changes something."""
+    return plan.clean or plan.roll.due or plan.compaction.force_update_checkpoint
+
+
+def show_plans(output: Output, plans: Sequence[CleanPlan]) -> None:
+    """The plans as a table. Effects: stdout, text only."""
+    header = ("partition", "segments", "bytes", "dirty from", "to", "dirty bytes", "ratio", "due")
+    rows = [
+        (
+            str(plan.log.partition),
+            len(plan.log.segments),
+            plan.log.log_bytes,
+            plan.compaction.first_dirty_offset,
+            plan.compaction.first_uncleanable_offset,
+            plan.compaction.cleanable_bytes,
+            plan.compaction.cleanable_ratio,
+            "now" if plan.compaction.eligible else instant(plan.compaction.due_at_ms),
+        )
+        for plan in plans
+    ]
+    output.table(header, rows)
+    output.text()
+
+
+def show_plan(plan: CleanPlan, say: Callable[[str], None]) -> None:
+    """What is done with one partition, and the reason of each decision."""
+    partition = plan.log.partition
+    verdict = "clean" if plan.clean else "not cleaned"
+    say(f"{partition}: {verdict}: {'; '.join(plan.compaction.reasons)}")
+    if plan.roll.due or plan.roll.due_at_ms is not None:
+        say(f"{partition}: {'rolled' if plan.roll.due else 'not rolled'}: {plan.roll.reason}")
+
+
+def instant(time_ms: int | None) -> str:
+    """A time for people, UTC."""
+    if time_ms is None or not 0 <= time_ms <= _LAST_DATETIME_MS:
+        return "-"
+    moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC)
+    return moment.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00") + "Z"

@@ -1,0 +1,287 @@
+"""What a command is asked to do: the positionals and the options that every command has, checked
+and resolved.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar, Unpack
+
+import click
+
+from logwright.cli.output import Format, Output, StderrHandler
+from logwright.errors import LogwrightError, NotALogDir
+from logwright.format.names import TopicPartition
+from logwright.units import INT64_MAX, TimestampMs
+
+if TYPE_CHECKING:
+    from logwright.config.policies import Policies
+    from logwright.config.topic import CleanerConfig, TopicConfig
+
+_R = TypeVar("_R")
+
+Engine = Literal["local", "spark"]
+_DECLINED: Final = 1
+_NS_PER_MS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call of a command.
+
+    Attributes:
+        log_dir: the log directory.
+        named: the partitions that were named; none = all of the directory.
+        config: pairs of ``--config``.
+        policies: of ``--policies``, None if it was not given.
+        now_ms: the clock of every decision and every durable record.
+        high_watermark: what counts as committed.
+        yes: do not ask. dry_run: stop after the plan.
+    """
+
+    log_dir: Path
+    named: tuple[TopicPartition, ...]
+    config: Mapping[str, str]
+    policies: Policies | None
+    now_ms: TimestampMs
+    high_watermark: Literal["end", "checkpoint"]
+    engine: Engine
+    yes: bool
+    dry_run: bool
+    output: Output
+    _parsed: dict[str, tuple[TopicConfig, CleanerConfig]] = field(default_factory=dict, repr=False)
+
+    def settings(self, topic: str) -> tuple[TopicConfig, CleanerConfig]:
+        """A topic's effective settings: ``--config`` over policies over Kafka's own for internal
+        topics.
+
+        Raises:
+            PolicyError: they are not valid.
+        """
+        from logwright.config.topic import parse_settings  # noqa: PLC0415 -- pydantic: not for --help
+
+        if topic not in self._parsed:
+            self._parsed[topic] = parse_settings(self._pairs(topic))
+        return self._parsed[topic]
+
+    def check_settings(self) -> None:
+        """Refuse wrong settings before anything is looked at.
+
+        Raises:
+            PolicyError: what ``--config`` says is not valid by itself or over the policies'
+            defaults.
+        """
+        from logwright.config.topic import effective  # noqa: PLC0415 -- pydantic: not for --help
+
+        effective(self._pairs(""))
+
+    def _pairs(self, topic: str) -> dict[str, str]:
+        from logwright.config.policies import Policies  # noqa: PLC0415 -- yaml: not for --help
+        from logwright.config.topic import overlay  # noqa: PLC0415
+
+        return overlay((self.policies or Policies()).settings_for(topic), self.config)
+
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions to work on, sorted. Effects: lists the log directory.
+
+        Raises:
+            NotALogDir: the directory is none, or lacks a partition that was named.
+        """
+        from logwright.log.load import list_partitions  # noqa: PLC0415
+
+        present = tuple(list_partitions(self.log_dir))
+        if not self.named:
+            return present
+        for partition in self.named:
+            if partition not in present:
+                raise NotALogDir(
+                    f"has no partition {partition}.",
+                    path=self.log_dir,
+                    remedy="`logwright inspect` lists what is there.",
+                )
+        return tuple(sorted(set(self.named)))
+
+    def require_terminal(self) -> None:
+        """A changing command needs ``--yes``, or somebody to ask.
+
+        Raises:
+            click.UsageError: neither is there.
+        """
+        if not (self.yes or self.dry_run or sys.stdin.isatty()):
+            raise click.UsageError(
+                "this changes the log directory: give --yes, or run it in a terminal"
+            )
+
+    def confirm(self, question: str) -> None:
+        """Ask, unless ``--yes`` was given. Effects: reads the terminal; ends the command if
+        declined.
+        """
+        if self.yes:
+            return
+        if not click.confirm(question, err=True):
+            self.output.message("Nothing was changed.")
+            raise click.exceptions.Exit(_DECLINED)
+
+
+class _Pair(click.ParamType[tuple[str, str]]):
+    """``KEY=VALUE``; the value may hold anything, commas and equals signs too."""
+
+    name = "KEY=VALUE"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        key, equals, text = str(value).partition("=")
+        if not equals or not key.strip():
+            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
+        return key.strip(), text
+
+
+class _Partition(click.ParamType[TopicPartition]):
+    """``TOPIC-N``, also with the slash that a shell completes."""
+
+    name = "TOPIC-N"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> TopicPartition:
+        partition = TopicPartition.parse(str(value).rstrip("/"))
+        if partition is None:
+            self.fail(f"{value!r} names no partition: TOPIC-N is expected, as t-0", param, ctx)
+        return partition
+
+
+_PATH: Final = click.Path(path_type=Path)
+_LOG_DIR: Final = click.Path(path_type=Path, readable=False)
+"""Not looked at by click: what cannot be read is an error of the directory, not of usage."""
+_OPTIONS: Final = (
+    click.argument("log_dir", metavar="LOG_DIR", type=_LOG_DIR),
+    click.argument("named", metavar="[TOPIC-N ...]", nargs=-1, type=_Partition()),
+    click.option(
+        "--config",
+        "config",
+        metavar="KEY=VALUE",
+        type=_Pair(),
+        multiple=True,
+        help="A topic or broker config by Kafka's name; repeatable; wins over --policies.",
+    ),
+    click.option(
+        "--policies", "policies_dir", metavar="DIR", type=_PATH, help="Settings per topic, as YAML."
+    ),
+    click.option(
+        "--now",
+        "now_ms",
+        metavar="MS",
+        type=click.IntRange(0, INT64_MAX),
+        help="Fix the clock, in ms since the epoch.",
+    ),
+    click.option(
+        "--high-watermark",
+        type=click.Choice(["end", "checkpoint"]),
+        default="end",
+        show_default=True,
+        help="What counts as committed: all of a stopped log, or what its checkpoint says.",
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice(["local", "spark"]),
+        default="local",
+        show_default=True,
+        help="Where the work is done; same bytes.",
+    ),
+    click.option("--yes", is_flag=True, help="Do not ask."),
+    click.option("--dry-run", is_flag=True, help="Stop after the plan."),
+    click.option(
+        "--output",
+        "form",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="json: one object a line on stdout.",
+    ),
+    click.option("--verbose", is_flag=True, help="Say more on stderr."),
+)
+
+
+class _Given(TypedDict):
+    """What click hands over of the options above."""
+
+    log_dir: Path
+    named: tuple[TopicPartition, ...]
+    config: tuple[tuple[str, str], ...]
+    policies_dir: Path | None
+    now_ms: int | None
+    high_watermark: Literal["end", "checkpoint"]
+    engine: Engine
+    yes: bool
+    dry_run: bool
+    form: Format
+    verbose: bool
+
+
+like_kafka_option: Final = click.option(
+    "--like-kafka",
+    is_flag=True,
+    help="Only what Kafka's cleaner would do: no differences, no roll.",
+)
+
+
+def request_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Give a command the common positionals and options; it is called with a `Request` first."""
+
+    @functools.wraps(command)
+    def called(**given: Unpack[_Given]) -> _R:
+        _log_to_stderr(verbose=given["verbose"])
+        now_ms = given["now_ms"]
+        request = Request(
+            log_dir=given["log_dir"],
+            named=given["named"],
+            config=dict(given["config"]),
+            policies=_load(given["policies_dir"]),
+            now_ms=TimestampMs(time.time_ns() // _NS_PER_MS if now_ms is None else now_ms),
+            high_watermark=given["high_watermark"],
+            engine=given["engine"],
+            yes=given["yes"],
+            dry_run=given["dry_run"],
+            output=Output(form=given["form"]),
+        )
+        rest = {name: value for name, value in given.items() if name not in _Given.__annotations__}
+        try:
+            request.check_settings()
+            return command(request, **rest)
+        except LogwrightError as error:
+            request.output.error_object(error)
+            raise
+
+    for option in reversed(_OPTIONS):
+        called = option(called)
+    return called
+
+
+def _load(directory: Path | None) -> Policies | None:
+    if directory is None:
+        return None
+    from logwright.config.policies import load_policies  # noqa: PLC0415 -- pydantic and yaml: not for --help
+
+    return load_policies(directory)
+
+
+def _log_to_stderr(*, verbose: bool) -> None:
+    """Effects: the engine's log lines go to stderr until the command ends."""
+    logger = logging.getLogger("logwright")
+    before = logger.level
+    handler = StderrHandler(logging.DEBUG if verbose else logging.WARNING)
+    logger.addHandler(handler)
+    logger.setLevel(handler.level)
+
+    def undo() -> None:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+    click.get_current_context().call_on_close(undo)

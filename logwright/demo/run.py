@@ -1,0 +1,135 @@
+"""`logwright demo`: unpack a log that Kafka wrote, sweep it, show what changed, serve the page."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.progress import Progress
+
+from logwright.demo.home import DemoHome, opened, prepare
+from logwright.demo.pages import check_port, serve
+from logwright.demo.survey import Account, causes, comparison, survey
+from logwright.errors import StepFailed
+
+WORK: Final = "logwright.pipelines.demo"
+SWEEP_SECONDS: Final = 1800
+"""Limit on the runs; they take under a minute on two cores."""
+SHOWN_LOG_BYTES: Final = 3000
+STEP: Final = re.compile(r' STEP_(START|SUCCESS) - .*step "(\S+)"')
+"""What Dagster logs of a step."""
+
+
+def run_demo(*, home: Path, ui: bool, port: int) -> int:
+    """The demo from unpacking to the tables; with `ui`, Dagster's page in the foreground after it.
+
+    Effects: writes below `home`, starts processes, writes to stdout.
+
+    Returns:
+        exit status, 0.
+
+    Raises:
+        LogwrightError: what was in the way, and the remedy.
+    """
+    console = Console(highlight=False)
+    with opened(home) as demo:
+        if ui:
+            check_port(port)
+        _unpack(console, demo)
+        before = survey(demo.log_dir)
+        started = time.monotonic()
+        _sweep(console, demo)
+        report = json.loads(demo.report.read_text())
+        accounts = {name: Account(**row) for name, row in report["logs"].items()}
+        console.print(comparison(before, survey(demo.log_dir), accounts))
+        console.print(causes(accounts))
+        _conclude(console, demo, report, seconds=time.monotonic() - started)
+        if ui:
+            console.print("Starting Dagster's page (half a minute)")
+            serve(demo, port=port, ready=lambda address: _invite(console, address))
+            console.print("Stopped.")
+    return 0
+
+
+def _unpack(console: Console, demo: DemoHome) -> None:
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("Unpacking a log that Kafka wrote", total=None)
+        prepare(demo, lambda done, total: bar.update(task, completed=done, total=total))
+    console.print(f"A Kafka log directory: {demo.log_dir}", soft_wrap=True)
+
+
+def _sweep(console: Console, demo: DemoHome) -> None:
+    """Runs the job `sweep` over all logs, then the inventory, in a process of their own; a line
+    for each step.
+
+    Effects: compacts the logs, writes to stdout.
+
+    Raises:
+        StepFailed: a run failed.
+    """
+    log_path = demo.root / "sweep.log"
+    command = [sys.executable, "-m", WORK, str(demo.report)]
+    console.print("The job sweep, then the fleet's inventory:")
+    with (
+        console.status("starting Dagster") as status,
+        log_path.open("w") as log,
+        subprocess.Popen(
+            command,
+            cwd=demo.root,
+            env=dict(demo.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process,
+    ):
+        limit = threading.Timer(SWEEP_SECONDS, process.kill)
+        limit.start()
+        try:
+            started: dict[str, float] = {}
+            for line in process.stdout or ():
+                log.write(line)
+                found = STEP.search(line)
+                if found and found[1] == "START":
+                    started[found[2]] = time.monotonic()
+                    status.update(found[2])
+                elif found:
+                    took = time.monotonic() - started.get(found[2], time.monotonic())
+                    console.print(f"  {found[2]:<28}{took:5.1f} s")
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            limit.cancel()
+    if process.returncode != 0:
+        raise StepFailed(f"The run failed. {_reason(log_path)}", path=log_path)
+
+
+def _reason(log_path: Path) -> str:
+    """The first line in which Dagster names a failure, else the last words."""
+    said = log_path.read_text(errors="replace")
+    named = re.search(r"^dagster\S*(?:Failure|Error): (.+)$", said, re.MULTILINE)
+    return named[1] if named else f"Its last words:\n{said[-SHOWN_LOG_BYTES:]}"
+
+
+def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, seconds: float) -> None:
+    command = Path(sys.executable).with_name("logwright")
+    lines = [
+        f"{seconds:.0f} s. The old segments lie beside the new ones as .deleted, to be purged.",
+        f"Look into it:  {command} inspect {demo.log_dir}",
+        *(f"Spark's tasks: {path}" for path in report["spark_events"]),
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def _invite(console: Console, address: str) -> None:
+    console.print(f"[bold]{address}/assets/kafka_logs/segment_set[/bold]   Ctrl-C ends it.")
