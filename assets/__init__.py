@@ -1,0 +1,3 @@
+"""What exists: the segment sets of all maintained logs, their checks and contracts, and the fleet's
+inventory.
+"""

@@ -1,0 +1,212 @@
+"""The steps of a cleaning on a wave of logs: what the ops do, without Dagster.
+
+Each takes a wave and returns one in which more is known of each log. What goes wrong with one log
+becomes its `failure`, and the others go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from logwright import maintain
+from logwright.assets.wave import LogWork, Wave
+from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.config.policies import Policies
+from logwright.config.topic import parse_settings
+from logwright.errors import LogwrightError, StepFailed
+from logwright.locks import lock_log_dir
+from logwright.resources.log_dirs import MaintainedLog
+from logwright.spark.sweep import build_partitions, examine_partitions
+from logwright.units import TimestampMs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from logwright.maintain import CommitResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swapped:
+    """What a commit did to one log, and how long it took."""
+
+    work: LogWork
+    result: CommitResult
+    seconds: float
+
+
+def plan_log(
+    log: MaintainedLog,
+    policies: Policies,
+    *,
+    now_ms: TimestampMs,
+    options: CleaningOptions,
+) -> CleanPlan:
+    """Decide about one log by the policies of its topic. Effects: reads the log directory.
+
+    Raises:
+        LogwrightError: the log cannot be planned as it is.
+    """
+    return maintain.plan_clean(
+        log.log_dir,
+        log.partition,
+        parse_settings(policies.settings_for(log.partition.topic)),
+        now_ms=now_ms,
+        options=options,
+        high_watermark=policies.high_watermark,
+    )
+
+
+def plan_wave(
+    logs: Iterable[MaintainedLog],
+    policies: Policies,
+    *,
+    now_ms: TimestampMs,
+    options: CleaningOptions,
+) -> Wave:
+    """Decide about each log. Effects: reads the log directories."""
+    works = []
+    for log in logs:
+        try:
+            plan = plan_log(log, policies, now_ms=now_ms, options=options)
+        except LogwrightError as error:
+            works.append(LogWork(key=log.key, failure=error))
+        else:
+            works.append(LogWork(key=log.key, plan=plan))
+    return Wave(works=tuple(works))
+
+
+def dedupe_wave(wave: Wave, session: Callable[[], SparkSession]) -> Wave:
+    """Build the compacted output of every log that is to be cleaned, in one Spark job, while no
+    broker can start on them. Effects: staged files; locks.
+    """
+    due = [work for work in wave.going_on if work.plan is not None and work.plan.clean]
+    with brokers_kept_out(due) as (works, changed):
+        plans = [work.plan for work in works if work.plan is not None]
+        results = build_partitions(plans, session()) if plans else ()
+        for work, built in zip(works, results, strict=True):
+            changed[work.key] = (
+                replace(work, failure=built)
+                if isinstance(built, LogwrightError)
+                else replace(work, staged=built)
+            )
+    return wave.with_works(changed)
+
+
+def examine_wave(wave: Wave, session: Callable[[], SparkSession]) -> Wave:
+    """Read the staged output of every log back, in one Spark job, while no broker can start on
+    them. Effects: locks.
+    """
+    staged = [work for work in wave.going_on if work.staged is not None]
+    with brokers_kept_out(staged) as (works, changed):
+        pairs = [
+            (work.plan, work.staged)
+            for work in works
+            if work.plan is not None and work.staged is not None
+        ]
+        results = examine_partitions(pairs, session()) if pairs else ()
+        for work, facts in zip(works, results, strict=True):
+            changed[work.key] = (
+                replace(work, failure=facts)
+                if isinstance(facts, LogwrightError)
+                else replace(work, facts=facts)
+            )
+    return wave.with_works(changed)
+
+
+@contextmanager
+def brokers_kept_out(
+    works: Iterable[LogWork],
+) -> Iterator[tuple[list[LogWork], dict[str, LogWork]]]:
+    """Hold the shared lock of each log directory, which no broker can then start on.
+
+    Yields:
+        the works whose directory could be locked; by key, those of the others, marked as failed.
+    """
+    refused: dict[Path, LogwrightError | None] = {}
+    locked: list[LogWork] = []
+    failed: dict[str, LogWork] = {}
+    with ExitStack() as stack:
+        for work in works:
+            if work.plan is None:
+                continue
+            log_dir = work.plan.log.log_dir
+            if log_dir not in refused:
+                refused[log_dir] = _lock(stack, log_dir)
+            failure = refused[log_dir]
+            if failure is None:
+                locked.append(work)
+            else:
+                failed[work.key] = replace(work, failure=failure)
+        yield locked, failed
+
+
+def _lock(stack: ExitStack, log_dir: Path) -> LogwrightError | None:
+    """Take the lock for as long as the stack lives; the error if that is refused."""
+    try:
+        stack.enter_context(lock_log_dir(log_dir))
+    except LogwrightError as error:
+        return error
+    return None
+
+
+def with_failures(wave: Wave, failures: Mapping[str, LogwrightError]) -> Wave:
+    """Mark logs as failed, by key."""
+    return wave.with_works(
+        {
+            work.key: replace(work, failure=failures[work.key])
+            for work in wave.works
+            if work.key in failures
+        }
+    )
+
+
+def discard_failed(wave: Wave) -> None:
+    """Remove what failed logs have staged. Effects: unlinks staged files; nothing live is touched.
+
+    Where a file step failed in the midst of a swap, all is left as it is for recovery.
+    """
+    _discard(work for work in wave.works if not isinstance(work.failure, StepFailed | None))
+
+
+@contextmanager
+def unstaged_on_error(wave: Wave) -> Iterator[None]:
+    """Leave no staged files behind when a step breaks down as a whole. Effects: as
+    `discard_failed`, for all logs.
+    """
+    try:
+        yield
+    except Exception:
+        _discard(wave.works)
+        raise
+
+
+def _discard(works: Iterable[LogWork]) -> None:
+    for work in works:
+        if work.plan is not None and work.plan.clean:
+            maintain.discard(work.plan)
+
+
+def swap_wave(wave: Wave) -> tuple[Wave, tuple[Swapped, ...]]:
+    """Commit log by log: roll, swap, checkpoint. Effects: changes live logs, under the locks.
+
+    Returns:
+        the wave, with those that could not be committed marked as failed, and what was done.
+    """
+    swapped = []
+    failures: dict[str, LogwrightError] = {}
+    for work in wave.going_on:
+        if work.plan is None or not work.due:
+            continue
+        start = time.perf_counter()
+        try:
+            result = maintain.commit(work.plan, work.staged)
+        except LogwrightError as error:
+            failures[work.key] = error
+        else:
+            swapped.append(Swapped(work=work, result=result, seconds=time.perf_counter() - start))
+    return with_failures(wave, failures), tuple(swapped)

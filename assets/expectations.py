@@ -1,0 +1,219 @@
+"""The Great Expectations suite on the profile of each log, and its Data Docs.
+
+The profile is one row for each log (`logwright.spark.profile`), so the suite takes a third of a
+second for the whole run where it would take half a minute for a million records. Great Expectations
+is imported when it is needed: that takes seconds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from logwright.assets.verdict import LOG_PROFILE, Verdict
+from logwright.config.policy_models import Expectations
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SITE_DIRECTORY: Final = "great_expectations"
+KEPT_RUNS: Final = 200
+"""Runs whose results the site lists; older ones are removed, as their rendering grows with their
+number."""
+
+_MAX_CODEC: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What a run of the suite came to.
+
+    Attributes:
+        verdicts: by log key.
+        site: the Data Docs' index page.
+    """
+
+    verdicts: Mapping[str, Verdict]
+    site: Path
+
+
+def with_limits(
+    profiles: pd.DataFrame,
+    *,
+    policy: Expectations,
+    max_message_bytes: Mapping[str, int],
+) -> pd.DataFrame:
+    """Profiles with the limits that are each log's own beside them.
+
+    Args:
+        profiles: one row for each log.
+        policy: thresholds.
+        max_message_bytes: `max.message.bytes` of each log's topic, by log key.
+    """
+    largest = profiles["topic_partition"].map(max_message_bytes)
+    return profiles.assign(
+        allowed_batch_bytes=largest.clip(lower=policy.max_largest_batch_bytes),
+        allowed_bytes=(profiles["source_bytes"] * policy.max_growth_share).round().astype("int64"),
+        tombstone_share=profiles["tombstones"] / profiles["records"].clip(lower=1),
+    )
+
+
+def profile_verdicts(
+    profiles: pd.DataFrame,
+    *,
+    policy: Expectations,
+    storage: Path,
+    run_name: str,
+) -> Published:
+    """Run the suite on profiles with their limits. Effects: writes validation results and Data Docs
+    below `storage`.
+    """
+    gx = _great_expectations()
+    root = storage / SITE_DIRECTORY
+    root.mkdir(parents=True, exist_ok=True)
+    context = gx.get_context(mode="file", project_root_dir=root)
+    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    result = _run_suite(context, profiles, policy, run_name)
+    _forget_old_runs(root)
+    keys = [str(key) for key in profiles["topic_partition"]]
+    return Published(
+        verdicts=_verdicts(result, keys),
+        site=root / "gx" / "uncommitted" / "data_docs" / "local_site" / "index.html",
+    )
+
+
+def _great_expectations() -> Any:  # noqa: ANN401 - the library exports nothing that mypy can see
+    """The library. Effects: imports it, which takes seconds, without its usage events."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    return importlib.import_module("great_expectations")
+
+
+def _run_suite(
+    context: Any,  # noqa: ANN401 - as above
+    profiles: pd.DataFrame,
+    policy: Expectations,
+    run_name: str,
+) -> Any:  # noqa: ANN401 - as above
+    gx = _great_expectations()
+    source = context.data_sources.add_or_update_pandas("staged")
+    batch = source.add_dataframe_asset("profile").add_batch_definition_whole_dataframe("whole")
+    suite = context.suites.add_or_update(
+        gx.ExpectationSuite(name=LOG_PROFILE, expectations=_expectations(policy))
+    )
+    validation = context.validation_definitions.add_or_update(
+        gx.ValidationDefinition(name=LOG_PROFILE, data=batch, suite=suite)
+    )
+    checkpoint = context.checkpoints.add_or_update(
+        gx.Checkpoint(
+            name=LOG_PROFILE,
+            validation_definitions=[validation],
+            actions=[gx.checkpoint.UpdateDataDocsAction(name="data_docs")],
+            result_format={
+                "result_format": "COMPLETE",
+                "unexpected_index_column_names": ["topic_partition"],
+            },
+        )
+    )
+    return checkpoint.run(
+        batch_parameters={"dataframe": profiles},
+        run_id=gx.RunIdentifier(run_name=run_name),
+    )
+
+
+def _expectations(policy: Expectations) -> list[Any]:
+    gxe = importlib.import_module("great_expectations.expectations")
+
+    def at_most(column: str, limit_column: str, note: str) -> Any:  # noqa: ANN401 - of a library without types
+        return gxe.ExpectColumnPairValuesAToBeGreaterThanB(
+            column_A=limit_column, column_B=column, or_equal=True, notes=note, meta={"rule": note}
+        )
+
+    def within(column: str, least: float | None, most: float | None, note: str) -> Any:  # noqa: ANN401
+        return gxe.ExpectColumnValuesToBeBetween(
+            column=column, min_value=least, max_value=most, notes=note, meta={"rule": note}
+        )
+
+    def equal(column: str, expected_column: str, note: str) -> Any:  # noqa: ANN401
+        return gxe.ExpectColumnPairValuesToBeEqual(
+            column_A=column, column_B=expected_column, notes=note, meta={"rule": note}
+        )
+
+    return [
+        gxe.ExpectColumnValuesToBeUnique(
+            column="topic_partition",
+            notes="one profile for each log",
+            meta={"rule": "one profile for each log"},
+        ),
+        equal("records", "expected_records", "as many records are read back as were written"),
+        equal("log_bytes", "expected_bytes", "as many bytes are read back as were written"),
+        at_most("records", "source_records", "no more records than the source has"),
+        at_most(
+            "log_bytes", "allowed_bytes", "not larger than the policy allows (max_growth_share)"
+        ),
+        at_most(
+            "largest_batch_bytes",
+            "allowed_batch_bytes",
+            "no batch above max.message.bytes and max_largest_batch_bytes",
+        ),
+        within(
+            "largest_segment_bytes",
+            0,
+            policy.max_segment_log_bytes,
+            "no segment above max_segment_log_bytes",
+        ),
+        within(
+            "tombstone_share",
+            0.0,
+            policy.max_tombstone_share,
+            "share of tombstones within max_tombstone_share",
+        ),
+        within("min_magic", policy.min_magic, None, "no message format below min_magic"),
+        within("max_codec", 0, _MAX_CODEC, "codecs are known"),
+    ]
+
+
+def _verdicts(
+    result: Any,  # noqa: ANN401 - as above
+    keys: Iterable[str],
+) -> dict[str, Verdict]:
+    broken: dict[str, list[str]] = {key: [] for key in keys}
+    for validation in result.run_results.values():
+        for expectation in validation.results:
+            if expectation.success:
+                continue
+            rule = str(expectation.expectation_config.meta["rule"])
+            offenders = expectation.result.get("unexpected_index_list")
+            # An expectation that could not be evaluated says nothing of any log, so none may pass.
+            named = (
+                [str(row["topic_partition"]) for row in offenders] if offenders else list(broken)
+            )
+            for key in named:
+                broken[key].append(rule)
+    return {
+        key: Verdict(
+            check=LOG_PROFILE,
+            violations=len(rules),
+            broken=tuple(sorted(rules)),
+        )
+        for key, rules in broken.items()
+    }
+
+
+def _forget_old_runs(root: Path) -> None:
+    """Effects: removes the results and pages of all but the newest runs."""
+    uncommitted = root / "gx" / "uncommitted"
+    for runs in (
+        uncommitted / "validations" / LOG_PROFILE,
+        uncommitted / "data_docs" / "local_site" / "validations" / LOG_PROFILE,
+    ):
+        if runs.is_dir():
+            newest_first = sorted(
+                runs.iterdir(), key=lambda run: run.stat().st_mtime_ns, reverse=True
+            )
+            for run in newest_first[KEPT_RUNS:]:
+                shutil.rmtree(run)

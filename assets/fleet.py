@@ -1,0 +1,104 @@
+"""The fleet's inventory: the state of every maintained log, in one table."""
+
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import dagster as dg
+
+from logwright.assets.boundary import boundary
+from logwright.assets.cleaning import plan_wave
+from logwright.assets.partitions import FLEET_INVENTORY, SEGMENT_SET
+from logwright.assets.wave import LogWork
+from logwright.compaction.model import CleaningOptions
+from logwright.resources.clock import Clock
+from logwright.resources.log_dirs import LogDirs
+from logwright.resources.policies import PolicyDirectory
+
+SHOWN_LOGS: Final = 500
+"""Rows of the table in the UI: the dirtiest. The stored value has all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRow:
+    """One log.
+
+    Attributes:
+        state: ``due``, ``in order``, or ``refused`` with the reason in `why`.
+        dirty_ratio: cleanable bytes of all compactable ones; 0 if it was refused.
+        due_at_ms: when `max.compaction.lag.ms` will make it due, -1 if never.
+    """
+
+    log: str
+    state: str
+    segments: int
+    bytes: int
+    log_start_offset: int
+    log_end_offset: int
+    dirty_ratio: float
+    min_dirty_ratio: float
+    due_at_ms: int
+    why: str
+
+
+@dg.asset(
+    key=FLEET_INVENTORY,
+    deps=[SEGMENT_SET],
+    group_name="kafka_logs",
+    kinds={"kafka", "table"},
+)
+def fleet_inventory(
+    log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
+) -> dg.MaterializeResult[list[dict[str, object]]]:
+    """Every maintained log with its size, dirty ratio and whether it is due: what the next sweep
+    will find.
+    """
+    with boundary("fleet_inventory"):
+        listing = log_dirs.listing()
+        wave = plan_wave(
+            listing.logs.values(), policies.load(), now_ms=clock.now_ms(), options=CleaningOptions()
+        )
+    rows = sorted((fleet_row(work) for work in wave.works), key=lambda row: -row.dirty_ratio)
+    return dg.MaterializeResult(
+        value=[asdict(row) for row in rows],
+        metadata={
+            "dagster/row_count": len(rows),
+            "bytes": sum(row.bytes for row in rows),
+            "due": sum(row.state == "due" for row in rows),
+            "refused": sum(row.state == "refused" for row in rows),
+            "unreadable log directories": len(listing.unreadable),
+            "logs": dg.MetadataValue.table(
+                [dg.TableRecord(asdict(row)) for row in rows[:SHOWN_LOGS]]
+            ),
+        },
+    )
+
+
+def fleet_row(work: LogWork) -> FleetRow:
+    """The row of a planned log, or of one that could not be planned."""
+    plan = work.plan
+    if plan is None:
+        return FleetRow(
+            log=work.key,
+            state="refused",
+            segments=0,
+            bytes=0,
+            log_start_offset=-1,
+            log_end_offset=-1,
+            dirty_ratio=0.0,
+            min_dirty_ratio=0.0,
+            due_at_ms=-1,
+            why=str(work.failure),
+        )
+    compaction = plan.compaction
+    return FleetRow(
+        log=work.key,
+        state="due" if work.due else "in order",
+        segments=len(plan.log.segments),
+        bytes=plan.log.log_bytes,
+        log_start_offset=plan.log.log_start_offset,
+        log_end_offset=plan.log.log_end_offset,
+        dirty_ratio=round(compaction.cleanable_ratio, 4),
+        min_dirty_ratio=compaction.min_cleanable_ratio,
+        due_at_ms=-1 if compaction.due_at_ms is None else compaction.due_at_ms,
+        why="; ".join((*compaction.reasons, f"roll: {plan.roll.reason}")),
+    )

@@ -1,0 +1,12 @@
+"""The partitions of the platform's assets: one for each topic-partition (keys:
+`logwright.resources.log_dirs`).
+"""
+
+from typing import Final
+
+import dagster as dg
+
+LOGS_NAME: Final = "kafka_logs"
+LOGS: Final = dg.DynamicPartitionsDefinition(name=LOGS_NAME)
+SEGMENT_SET: Final = dg.AssetKey(["kafka_logs", "segment_set"])
+FLEET_INVENTORY: Final = dg.AssetKey(["kafka_logs", "fleet_inventory"])

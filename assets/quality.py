@@ -1,0 +1,141 @@
+"""The gate before the swap: every check on the staged output of every log of a wave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from logwright.assets.contract import contract_verdicts
+from logwright.assets.expectations import profile_verdicts, with_limits
+from logwright.assets.verdict import LAWS, LOG_PROFILE, Verdict
+from logwright.assets.wave import LogWork, Wave
+from logwright.compaction.model import CleanPlan, OutputFacts
+from logwright.config.policies import Policies
+from logwright.errors import InvariantError, LogwrightError, QualityError, invariant
+from logwright.spark.profile import log_profiles, segment_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What all checks say of a wave.
+
+    Attributes:
+        verdicts: by log key, one for each check; logs that nothing was staged for are not in it.
+        data_docs: index page of the Great Expectations site, None if nothing was examined.
+    """
+
+    verdicts: Mapping[str, tuple[Verdict, ...]]
+    data_docs: Path | None
+
+    @property
+    def failures(self) -> dict[str, LogwrightError]:
+        """The logs that must not be swapped, by key, with the first reason and the number of the
+        others.
+        """
+        return {
+            key: QualityError("; ".join(verdict.sentence for verdict in verdicts if verdict.stops))
+            for key, verdicts in self.verdicts.items()
+            if any(verdict.stops for verdict in verdicts)
+        }
+
+
+def judge(
+    wave: Wave,
+    policies: Policies,
+    session: Callable[[], SparkSession],
+    *,
+    storage: Path,
+    run_name: str,
+) -> Judgement:
+    """Judge what was read back from the staged output. Effects: writes Data Docs below
+    `storage`.
+    """
+    works = [work for work in wave.going_on if work.facts is not None]
+    if not works:
+        return Judgement(verdicts={}, data_docs=None)
+    contracts = contract_verdicts(
+        [row for work in works for row in _contract_rows(work)],
+        [work.key for work in works],
+    )
+    profiles = with_limits(
+        log_profiles(
+            [row for work in works for row in segment_rows(work.key, _facts(work))], session()
+        ),
+        policy=policies.expectations,
+        max_message_bytes={work.key: _plan(work).config.max_message_bytes for work in works},
+    )
+    published = profile_verdicts(
+        profiles,
+        policy=policies.expectations,
+        storage=storage,
+        run_name=run_name,
+    )
+    verdicts = {}
+    for work in works:
+        severity = policies.labels_for(_plan(work).log.partition.topic).severity or "ERROR"
+        profile = published.verdicts.get(work.key) or _without_profile(work)
+        verdicts[work.key] = (
+            *law_verdicts(_facts(work)),
+            contracts[work.key],
+            replace(profile, severity=severity),
+        )
+    return Judgement(verdicts=verdicts, data_docs=published.site)
+
+
+def law_verdicts(facts: OutputFacts) -> tuple[Verdict, ...]:
+    """One verdict for each conservation law.
+
+    Raises:
+        InvariantError: a law was not examined, which must not pass for its holding.
+    """
+    results = {result.law: result for result in facts.laws}
+    invariant(
+        results.keys() == set(LAWS),
+        f"the laws {sorted(set(LAWS) ^ results.keys())} are examined or expected, but not both",
+    )
+    return tuple(
+        Verdict(
+            check=law,
+            violations=results[law].violations,
+            first_offset=results[law].first_offset,
+            details={"records read back": sum(segment.records for segment in facts.segments)},
+        )
+        for law in LAWS
+    )
+
+
+def _contract_rows(work: LogWork) -> list[dict[str, object]]:
+    if work.staged is None:
+        raise InvariantError(f"{work.key} has facts, but nothing was staged")
+    last_mapped_offset = work.staged.last_mapped_offset
+    return [
+        asdict(segment) | {"topic_partition": work.key, "last_mapped_offset": last_mapped_offset}
+        for segment in _facts(work).segments
+    ]
+
+
+def _without_profile(work: LogWork) -> Verdict:
+    """The verdict on a log of which no segment was read back: right only if none was written."""
+    expected = _facts(work).expected_records
+    return Verdict(
+        check=LOG_PROFILE,
+        violations=int(expected > 0),
+        broken=("as many records are read back as were written",) if expected else (),
+    )
+
+
+def _facts(work: LogWork) -> OutputFacts:
+    if work.facts is None:
+        raise InvariantError(f"{work.key} was not examined")
+    return work.facts
+
+
+def _plan(work: LogWork) -> CleanPlan:
+    if work.plan is None:
+        raise InvariantError(f"{work.key} was not planned")
+    return work.plan

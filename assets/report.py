@@ -1,0 +1,229 @@
+"""What a run shows of each log: figures, never a record's key or value."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import dagster as dg
+
+from logwright.assets.cleaning import Swapped
+from logwright.assets.partitions import SEGMENT_SET
+from logwright.assets.quality import Judgement
+from logwright.assets.verdict import CHECKS, LOG_PROFILE, Verdict
+from logwright.assets.wave import LogWork, Wave
+from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
+from logwright.maintain import lag_metrics
+
+SHOWN_LOGS: Final = 100
+"""Rows of a table that a step shows; the counts beside it are exact."""
+
+REMOVED: Final = {
+    "removed_superseded": "a later record has the same key",
+    "removed_tombstones": "a tombstone past its horizon",
+    "removed_null_keys": "no key",
+    "removed_aborted": "data of an aborted transaction",
+    "removed_markers": "a transaction marker past its horizon",
+}
+"""Why records go, by CleaningStats' names; in the metadata these have spaces."""
+
+Metadata = dict[str, Any]
+
+
+def decision_metadata(wave: Wave) -> Metadata:
+    """What was decided about each log, as a table: the deferred and the failed with their reason
+    too.
+    """
+    rows = [_decision_row(work) for work in wave.works[:SHOWN_LOGS]]
+    table = "\n".join(["| log | cleaning | roll | why |", "|---|---|---|---|", *rows])
+    planned = [work.plan for work in wave.works if work.plan is not None]
+    return {
+        "logs": len(wave.works),
+        "to clean": sum(plan.clean for plan in planned),
+        "to roll": sum(plan.roll.due for plan in planned),
+        "failed": len(wave.failures),
+        "decisions": dg.MetadataValue.md(table),
+    }
+
+
+def _decision_row(work: LogWork) -> str:
+    if work.plan is None:
+        return f"| {work.key} | refused | | {_cell(str(work.failure))} |"
+    plan = work.plan
+    roll = f"at {plan.roll.new_base_offset}: {plan.roll.cause}" if plan.roll.due else "no"
+    verb = "yes" if plan.clean else "not due"
+    reasons = "; ".join((*plan.compaction.reasons, f"roll: {plan.roll.reason}"))
+    return f"| {work.key} | {verb} | {roll} | {_cell(reasons)} |"
+
+
+def staged_metadata(wave: Wave) -> Metadata:
+    """What was built."""
+    stats = [work.staged.stats for work in wave.works if work.staged is not None]
+    return {
+        "logs built": len(stats),
+        "bytes read": sum(one.bytes_read for one in stats),
+        "bytes written": sum(one.bytes_written for one in stats),
+        "records read": sum(one.records_read for one in stats),
+        "records written": sum(one.records_written for one in stats),
+        "failed": len(wave.failures),
+    }
+
+
+def check_evaluations(wave: Wave, judgement: Judgement) -> Iterable[dg.AssetCheckEvaluation]:
+    """Every check's word on every log, as the events that Dagster records, each with its partition.
+
+    They block, that is they fail the step, only if no log is left to go on: Dagster knows no
+    blocking by partition.
+    """
+    for work in wave.works:
+        if work.failure is None and work.staged is None:
+            yield from (_nothing_staged(work.key, check) for check in CHECKS)
+        for verdict in judgement.verdicts.get(work.key, ()):
+            yield dg.AssetCheckEvaluation(
+                asset_key=SEGMENT_SET,
+                check_name=verdict.check,
+                passed=verdict.passed,
+                partition=work.key,
+                blocking=not wave.going_on,
+                severity=dg.AssetCheckSeverity[verdict.severity],
+                description=verdict.sentence,
+                metadata=_check_metadata(verdict, judgement),
+            )
+
+
+def _check_metadata(verdict: Verdict, judgement: Judgement) -> Metadata:
+    metadata: Metadata = {"violations": verdict.violations, **verdict.details}
+    if verdict.first_offset is not None:
+        metadata["first offending offset"] = verdict.first_offset
+    if verdict.broken:
+        metadata["broken rules"] = "; ".join(verdict.broken)
+    if verdict.check == LOG_PROFILE and judgement.data_docs is not None:
+        metadata["data docs"] = dg.MetadataValue.path(str(judgement.data_docs))
+    return metadata
+
+
+def _nothing_staged(key: str, check: str) -> dg.AssetCheckEvaluation:
+    """Of a log that nothing was built for, every check has to say something all the same."""
+    return dg.AssetCheckEvaluation(
+        asset_key=SEGMENT_SET,
+        check_name=check,
+        passed=True,
+        partition=key,
+        blocking=False,
+        description="Nothing was staged, so there was nothing to check.",
+        metadata={"violations": 0},
+    )
+
+
+def swap_metadata(work: LogWork, swapped: Swapped | None) -> Metadata:
+    """What became of one log."""
+    plan = work.plan
+    if plan is None:
+        return {}
+    metadata: Metadata = {"outcome": _outcome(plan, swapped)}
+    if work.staged is not None and swapped is not None:
+        metadata |= _cleaned_metadata(work.staged, swapped)
+    decided_at = datetime.fromtimestamp(plan.now_ms / 1000, tz=UTC)
+    return metadata | {
+        "why": "; ".join(plan.compaction.reasons),
+        "roll": plan.roll.reason,
+        "dirty ratio": round(plan.compaction.cleanable_ratio, 4),
+        "first dirty offset": plan.compaction.first_dirty_offset,
+        "first uncleanable offset": plan.compaction.first_uncleanable_offset,
+        "log end offset": plan.log.log_end_offset,
+        "log directory": dg.MetadataValue.path(str(plan.log.log_dir)),
+        "decided at": dg.MetadataValue.timestamp(decided_at),
+        "plan": plan.plan_id,
+    }
+
+
+def _cleaned_metadata(staged: StagedCleaning, swapped: Swapped) -> Metadata:
+    stats = staged.stats
+    before, after = stats.bytes_read, stats.bytes_written
+    return {
+        "summary": dg.MetadataValue.md(_summary(stats)),
+        "bytes before": before,
+        "bytes after": after,
+        "records before": stats.records_read,
+        "records after": stats.records_written,
+        **removed_by_cause(stats),
+        "reduction": round(1 - after / before, 4) if before else 0.0,
+        "cleaned up to offset": staged.end_offset,
+        "map seconds": round(stats.map_seconds, 3),
+        "copy seconds": round(stats.copy_seconds, 3),
+        "swap seconds": round(swapped.seconds, 3),
+        **(lag_metrics([swapped.result]) if swapped.result.by_max_compaction_lag else {}),
+    }
+
+
+def removed_by_cause(stats: CleaningStats) -> dict[str, int]:
+    """How many records went for each cause, by the names that they have in the metadata."""
+    return {name.replace("_", " "): getattr(stats, name) for name in REMOVED}
+
+
+def run_metadata(swapped: Iterable[Swapped]) -> Metadata:
+    """What a run changed in all: logs and bytes, and KIP-354's metrics by their names."""
+    results = [one.result for one in swapped]
+    return {
+        "logs changed": len(results),
+        "bytes before": sum(result.bytes_before for result in results),
+        "bytes after": sum(result.bytes_after for result in results),
+        **lag_metrics(results),
+    }
+
+
+def run_line(swapped: Iterable[Swapped]) -> str:
+    """The same as a line for the run's log."""
+    return ", ".join(f"{name}: {value}" for name, value in run_metadata(swapped).items())
+
+
+def _outcome(plan: CleanPlan, swapped: Swapped | None) -> str:
+    if swapped is None:
+        return "nothing was due"
+    if plan.clean and plan.roll.due:
+        return "rolled and cleaned"
+    return "cleaned" if plan.clean else "rolled"
+
+
+def _summary(stats: CleaningStats) -> str:
+    return "\n".join(
+        [
+            "| | before | after |",
+            "|---|---:|---:|",
+            f"| segments | {stats.segments_before:,} | {stats.segments_after:,} |",
+            f"| records | {stats.records_read:,} | {stats.records_written:,} |",
+            f"| bytes | {stats.bytes_read:,} | {stats.bytes_written:,} |",
+            "",
+            "| removed because | records |",
+            "|---|---:|",
+            *(f"| {why} | {getattr(stats, name):,} |" for name, why in REMOVED.items()),
+            "",
+            "| batches | |",
+            "|---|---:|",
+            f"| copied as they were | {stats.batches_verbatim:,} |",
+            f"| rebuilt | {stats.batches_rebuilt:,} |",
+            f"| dropped | {stats.batches_dropped:,} |",
+            "",
+            (
+                f"Distinct keys: {stats.distinct_keys:,}, read {stats.map_reads} times. "
+                f"Batches that got a delete horizon: {stats.horizons_set:,}."
+            ),
+        ]
+    )
+
+
+def materialization(work: LogWork, swapped: Swapped | None) -> dg.AssetMaterialization:
+    """The event that a log's segment set is now another one, or was found in order."""
+    return dg.AssetMaterialization(
+        asset_key=SEGMENT_SET,
+        partition=work.key,
+        metadata=swap_metadata(work, swapped),
+    )
+
+
+def by_key(swapped: Iterable[Swapped]) -> Mapping[str, Swapped]:
+    """What was done, by log key."""
+    return {one.work.key: one for one in swapped}
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

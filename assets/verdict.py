@@ -1,0 +1,72 @@
+"""What a check says of one log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+Severity = Literal["WARN", "ERROR"]
+
+LAWS: Final = (
+    "offsets_ascending",
+    "crc_valid",
+    "latest_value_per_key",
+    "survivors_identical",
+    "index_entries_valid",
+)
+"""The conservation laws, by the names that `OutputFacts.laws` gives them."""
+
+SEGMENT_CONTRACT: Final = "segment_contract"
+LOG_PROFILE: Final = "log_profile"
+
+CHECKS: Final = {
+    "offsets_ascending": "Offsets ascend strictly and stay inside the source's range.",
+    "crc_valid": "Every batch of the output has the CRC-32C that its header says.",
+    "latest_value_per_key": "Each key's latest record survives, but tombstones past their horizon.",
+    "survivors_identical": "Survivors have the source's key, value, headers, offset and timestamp.",
+    "index_entries_valid": "Every entry of both indexes points at a batch that it describes.",
+    SEGMENT_CONTRACT: "Pandera: columns, types and ranges of what was read back from each segment.",
+    LOG_PROFILE: "Great Expectations: the whole output against its source and the policy.",
+}
+"""All checks and what each means, for the catalogue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How one check fared on one log.
+
+    Attributes:
+        violations: how many records, batches, segments or expectations broke it.
+        first_offset: offset of the first offender, None if there is none or it is not known.
+        broken: which rules of the check broke, by name.
+        severity: of a failure; only ERROR stops the swap.
+        details: more figures; never a record's key or value.
+    """
+
+    check: str
+    violations: int = 0
+    first_offset: int | None = None
+    broken: tuple[str, ...] = ()
+    severity: Severity = "ERROR"
+    details: Mapping[str, int | float | str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Nothing broke it."""
+        return self.violations == 0
+
+    @property
+    def stops(self) -> bool:
+        """The swap must not happen."""
+        return not self.passed and self.severity == "ERROR"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        if self.passed:
+            return CHECKS[self.check]
+        at = "" if self.first_offset is None else f", the first at offset {self.first_offset}"
+        rules = f" ({', '.join(self.broken)})" if self.broken else ""
+        count = "1 violation" if self.violations == 1 else f"{self.violations} violations"
+        return f"{self.check}: {count}{at}{rules}"

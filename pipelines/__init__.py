@@ -1,0 +1,1 @@
+"""When: jobs, sensors and schedules, and the definitions that wire everything."""

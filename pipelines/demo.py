@@ -1,0 +1,83 @@
+"""The demo's work, in a process of its own: the job `sweep`, then the fleet's inventory.
+
+    DAGSTER_HOME=… python -m logwright.pipelines.demo REPORT
+
+writes what came of it to the file REPORT, as JSON, and Dagster's log to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import dagster as dg
+
+from logwright.assets.partitions import FLEET_INVENTORY, SEGMENT_SET
+from logwright.assets.report import REMOVED
+from logwright.pipelines.definitions import defs
+from logwright.pipelines.sweep import SWEEP
+from logwright.resources.spark import EVENTS_DIRECTORY
+from logwright.spark.session import end_session
+
+RUN_TAGS: Final = {".dagster/repository": "__repository__@logwright"}
+"""By these the pages of a job find its runs."""
+
+_EVENTS: Final = (
+    dg.DagsterEventType.ASSET_MATERIALIZATION,
+    dg.DagsterEventType.ASSET_OBSERVATION,
+)
+
+
+def main(report: Path) -> int:
+    """Effects: compacts the demo's logs and records it in the instance; writes the report.
+
+    Returns:
+        exit status: 1 if a run failed.
+    """
+    with dg.DagsterInstance.get() as instance:
+        swept = defs.get_job_def(SWEEP).execute_in_process(
+            instance=instance, tags=RUN_TAGS, raise_on_error=False
+        )
+        if not swept.success:
+            return 1
+        assets = defs.resolve_implicit_global_asset_job_def()
+        listed = assets.execute_in_process(
+            instance=instance,
+            tags=RUN_TAGS,
+            asset_selection=[FLEET_INVENTORY],
+            raise_on_error=False,
+        )
+        end_session()
+        events = Path(instance.storage_directory()) / EVENTS_DIRECTORY
+    logs = {
+        str(event.partition): _row({name: one.value for name, one in _metadata(event).items()})
+        for event in swept.all_events
+        if event.event_type in _EVENTS and event.asset_key == SEGMENT_SET
+    }
+    document = {"logs": logs, "spark_events": [str(path) for path in sorted(events.iterdir())]}
+    report.write_text(json.dumps(document, indent=1) + "\n")
+    return 0 if listed.success else 1
+
+
+def _metadata(event: dg.DagsterEvent) -> dict[str, Any]:
+    if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION:
+        return dict(event.asset_observation_data.asset_observation.metadata)
+    return dict(event.step_materialization_data.materialization.metadata)
+
+
+def _row(metadata: dict[str, Any]) -> dict[str, Any]:
+    """What the demo's tables say of one log, beside its size on disk."""
+    overdue = "max-compaction-delay" in metadata
+    return {
+        "why": "compaction lag" if overdue else f"dirty ratio {metadata['dirty ratio']:.2f}",
+        "records": metadata.get("records before", 0),
+        "removed": {
+            cause: metadata.get(name.replace("_", " "), 0) for name, cause in REMOVED.items()
+        },
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

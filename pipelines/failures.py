@@ -1,0 +1,51 @@
+"""A durable record of failed runs, that does not depend on how long Dagster keeps its event log."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import dagster as dg
+
+from logwright.assets.partitions import LOGS_NAME
+from logwright.pipelines.runs import run_logs
+
+LEDGER: Final = "failures.jsonl"
+SHOWN_MESSAGE: Final = 2_000
+"""Characters of one step's error that are kept."""
+
+
+@dg.run_failure_sensor(
+    description="Writes a line about every failed run to logwright/failures.jsonl of the instance.",
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    monitor_all_code_locations=False,
+)
+def failed_runs(context: dg.RunFailureSensorContext) -> None:
+    """Append a line to the ledger of failures: run, job, logs, failed steps and their errors."""
+    instance = context.instance
+    known = list(instance.get_dynamic_partitions(LOGS_NAME))
+    run = context.dagster_run
+    entry = {
+        "run": run.run_id,
+        "job": run.job_name,
+        "logs": run_logs(run, known),
+        "message": context.failure_event.message,
+        "steps": [_failed_step(event) for event in context.get_step_failure_events()],
+    }
+    append_line(Path(instance.storage_directory()) / "logwright" / LEDGER, entry)
+
+
+def _failed_step(event: dg.DagsterEvent) -> dict[str, Any]:
+    data = event.step_failure_data
+    error = data.error.cause or data.error if data.error is not None else None
+    text = error.message.strip() if error is not None else ""
+    return {"step": event.step_key, "error": text[:SHOWN_MESSAGE]}
+
+
+def append_line(path: Path, entry: dict[str, Any]) -> None:
+    """Append one JSON line, durably. Effects: creates the file and its directory when needed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as ledger:
+        ledger.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        ledger.flush()
+        os.fsync(ledger.fileno())

@@ -1,0 +1,172 @@
+"""Purging: `.deleted` files go for good when `file.delete.delay.ms` is over."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import dagster as dg
+from pydantic import Field
+
+from logwright import maintain
+from logwright.assets.boundary import boundary, dagster_failure
+from logwright.assets.partitions import SEGMENT_SET
+from logwright.assets.segment_set import POOL
+from logwright.config.policies import Policies
+from logwright.config.topic import parse_settings
+from logwright.errors import LogwrightError
+from logwright.pipelines.due import shortened, skip_message
+from logwright.pipelines.runs import RUNS_IN_FLIGHT
+from logwright.purge.listing import list_partition
+from logwright.purge.plan import PurgeResult, plan_purge
+from logwright.resources.clock import Clock
+from logwright.resources.log_dirs import LogDirs, MaintainedLog
+from logwright.resources.policies import PolicyDirectory
+from logwright.units import TimestampMs
+
+PURGE: Final = "purge"
+PURGE_LOGS: Final = "purge_logs"
+PURGE_SECONDS: Final = 300
+LOGS_PER_RUN: Final = 1_000
+SHOWN_FILES: Final = 20
+
+
+class PurgeConfig(dg.Config):
+    """Which logs to purge.
+
+    Attributes:
+        logs: partition keys; none: all that the log directories hold.
+    """
+
+    logs: list[str] = Field(default_factory=list)
+
+
+@dg.op(out=dg.Out(dg.Nothing), pool=POOL)
+def purge_logs(
+    context: dg.OpExecutionContext,
+    config: PurgeConfig,
+    log_dirs: LogDirs,
+    policies: PolicyDirectory,
+    clock: Clock,
+) -> Iterator[dg.AssetObservation | dg.Output[None]]:
+    """Unlink what is due in each log and say what was freed and what still waits."""
+    with boundary(PURGE_LOGS):
+        listing = log_dirs.listing()
+        logs = listing.find_all(config.logs or listing.logs)
+        loaded = policies.load()
+    failures: dict[str, LogwrightError] = {}
+    for log in logs:
+        try:
+            topic_config, _ = parse_settings(loaded.settings_for(log.partition.topic))
+            result = maintain.purge(log.log_dir, log.partition, topic_config, now_ms=clock.now_ms())
+        except LogwrightError as error:
+            failures[log.key] = error
+        else:
+            if result.removed or result.leftovers or result.staging:
+                yield _observation(log, result)
+    if failures:
+        raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
+    yield dg.Output(None)
+
+
+@dg.job(name=PURGE, executor_def=dg.in_process_executor)
+def purge() -> None:
+    """Remove retired files whose delay is over, and what interrupted operations left."""
+    purge_logs()
+
+
+def _observation(log: MaintainedLog, result: PurgeResult) -> dg.AssetObservation:
+    metadata: dict[str, Any] = {
+        "files purged": len(result.removed),
+        "bytes freed": result.removed_bytes,
+        "leftovers removed": len(result.leftovers) + len(result.staging),
+        "files still waiting": len(result.pending),
+        "purged": dg.MetadataValue.md(
+            "\n".join(f"- `{name}`" for name in result.removed[:SHOWN_FILES])
+        ),
+    }
+    if result.pending:
+        soonest_ms = min(pending.due_at_ms for pending in result.pending)
+        metadata["next due"] = dg.MetadataValue.timestamp(_time(soonest_ms))
+    return dg.AssetObservation(asset_key=SEGMENT_SET, partition=log.key, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeOutlook:
+    """What a purge would do.
+
+    Attributes:
+        due: keys of logs with something to remove.
+        waiting: why others with retired files are left alone, by key.
+    """
+
+    due: tuple[str, ...]
+    waiting: Mapping[str, str]
+
+
+def purge_outlook(
+    logs: Iterable[MaintainedLog], policies: Policies, *, now_ms: TimestampMs
+) -> PurgeOutlook:
+    """Look at each log's directory. Effects: lists it, takes no lock; the purge itself looks again
+    under the locks.
+    """
+    due: list[str] = []
+    waiting: dict[str, str] = {}
+    for log in logs:
+        try:
+            topic_config, _ = parse_settings(policies.settings_for(log.partition.topic))
+            result = plan_purge(
+                list_partition(log.log_dir / log.partition.directory_name),
+                now_ms=now_ms,
+                file_delete_delay_ms=topic_config.file_delete_delay_ms,
+            ).result
+        except LogwrightError as error:
+            waiting[log.key] = shortened(f"{type(error).__name__}: {error}")
+            continue
+        if result.removed or result.leftovers or result.staging:
+            due.append(log.key)
+        elif result.pending:
+            soonest = _time(min(pending.due_at_ms for pending in result.pending))
+            waiting[log.key] = f"{len(result.pending)} files, the first due at {soonest:%F %T}Z"
+    return PurgeOutlook(due=tuple(due), waiting=waiting)
+
+
+@dg.sensor(
+    job=purge,
+    description="Asks for a purge of the logs whose retired files have waited long enough.",
+    minimum_interval_seconds=PURGE_SECONDS,
+    default_status=dg.DefaultSensorStatus.STOPPED,
+)
+def purge_due(
+    context: dg.SensorEvaluationContext,
+    log_dirs: LogDirs,
+    policies: PolicyDirectory,
+    clock: Clock,
+) -> dg.SensorResult:
+    """Ask for a purge of the logs that hold retired files whose delay is over."""
+    now_ms = clock.now_ms()
+    outlook = purge_outlook(log_dirs.listing().logs.values(), policies.load(), now_ms=now_ms)
+    running = context.instance.get_runs_count(
+        dg.RunsFilter(job_name=PURGE, statuses=RUNS_IN_FLIGHT)
+    )
+    if running:
+        return dg.SensorResult(skip_reason="A purge is under way.")
+    if not outlook.due:
+        waiting = (
+            skip_message(outlook.waiting) if outlook.waiting else "No log holds retired files."
+        )
+        return dg.SensorResult(skip_reason=waiting)
+    logs = list(outlook.due[:LOGS_PER_RUN])
+    return dg.SensorResult(
+        run_requests=[
+            dg.RunRequest(
+                run_key=f"{now_ms}:{logs[0]}:{len(logs)}",
+                run_config={"ops": {PURGE_LOGS: {"config": {"logs": logs}}}},
+                tags={"logwright/logs": str(len(logs))},
+            )
+        ]
+    )
+
+
+def _time(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, tz=UTC)

@@ -1,0 +1,48 @@
+"""What the instance knows of runs: which logs are being worked on."""
+
+from typing import Any, Final
+
+import dagster as dg
+
+from logwright.assets.partitions import LOGS_NAME
+from logwright.pipelines.sweep import PLAN_SWEEP, SWEEP
+
+PARTITION_TAG: Final = "dagster/partition"
+RANGE_START_TAG: Final = "dagster/asset_partition_range_start"
+RANGE_END_TAG: Final = "dagster/asset_partition_range_end"
+
+RUNS_IN_FLIGHT: Final = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def logs_in_flight(instance: dg.DagsterInstance) -> frozenset[str]:
+    """Keys of the logs that a queued or started run works on, be it a sweep or a run of the
+    asset.
+    """
+    known = list(instance.get_dynamic_partitions(LOGS_NAME))
+    runs = instance.get_runs(filters=dg.RunsFilter(statuses=RUNS_IN_FLIGHT))
+    return frozenset(key for run in runs for key in run_logs(run, known))
+
+
+def run_logs(run: dg.DagsterRun, known: list[str]) -> list[str]:
+    """Keys of the logs that a run works on.
+
+    Args:
+        run: any run.
+        known: all keys, in the order of their ranges.
+    """
+    if run.job_name == SWEEP:
+        config: Any = run.run_config
+        asked = config.get("ops", {}).get(PLAN_SWEEP, {}).get("config", {}).get("logs")
+        return list(asked or known)
+    if PARTITION_TAG in run.tags:
+        return [run.tags[PARTITION_TAG]]
+    start, end = run.tags.get(RANGE_START_TAG), run.tags.get(RANGE_END_TAG)
+    if start in known and end in known:
+        return known[known.index(start) : known.index(end) + 1]
+    return []

@@ -1,0 +1,168 @@
+"""Discovery of logs, and requests of what is due."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import dagster as dg
+
+from logwright.assets.cleaning import plan_log
+from logwright.assets.partitions import LOGS, LOGS_NAME
+from logwright.compaction.model import CleaningOptions
+from logwright.config.policies import Policies
+from logwright.errors import LogwrightError
+from logwright.pipelines.due import (
+    NEVER_MS,
+    Reading,
+    choose,
+    dump_cursor,
+    load_cursor,
+    reading_of,
+    refused_reading,
+    skip_message,
+    with_requests,
+)
+from logwright.pipelines.runs import logs_in_flight
+from logwright.pipelines.signature import Signatures
+from logwright.pipelines.sweep import sweep, sweep_run_config
+from logwright.resources.clock import Clock
+from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
+from logwright.resources.policies import PolicyDirectory
+from logwright.units import TimestampMs
+
+DISCOVERY_SECONDS: Final = 60
+DUE_SECONDS: Final = 60
+"""Kafka's cleaner looks every `log.cleaner.backoff.ms` = 15 s; a run costs seconds to start, so
+less often."""
+
+READS_PER_TICK: Final = 2_000
+"""Logs that one tick plans anew at most: a tick has a minute. The others are read by the next
+ones."""
+
+
+@dg.sensor(
+    description="Keeps the partitions as the log directories are: adds new ones, removes others.",
+    minimum_interval_seconds=DISCOVERY_SECONDS,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+)
+def discovery(context: dg.SensorEvaluationContext, log_dirs: LogDirs) -> dg.SensorResult:
+    """Keep the partitions of the assets as the log directories are: add what is new, remove what
+    has gone.
+    """
+    listing = log_dirs.listing()
+    return discovered(listing, context.instance.get_dynamic_partitions(LOGS_NAME))
+
+
+def discovered(listing: Listing, known: Sequence[str]) -> dg.SensorResult:
+    """What to add and remove. While a directory cannot be read, nothing is removed: a disk that is
+    not mounted is no reason to forget its logs.
+    """
+    new = sorted(listing.logs.keys() - set(known), key=_natural_order)
+    gone = [] if listing.unreadable else sorted(set(known) - listing.logs.keys())
+    requests: list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest] = []
+    if new:
+        requests.append(LOGS.build_add_request(new))
+    if gone:
+        requests.append(LOGS.build_delete_request(gone))
+    unreadable = " ".join(f"{name}: {error}" for name, error in listing.unreadable.items())
+    said = f"{len(listing.logs)} logs, nothing new. {unreadable}".strip()
+    return dg.SensorResult(
+        dynamic_partitions_requests=requests, skip_reason=None if requests else said
+    )
+
+
+def _natural_order(key: str) -> tuple[str, int]:
+    """Topics by name, their partitions by number: Dagster keeps the order of insertion."""
+    topic, _, number = key.rpartition("-")
+    return topic, int(number)
+
+
+@dg.sensor(
+    job=sweep,
+    description="Asks for a sweep of the logs whose dirty ratio or compaction lag is breached.",
+    minimum_interval_seconds=DUE_SECONDS,
+    default_status=dg.DefaultSensorStatus.STOPPED,
+)
+def due_logs(
+    context: dg.SensorEvaluationContext,
+    log_dirs: LogDirs,
+    policies: PolicyDirectory,
+    clock: Clock,
+) -> dg.SensorResult:
+    """Ask for a sweep of the logs whose dirty ratio or compaction lag is breached: by deadline,
+    then the filthiest.
+    """
+    loaded = policies.load()
+    now_ms = clock.now_ms()
+    logs = log_dirs.listing().logs
+    readings = read_changed(logs, loaded, load_cursor(context.cursor), now_ms=now_ms)
+    choice = choose(
+        readings,
+        in_flight=logs_in_flight(context.instance),
+        limits=loaded.sweep,
+        now_ms=now_ms,
+    )
+    unread = dict.fromkeys(logs.keys() - readings.keys(), "not read yet")
+    message = skip_message({**choice.skipped, **unread})
+    cursor = dump_cursor(with_requests(readings, choice.logs, now_ms=now_ms))
+    if not choice.logs:
+        return dg.SensorResult(skip_reason=message, cursor=cursor)
+    context.log.info("asked for %s logs; left alone:\n%s", len(choice.logs), message)
+    return dg.SensorResult(run_requests=[sweep_request(choice.logs, now_ms)], cursor=cursor)
+
+
+def sweep_request(logs: Sequence[str], now_ms: int) -> dg.RunRequest:
+    """A run of the sweep over these logs."""
+    return dg.RunRequest(
+        run_key=f"{now_ms}:{logs[0]}:{len(logs)}",
+        run_config=sweep_run_config(list(logs)),
+        tags={"logwright/logs": str(len(logs)), "logwright/most_urgent": logs[0]},
+    )
+
+
+def read_changed(
+    logs: Mapping[str, MaintainedLog],
+    policies: Policies,
+    before: Mapping[str, Reading],
+    *,
+    now_ms: TimestampMs,
+) -> dict[str, Reading]:
+    """Readings of all logs, of which only those are planned anew that changed or whose time has
+    come. Effects: reads.
+
+    Args:
+        logs: all, by key.
+        policies: what is wanted of them.
+        before: what earlier ticks read, by key.
+        now_ms: the time.
+    """
+    signatures = Signatures(policies)
+    readings: dict[str, Reading] = {}
+    reads_left = READS_PER_TICK
+    for key, log in logs.items():
+        signature = signatures.of(log)
+        known = before.get(key)
+        if known is not None and known.is_fresh(signature, now_ms):
+            readings[key] = known
+        elif reads_left > 0:
+            reads_left -= 1
+            readings[key] = _read(log, policies, known, signature=signature, now_ms=now_ms)
+        # Else it has no reading until the next tick: an old one might be wrong.
+    return readings
+
+
+def _read(
+    log: MaintainedLog,
+    policies: Policies,
+    known: Reading | None,
+    *,
+    signature: str,
+    now_ms: TimestampMs,
+) -> Reading:
+    try:
+        plan = plan_log(log, policies, now_ms=now_ms, options=CleaningOptions())
+    except LogwrightError as error:
+        return refused_reading(error, signature, now_ms=now_ms)
+    same = known is not None and known.signature == signature
+    asked_ms = known.requested_ms if known is not None and same else NEVER_MS
+    return replace(reading_of(plan, signature), requested_ms=asked_ms)

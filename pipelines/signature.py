@@ -1,0 +1,57 @@
+"""Whether a log is as it was, told without opening it."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from logwright.config.policies import Policies
+from logwright.errors import LogwrightError
+from logwright.log.load import Checkpoints, read_checkpoints
+from logwright.resources.log_dirs import MaintainedLog
+
+_BYTES = 8
+
+
+class Signatures:
+    """Signatures of logs at one moment. Each directory's checkpoints are read once."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+        self._checkpoints: dict[Path, Checkpoints | str] = {}
+        self._settings: dict[str, str] = {}
+
+    def of(self, log: MaintainedLog) -> str:
+        """Changes when files, checkpoints or settings of the log do. Effects: lists the directory.
+
+        Returns:
+            16 hexadecimal digits.
+        """
+        directory = log.log_dir / log.partition.directory_name
+        parts = (_stamps(directory), self._entries(log), self._settings_of(log.partition.topic))
+        return hashlib.blake2b(repr(parts).encode(), digest_size=_BYTES).hexdigest()
+
+    def _entries(self, log: MaintainedLog) -> object:
+        if log.log_dir not in self._checkpoints:
+            try:
+                self._checkpoints[log.log_dir] = read_checkpoints(log.log_dir)
+            except LogwrightError as error:
+                # The plan will say so; here it only has to differ from files that can be read.
+                self._checkpoints[log.log_dir] = str(error)
+        found = self._checkpoints[log.log_dir]
+        return found if isinstance(found, str) else found.of(log.partition)
+
+    def _settings_of(self, topic: str) -> str:
+        if topic not in self._settings:
+            pairs = self._policies.settings_for(topic)
+            self._settings[topic] = repr((sorted(pairs.items()), self._policies.high_watermark))
+        return self._settings[topic]
+
+
+def _stamps(directory: Path) -> list[tuple[str, int, int]] | str:
+    """(name, bytes, modification time) of the files of a partition."""
+    try:
+        with os.scandir(directory) as entries:
+            found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+    except OSError as error:
+        return type(error).__name__
+    return sorted((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)

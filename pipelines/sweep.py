@@ -1,0 +1,97 @@
+"""The sweep: any set of logs in one run and one Spark session.
+
+A backfill of scattered dynamic partitions becomes one run for each contiguous stretch, and a run
+costs seconds to start; so sensors ask for this job. Its steps are the asset's own; what differs is
+that its logs come from the run's configuration and that it records materializations for exactly
+those logs that it changed.
+"""
+
+from collections.abc import Iterator
+
+import dagster as dg
+from pydantic import Field
+
+from logwright.assets.boundary import after_failed_swap, boundary, checked
+from logwright.assets.cleaning import plan_wave, swap_wave
+from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
+from logwright.assets.report import (
+    by_key,
+    materialization,
+    run_line,
+    run_metadata,
+    swap_metadata,
+)
+from logwright.assets.segment_set import POOL, WAVE_OUT, CleaningConfig, dedupe, quality, roll
+from logwright.assets.wave import Wave
+from logwright.resources.clock import Clock
+from logwright.resources.log_dirs import LogDirs
+from logwright.resources.policies import PolicyDirectory
+
+SWEEP = "sweep"
+PLAN_SWEEP = "plan_sweep"
+
+
+class SweepConfig(CleaningConfig):
+    """Which logs to sweep, and how.
+
+    Attributes:
+        logs: partition keys; none: all that the log directories hold.
+    """
+
+    logs: list[str] = Field(default_factory=list)
+
+
+@dg.op(out=WAVE_OUT)
+def plan_sweep(
+    context: dg.OpExecutionContext,
+    config: SweepConfig,
+    log_dirs: LogDirs,
+    policies: PolicyDirectory,
+    clock: Clock,
+) -> Wave:
+    """Look at each log that was asked for and decide what is due, by its topic's policy."""
+    with boundary(PLAN_SWEEP):
+        listing = log_dirs.listing()
+        logs = listing.find_all(config.logs or listing.logs)
+        # A sweep may be asked for before discovery has seen a log; its events need the partition.
+        context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
+        wave = plan_wave(logs, policies.load(), now_ms=clock.now_ms(), options=config.options())
+    return checked(wave, context)
+
+
+@dg.op(out=dg.Out(dg.Nothing), pool=POOL)
+def swap_sweep(
+    context: dg.OpExecutionContext, validated: Wave
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]:
+    """Swap log by log, record each with its partition; then fail if a log is left that was not
+    swapped.
+    """
+    wave, swapped = swap_wave(validated)
+    done = by_key(swapped)
+    context.log.info(run_line(swapped))
+    for work in wave.going_on:
+        if work.key in done:
+            yield materialization(work, done[work.key])
+        else:
+            yield dg.AssetObservation(
+                asset_key=SEGMENT_SET, partition=work.key, metadata=swap_metadata(work, None)
+            )
+    if wave.failures:
+        raise after_failed_swap(wave, context)
+    yield dg.Output(None, metadata=run_metadata(swapped))
+
+
+@dg.job(
+    name=SWEEP,
+    executor_def=dg.in_process_executor,
+    # A run that died is begun anew: its plans were in its memory.
+    tags={"dagster/retry_strategy": "ALL_STEPS"},
+)
+def sweep() -> None:
+    """Roll, compact, check and swap any set of logs; one failing log does not stop the others."""
+    swap_sweep(quality(dedupe(roll(plan_sweep()))).validated)
+
+
+def sweep_run_config(logs: list[str]) -> dict[str, object]:
+    """Run configuration for these partition keys."""
+    return {"ops": {PLAN_SWEEP: {"config": {"logs": logs}}}}

@@ -1,0 +1,37 @@
+"""All resources of the platform, under the names by which assets and jobs ask for them."""
+
+from typing import Any, Final
+
+import dagster as dg
+
+from logwright.resources.clock import Clock
+from logwright.resources.log_dirs import LogDirs
+from logwright.resources.policies import PolicyDirectory
+from logwright.resources.spark import Spark
+
+WAVES: Final = "waves"
+
+
+def platform_resources(
+    *,
+    directories: list[str] | None = None,
+    policies: PolicyDirectory | None = None,
+    clock: Clock | None = None,
+    spark: Spark | None = None,
+) -> dict[str, Any]:
+    """The resources; what is not given is taken from the environment when a run asks for it.
+
+    Args:
+        directories: the log directories, each ``PATH`` or ``NAME=PATH``.
+        policies: where the policies are.
+        clock: what time it is.
+        spark: the session.
+    """
+    wanted = policies or PolicyDirectory()
+    return {
+        "policies": wanted,
+        "log_dirs": LogDirs(directories=directories, policies=wanted),
+        "clock": clock or Clock(),
+        "spark": spark or Spark(),
+        WAVES: dg.mem_io_manager,
+    }

@@ -1,0 +1,161 @@
+"""The Kafka log directories that are maintained, and the keys by which Dagster knows their
+partitions.
+
+A partition's key is ``topic-partition`` where that is unique among the configured directories, so
+that it stays the same when a broker's log moves from one of its disks to another; where two
+directories hold a partition of the same name (replicas), it is ``directory:topic-partition`` for
+each of them. The longer form is always understood. Dagster refuses ``...`` in keys, and Kafka does
+not in topics: the dots of such a topic are written ``%2E``.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import dagster as dg
+
+from logwright.errors import LogwrightError, PolicyError
+from logwright.format.names import TopicPartition
+from logwright.log.load import list_partitions
+from logwright.resources.policies import PolicyDirectory
+
+LOG_DIRS_VARIABLE: Final = "LOGWRIGHT_LOG_DIRS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintainedLog:
+    """One partition's log in one directory, and the keys by which it is known.
+
+    Attributes:
+        key: unique, and the short form where that suffices.
+        long_key: ``directory:topic-partition``.
+    """
+
+    key: str
+    long_key: str
+    log_dir: Path
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What the directories hold.
+
+    Attributes:
+        logs: by key, in the order of the directories, then topics, then numbers.
+        unreadable: error by directory name, for those that could not be listed.
+    """
+
+    logs: Mapping[str, MaintainedLog]
+    unreadable: Mapping[str, LogwrightError]
+
+    def find(self, key: str) -> MaintainedLog:
+        """The log of a key, short or long.
+
+        Raises:
+            PolicyError: there is none, or the short key stands for several.
+        """
+        if key in self.logs:
+            return self.logs[key]
+        by_long_key = {log.long_key: log for log in self.logs.values()}
+        if key in by_long_key:
+            return by_long_key[key]
+        alike = [long for long, log in by_long_key.items() if _escaped(log.partition) == key]
+        if alike:
+            raise PolicyError(
+                f"{key!r} is in several log directories.", remedy=f"Name one: {', '.join(alike)}."
+            )
+        problems = "".join(f" {error}" for error in self.unreadable.values())
+        raise PolicyError(f"{key!r} is in none of the log directories.{problems}")
+
+    def find_all(self, keys: Iterable[str]) -> list[MaintainedLog]:
+        """The logs of these keys, in their order, each once.
+
+        Raises:
+            PolicyError: as `find`.
+        """
+        return list({log.key: log for log in map(self.find, keys)}.values())
+
+
+class LogDirs(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """The configured log directories.
+
+    Attributes:
+        directories: each ``PATH`` or ``NAME=PATH``; if not given, LOGWRIGHT_LOG_DIRS, separated by
+            commas as in Kafka's ``log.dirs``, else the policies' ``log_dirs``. The name is the last
+            part of the path unless it is given.
+        policies: where the policies are.
+    """
+
+    directories: list[str] | None = None
+    policies: dg.ResourceDependency[PolicyDirectory]
+
+    def named(self) -> dict[str, Path]:
+        """Directory by name. Effects: reads the environment.
+
+        Raises:
+            PolicyError: none is configured, or two have one name.
+        """
+        entries = self.directories
+        if entries is None:
+            entries = [
+                entry for entry in os.environ.get(LOG_DIRS_VARIABLE, "").split(",") if entry.strip()
+            ]
+        if not entries:
+            entries = [str(path.absolute()) for path in self.policies.load().log_dirs]
+        if not entries:
+            raise PolicyError(
+                "No log directories are configured.",
+                remedy=f"Set {LOG_DIRS_VARIABLE}=/path/to/kafka-logs, several with commas between.",
+            )
+        return _named(entries)
+
+    def listing(self) -> Listing:
+        """All logs of all directories. Effects: reads the directories' names; a directory's error
+        is kept.
+        """
+        found: list[tuple[str, Path, TopicPartition]] = []
+        unreadable: dict[str, LogwrightError] = {}
+        for name, log_dir in self.named().items():
+            try:
+                found += [(name, log_dir, partition) for partition in list_partitions(log_dir)]
+            except LogwrightError as error:
+                unreadable[name] = error
+        return Listing(logs=_keyed(found), unreadable=unreadable)
+
+
+def _named(entries: Iterable[str]) -> dict[str, Path]:
+    directories: dict[str, Path] = {}
+    for entry in entries:
+        name, equals, path = entry.strip().partition("=")
+        if not equals:
+            name, path = Path(name).name, name
+        if not name or ":" in name or not Path(path).is_absolute():
+            raise PolicyError(f"Log directory {entry!r} is neither /PATH nor NAME=/PATH.")
+        if name in directories:
+            raise PolicyError(
+                f"Two log directories have the name {name!r}.",
+                remedy="Name them: NAME=/PATH,OTHER=/PATH.",
+            )
+        directories[name] = Path(path)
+    return directories
+
+
+def _keyed(found: Iterable[tuple[str, Path, TopicPartition]]) -> dict[str, MaintainedLog]:
+    found = list(found)
+    count = Counter(partition for _, _, partition in found)
+    logs = {}
+    for name, log_dir, partition in found:
+        short_key = _escaped(partition)
+        long_key = f"{name}:{short_key}"
+        key = short_key if count[partition] == 1 else long_key
+        logs[key] = MaintainedLog(key=key, long_key=long_key, log_dir=log_dir, partition=partition)
+    return logs
+
+
+def _escaped(partition: TopicPartition) -> str:
+    name = partition.directory_name
+    return name.replace(".", "%2E") if "..." in name else name

@@ -1,0 +1,73 @@
+"""The Spark session of a run, made when it is first asked for."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field, PrivateAttr
+
+import logwright
+from logwright.spark.session import prepare_environment, session_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER_VARIABLE: Final = "LOGWRIGHT_SPARK_MASTER"
+REMOTE_VARIABLE: Final = "LOGWRIGHT_SPARK_REMOTE"
+EVENTS_DIRECTORY: Final = "spark_events"
+"""Of the event logs, below the instance's storage; one file for each session."""
+
+
+class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """A session for sweeps: local, or a cluster's, or a Connect server's.
+
+    Attributes:
+        master: a Spark master; if not given, LOGWRIGHT_SPARK_MASTER, else ``local[*]``.
+        remote: a Connect server; if not given, LOGWRIGHT_SPARK_REMOTE. Goes before `master`.
+        driver_memory: heap of the JVM.
+        settings: more settings by Spark's names; they win over ours.
+    """
+
+    master: str | None = None
+    remote: str | None = None
+    driver_memory: str = "1g"
+    settings: dict[str, str] = Field(default_factory=dict)
+    _event_log_directory: Path | None = PrivateAttr(default=None)
+    _lazy: LazyPySparkResource | None = PrivateAttr(default=None)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Note where the instance keeps its files."""
+        if context.instance is not None:
+            self._event_log_directory = (
+                Path(context.instance.storage_directory()) / EVENTS_DIRECTORY
+            )
+
+    @property
+    def session(self) -> "SparkSession":
+        """The session. Effects: starts a JVM, once for each process: some seconds."""
+        if self._lazy is None:
+            prepare_environment()
+            if self._event_log_directory is not None:
+                self._event_log_directory.mkdir(parents=True, exist_ok=True)
+            ours = session_settings(
+                master=self.master or os.environ.get(MASTER_VARIABLE) or "local[*]",
+                remote=self.remote or os.environ.get(REMOTE_VARIABLE),
+                driver_memory=self.driver_memory,
+                event_log_directory=self._event_log_directory,
+                numba_cache_directory=self._numba_cache_directory(),
+            )
+            self._lazy = LazyPySparkResource(spark_config=ours | self.settings)
+        return cast("SparkSession", self._lazy.spark_session)
+
+    def _numba_cache_directory(self) -> Path | None:
+        """Where compiled kernels are kept, when it cannot be beside the modules: all workers must
+        find them.
+        """
+        given = os.environ.get("NUMBA_CACHE_DIR")
+        if given:
+            return Path(given)
+        if os.access(Path(logwright.__file__).parent, os.W_OK) or self._event_log_directory is None:
+            return None
+        return self._event_log_directory.parent / "numba"
