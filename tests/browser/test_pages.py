@@ -1,0 +1,182 @@
+"""`logwright demo` with its page, in a real browser: what a newcomer sees, what an operator does.
+
+One demo for all tests. Pictures for the README are kept in SCREENSHOTS if that is set.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from logwright.demo.survey import survey
+from tests.browser.server import REPOSITORY, demo, processes_of, until
+from tests.browser.site import (
+    ADD_PARTITION,
+    BACKFILL,
+    BACKFILL_STATUS,
+    HEIGHT,
+    LOW,
+    Site,
+    chromium,
+    set_height,
+)
+from tests.e2e.harness import tree
+from tests.fixtures import copy_before
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.e2e,
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore:::dagster.*"),
+]
+
+RUN_SECONDS = 240
+ASSET = "/assets/kafka_logs/segment_set"
+LARGEST_PICTURE = 150_000
+
+NEW_LOGS = {
+    "payments-0": "basic-none",
+    "payments-1": "basic-zstd",
+    "payments-2": "basic-lz4",
+    "users-0": "tombstones-1-first",
+}
+THEIR_POLICY = """\
+version: 1
+high_watermark: end
+topics:
+  - {name: payments, cleanup.policy: compact}
+  - {name: users, cleanup.policy: compact}
+expectations:
+  max_tombstone_share: 0.0
+"""
+
+
+@pytest.fixture(scope="module")
+def site(demo_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A demo that has run and serves its page, and a browser."""
+    scratch = tmp_path_factory.mktemp("site")
+    pictures = Path(os.environ.get("SCREENSHOTS", scratch))
+    pictures.mkdir(parents=True, exist_ok=True)
+    with demo(demo_home, scratch, {}) as server, chromium() as browser:
+        yield Site(server, browser, pictures)
+
+
+def test_a_newcomer_sees_what_the_demo_did(site: Site) -> None:
+    """Lineage, every log with its figures, the checks; and nothing swept but what the demo did."""
+    logs = survey(site.server.home / "kafka-logs").keys()
+    set_height(site.browser, LOW)
+    site.see(
+        "/locations/logwright/asset-groups/kafka_logs/lineage",
+        *("segment_set", "7 / 7 Passed", "8 partitions", "fleet_inventory", "Materialized"),
+        name="lineage",
+    )
+    set_height(site.browser, HEIGHT)
+    shown = site.see(
+        f"{ASSET}?view=partitions&partition=customers-0",
+        *("Materialized (7)", "Missing (1)", "records before", "40,000", "38,200"),
+        *("data of an aborted transaction", "a transaction marker past its horizon"),
+        name="partitions",
+    )
+    assert all(log in shown for log in logs)
+    site.see(
+        f"{ASSET}?view=checks&checkDetail=latest_value_per_key",
+        *("Checks (7)", "blocking", "Passed", "records read back"),
+        name="checks",
+    )
+    assert {"SUCCESS"} == {run["status"] for run in site.runs()}
+    assert 1 == len(site.runs(pipelineName="sweep"))
+
+
+def test_sensors_say_why_they_do_nothing(site: Site) -> None:
+    """The demo has left them on; each log's reason is on the page of the tick."""
+    logs = survey(site.server.home / "kafka-logs").keys()
+    for name, reason in (
+        ("discovery", "8 logs, nothing new"),
+        ("due_logs", "countries-0: dirty ratio"),
+        ("purge_due", "customers-0: 39 files, the first due at"),
+    ):
+        until(f"a tick of {name}", 60, partial(site.ticks, name))
+        assert "RUNNING" == site.sensor(name)["status"]
+        assert reason in site.ticks(name)[-1]["skipReason"]
+    set_height(site.browser, LOW)
+    site.see("/locations/logwright/sensors/due_logs", "Running", "0 runs requested")
+    site.click("(//table//*[text()='0 runs requested'])[last()]")
+    shown = site.shows("countries-0: dirty ratio", name="sensor")
+    set_height(site.browser, HEIGHT)
+    assert all(f"{log}: " in shown for log in logs)
+
+
+def test_pictures_are_small_enough_for_the_repository(site: Site) -> None:
+    """Those of the README, however often they are made."""
+    sizes = {path.name: path.stat().st_size for path in site.pictures.glob("*.png")}
+    assert {"lineage.png", "partitions.png", "checks.png", "sensor.png"} <= sizes.keys()
+    assert max(sizes.values()) <= LARGEST_PICTURE, sizes
+
+
+def test_an_operator_finds_new_logs_backfills_them_and_reads_why(
+    site: Site, tmp_path: Path
+) -> None:
+    """Four logs are added; one breaks its policy, the others are swapped, in one run."""
+    site.stop("due_logs")
+    add_logs(site, tmp_path)
+    (found,) = site.tried("discovery")["dynamicPartitionsRequests"]
+    assert list(NEW_LOGS) == found["partitionKeys"]
+    (request,) = site.tried("due_logs")["runRequests"]
+    assert list(NEW_LOGS) == sorted(site.swept_by(request))
+    before = tree(site.server.home / "kafka-logs" / "users-0")
+    run_id = backfill(site)
+    assert before == tree(site.server.home / "kafka-logs" / "users-0")
+    site.see(f"{ASSET}?view=partitions", "Failed (1)", "Materialized (10)")
+    failed = site.see(
+        f"{ASSET}?view=checks&checkDetail=log_profile",
+        *("Failed", "share of tombstones within max_tombstone_share"),
+    )
+    assert "users-0" in failed
+    site.see(f"/runs/{run_id}", "quality", "swap", "QualityError")
+
+
+def add_logs(site: Site, tmp_path: Path) -> None:
+    """Four logs that Kafka wrote, and a policy that forbids tombstones."""
+    (site.server.home / "policies" / "more.yml").write_text(THEIR_POLICY)
+    for name, case in NEW_LOGS.items():
+        there = site.server.home / "kafka-logs" / name
+        shutil.copytree(
+            copy_before(case, tmp_path / name) / "t-0", there, copy_function=shutil.copy2
+        )
+
+
+def backfill(site: Site) -> str:
+    """A contiguous range is one run."""
+    for key in NEW_LOGS:
+        site.server.ask(ADD_PARTITION, repository=REPOSITORY, key=key)
+    launched = site.server.ask(BACKFILL, names=list(NEW_LOGS))["launchPartitionBackfill"]
+    backfill_id = launched["backfillId"]
+    until(
+        "the backfill",
+        RUN_SECONDS,
+        lambda: site.server.ask(BACKFILL_STATUS, id=backfill_id)["partitionBackfillOrError"][
+            "status"
+        ].startswith("COMPLETED"),
+    )
+    (run,) = site.runs(tags=[{"key": "dagster/backfill", "value": backfill_id}])
+    assert run["status"] == "FAILURE"
+    stats = site.partitions()
+    assert (12, 10, 1) == (
+        stats["numPartitions"],
+        stats["numMaterialized"],
+        stats["numFailed"],
+    )
+    return run["runId"]
+
+
+def test_ctrl_c_ends_the_page_and_leaves_nothing_running(site: Site) -> None:
+    """One SIGINT ends web server, daemon and code server, with exit status 0."""
+    assert len(processes_of(site.server.home)) > 1
+    assert 0 == site.server.interrupt(), site.server.said.read_text()
+    assert [] == processes_of(site.server.home)

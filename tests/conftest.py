@@ -1,0 +1,64 @@
+"""What all tests share: one seed that is always said, Hypothesis' profiles, a clean environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+
+if TYPE_CHECKING:
+    from tests.spark_session import Observed
+
+OWN_VARIABLES = ("DAGSTER_HOME", "LOGWRIGHT_")
+"""A developer's own settings must not decide what a test sees."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--seed N` replays a run of the random tests, `--count N` sizes the nightly ones."""
+    parser.addoption(
+        "--seed", type=int, default=1, help="of the random tests; `make nightly` varies it"
+    )
+    parser.addoption(
+        "--count", type=int, default=20_000, help="logs that the nightly comparisons write"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set up what is the same for all tests. Effects: changes the environment."""
+    for name in [name for name in os.environ if name.startswith(OWN_VARIABLES)]:
+        del os.environ[name]
+    hypothesis.settings.register_profile("commit", deadline=None, derandomize=True, database=None)
+    hypothesis.settings.register_profile("nightly", deadline=None, max_examples=5_000)
+    nightly = config.getoption("markexpr") == "nightly"
+    hypothesis.settings.load_profile("nightly" if nightly else "commit")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say the seed, so that a failure of the night can be replayed by day."""
+    return f"seed: {config.getoption('seed')} (replay with --seed)"
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of the random tests."""
+    value: int = request.config.getoption("seed")
+    return value
+
+
+@pytest.fixture(scope="session")
+def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One directory for all runs of the demo: the second finds what the first left."""
+    return tmp_path_factory.mktemp("demo") / "home"
+
+
+@pytest.fixture(scope="session")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
+    """The one Spark session that tests share, whatever their directory."""
+    from tests.spark_session import observed_session  # noqa: PLC0415 -- pyspark: not for all tests
+
+    with observed_session(tmp_path_factory.mktemp("spark_events")) as session:
+        yield session

@@ -1,0 +1,97 @@
+"""Packs directories of cases into kafka-cases.tar.xz and writes the list of them, README.md.
+
+    python tests/data/pack.py CASES_DIR SWAP_LAYOUTS_DIR
+
+Both hold one directory for each case, as `oracle generate` writes them. Dumps are stored unpacked
+and files are sorted by kind, so that xz sees like next to like; owners, modes and times are left
+out (the times that matter are in each case.json), so that the same cases give the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import sys
+import tarfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+HEADER = """\
+# Cases written by Apache Kafka
+
+`kafka-cases.tar.xz` holds what Apache Kafka {kafka} itself wrote, run by the Maven project in
+`tests/oracle` (`generate --case all`, `generate --case real-broker`). Nothing in it was made by
+logwright. `tests/fixtures.py` unpacks it.
+
+`cases/NAME/` is a case:
+
+- `before/` a log directory as Kafka wrote it, `after/` what Kafka made of it by doing `ops` with
+  the settings of `case.json` at its `now`;
+- `before.jsonl`, `after.jsonl` dumps of both by Kafka's own readers (`real-broker` has one for each
+  partition, `before.TOPIC-N.jsonl`);
+- `case.json` settings, plan, results, and the modification times, which an archive of bare contents
+  does not keep.
+
+`swap-layouts/NAME/` are hand-made groups whose last segments lose all their records ("tails"), in
+the same form, for the crash tests of the swap.
+
+Repack with `python tests/data/pack.py CASES_DIR SWAP_LAYOUTS_DIR`.
+
+| case | operations | what it is for |
+|---|---|---|
+"""
+
+
+def contents(root: Path, prefix: str) -> list[tuple[str, bytes]]:
+    """Every file below root, as (name in the archive, bytes)."""
+    found = []
+    for path in sorted(root.rglob("*")):
+        if not path.is_file():
+            continue
+        name = f"{prefix}/{path.relative_to(root)}"
+        data = path.read_bytes()
+        if name.endswith(".jsonl.gz"):
+            name, data = name.removesuffix(".gz"), gzip.decompress(data)
+        found.append((name, data))
+    return found
+
+
+def kind(name: str) -> str:
+    """What the file is, so that like files lie together."""
+    base = name.rsplit("/", 1)[-1]
+    return base.rsplit(".", 1)[-1] if "." in base else base
+
+
+def archive(files: list[tuple[str, bytes]]) -> bytes:
+    """A tar of the files, packed by xz."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, data in sorted(files, key=lambda file: (kind(file[0]), file[0])):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return lzma.compress(plain.getvalue(), preset=9 | lzma.PRESET_EXTREME)
+
+
+def listing(cases: Path) -> str:
+    """README.md: one row for each case."""
+    rows = []
+    kafka = set()
+    for path in sorted(cases.glob("*/case.json")):
+        case = json.loads(path.read_text())
+        kafka.add(case["kafka"])
+        rows.append(f"| {path.parent.name} | {', '.join(case['ops'])} | {case['notes']} |\n")
+    return HEADER.format(kafka=", ".join(sorted(kafka))) + "".join(rows)
+
+
+def main(cases: Path, layouts: Path) -> None:
+    """Writes the archive and the listing beside this file."""
+    packed = archive(contents(cases, "cases") + contents(layouts, "swap-layouts"))
+    (HERE / "kafka-cases.tar.xz").write_bytes(packed)
+    (HERE / "README.md").write_text(listing(cases))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,74 @@
+"""`python -m tests.differential`: random logs against Kafka, as many as wanted, and the figures.
+
+`--shrink DIR` makes a named case below DIR of each of the first failing seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from tests.differential.oracle_server import OracleServer
+from tests.differential.random_logs import Shape, Tally, run_many, scratch_directory
+from tests.differential.random_plans import SMALL, run_plans
+from tests.differential.shrink import write_named
+
+MOST_CASES = 5
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def compare_logs(arguments: argparse.Namespace, shape: Shape, scratch: Path) -> int:
+    """Run the logs, say the figures, shrink what failed. Effects: cases below `--shrink`."""
+    tally = Tally()
+    seeds = range(arguments.seed, arguments.seed + arguments.count)
+    with OracleServer() as server:
+        started = time.monotonic()
+        for outcome in run_many(server, seeds, shape, scratch):
+            tally.add(outcome)
+        seconds = time.monotonic() - started
+        for line in tally.lines():
+            say(line)
+        say(f"{arguments.count / seconds:.1f} logs/s")
+        for outcome in tally.failures[:MOST_CASES] if arguments.shrink else ():
+            directory = arguments.shrink / f"random-{outcome.seed}"
+            found = write_named(server, outcome.seed, shape, directory.absolute(), scratch)
+            if found is not None:
+                say(f"{directory}: {'; '.join(found[1].differences[:3])}")
+    return 1 if tally.failures else 0
+
+
+def compare_plans(arguments: argparse.Namespace, shape: Shape, scratch: Path) -> int:
+    """Run the directories and say what differs."""
+    failed = 0
+    seeds = range(arguments.seed, arguments.seed + arguments.count)
+    with OracleServer() as server:
+        for outcome in run_plans(server, seeds, SMALL | shape, scratch):
+            failed += bool(outcome.differences)
+            if outcome.differences:
+                say(f"seed {outcome.seed}: {'; '.join(outcome.differences[:5])}")
+    say(f"{arguments.count} directories, {failed} with differences")
+    return 1 if failed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=1, help="how many seeds")
+    parser.add_argument("--shape", type=json.loads, default={}, help="as Shape.java says, JSON")
+    parser.add_argument("--plans", action="store_true", help="compare decisions, clean nothing")
+    parser.add_argument("--shrink", type=Path, help="where the cases of failing seeds go")
+    arguments = parser.parse_args()
+    compare = compare_plans if arguments.plans else compare_logs
+    with scratch_directory() as scratch:
+        return compare(arguments, arguments.shape, scratch)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""One warm JVM for all tests that ask Kafka about random logs, and a place in memory for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.differential.oracle_server import OracleServer
+from tests.differential.random_logs import scratch_directory
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[OracleServer]:
+    """The oracle as a server."""
+    with OracleServer() as running:
+        yield running
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """An empty directory, in memory where that can be had."""
+    with scratch_directory() as directory:
+        yield directory

@@ -1,0 +1,219 @@
+"""Cleans one log by Kafka's own cleaner and by ours, and compares what both leave.
+
+Kafka's cleaner runs in one JVM that stays (judge/CleanLoop.java): a case takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal, Self
+
+from logwright import maintain
+from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.config.topic import effective
+from logwright.format.batch import RecordBatch, parse_batch, walk_batches
+from logwright.format.record import Record, read_records
+from logwright.units import TimestampMs
+from tests.comparison import (
+    compare_checkpoints,
+    compare_partition,
+    modified_ms,
+    read_checkpoint,
+)
+from tests.log_builder import START_MS, LogBuilder
+from tests.oracle_runner import JVM_OPTIONS, TARGET, java, oracle_classpath
+
+SOURCE = Path(__file__).parent / "judge" / "CleanLoop.java"
+NOW_MS = START_MS + 1_000_000
+SETTINGS = {
+    "cleanup.policy": "compact",
+    "delete.retention.ms": "5000",
+    "segment.ms": str(1 << 60),
+}
+PURGE_DELAY_MS = 60_000
+
+Batches = list[tuple[RecordBatch, tuple[Record, ...]]]
+
+
+@cache
+def _classpath() -> str:
+    """Compiles the loop once. Effects: writes tests/oracle/target."""
+    classes = TARGET / "clean-loop-classes"
+    path = oracle_classpath()
+    built = classes / "oracle" / "CleanLoop.class"
+    if not built.exists() or built.stat().st_mtime < SOURCE.stat().st_mtime:
+        javac = str(Path(java()).resolve().with_name("javac"))
+        subprocess.run([javac, "-cp", path, "-d", str(classes), str(SOURCE)], check=True)
+    return f"{classes}{os.pathsep}{path}"
+
+
+class KafkaCleaner:
+    """Kafka's cleaner, for as long as a `with` statement lasts."""
+
+    def __init__(self) -> None:
+        # both are closed in __exit__
+        self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [java(), *JVM_OPTIONS, "-cp", _classpath(), "oracle.CleanLoop"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends the JVM."""
+        self._process.communicate(timeout=60)
+        self._stderr.close()
+
+    def clean(self, *arguments: str) -> dict[str, Any]:
+        """What the oracle's `clean` says (tests/oracle/README.md)."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join(arguments) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        while line and not line.startswith("{"):
+            line = self._process.stdout.readline()
+        self._stderr.seek(0)
+        assert line, self._stderr.read()[-4000:]
+        said: dict[str, Any] = json.loads(line)
+        assert "error" not in said, f"{said} {self._stderr.read()[-4000:]}"
+        return said
+
+
+@dataclass(slots=True, kw_only=True)
+class Round:
+    """How a log is cleaned: the settings beside SETTINGS, the clock, and Kafka to ask.
+
+    Attributes:
+        buffer: ``log.cleaner.dedupe.buffer.size``.
+        passes: cleanings at one clock; each begins where the one before ended.
+    """
+
+    kafka: KafkaCleaner
+    settings: dict[str, str] = field(default_factory=dict)
+    now_ms: int = NOW_MS
+    buffer: int = 1 << 20
+    passes: int = 1
+    high_watermark: Literal["end", "checkpoint"] = "end"
+
+    def plan(self, builder: LogBuilder) -> CleanPlan:
+        """Our plan for the next cleaning of a log."""
+        config, cleaner = effective({**SETTINGS, **self.settings})
+        return maintain.plan_clean(
+            builder.log_dir,
+            builder.partition,
+            (config, cleaner.model_copy(update={"dedupe_buffer_bytes": self.buffer})),
+            now_ms=TimestampMs(self.now_ms),
+            options=CleaningOptions(force=True, like_kafka=True),
+            high_watermark=self.high_watermark,
+        )
+
+    def clean(self, builder: LogBuilder) -> list[StagedCleaning]:
+        """Clean a log by both; what ours staged in each pass. Effects: changes the log.
+
+        Raises:
+            AssertionError: they differ, or ours broke a law.
+        """
+        copy = builder.log_dir.with_name(f"kafka-{len(list(builder.log_dir.parent.iterdir()))}")
+        shutil.copytree(builder.log_dir, copy, copy_function=shutil.copy2)
+        said = self.kafka.clean(*self.arguments(copy, builder.partition.directory_name))
+        staged = self.clean_ours(builder)
+        differences = self._differences(said, copy, builder, staged)
+        assert not differences, differences
+        return staged
+
+    def clean_ours(self, builder: LogBuilder) -> list[StagedCleaning]:
+        """Clean a log by ours alone, where Kafka is known to do otherwise. Effects: changes it."""
+        done = []
+        for _ in range(self.passes):
+            plan = self.plan(builder)
+            staged = maintain.build(plan) if plan.clean else None
+            if staged is not None:
+                broken = [law for law in maintain.examine(plan, staged).laws if not law.holds]
+                assert not broken, broken
+                done.append(staged)
+            maintain.commit(plan, staged)
+        config, _ = effective({**SETTINGS, **self.settings})
+        later = TimestampMs(self.now_ms + PURGE_DELAY_MS)
+        maintain.purge(builder.log_dir, builder.partition, config, now_ms=later)
+        return done
+
+    def arguments(self, log_dir: Path, partition: str) -> list[str]:
+        """What makes the oracle's `clean` do this round."""
+        pairs = {**SETTINGS, **self.settings}
+        expiration = pairs.pop("producer.id.expiration.ms", "86400000")
+        return [
+            *("--log-dir", str(log_dir), "--topic-partition", partition),
+            *("--now", str(self.now_ms), "--high-watermark", self.high_watermark),
+            *("--dedupe-buffer", str(self.buffer), "--passes", str(self.passes)),
+            *("--producer-id-expiration-ms", expiration),
+            *("--config", *(f"{key}={value}" for key, value in pairs.items())),
+        ]
+
+    def _differences(
+        self, said: dict[str, Any], copy: Path, builder: LogBuilder, staged: list[StagedCleaning]
+    ) -> list[str]:
+        ours = builder.log_dir
+        partition = builder.partition.directory_name
+        found = compare_partition(copy, ours, partition)
+        found += [
+            f"time: {path.name}"
+            for path in sorted((copy / partition).glob("*.log"))
+            if modified_ms(path) != modified_ms(ours / partition / path.name)
+        ]
+        # Kafka writes these when it closes a log; they are none of a cleaning's.
+        by_cleaning = ("checkpoint: cleaner-offset",)
+        found += [one for one in compare_checkpoints(copy, ours) if one.startswith(by_cleaning)]
+        cleaned = [one for one in said["passes"] if one["cleaned"]]
+        ends = [one["newFirstDirtyOffset"] for one in cleaned]
+        if ends != [one.end_offset for one in staged]:
+            found.append(f"plan: passes end at {ends}, ours at {[s.end_offset for s in staged]}")
+        return found
+
+
+def batches(builder: LogBuilder, base_offset: int | None = None) -> Batches:
+    """All batches of a log as it is on disk, or of one of its segments."""
+    found: Batches = []
+    for path in sorted(builder.directory.glob("*.log")):
+        if base_offset is not None and int(path.stem) != base_offset:
+            continue
+        content = path.read_bytes()
+        for span in walk_batches(content):
+            whole = content[span.position : span.position + span.bytes]
+            batch = parse_batch(whole)
+            found.append((batch, read_records(batch, whole)))
+    return found
+
+
+def records(builder: LogBuilder) -> list[Record]:
+    """All records of a log as it is on disk, control records too."""
+    return [record for _, of_batch in batches(builder) for record in of_batch]
+
+
+def offsets(builder: LogBuilder) -> list[int]:
+    """Of all records."""
+    return [record.offset for record in records(builder)]
+
+
+def first_dirty_offset(builder: LogBuilder) -> int:
+    """As recorded."""
+    recorded = read_checkpoint(builder.log_dir / "cleaner-offset-checkpoint")
+    return recorded[builder.partition.directory_name]

@@ -1,0 +1,123 @@
+"""What `logwright clean` leaves is what Kafka 4.3.0's own cleaner left of the same log, by the same
+clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from logwright.cli.main import main
+from logwright.spark.session import local_session
+from tests import fixtures
+
+CASES = [
+    (name, partition.name)
+    for name in fixtures.CASES
+    if fixtures.description(name)["ops"] == ["clean"] and name != "md5-collision"
+    for partition in fixtures.partitions(name)
+]
+"""Every case in which Kafka did nothing but clean, by partition; md5-collision has a test of its
+own.
+"""
+
+
+def run(*arguments: str) -> Result:
+    """The command line, in this process."""
+    return CliRunner().invoke(main, arguments, catch_exceptions=False)
+
+
+def clean_and_purge(name: str, partition: str, log_dir: Path, *options: str) -> None:
+    """Clean as the case says, then purge when the deletion delay is over."""
+    case = fixtures.description(name)
+    cleaned = run("clean", str(log_dir), partition, "--yes", *options)
+    assert 0 == cleaned.exit_code, cleaned.output
+    later = str(case["now"] + 60_000)
+    settings = fixtures.settings(name, partition)
+    purged = run("purge", str(log_dir), partition, *settings, "--now", later, "--yes")
+    assert 0 == purged.exit_code, purged.output
+    left = [path.name for path in (log_dir / partition).iterdir()]
+    assert [] == [each for each in left if each.endswith((".deleted", ".cleaned", ".swap"))]
+    assert ".logwright" not in left
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[None]:
+    """One session, which all commands of this module find and use."""
+    with local_session():
+        yield
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize(("name", "partition"), CASES)
+def test_the_outcome_is_kafkas(
+    name: str, partition: str, engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Segments, indexes, checkpoints and modification times: no difference."""
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    log_dir = fixtures.copy_before(name, tmp_path)
+    options = fixtures.clean_arguments(name, partition)
+    clean_and_purge(name, partition, log_dir, "--engine", engine, *options)
+    assert [] == fixtures.compare_after(name, log_dir, only=partition)
+
+
+DECLARED = {
+    "first-dirty-in-skipped-batch": {"all keys in one cleaning"},
+    "partial-map-aborted-batch-emptied": {"all keys in one cleaning"},
+    "partial-map-aborted-batch-gone": {"all keys in one cleaning"},
+    "small-buffer": {"all keys in one cleaning"},
+    "small-buffer-one": {"all keys in one cleaning"},
+    "txn-4-expired": {"an idle active segment was rolled"},
+}
+"""Cases in which the declared differences show without --like-kafka, and by which name."""
+
+
+@pytest.mark.oracle
+def test_without_like_kafka_only_the_declared_differences_show(tmp_path: Path) -> None:
+    """An idle active segment is rolled when it is due, a small map does not end a cleaning; nothing
+    else differs.
+    """
+    found: dict[str, set[str]] = {}
+    for name, partition in CASES:
+        log_dir = fixtures.copy_before(name, tmp_path / partition)
+        arguments = fixtures.clean_arguments(name, partition)
+        options = [each for each in arguments if each != "--like-kafka"]
+        clean_and_purge(name, partition, log_dir, *options)
+        differences = fixtures.compare_after(name, log_dir, only=partition)
+        if differences:
+            found[name] = {_declared_name(name, log_dir / partition, differences)}
+    assert DECLARED == found
+    counted = Counter(reason for reasons in found.values() for reason in reasons)
+    assert {"all keys in one cleaning": 5, "an idle active segment was rolled": 1} == counted
+
+
+def _declared_name(name: str, directory: Path, differences: list[str]) -> str:
+    case = fixtures.description(name)
+    active = max(int(path.stem) for path in directory.glob("*.log"))
+    if active > case["loaded"]["activeSegment"]:
+        return "an idle active segment was rolled"
+    if case["dedupeBuffer"] < 1_000_000:
+        return "all keys in one cleaning"
+    return f"undeclared: {differences[:3]}"
+
+
+def test_both_keys_of_an_md5_collision_survive(tmp_path: Path) -> None:
+    """Kafka merges two keys with one MD5 and loses a live record; that is not taken over, even
+    --like-kafka.
+    """
+    log_dir = fixtures.copy_before("md5-collision", tmp_path)
+    clean_and_purge("md5-collision", "t-0", log_dir, *fixtures.clean_arguments("md5-collision"))
+    dump = run("dump", str(log_dir), "t-0").output
+    before = run("dump", str(fixtures.case_dir("md5-collision") / "before"), "t-0").output
+    assert _keys(before) == _keys(dump)
+    assert 2 <= len(_keys(dump))
+
+
+def _keys(dump: str) -> set[str]:
+    return {part.split('"')[0] for part in dump.split('"key":"')[1:]}

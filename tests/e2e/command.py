@@ -1,0 +1,118 @@
+"""The command line as a user calls it, and what a log directory looks like before and after."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from logwright.cli.main import main
+
+REPOSITORY = Path(__file__).parents[2]
+NOBODY = 65534
+PROGRAM = "from logwright.cli.main import main; main(prog_name='logwright')"
+AS_NOBODY = f"""
+import os
+import logwright.cli.clean, logwright.cli.plan, logwright.config.policies, logwright.maintain
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(*[{NOBODY}] * 3)
+    os.setresuid(*[{NOBODY}] * 3)
+{PROGRAM}
+"""
+"""Imports all that is needed first: the interpreter itself may lie where nobody has rights."""
+RUN_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a call left: exit status, stdout, stderr."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Stdout as JSON, one object a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def errors(self) -> list[dict[str, Any]]:
+        """The objects that tell of an error."""
+        return [line for line in self.lines if "error" in line]
+
+
+def call(*words: str | Path | int) -> Answer:
+    """``logwright`` in this process. A fault of ours comes out as the exception that it is."""
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Answer(status=result.exit_code, out=result.stdout, err=result.stderr)
+
+
+def process(
+    *words: str | Path | int,
+    program: str = PROGRAM,
+) -> Answer:
+    """``logwright`` in a process of its own, without a terminal.
+
+    Args:
+        words: of the command line.
+        program: the Python program that calls it.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, words)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+        cwd=REPOSITORY,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+    )
+    return Answer(status=done.returncode, out=done.stdout, err=done.stderr)
+
+
+def free_port() -> int:
+    """A port that nobody listens on, nor on the next one: a broker takes two."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            with suppress(OSError, OverflowError):
+                second.bind(("127.0.0.1", port + 1))
+                return port
+
+
+def tree(directory: Path) -> dict[str, tuple[object, ...]]:
+    """Every entry below a directory: kind, mode and, of a file, size, time and digest.
+
+    Not told are what a refused command may leave: the lock file of the log directory, and work
+    directories that hold nothing.
+    """
+    found: dict[str, tuple[object, ...]] = {}
+    for path in sorted(directory.rglob("*")):
+        name = str(path.relative_to(directory))
+        status = path.lstat()
+        kind = (stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode))
+        if path.name == ".lock" or (path.name == ".logwright" and not any(path.iterdir())):
+            continue
+        if stat.S_ISREG(status.st_mode):
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[name] = (*kind, status.st_size, status.st_mtime_ns, digest)
+        elif stat.S_ISLNK(status.st_mode):
+            found[name] = (*kind, str(path.readlink()))
+        else:
+            found[name] = kind
+    return found

@@ -1,0 +1,61 @@
+"""The benchmarks run: what they measure is nobody's business here, that they can is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.__main__ import main
+
+SCALE = "0.005"
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The logs of this module's runs."""
+    return tmp_path_factory.mktemp("logs")
+
+
+def run(*words: str | Path) -> str:
+    """One command, in this process; what it prints."""
+    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+    assert 0 == result.exit_code, result.output
+    return result.stdout
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+def test_compare_writes_a_page_and_a_picture(work: Path, tmp_path: Path) -> None:
+    """One round of one log: the table has Kafka's figures and ours."""
+    options = ("--scale", SCALE, "--rounds", "1", "--cases", "txn", "--work", work)
+    printed = run("compare", *options, "--out", tmp_path)
+    page = (tmp_path / "performance.md").read_text()
+    assert "| txn: transactions, idempotent producers, tombstones |" in printed
+    assert all(line in page for line in printed.splitlines())
+    assert "</svg>" in (tmp_path / "performance.svg").read_text()
+    assert ["txn"] == [path.name.split("-")[0] for path in work.iterdir() if path.is_dir()]
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+def test_profile_names_every_stage_that_ran(work: Path) -> None:
+    """Of a compressed log that is all of them, and the engine is put back as it was."""
+    from logwright.compaction import writer  # noqa: PLC0415 -- looked at before and after
+
+    before = writer.compress
+    printed = run("profile", "lz4", "--scale", SCALE, "--work", work)
+    assert before is writer.compress
+    for stage in ("header scan", "CRC", "decompress", "compress", "fsync", "equal records"):
+        assert f"  {stage} " in printed, stage
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+def test_kernels_are_timed_one_by_one(work: Path) -> None:
+    """Each has a speed."""
+    printed = run("kernels", "--scale", SCALE, "--work", work)
+    assert 2 * 7 == printed.count(" M records/s")
+    assert 2 * 4 == sum(line.endswith("MB/s") for line in printed.splitlines())

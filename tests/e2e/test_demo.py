@@ -1,0 +1,84 @@
+"""`logwright demo --no-ui` as a newcomer runs it. With the page: tests/browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from logwright.demo.survey import survey, total
+from logwright.spark.session import TASKS_PER_CORE
+from tests.oracle_runner import run_oracle
+from tests.spark_events import read_event_log
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.oracle]
+
+LOGWRIGHT = Path(sys.executable).with_name("logwright")
+RUN_SECONDS = 500
+DUE_LOGS = 7
+STEPS = ["plan_sweep", "roll", "dedupe", "quality", "swap_sweep", "kafka_logs__fleet_inventory"]
+
+
+@pytest.fixture(scope="module")
+def said(demo_home: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What it writes to stdout; it must end by itself, with status 0."""
+    done = subprocess.run(
+        [LOGWRIGHT, "demo", "--no-ui", "--home", demo_home],
+        cwd=tmp_path_factory.mktemp("elsewhere"),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_demo_compacts_what_kafka_then_takes(said: str, demo_home: Path) -> None:
+    """Most of the log is reclaimed, and Kafka finds nothing wrong with what is left."""
+    log_dir = demo_home / "kafka-logs"
+    assert total(survey(log_dir)).log_bytes < 15_000_000
+    of = ("--log-dir", log_dir, "--topic-partition", "customers-0", "--now", "1760000000000")
+    found = run_oracle("verify", *of, check=False)[0]
+    retired = {f"left over: {path.name}" for path in (log_dir / "customers-0").glob("*.deleted")}
+    assert retired == set(found["problems"])
+
+
+def test_demo_says_what_it_does_what_it_reclaimed_and_why(said: str) -> None:
+    """A line for each step as it ends, a row for each log, and one for each cause."""
+    took = re.findall(r"^  (\w+) +\d+\.\d s$", said, re.MULTILINE)
+    assert STEPS == took
+    assert re.search(r"customers-0 +10 → 2 +20\.80 → 0\.\d\d +95% +dirty ratio 1\.00", said)
+    assert re.search(r"countries-0 .* not due +dirty ratio 0\.00", said)
+    assert re.search(r"consents-0 .* compaction lag", said)
+    by_cause = {
+        cause: int(number.replace(",", ""))
+        for cause, number in re.findall(r"^  (\S.*\S) +([\d,]+) +[\d.]+% *$", said, re.MULTILINE)
+    }
+    assert by_cause.pop("left") > 0
+    assert {
+        "a later record has the same key",
+        "a tombstone past its horizon",
+        "no key",
+        "data of an aborted transaction",
+        "a transaction marker past its horizon",
+    } == by_cause.keys()
+    assert by_cause["a later record has the same key"] > 100_000
+    assert by_cause["a tombstone past its horizon"] == 5
+
+
+def test_sparks_event_log_shows_the_tasks_that_did_the_work(said: str) -> None:
+    """Building and examining are a job each, with a task for each log until the cores are full."""
+    (path,) = re.findall(r"^Spark's tasks: (.+)$", said, re.MULTILINE)
+    log = read_event_log(Path(path))
+    assert log.failed_jobs == frozenset()
+    assert all(task.succeeded for task in log.tasks)
+    sweeps = [job for job, line in log.jobs.items() if "logwright/spark/sweep.py" in line]
+    expected = min(DUE_LOGS, TASKS_PER_CORE * (os.cpu_count() or 1))
+    assert [expected, expected] == [len(log.tasks_of(job)) for job in sweeps]
+    assert all(sum(task.run_ms for task in log.tasks_of(job)) > 0 for job in sweeps)

@@ -1,0 +1,211 @@
+"""No space left, on a real file system of a few pages: nothing is lost, and it goes on after."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import Answer, call, tree
+from tests.fixtures import (
+    case_dir,
+    clean_arguments,
+    compare_after,
+    copy_before,
+    description,
+    dump_lines,
+    settings,
+)
+
+pytestmark = [pytest.mark.e2e, pytest.mark.crash]
+
+CASE = "basic-none"
+PAGE_BYTES = 4096
+CHECKPOINT = "cleaner-offset-checkpoint"
+MOUNT = 'mount -t tmpfs -o "$1" logwright-test "$2" && echo mounted && read -r _'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """A tmpfs in a mount namespace of its own, which goes with the process that holds it.
+
+    Attributes:
+        log_dir: the log directory, by the way into that namespace.
+    """
+
+    log_dir: Path
+
+    def clean(self) -> Answer:
+        """As Kafka cleaned it."""
+        return call("clean", self.log_dir, *clean_arguments(CASE), "--output", "json")
+
+    def purge(self) -> Answer:
+        """When the deletion delay is over."""
+        later = ("--now", description(CASE)["now"] + 60_000)
+        return call("purge", self.log_dir, *settings(CASE), *later, "--yes", "--output", "json")
+
+    def fill(self, free_pages: int) -> None:
+        """Leave so many pages. A file beside the log directory takes the others."""
+        self.free()
+        found = os.statvfs(self.log_dir)
+        with (self.log_dir.parent / "filler").open("wb") as filler:
+            filler.write(bytes((found.f_bavail - free_pages) * found.f_frsize))
+        assert free_pages == os.statvfs(self.log_dir).f_bavail
+
+    def free(self) -> None:
+        """Room for all again."""
+        (self.log_dir.parent / "filler").unlink(missing_ok=True)
+
+
+@contextmanager
+def disk(tmp_path: Path, options: str) -> Iterator[Disk]:
+    """A log directory on a small file system. As root, or else where users may have namespaces."""
+    copied = copy_before(CASE, tmp_path / "copied")
+    mounted = tmp_path / "disk"
+    mounted.mkdir(parents=True)
+    unshare = ["unshare", "--mount", *(() if os.geteuid() == 0 else ("--map-root-user",))]
+    with subprocess.Popen(
+        [*unshare, "sh", "-c", MOUNT, "sh", options, str(mounted)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        try:
+            assert "mounted\n" == holder.stdout.readline(), "mounting a tmpfs needs root"
+            seen = Path(f"/proc/{holder.pid}/root{mounted}")
+            shutil.copytree(copied, seen / CASE, copy_function=shutil.copy2)
+            yield Disk(log_dir=seen / CASE)
+        finally:
+            holder.stdin.close()
+            holder.wait(60)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Disk]:
+    with disk(tmp_path, "size=1m") as made:
+        yield made
+
+
+def full(answer: Answer) -> str:
+    """The answer is DiskFull, with a place and a remedy; what is said of it."""
+    (error,) = answer.errors
+    assert ("DiskFull", 5, 5) == (error["error"], error["exitStatus"], answer.status), answer.err
+    assert error["path"]
+    assert "ree" in error["remedy"]
+    return str(error["problem"])
+
+
+def finishes(made: Disk, *, swapped: bool = False) -> None:
+    """With room again, it is as Kafka's cleaner left it.
+
+    If it was `swapped` already, the cleaned segments are cleaned again and grouped anew: then the
+    records are Kafka's, in fewer segments.
+    """
+    made.free()
+    again = made.clean()
+    assert 0 == again.status, again.err
+    purged = made.purge()
+    assert 0 == purged.status, purged.err
+    if swapped:
+        assert records(dump_lines(CASE, "after")) == records(call("dump", made.log_dir).lines)
+        entry = (case_dir(CASE) / "after" / CHECKPOINT).read_text()
+        assert entry == (made.log_dir / CHECKPOINT).read_text()
+    else:
+        assert [] == compare_after(CASE, made.log_dir)
+    assert not (made.log_dir / "t-0" / ".logwright").exists()
+    assert not list(made.log_dir.glob("*.tmp"))
+
+
+def test_no_room_for_the_output(small: Disk) -> None:
+    """Not a byte of the log is touched, and no staged file is left."""
+    before = tree(small.log_dir)
+    small.fill(2)
+    assert "there is no room for the compacted output" in full(small.clean())
+    assert before == tree(small.log_dir)
+    assert 2 == os.statvfs(small.log_dir).f_bavail
+    finishes(small)
+
+
+def test_no_room_at_any_point(small: Disk) -> None:
+    """With one page more each time, every write is once the one that finds no room."""
+    before = tree(small.log_dir)
+    whole = small.log_dir.parent / "whole"
+    shutil.copytree(small.log_dir, whole, copy_function=shutil.copy2)
+    found: dict[int, str] = {}
+    for pages in range(40):
+        small.fill(pages)
+        answer = small.clean()
+        if answer.status == 0:
+            break
+        found[pages] = full(answer)
+        now = tree(small.log_dir)
+        work = {name for name in now if "/.logwright" in name}
+        assert work <= {"t-0/.logwright", "t-0/.logwright/deletions.jsonl"}
+        swapped = before != {name: seen for name, seen in now.items() if name not in work}
+        if swapped:
+            # Swapped already: only the record of it is missing, and the next run makes it.
+            assert CHECKPOINT in answer.errors[0]["path"]
+            assert before.get(CHECKPOINT) == now.get(CHECKPOINT)
+        elif work:  # a ledger of no bytes
+            small.free()
+            assert 0 == small.purge().status
+            assert before == tree(small.log_dir)
+        finishes(small, swapped=swapped)
+        shutil.rmtree(small.log_dir)
+        shutil.copytree(whole, small.log_dir, copy_function=shutil.copy2)
+    assert 0 == answer.status
+    kinds = [problem.partition("(")[2].partition(")")[0] for problem in found.values()]
+    assert ["", "Append", "WriteFile"] == list(dict.fromkeys(kinds))
+    finishes(small)
+
+
+def test_no_room_for_a_name_in_the_middle_of_a_swap(tmp_path: Path) -> None:
+    """A second name of an old file takes an inode here; a purge takes back what was begun."""
+    inodes = 2 + sum(1 for _ in copy_before(CASE, tmp_path / "count").rglob("*"))
+    refused = 0
+    for spare in range(16, 64):
+        with disk(tmp_path / str(spare), f"size=1m,nr_inodes={inodes + spare}") as made:
+            before = live(made.log_dir)
+            answer = made.clean()
+            if answer.status == 0:
+                break
+            if "(Link)" not in full(answer):
+                assert before == live(made.log_dir)
+                continue
+            refused += 1
+            begun = live(made.log_dir)
+            assert "0" * 20 + ".log.cleaned" in {path.name for path in guards(made.log_dir)}
+            (error,) = made.clean().errors
+            assert "UncleanLogDir" == error["error"]
+            assert "logwright purge" in error["remedy"]
+            purged = made.purge()
+            assert 0 == purged.status, purged.err
+            assert [] == guards(made.log_dir)
+            assert begun == live(made.log_dir)
+            assert begun.keys() <= before.keys()
+            roomy = Disk(log_dir=tmp_path / f"{spare}" / "roomy")
+            shutil.copytree(made.log_dir, roomy.log_dir, copy_function=shutil.copy2)
+            finishes(roomy, swapped=before != begun)
+    assert 0 == answer.status
+    assert refused
+
+
+def records(lines: list[dict[str, Any]]) -> list[object]:
+    return [one for line in lines if line["type"] == "batch" for one in line["records"]]
+
+
+def live(log_dir: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (log_dir / "t-0").glob("*.log")}
+
+
+def guards(log_dir: Path) -> list[Path]:
+    return sorted((log_dir / "t-0").glob("*.cleaned"))

@@ -1,0 +1,123 @@
+"""No fault gets past the checks: each has its own, and what is live stays as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logwright.assets.verdict import CHECKS
+from tests.e2e.faults import (
+    Fault,
+    bit_flipped,
+    faulty_asset,
+    faulty_sweep,
+    index_misplaced,
+    key_removed,
+    last_batch_lost,
+    offsets_out_of_order,
+    value_changed,
+)
+from tests.e2e.harness import (
+    MARKS,
+    POLICY,
+    evaluations,
+    failed_checks,
+    make_platform,
+    staged_files,
+    steps_run,
+    tree,
+)
+
+pytestmark = MARKS
+
+FAULTS: dict[str, Fault] = {
+    "offsets_ascending": offsets_out_of_order,
+    "crc_valid": bit_flipped,
+    "latest_value_per_key": last_batch_lost,
+    "survivors_identical": value_changed,
+    "index_entries_valid": index_misplaced,
+    "segment_contract": key_removed,
+    "log_profile": last_batch_lost,
+}
+
+
+def test_every_check_has_a_fault() -> None:
+    """A check without a fault that it catches would prove nothing."""
+    assert CHECKS.keys() == FAULTS.keys()
+
+
+@pytest.mark.parametrize("check", FAULTS)
+def test_fault_stops_the_run_before_the_swap(check: str, tmp_path: Path) -> None:
+    """The check fails, `swap` never starts, the log is as it was and nothing stays staged."""
+    platform = make_platform(tmp_path, {"orders-0": "basic-none"})
+    before = tree(platform.log_dir)
+
+    run = platform.materialize(["orders-0"], faulty_asset(FAULTS[check], "orders-0"))
+
+    assert not run.success
+    assert check in failed_checks(run, "orders-0")
+    assert steps_run(run) == ["plan", "roll", "dedupe", "spoil", "quality"]
+    assert before == tree(platform.log_dir)
+    assert staged_files(platform.log_dir) == []
+    assert not run.asset_materializations_for_node("segment_set")
+
+
+def test_failure_names_the_check_its_count_and_the_first_offender(tmp_path: Path) -> None:
+    """An operator reads what broke, how often and where, and no record's key or value."""
+    platform = make_platform(tmp_path, {"orders-0": "basic-none"})
+    run = platform.materialize(["orders-0"], faulty_asset(bit_flipped, "orders-0"))
+    metadata: dict[str, Any] = dict(evaluations(run, "orders-0")["crc_valid"].metadata)
+    assert 1 == metadata["violations"].value
+    assert metadata["first offending offset"].value >= 0
+    failure = run.failure_data_for_node("kafka_logs__segment_set.quality")
+    assert failure is not None
+    assert "crc_valid: 1 violation, the first at offset" in str(failure.error)
+
+
+def test_threshold_of_the_policy_stops_the_swap_alone(tmp_path: Path) -> None:
+    """The output keeps every law, and yet Great Expectations refuses what the policy forbids."""
+    policy = POLICY + "expectations:\n  max_tombstone_share: 0.0\n"
+    platform = make_platform(tmp_path, {"orders-0": "tombstones-1-first"}, policy)
+    before = tree(platform.log_dir)
+    run = platform.materialize(["orders-0"])
+    assert not run.success
+    assert {"log_profile"} == failed_checks(run, "orders-0")
+    assert before == tree(platform.log_dir)
+
+
+def test_policy_can_make_the_profile_a_warning(tmp_path: Path) -> None:
+    """Severity WARN: the check fails visibly, and the swap happens."""
+    policy = (
+        POLICY
+        + "expectations:\n  max_tombstone_share: 0.0\n"
+        + "topics:\n  - name: orders\n    severity: WARN\n"
+    )
+    platform = make_platform(tmp_path, {"orders-0": "tombstones-1-first"}, policy)
+    run = platform.materialize(["orders-0"])
+    assert run.success
+    assert {"log_profile"} == failed_checks(run, "orders-0")
+
+
+@pytest.mark.parametrize("way", ["range", "sweep"])
+def test_one_failing_log_does_not_stop_the_others(way: str, tmp_path: Path) -> None:
+    """Two of three logs are swapped and recorded; the run fails and names the third."""
+    logs = {"orders-0": "basic-none", "orders-1": "basic-lz4", "orders-2": "basic-none"}
+    platform = make_platform(tmp_path, logs)
+    before = {key: tree(platform.partition(key)) for key in logs}
+
+    if way == "range":
+        run = platform.materialize(list(logs), faulty_asset(last_batch_lost, "orders-1"))
+    else:
+        run = platform.sweep(list(logs), faulty_sweep(last_batch_lost, "orders-1"))
+
+    assert not run.success
+    after = {key: tree(platform.partition(key)) for key in logs}
+    assert before["orders-1"] == after["orders-1"]
+    assert before["orders-0"] != after["orders-0"]
+    assert before["orders-2"] != after["orders-2"]
+    assert {"orders-0", "orders-2"} == platform.materialized()
+    assert "latest_value_per_key" in failed_checks(run, "orders-1")
+    assert set() == failed_checks(run, "orders-2")
+    assert staged_files(platform.log_dir) == []

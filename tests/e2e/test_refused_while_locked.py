@@ -1,0 +1,87 @@
+"""A log directory in somebody else's hands is refused by every changing command, and left alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from logwright.errors import LogDirLocked
+from tests.e2e.command import Answer, call, free_port, tree
+from tests.fixtures import copy_before
+from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
+
+pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
+
+TRY_LOCK = Path(__file__).parents[1] / "unit" / "locks" / "TryLock.java"
+WORDS = ("--config", "cleanup.policy=compact", "--now", 1760003686229, "--output", "json")
+TOPIC = "t"
+
+
+@contextmanager
+def jvm(*command: str | Path) -> Iterator[tuple[int, str]]:
+    """A Java program that says one line and goes on; its process id and the line."""
+    with subprocess.Popen(
+        [java(), *map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield process.pid, process.stdout.readline()
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+def refused(answer: Answer, log_dir: Path, pid: int) -> None:
+    """Exit status 5; who holds which file, and what to do."""
+    assert 5 == answer.status, answer.err
+    assert answer.errors
+    for error in answer.errors:
+        assert (LogDirLocked.__name__, 5) == (error["error"], error["exitStatus"])
+        assert str(log_dir / ".lock") == error["path"]
+        assert f"(process {pid})" in error["problem"]
+        assert "Stop the broker" in error["remedy"]
+    assert str(log_dir / ".lock") in answer.err
+
+
+def test_a_jvm_holds_the_lock(tmp_path: Path) -> None:
+    """Nothing is planned, changed or made while it does; afterwards all is as always."""
+    log_dir = copy_before("basic-none", tmp_path)
+    with jvm(TRY_LOCK, log_dir / ".lock") as (pid, said):
+        assert f"locked {pid}\n" == said
+        before = tree(log_dir)
+        for command in ("clean", "purge"):
+            refused(call(command, log_dir, *WORDS, "--yes"), log_dir, pid)
+        refused(call("plan", log_dir, *WORDS), log_dir, pid)
+        shown = call("inspect", log_dir, "--output", "json")
+        assert 0 == shown.status
+        assert f"(process {pid})" in shown.lines[0]["lockedBy"]
+        assert before == tree(log_dir)
+        assert not (log_dir / "t-0" / ".logwright").exists()
+    assert 0 == call("clean", log_dir, *WORDS, "--yes").status
+
+
+def test_a_broker_runs(tmp_path: Path) -> None:
+    """Kafka 4.3 itself, with a partition of its own."""
+    options = [*JVM_OPTIONS, "-cp", oracle_classpath(), "oracle.Main"]
+    where = ("--dir", tmp_path, "--port", str(free_port()), "--create", TOPIC)
+    with jvm(*options, "broker", *where) as (pid, said):
+        log_dir = Path(json.loads(said)["logDir"])
+        assert (log_dir / f"{TOPIC}-0").is_dir()
+        before = partition(log_dir)
+        for command in ("clean", "purge"):
+            refused(call(command, log_dir, f"{TOPIC}-0", *WORDS, "--yes"), log_dir, pid)
+        refused(call("plan", log_dir, f"{TOPIC}-0", *WORDS), log_dir, pid)
+        assert before == partition(log_dir)
+    answer = call("plan", log_dir, f"{TOPIC}-0", *WORDS)
+    assert 0 == answer.status, answer.err
+
+
+def partition(log_dir: Path) -> dict[str, tuple[object, ...]]:
+    """The broker itself goes on writing its checkpoints, but not to an idle partition."""
+    return tree(log_dir / f"{TOPIC}-0")

@@ -1,0 +1,194 @@
+"""Sensors, ticked by hand on real log directories."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from logwright.assets.cleaning import plan_log
+from logwright.assets.partitions import LOGS_NAME
+from logwright.compaction.model import CleanPlan
+from logwright.pipelines import sensors
+from logwright.pipelines.definitions import defs
+from logwright.pipelines.due import RETRY_AFTER_MS
+from logwright.pipelines.failures import LEDGER, failed_runs
+from logwright.pipelines.purge import purge_due
+from logwright.pipelines.sensors import discovered, discovery, due_logs
+from logwright.pipelines.sweep import sweep_run_config
+from logwright.resources.log_dirs import MaintainedLog
+from tests.e2e.harness import MARKS, Platform, make_platform
+
+pytestmark = MARKS
+
+LOGS = {"orders-0": "basic-none", "orders-1": "basic-zstd"}
+
+
+def tick(
+    sensor: dg.SensorDefinition, platform: Platform, cursor: str | None = None
+) -> dg.SensorExecutionData:
+    """One evaluation, as the daemon makes it."""
+    with dg.build_sensor_context(
+        instance=platform.instance, cursor=cursor, resources=platform.resources()
+    ) as context:
+        return sensor.evaluate_tick(context)
+
+
+def asked_logs(data: dg.SensorExecutionData) -> list[str]:
+    return [
+        log
+        for request in data.run_requests
+        for log in request.run_config["ops"]["plan_sweep"]["config"]["logs"]
+    ]
+
+
+def test_discovery_adds_new_and_removes_vanished_logs(tmp_path: Path) -> None:
+    """Partitions follow the directory."""
+    platform = make_platform(tmp_path, LOGS)
+    platform.instance.delete_dynamic_partition(LOGS_NAME, "orders-1")
+    platform.instance.add_dynamic_partitions(LOGS_NAME, ["gone-0"])
+    data = tick(discovery, platform)
+    asked = {
+        type(one).__name__: list(one.partition_keys) for one in data.dynamic_partitions_requests
+    }
+    assert {
+        "AddDynamicPartitionsRequest": ["orders-1"],
+        "DeleteDynamicPartitionsRequest": ["gone-0"],
+    } == asked
+
+
+def test_discovery_adds_in_the_order_of_topics_and_numbers(tmp_path: Path) -> None:
+    """Ranges of a backfill follow the order of insertion."""
+    platform = make_platform(tmp_path, {"b-0": "basic-none"})
+    for name in ("b-10", "b-2", "a-1"):
+        (platform.log_dir / name).mkdir()
+    result = discovered(platform.resources()["log_dirs"].listing(), [])
+    (request,) = result.dynamic_partitions_requests or []
+    assert ["a-1", "b-0", "b-2", "b-10"] == list(request.partition_keys)
+
+
+def test_discovery_forgets_nothing_while_a_directory_is_away(tmp_path: Path) -> None:
+    """A disk that is not mounted is no reason to remove its partitions."""
+    platform = make_platform(tmp_path, LOGS)
+    platform.log_dir.rename(tmp_path / "elsewhere")
+    data = tick(discovery, platform)
+    assert not data.dynamic_partitions_requests
+    assert "kafka-logs" in str(data.skip_message)
+
+
+def test_due_logs_are_asked_for_once(tmp_path: Path) -> None:
+    """One sweep for all of them; while it is in flight there is no second one."""
+    platform = make_platform(tmp_path, LOGS)
+    first = tick(due_logs, platform)
+    assert ["orders-0", "orders-1"] == sorted(asked_logs(first))
+    platform.instance.create_run_for_job(
+        defs.get_job_def("sweep"),
+        run_config=sweep_run_config(asked_logs(first)),
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    second = tick(due_logs, platform, None)
+    assert not second.run_requests
+    assert "orders-0: a run works on it" in str(second.skip_message)
+
+
+def test_log_that_stays_as_it_was_is_asked_for_again_later(tmp_path: Path) -> None:
+    """The sweep was asked for and changed nothing: it waits, and is not forgotten."""
+    platform = make_platform(tmp_path, LOGS)
+    first = tick(due_logs, platform)
+    second = tick(due_logs, platform, first.cursor)
+    assert not second.run_requests
+    assert "a sweep left it as it was" in str(second.skip_message)
+    third = tick(due_logs, platform.at(platform.now_ms + RETRY_AFTER_MS), second.cursor)
+    assert 2 == len(asked_logs(third))
+
+
+def test_swept_log_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    """After the sweep the files are others, so it is read anew, and found in order."""
+    platform = make_platform(tmp_path, LOGS)
+    first = tick(due_logs, platform)
+    assert platform.sweep(asked_logs(first)).success
+    second = tick(due_logs, platform, first.cursor)
+    assert not second.run_requests
+    assert "orders-0: " in str(second.skip_message)
+    assert "dirty ratio" in str(second.skip_message)
+
+
+def test_tick_reads_only_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cursor keeps the rest."""
+    platform = make_platform(tmp_path, LOGS)
+    read: list[str] = []
+
+    def counting(log: MaintainedLog, *arguments: Any, **named: Any) -> CleanPlan:  # noqa: ANN401
+        read.append(log.key)
+        return plan_log(log, *arguments, **named)
+
+    monkeypatch.setattr(sensors, "plan_log", counting)
+    first = tick(due_logs, platform)
+    assert ["orders-0", "orders-1"] == read
+    second = tick(due_logs, platform, first.cursor)
+    assert ["orders-0", "orders-1"] == read
+    log = max(platform.partition("orders-1").glob("*.log"))
+    os.utime(log, ns=(0, 1_700_000_000_000_000_000))
+    tick(due_logs, platform, second.cursor)
+    assert ["orders-0", "orders-1", "orders-1"] == read
+
+
+def test_changed_policy_is_a_change(tmp_path: Path) -> None:
+    """A log that was due by the ratio is not when the policy asks for a higher one."""
+    platform = make_platform(tmp_path, LOGS)
+    first = tick(due_logs, platform)
+    policies = platform.policies / "policies.yml"
+    policies.write_text(policies.read_text().replace("compact\n", "delete\n"))
+    second = tick(due_logs, platform, first.cursor)
+    assert not second.run_requests
+    assert "a sweep left it" not in str(second.skip_message)
+
+
+def test_unreadable_log_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    """Leftovers of a crash: that log needs recovery; the other is asked for."""
+    platform = make_platform(tmp_path, LOGS)
+    (platform.partition("orders-0") / f"{0:020d}.log.swap").write_bytes(b"")
+    data = tick(due_logs, platform)
+    assert ["orders-1"] == asked_logs(data)
+
+
+def test_purge_is_asked_for_when_the_delay_is_over(tmp_path: Path) -> None:
+    """Before that the tick says when it will be."""
+    platform = make_platform(tmp_path, LOGS)
+    assert platform.sweep(list(LOGS)).success
+    early = tick(purge_due, platform)
+    assert not early.run_requests
+    assert "orders-0: " in str(early.skip_message)
+    assert "the first due at" in str(early.skip_message)
+    late = tick(purge_due, platform.at(platform.now_ms + 60_000))
+    (request,) = late.run_requests
+    assert {"logs": ["orders-0", "orders-1"]} == request.run_config["ops"]["purge_logs"]["config"]
+
+
+def test_failed_run_is_recorded(tmp_path: Path) -> None:
+    """Run, logs, step and error, on a line of a file that outlives Dagster's event log."""
+    platform = make_platform(tmp_path, LOGS)
+    shutil.rmtree(platform.partition("orders-0"))
+    run = platform.sweep(["orders-0"])
+    assert not run.success
+    event = next(
+        event for event in run.all_events if event.event_type is dg.DagsterEventType.RUN_FAILURE
+    )
+    context = dg.build_run_status_sensor_context(
+        sensor_name="failed_runs",
+        dagster_instance=platform.instance,
+        dagster_run=run.dagster_run,
+        dagster_event=event,
+    ).for_run_failure()
+    failed_runs(context)
+    ledger = Path(platform.instance.storage_directory()) / "logwright" / LEDGER
+    (line,) = ledger.read_text().splitlines()
+    entry = json.loads(line)
+    assert (run.run_id, "sweep", ["orders-0"]) == (entry["run"], entry["job"], entry["logs"])
+    assert "plan_sweep" == entry["steps"][0]["step"]
+    assert "orders-0" in entry["steps"][0]["error"]

@@ -1,0 +1,122 @@
+"""Do the tests notice? Plants each fault of faults.py in a copy of the package and runs them.
+
+    python -m tests.mutation.check            # all; a minute for each: kernels are compiled anew
+    python -m tests.mutation.check horizon    # those whose family has the word
+
+Prints a table of faults and the tests that caught them; the exit status is 1 if one was not caught.
+The working tree is only read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.mutation.faults import FAULTS, Fault
+
+ROOT = Path(__file__).parents[2]
+RUN_SECONDS = 1200
+CAUGHT = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+SHARED = ("tests/oracle/target", ".pytest_cache/logwright")
+"""What costs much to make and is the same for all."""
+
+
+def copy_tree(root: Path) -> None:
+    """What the tests need, below `root`. Effects: writes it."""
+    ignored = shutil.ignore_patterns("target", "__pycache__")
+    shutil.copytree(ROOT / "logwright", root / "logwright", symlinks=True, ignore=ignored)
+    shutil.copytree(ROOT / "tests", root / "tests", ignore=ignored)
+    shutil.copy2(ROOT / "pyproject.toml", root)
+    for name in SHARED:
+        if (ROOT / name).exists():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).symlink_to(ROOT / name)
+
+
+def plant(fault: Fault, root: Path) -> None:
+    """Change one place of the copy. Effects: writes one of its files.
+
+    Raises:
+        LookupError: what is to be changed does not stand there any more.
+    """
+    path = root / "logwright" / fault.file
+    text = path.read_text()
+    if fault.right not in text:
+        raise LookupError(f"{fault.file} has no {fault.right!r}")
+    path.write_text(text.replace(fault.right, fault.wrong, 1))
+
+
+def first_failure(tests: tuple[str, ...], root: Path) -> str | None:
+    """The first of the tests that fails in a copy; None if all pass. Effects: runs them."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root),
+        "NUMBA_CACHE_DIR": str(root / "kernels"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(
+        command,
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    if done.returncode == 0:
+        return None
+    found = CAUGHT.search(done.stdout)
+    if found is None:
+        raise RuntimeError(f"the tests did not run:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return found[1]
+
+
+def try_one(fault: Fault | None) -> str | None:
+    """The first test that notices a fault, None if none does. Effects: runs the fault's tests; for
+    no fault all of them.
+    """
+    everything = tuple(dict.fromkeys(test for each in FAULTS for test in each.tests))
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        copy_tree(root)
+        if fault is not None:
+            plant(fault, root)
+        return first_failure(everything if fault is None else fault.tests, root)
+
+
+def say(*columns: str) -> None:
+    """A line of the table. Effects: prints it at once."""
+    sys.stdout.write(" | ".join(columns) + "\n")
+    sys.stdout.flush()
+
+
+def main(words: list[str]) -> int:
+    """Try the faults whose family has all the words; the exit status."""
+    chosen = [fault for fault in FAULTS if all(word in fault.family for word in words)]
+    failing = try_one(None)
+    if failing is not None or not chosen:
+        say(
+            "nothing can be said",
+            f"without a fault fails {failing}" if failing else "no such fault",
+        )
+        return 1
+    missed = 0
+    for fault in chosen:
+        started = time.monotonic()
+        caught_by = try_one(fault)
+        missed += caught_by is None
+        verdict = "NOT CAUGHT" if caught_by is None else caught_by.removeprefix("tests/")
+        say(fault.family, verdict, f"{time.monotonic() - started:.0f} s")
+    say(f"{len(chosen) - missed} of {len(chosen)} caught")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

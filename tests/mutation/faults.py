@@ -1,0 +1,270 @@
+"""Deliberate faults in the cleaning rules, one line each: no test run may let one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HISTORY = (
+    "tests/differential/test_fix_history.py",
+    "tests/differential/test_fix_history_producers.py",
+    "tests/differential/test_fix_history_records.py",
+)
+RULES = ("tests/property/test_cleaning_rules.py",)
+UNIT = ("tests/unit/compaction",)
+DECODER = (
+    "tests/property/test_record_decoder.py",
+    "tests/property/test_damaged_segments.py",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One change of the sources.
+
+    Attributes:
+        family: the rule that it breaks.
+        file: below the package.
+        right, wrong: what stands there, and what is put in its place, at its first occurrence.
+        tests: what must notice, in the order in which it is asked.
+    """
+
+    family: str
+    file: str
+    right: str
+    wrong: str
+    tests: tuple[str, ...] = HISTORY + UNIT + RULES
+
+
+FAULTS = (
+    Fault(
+        family="superseded: the earlier record stays",
+        file="compaction/mapping.py",
+        right="            set_bit(dead, entry)\n",
+        wrong="            set_bit(dead, ordinal)\n",
+    ),
+    Fault(
+        family="superseded: the clean section is not asked",
+        file="compaction/mapping.py",
+        right="        if np.int64(table[at + 2]) - 1 > ordinal:",
+        wrong="        if np.int64(table[at + 2]) - 1 < ordinal:",
+    ),
+    Fault(
+        family="null key: kept",
+        file="compaction/mapping.py",
+        right="            if not has_bit(dead, ordinal):",
+        wrong="            if has_bit(dead, ordinal):",
+    ),
+    Fault(
+        family="tombstone: one millisecond late",
+        file="compaction/mapping.py",
+        right="now_ms >= batch.base_timestamp",
+        wrong="now_ms > batch.base_timestamp",
+    ),
+    Fault(
+        family="delete horizon: not set for a tombstone",
+        file="compaction/rebuild.py",
+        right="    elif summary[HAS_TOMBSTONE] == 1 or batch.empty_marker:",
+        wrong="    elif batch.empty_marker:",
+    ),
+    Fault(
+        family="delete horizon: moves",
+        file="compaction/rebuild.py",
+        right="    if has_horizon:",
+        wrong="    if has_horizon and summary[HAS_TOMBSTONE] == 0:",
+    ),
+    Fault(
+        family="delete horizon: not set for a marker",
+        file="compaction/recopy.py",
+        right="        batch.has_tombstone or batch.empty_marker\n",
+        wrong="        batch.has_tombstone\n",
+    ),
+    Fault(
+        family="marker: goes before its horizon",
+        file="compaction/transactions.py",
+        right="can_discard & (~control | reached)",
+        wrong="can_discard",
+    ),
+    Fault(
+        family="marker: one millisecond late",
+        file="compaction/transactions.py",
+        right='        batches["base_timestamp"] <= now_ms\n',
+        wrong='        batches["base_timestamp"] < now_ms\n',
+    ),
+    Fault(
+        family="marker: replaced by a record with its key",
+        file="compaction/mapping.py",
+        right="passed_over = chosen or batch.attributes & CONTROL != 0",
+        wrong="passed_over = chosen",
+    ),
+    Fault(
+        family="marker: a COMMIT is not needed after another producer's",
+        file="compaction/transactions.py",
+        right="                committed[producer] = False",
+        wrong="                committed[:] = False",
+    ),
+    Fault(
+        family="aborted data: mapped",
+        file="compaction/transactions.py",
+        right='batches["unmapped"][first:] = control | can_discard',
+        wrong='batches["unmapped"][first:] = control',
+    ),
+    Fault(
+        family="aborted data: of one segment only",
+        file="compaction/transactions.py",
+        right="            walk.add(indexes.between(source.base_offset, end))",
+        wrong="            walk.add(indexes.between(source.base_offset, end)[:1])",
+    ),
+    Fault(
+        family="last batch of a producer: known by its first offset",
+        file="compaction/transactions.py",
+        right='(batches["last_offset"] == last[at])',
+        wrong='(batches["base_offset"] == last[at])',
+    ),
+    Fault(
+        family="last batch of a producer: a lone marker's epoch",
+        file="compaction/transactions.py",
+        right='control & (epochs[at] == batches["producer_epoch"])',
+        wrong='control & (epochs[at] > batches["producer_epoch"])',
+    ),
+    Fault(
+        family="last batch of a producer: of forgotten ones too",
+        file="log/producers.py",
+        right="now_ms - entry.timestamp_ms < expiration_ms",
+        wrong="now_ms - entry.timestamp_ms <= now_ms",
+    ),
+    Fault(
+        family="last batch of the round: not kept",
+        file="compaction/transactions.py",
+        right='(batches["last_offset"] + 1 == bound)',
+        wrong='(batches["last_offset"] == bound)',
+    ),
+    Fault(
+        family="rebuilt batch: max timestamp of what was read",
+        file="compaction/rebuild.py",
+        right="summary[MAX_TIMESTAMP] = batch.max_timestamp if append_time else largest",
+        wrong="summary[MAX_TIMESTAMP] = batch.max_timestamp",
+    ),
+    Fault(
+        family="rebuilt batch: base timestamp of the last kept record",
+        file="compaction/rebuild.py",
+        right="        if summary[KEPT] == 0:\n            first_timestamp",
+        wrong="        if summary[KEPT] >= 0:\n            first_timestamp",
+    ),
+    Fault(
+        family="rebuilt batch: append time is lost",
+        file="compaction/rebuild.py",
+        right="    as_is = new_base == batch.base_timestamp and not append_time",
+        wrong="    as_is = new_base == batch.base_timestamp",
+    ),
+    Fault(
+        family="index: one entry too many",
+        file="compaction/recopy.py",
+        right="    if state[SINCE_ENTRY] > interval:",
+        wrong="    if state[SINCE_ENTRY] >= interval:",
+    ),
+    Fault(
+        family="index: first offset of the batch",
+        file="compaction/recopy.py",
+        right="        offset_index[entry, 0] = batch.last_offset",
+        wrong="        offset_index[entry, 0] = batch.base_offset",
+    ),
+    Fault(
+        family="time index: last batch that has the largest timestamp",
+        file="compaction/recopy.py",
+        right="    if max_timestamp > state[LARGEST_TIMESTAMP]:",
+        wrong="    if max_timestamp >= state[LARGEST_TIMESTAMP]:",
+    ),
+    Fault(
+        family="grouping: offsets",
+        file="compaction/plan.py",
+        right="last_offset - group[0].base_offset <= INT32_MAX",
+        wrong="segment.base_offset - group[0].base_offset <= INT32_MAX",
+    ),
+    Fault(
+        family="grouping: empty segments",
+        file="compaction/plan.py",
+        right="        segment.log_bytes == 0 or within_offsets\n",
+        wrong="        within_offsets\n",
+    ),
+    Fault(
+        family="first uncleanable offset: min.compaction.lag.ms",
+        file="compaction/plan.py",
+        right="segment.largest_timestamp_ms > now_ms - lag_ms",
+        wrong="segment.largest_timestamp_ms >= now_ms - lag_ms",
+    ),
+    Fault(
+        family="first uncleanable offset: open transactions",
+        file="compaction/plan.py",
+        right="        (log.last_stable_offset,",
+        wrong="        (log.high_watermark,",
+    ),
+    Fault(
+        family="first uncleanable offset: high watermark",
+        file="compaction/plan.py",
+        right="        (log.last_stable_offset,",
+        wrong="        (log.log_end_offset,",
+    ),
+    Fault(
+        family="first dirty offset: beyond the log",
+        file="compaction/plan.py",
+        right=" or checkpoint > log.log_end_offset:",
+        wrong=":",
+    ),
+    Fault(
+        family="partial map: null keys past its end",
+        file="compaction/mapping.py",
+        right="    index = stopped - 1\n",
+        wrong="    index = -1\n",
+    ),
+    Fault(
+        family="partial map: holes are not passed",
+        file="compaction/survivors.py",
+        right="        return task.plan.compaction.first_uncleanable_offset - 1\n",
+        wrong="        return int(task.state.counters[offset_map.LATEST])\n",
+    ),
+    Fault(
+        family="partial map: the checkpoint runs ahead",
+        file="maintain.py",
+        right="        offset = staged.end_offset\n",
+        wrong="        offset = plan.compaction.first_uncleanable_offset\n",
+    ),
+    Fault(
+        family="transaction index: entries without data",
+        file="compaction/transactions.py",
+        right="                if aborted_now[producer] == _DATA_SEEN:",
+        wrong="                if aborted_now[producer] != _NOT_ABORTED:",
+    ),
+    Fault(
+        family="transaction index: not written",
+        file="compaction/transactions.py",
+        right="            stay += markers\n",
+        wrong="            stay += markers[:0]\n",
+    ),
+    Fault(
+        family="modification time: of the first segment",
+        file="compaction/writer.py",
+        right="modified_ns = self._sources[-1][0].modified_ns",
+        wrong="modified_ns = self._sources[0][0].modified_ns",
+    ),
+    Fault(
+        family="decoder: a varint of more than 5 bytes",
+        file="format/walk.py",
+        right="_read_unsigned(data, at, end, 28)",
+        wrong="_read_unsigned(data, at, end, 63)",
+        tests=DECODER,
+    ),
+    Fault(
+        family="decoder: a record count without the bytes for it",
+        file="format/scan.py",
+        right="        if batch.count > _most_records(batch):",
+        wrong="        if batch.count > span + 1:",
+        tests=DECODER,
+    ),
+    Fault(
+        family="decoder: offsets beyond the next segment",
+        file="format/scan.py",
+        right="        if span >= end_offset - batch.base_offset:",
+        wrong="        if span >= end_offset:",
+        tests=DECODER,
+    ),
+)

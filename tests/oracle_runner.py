@@ -1,0 +1,150 @@
+"""Runs real Apache Kafka code: builds tests/oracle once and calls its commands.
+
+What Kafka says and writes is what ours is compared with, so a missing JDK or Maven is a failure
+with one sentence, never a skipped test. The build is repeated only when a source of the project
+changed; a file lock lets several test processes share one build.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).parent / "oracle"
+TARGET = PROJECT / "target"
+BUILD_SECONDS = 1200
+RUN_SECONDS = 600
+JVM_OPTIONS = ("-Xmx2g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""For short runs: the quick compiler and the smallest collector start fastest."""
+
+
+class OracleUnavailable(RuntimeError):
+    """The JDK, Maven or the build is missing; the message says what to do."""
+
+
+class OracleFailed(RuntimeError):
+    """The oracle ran and said no.
+
+    Attributes:
+        status: its exit status: 1 not well, 2 wrong usage.
+        lines: what it printed before, parsed.
+    """
+
+    def __init__(
+        self, command: list[str], status: int, lines: list[dict[str, Any]], stderr: str
+    ) -> None:
+        self.status = status
+        self.lines = lines
+        super().__init__(f"oracle {' '.join(command)}: exit {status}\n{stderr[-4000:]}")
+
+
+@cache
+def java() -> str:
+    """The `java` of a JDK 17 or newer: from JAVA_HOME, else from PATH."""
+    remedy = "install JDK 17 (Debian: apt-get install openjdk-17-jdk-headless)."
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not found or not Path(found).exists():
+        raise OracleUnavailable(f"The tests that ask Kafka need Java and found none: {remedy}")
+    if not Path(found).resolve().with_name("javac").exists():
+        raise OracleUnavailable(f"{found} belongs to a JRE without a compiler: {remedy}")
+    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=True).stderr
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < 17:
+        raise OracleUnavailable(f"{found} is older than 17: {remedy}")
+    return found
+
+
+def _sources_digest() -> str:
+    digest = hashlib.sha256()
+    for path in [PROJECT / "pom.xml", *sorted((PROJECT / "src").rglob("*"))]:
+        if path.is_file():
+            digest.update(f"{path.relative_to(PROJECT)}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _build() -> None:
+    java()
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise OracleUnavailable(
+            "The tests that ask Kafka need Maven and found none: "
+            "install it (Debian: apt-get install maven)."
+        )
+    done = subprocess.run(
+        [maven, "-q", "-B", "package"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr)[-4000:]
+        raise OracleUnavailable(f"`mvn package` failed in {PROJECT}:\n{said}")
+
+
+@cache
+def oracle_classpath() -> str:
+    """Builds if the sources changed. Effects: writes tests/oracle/target.
+
+    Returns:
+        the class path of the built project.
+    """
+    TARGET.mkdir(exist_ok=True)
+    stamp = TARGET / "built-from.sha256"
+    with (TARGET / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        digest = _sources_digest()
+        if not stamp.exists() or stamp.read_text() != digest:
+            stamp.unlink(missing_ok=True)
+            _build()
+            stamp.write_text(digest)
+    return f"{TARGET / 'classes'}{os.pathsep}{TARGET / 'lib'}/*"
+
+
+def run_java(
+    main_class: str,
+    *args: str | Path,
+    options: tuple[str, ...] = JVM_OPTIONS,
+    timeout_seconds: float = RUN_SECONDS,
+) -> subprocess.CompletedProcess[str]:
+    """Runs one of the project's main classes and waits for it."""
+    return subprocess.run(
+        [java(), *options, "-cp", oracle_classpath(), main_class, *map(str, args)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=timeout_seconds,
+        check=False,
+    )
+
+
+def run_oracle(*args: str | Path, check: bool = True) -> list[dict[str, Any]]:
+    """Runs one command of the oracle (tests/oracle/README.md).
+
+    Args:
+        args: the command and its options, as on the command line.
+        check: whether an exit status other than 0 raises; `verify` says 1 when it finds problems.
+
+    Returns:
+        the JSON objects that it printed.
+
+    Raises:
+        OracleUnavailable: JDK or Maven is missing, or the build failed.
+        OracleFailed: its exit status was not 0.
+    """
+    done = run_java("oracle.Main", *args)
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if check and done.returncode != 0:
+        raise OracleFailed([str(arg) for arg in args], done.returncode, lines, done.stderr)
+    return lines

@@ -1,0 +1,129 @@
+"""Whole partitions in Spark tasks: few tasks, the engine's own results, each log for itself."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from logwright import maintain
+from logwright.compaction.model import CleaningOptions, CleanPlan, OutputFacts, StagedCleaning
+from logwright.config.topic import parse_settings
+from logwright.errors import CorruptBatch, LogwrightError
+from logwright.format.names import TopicPartition
+from logwright.spark import sweep
+from logwright.spark.session import TASKS_PER_CORE
+from logwright.spark.sweep import WorkerFault, build_partitions, clean_partitions
+from logwright.units import TimestampMs
+from tests.fixtures import copy_before, description, partition_of
+from tests.spark import work
+from tests.spark_session import Observed
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:::pyspark.*"),
+]
+
+TASKS = 2 * TASKS_PER_CORE
+
+
+def each(function: object, numbers: int, observed: Observed) -> list[object]:
+    arguments = [(number,) for number in range(numbers)]
+    return list(sweep._each(function, arguments, [1] * numbers, observed.spark))  # type: ignore[arg-type]
+
+
+def plan_of(name: str, tmp_path: Path) -> CleanPlan:
+    """The plan of a fixture's own cleaning, of a copy."""
+    one = partition_of(name)
+    partition = TopicPartition.parse(one.name)
+    assert partition is not None
+    return maintain.plan_clean(
+        copy_before(name, tmp_path),
+        partition,
+        parse_settings(one.config),
+        now_ms=TimestampMs(description(name)["now"]),
+        options=CleaningOptions(force=True, like_kafka=True),
+        high_watermark="end",
+    )
+
+
+def contents(staged: StagedCleaning) -> dict[str, bytes]:
+    return {
+        path.name: path.read_bytes()
+        for path in staged.directory.iterdir()
+        if path.suffix in {".log", ".index", ".timeindex"}
+    }
+
+
+@pytest.mark.parametrize("numbers", [1, 3, 100])
+def test_results_come_back_in_order_from_a_few_tasks(numbers: int, observed: Observed) -> None:
+    """However many partitions there are, a job has a few tasks for each core, and none is empty."""
+    jobs_before = len(observed.tasks())
+    assert [2 * number for number in range(numbers)] == each(work.double, numbers, observed)
+    jobs = observed.tasks()[jobs_before:]
+    assert [min(numbers, TASKS)] == [tasks for tasks in jobs if tasks]
+
+
+def test_nothing_to_do_starts_no_job(observed: Observed) -> None:
+    """Not even a small one: it would cost a tenth of a second."""
+    jobs_before = len(observed.tasks())
+    assert [] == each(work.double, 0, observed)
+    assert jobs_before == len(observed.tasks())
+
+
+def test_error_of_one_partition_is_its_own(observed: Observed) -> None:
+    """The others go on, and the error arrives with its attributes."""
+    results = each(work.double_but_for_odd, 20, observed)
+    assert [2 * number for number in range(0, 20, 2)] == results[::2]
+    errors = results[1::2]
+    assert all(isinstance(error, CorruptBatch) for error in errors)
+    first = errors[0]
+    assert isinstance(first, CorruptBatch)
+    assert (Path("/log/1"), 1, "Do not.") == (first.path, first.position, first.remedy)
+
+
+def test_fault_of_ours_is_one_partitions_and_keeps_secrets(observed: Observed) -> None:
+    """It says where in the code, but not what was in the data."""
+    results = each(work.fail_with_a_secret, 3, observed)
+    assert all(isinstance(result, WorkerFault) for result in results)
+    assert "KeyError at" in str(results[0])
+    assert "fail_with_a_secret" in str(results[0])
+    assert "secret-key" not in str(results[0])
+
+
+def test_workers_take_what_is_loaded_out_of_the_collectors_sight(observed: Observed) -> None:
+    """After the first partition of a worker, once."""
+    each(work.double, 100, observed)
+    states = [state for state in each(work.worker_state, 100, observed) if isinstance(state, tuple)]
+    assert 100 == len(states)
+    assert len({process for process, _, _ in states}) <= 2
+    assert all(frozen > 10_000 for _, frozen, _ in states)
+
+
+@pytest.mark.parametrize("name", ["basic-none", "basic-zstd", "tombstones-1-first"])
+def test_spark_stages_the_same_bytes(name: str, tmp_path: Path, observed: Observed) -> None:
+    """The engine in a worker and the engine in this process: one output."""
+    plan = plan_of(name, tmp_path)
+    here = maintain.build(plan)
+    expected, judged = contents(here), maintain.examine(plan, here)
+    maintain.discard(plan)
+
+    (result,) = clean_partitions([plan], observed.spark)
+
+    assert not isinstance(result, LogwrightError)
+    staged, facts = result
+    assert expected == contents(staged)
+    assert isinstance(facts, OutputFacts)
+    assert judged == facts
+    assert all(law.holds for law in facts.laws)
+
+
+def test_unreadable_log_does_not_stop_the_others(tmp_path: Path, observed: Observed) -> None:
+    """One of three logs has gone after it was planned."""
+    plans = [plan_of("basic-none", tmp_path / str(number)) for number in range(3)]
+    shutil.rmtree(plans[1].log.directory)
+    results = list(build_partitions(plans, observed.spark))
+    assert isinstance(results[0], StagedCleaning)
+    assert isinstance(results[1], LogwrightError)
+    assert isinstance(results[2], StagedCleaning)

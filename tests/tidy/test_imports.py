@@ -1,0 +1,125 @@
+"""Imports run one way, as docs/architecture.md draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.tidy.trees import LINKED, Module, imports, modules
+
+OPERATIONS = ("compaction", "purge", "roll", "swap", "retention", "recovery", "move", "ingest")
+"""Folders of the engine that hold one operation each; none knows another."""
+
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("logwright.units", "logwright.errors", "logwright.kernel"),
+    ("logwright.format",),
+    ("logwright.log",),
+    ("logwright.config", "logwright.steps", "logwright.locks", "logwright.java"),
+    tuple(f"logwright.{operation}" for operation in OPERATIONS),
+    ("logwright.maintain",),
+    ("logwright.spark",),
+    ("logwright.resources",),
+    ("logwright.assets",),
+    ("logwright.pipelines",),
+    ("logwright.demo",),
+    ("logwright.cli",),
+)
+"""From the bottom up: a module may import from its own row and from rows above it here."""
+
+ONLY_IN = {
+    "dagster": ("logwright.assets", "logwright.resources", "logwright.pipelines"),
+    "dagster_pyspark": ("logwright.resources",),
+    "pyspark": ("logwright.spark", "logwright.resources", "logwright.assets"),
+    "pandera": ("logwright.assets",),
+    "great_expectations": ("logwright.assets",),
+    "click": ("logwright.cli",),
+}
+"""Where a library of the platform may be imported: the engine knows none of them."""
+
+HANDED_OVER = {
+    ("logwright.compaction.model", "logwright.roll.plan"): "a cleaning carries the roll before it",
+    ("logwright.swap.plan", "logwright.compaction.model"): "the swap puts in what was staged",
+}
+"""The values that one operation takes from another, each with its reason."""
+
+
+def engine() -> list[Module]:
+    """The modules of the package; tests and scripts may import what they like of it."""
+    return [module for module in modules() if module.name.split(".")[0] == "logwright"]
+
+
+def within(name: str, packages: Iterable[str]) -> bool:
+    """Whether a module is one of these packages or below one."""
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def layer(name: str) -> int | None:
+    """The row of LAYERS that a module is in."""
+    return next((row for row, packages in enumerate(LAYERS) if within(name, packages)), None)
+
+
+def test_every_module_has_a_layer() -> None:
+    """A new package must be put into a row before it is imported."""
+    homeless = [m.name for m in engine() if layer(m.name) is None and m.name != "logwright"]
+    assert homeless == []
+
+
+def test_imports_run_one_way() -> None:
+    """No module imports from a layer above its own."""
+    wrong = []
+    for module in engine():
+        own = layer(module.name)
+        for line, name in imports(module):
+            other = layer(name)
+            if own is not None and other is not None and other > own:
+                wrong.append(f"{module.path}:{line} imports {name}")
+    assert wrong == []
+
+
+def test_operations_do_not_know_each_other() -> None:
+    """One operation imports nothing of another but what HANDED_OVER names."""
+    wrong = []
+    packages = [f"logwright.{operation}" for operation in OPERATIONS]
+    for module in engine():
+        own = [package for package in packages if within(module.name, [package])]
+        for line, name in imports(module):
+            foreign = within(name, set(packages) - set(own))
+            if own and foreign and (module.name, name) not in HANDED_OVER:
+                wrong.append(f"{module.path}:{line} imports {name}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("library", ONLY_IN)
+def test_platform_libraries_stay_in_their_place(library: str) -> None:
+    """Dagster, Spark and the quality libraries are around the engine, never inside it."""
+    wrong = [
+        f"{module.path}:{line} imports {name}"
+        for module in engine()
+        if not within(module.name, ONLY_IN[library])
+        for line, name in imports(module)
+        if within(name, [library])
+    ]
+    assert wrong == []
+
+
+def test_linked_folders_are_imported_by_one_name() -> None:
+    """`import assets` from the root would make every module of it twice."""
+    wrong = [
+        f"{module.path}:{line} imports {name}"
+        for module in modules()
+        for line, name in imports(module)
+        if within(name, [*LINKED, "dbt_like_configs"])
+    ]
+    assert wrong == []
+
+
+def test_the_engine_does_not_import_its_tests() -> None:
+    """What is installed must not need what is not."""
+    wrong = [
+        f"{module.path}:{line}"
+        for module in engine()
+        for line, name in imports(module)
+        if within(name, ["tests", "benchmarks"])
+    ]
+    assert wrong == []

@@ -1,0 +1,64 @@
+"""What is declared is what is locked, exactly and with hashes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from tests.tidy.trees import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
+PINNED = re.compile(r"([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?==([0-9][0-9A-Za-z.]*)")
+
+
+def canonical(name: str) -> str:
+    """As package indexes compare names."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def locked(file: str) -> dict[str, str]:
+    """Version by name in one lock."""
+    text = (ROOT / "requirements" / file).read_text()
+    return {canonical(name): version for name, version in LOCKED.findall(text)}
+
+
+def declared(*groups: str) -> list[str]:
+    """What pyproject.toml asks for: itself and the named extras."""
+    project = PROJECT["project"]
+    extras = [one for group in groups for one in project["optional-dependencies"][group]]
+    wanted: list[str] = project["dependencies"] + PROJECT["build-system"]["requires"] + extras
+    return wanted
+
+
+@pytest.mark.parametrize(("file", "groups"), [("runtime.txt", ()), ("dev.txt", ("dev", "jre"))])
+def test_every_pin_is_in_the_lock(file: str, groups: tuple[str, ...]) -> None:
+    """`make lock` was run after the last change of a pin."""
+    versions = locked(file)
+    for one in declared(*groups):
+        pin = PINNED.fullmatch(one)
+        assert pin is not None, f"{one} is no exact pin"
+        assert versions.get(canonical(pin[1])) == pin[2], one
+
+
+def test_the_java_lock_is_the_extra() -> None:
+    """requirements/jre.txt holds the extra `jre` and nothing else."""
+    (pin,) = PROJECT["project"]["optional-dependencies"]["jre"]
+    assert locked("jre.txt") == dict([pin.split("==")])
+
+
+def test_development_is_what_is_shipped() -> None:
+    """The tests run with the very versions that an operator gets."""
+    runtime, dev = locked("runtime.txt"), locked("dev.txt")
+    assert {name: dev.get(name) for name in runtime} == runtime
+
+
+@pytest.mark.parametrize("file", ["runtime.txt", "dev.txt", "jre.txt"])
+def test_locks_are_hashes_only(file: str) -> None:
+    """Every requirement has a hash, and no line says from where it comes."""
+    text = (ROOT / "requirements" / file).read_text()
+    blocks = re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)[1:]
+    assert [block.split("==")[0] for block in blocks if "--hash=sha256:" not in block] == []
+    assert "://" not in text

@@ -1,0 +1,64 @@
+"""While output is built and judged no broker can start; a log whose broker runs drops out."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from logwright import maintain
+from logwright.assets.cleaning import brokers_kept_out
+from logwright.assets.wave import LogWork
+from logwright.compaction.model import CleaningOptions
+from logwright.config.topic import parse_settings
+from logwright.errors import LogDirLocked
+from logwright.units import TimestampMs
+from tests.log_builder import START_MS, LogBuilder
+
+EXCLUSIVE = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+
+
+def a_work(log_dir: Path) -> LogWork:
+    builder = LogBuilder(log_dir)
+    builder.segment(0).batch(0, [("a", "1"), ("a", "2")])
+    builder.segment(2)
+    builder.write()
+    plan = maintain.plan_clean(
+        builder.log_dir,
+        builder.partition,
+        parse_settings({"cleanup.policy": "compact"}),
+        now_ms=TimestampMs(START_MS),
+        options=CleaningOptions(force=True),
+        high_watermark="end",
+    )
+    return LogWork(key=log_dir.name, plan=plan)
+
+
+@contextmanager
+def a_running_broker(log_dir: Path) -> Iterator[None]:
+    """What a broker holds: an exclusive lock on ``.lock``."""
+    with (log_dir / ".lock").open("w") as file:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, EXCLUSIVE)
+        yield
+
+
+def test_logs_of_a_running_broker_drop_out(tmp_path: Path) -> None:
+    """The others go on."""
+    here, there = a_work(tmp_path / "here"), a_work(tmp_path / "there")
+    with a_running_broker(tmp_path / "there"), brokers_kept_out([here, there]) as (works, failed):
+        assert ["here"] == [work.key for work in works]
+        assert isinstance(failed["there"].failure, LogDirLocked)
+
+
+def test_a_broker_cannot_start_meanwhile(tmp_path: Path) -> None:
+    """Its lock is refused while ours is held, and free afterwards."""
+    work = a_work(tmp_path / "here")
+    with brokers_kept_out([work]), pytest.raises(BlockingIOError):
+        a_running_broker(tmp_path / "here").__enter__()
+    with a_running_broker(tmp_path / "here"):
+        pass

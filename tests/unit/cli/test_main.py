@@ -1,0 +1,132 @@
+"""The entry point: fast help, commands, options anywhere, exit statuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import case_dir, settings
+from tests.unit.cli.conftest import Call
+
+HEAVY = ("numba", "numpy", "pyspark", "dagster", "pandas", "pydantic", "yaml", "rich")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """`logwright --help` imports none of the engine's libraries: it answers at once."""
+    script = (
+        "import sys\nfrom logwright.cli.main import main\n"
+        "main(['--help'], standalone_mode=False)\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "purge" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["inspect", "dump", "plan", "clean", "purge", "demo"])
+def test_each_command_has_help(call: Call, command: str) -> None:
+    """Every command explains itself; all but the demo have the common options."""
+    answer = call(command, "--help")
+    assert answer.status == 0
+    if command != "demo":
+        for option in ("--config", "--policies", "--now", "--high-watermark", "--engine", "--yes"):
+            assert option in answer.out
+        assert ("--like-kafka" in answer.out) == (command in {"plan", "clean"})
+
+
+@pytest.mark.parametrize("command", ["retain", "recover", "roll", "verify", "x"])
+def test_commands_not_built_do_not_exist(call: Call, command: str) -> None:
+    """What cannot be done yet is no command."""
+    assert call(command, ".").status == 2
+
+
+def test_options_before_and_after(call: Call) -> None:
+    """Options may stand before or after the positionals."""
+    log_dir = case_dir("basic-none") / "before"
+    before = call("inspect", "--output", "json", "--config", "segment.ms=5", log_dir, "t-0")
+    after = call("inspect", log_dir, "t-0", "--config", "segment.ms=5", "--output", "json")
+    between = call("inspect", "--output", "json", log_dir, "--config", "segment.ms=5", "t-0/")
+    assert before.status == 0
+    assert before.out
+    assert before.out == after.out == between.out
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--config", "retention.mss=1"], "'retention.ms'"),
+        (["--config", "segment.ms=0"], "segment.ms=0"),
+        (["--config", "cleanup.policy=dedupe"], "compact"),
+        (["--config", "remote.storage.enable=true"], "remote.storage.enable"),
+        (["--config", "min.compaction.lag.ms=2", "--config", "max.compaction.lag.ms=1"], "above"),
+        (["--config", "novalue"], "KEY=VALUE"),
+        (["--config", "=1"], "KEY=VALUE"),
+        (["--now", "-1"], "--now"),
+        (["--now", "9223372036854775808"], "--now"),
+        (["--now", "soon"], "--now"),
+        (["--high-watermark", "top"], "--high-watermark"),
+        (["--engine", "flink"], "--engine"),
+        (["--output", "yaml"], "--output"),
+        (["t"], "TOPIC-N"),
+        (["--policies", "/nonexistent"], "no directory of policies"),
+        (["--frce"], "--frce"),
+    ],
+)
+def test_usage_and_settings_exit_2(call: Call, words: list[str], expected: str) -> None:
+    """A wrong call or setting is refused with status 2, and says what was meant or valid."""
+    answer = call("inspect", case_dir("basic-none") / "before", *words)
+    assert answer.status == 2
+    assert expected in answer.err
+    assert answer.out == ""
+
+
+def test_values_with_commas_and_equals_signs(call: Call) -> None:
+    """The value of --config is everything after the first equals sign."""
+    log_dir = case_dir("basic-none") / "before"
+    assert call("inspect", log_dir, "--config", "cleanup.policy=compact,delete").status == 0
+    assert call("inspect", log_dir, "--config", "log.dir=/a=b,c").status == 0
+
+
+def test_inert_config_is_mentioned_on_demand(call: Call) -> None:
+    """A known key without effect is a debug line: on stderr, if it is asked for."""
+    words = ["plan", case_dir("basic-none") / "before", "--no-forecast", "--config", "flush.ms=1"]
+    assert "flush.ms" not in call(*words).err
+    assert "flush.ms" in call(*words, "--verbose").err
+
+
+def test_a_missing_directory_exits_5(call: Call, tmp_path: Path) -> None:
+    """What is no log directory, or lacks the partition, is refused by its branch of the errors."""
+    assert call("inspect", tmp_path / "absent").status == 5
+    assert call("inspect", tmp_path).status == 5
+    answer = call("plan", case_dir("basic-none") / "before", "absent-7")
+    assert answer.status == 5
+    assert "absent-7" in answer.err
+
+
+def test_policies_and_config(call: Call, tmp_path: Path) -> None:
+    """--config wins over --policies, also under another name of the same config."""
+    (tmp_path / "p.yml").write_text(
+        "version: 1\ntopics: [{name: t, cleanup.policy: compact, segment.ms: 5}]\n"
+    )
+    words = ["plan", case_dir("basic-none") / "before", "--policies", tmp_path, "--output", "json"]
+    words += ["--no-forecast"]
+    assert call(*words).lines[0]["compact"]
+    assert not call(*words, "--config", "cleanup.policy=delete").lines[0]["compact"]
+    assert not call(*words, "--config", "log.cleanup.policy=delete").lines[0]["compact"]
+    (tmp_path / "q.yml").write_text("version: 1\nsweep: {max_log: 1}\n")
+    answer = call(*words)
+    assert answer.status == 2
+    assert f"{tmp_path}/q.yml:2:9" in answer.err
+
+
+def test_small_segment_bytes_is_warned_of_once(call: Call) -> None:
+    """segment.bytes under a broker's minimum is taken as internal.segment.bytes, with one line."""
+    words = [*settings("basic-none"), "--no-forecast"]
+    answer = call("plan", case_dir("basic-none") / "before", *words)
+    assert answer.status == 0
+    assert answer.err.count("internal.segment.bytes") == 1

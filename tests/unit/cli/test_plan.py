@@ -1,0 +1,110 @@
+"""`plan`: Kafka's numbers by Kafka's names, the order of picking, reasons and the forecast."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures import CASES, case_dir, copy_before, description, settings
+from tests.unit.cli.conftest import Call
+from tests.unit.cli.test_look import snapshot
+
+PLANNED = [
+    name
+    for name in CASES
+    if not name.startswith(("bad-", "crash-", "missing-", "orphan", "torn", "wrong", "txn", "real"))
+]
+
+
+def kafkas(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = description(name)["plan"]
+    return found
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_numbers_are_kafkas(call: Call, name: str) -> None:
+    """Every number that Kafka's cleaner manager has of a log, by the same name, and its order."""
+    case = description(name)
+    words = ["--like-kafka", "--no-forecast", "--output", "json", "--now", case["now"]]
+    words += ["--high-watermark", case["highWatermark"], *settings(name)]
+    answer = call("plan", case_dir(name) / "before", *words)
+    assert answer.status == 0
+    *partitions, summary = answer.lines
+    expected = kafkas(name)
+    for ours, theirs in zip(partitions, expected["partitions"], strict=True):
+        assert {key: ours[key] for key in theirs} == theirs
+    for key in ("pickOrder", "maxCompactionDelayMs", "delayedPartitions", "cleanablePartitions"):
+        assert summary[key] == expected[key], key
+
+
+def test_reasons_and_forecast(call: Call, tmp_path: Path) -> None:
+    """A plan says why, and about how much would be reclaimed; it changes nothing."""
+    log_dir = copy_before("basic-none", tmp_path)
+    before = snapshot(log_dir)
+    words = ["--now", 1760003686229, "--like-kafka", *settings("basic-none")]
+    answer = call("plan", log_dir, *words, "--output", "json")
+    partition = answer.lines[0]
+    assert "0.5" in " ".join(partition["reasons"])
+    truth = 47291 - 9793
+    assert truth * 0.9 < partition["forecastReclaimedBytes"] < truth * 1.1
+    text = call("plan", log_dir, *words).out
+    assert "In order: t-0" in text
+    assert "reclaim about" in text
+    assert before == snapshot(log_dir)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [([], None), (["--no-forecast"], None), (["--forecast"], int)],
+)
+def test_forecast_of_what_is_not_due(call: Call, words: list[str], expected: type | None) -> None:
+    """Only what is due is read without being asked for."""
+    arguments = ["--config", "min.cleanable.dirty.ratio=1", "--config", "cleanup.policy=compact"]
+    log_dir = case_dir("basic-none") / "before"
+    partition = call("plan", log_dir, *arguments, *words, "--output", "json").lines[0]
+    assert not partition["eligible"]
+    found = partition["forecastReclaimedBytes"]
+    assert found is None if expected is None else isinstance(found, expected)
+
+
+def test_pick_order(call: Call, tmp_path: Path) -> None:
+    """Overdue first, then the filthiest; under --like-kafka the filthiest alone."""
+    log_dir = copy_before("basic-none", tmp_path)
+    for name in ("a-0", "b-0"):
+        (log_dir / "t-0").rename(log_dir / name) if name == "b-0" else _copy(log_dir, name)
+    checkpoint = log_dir / "cleaner-offset-checkpoint"
+    checkpoint.write_text("0\n1\na 0 155\n")
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "p.yml").write_text(
+        json.dumps(
+            {
+                "version": 1,
+                "defaults": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.1},
+                "topics": [{"name": "a", "max.compaction.lag.ms": 1}],
+            }
+        )
+    )
+    words = ["--policies", tmp_path / "policies", "--output", "json", "--now", 1760003686229]
+    words += ["--no-forecast"]
+    kafka = call("plan", log_dir, *words, "--like-kafka").lines[-1]
+    ours = call("plan", log_dir, *words).lines[-1]
+    assert kafka["pickOrder"] == ["b-0", "a-0"]
+    assert ours["pickOrder"] == ["a-0", "b-0"]
+    assert ours["delayedPartitions"] == 1
+
+
+def _copy(log_dir: Path, name: str) -> None:
+    shutil.copytree(log_dir / "t-0", log_dir / name, copy_function=shutil.copy2)
+
+
+def test_roll_is_planned(call: Call) -> None:
+    """An idle active segment is rolled when segment.ms says so; never under --like-kafka."""
+    words = ["plan", case_dir("basic-none") / "before", "--output", "json", "--no-forecast"]
+    words += ["--config", "segment.ms=1000", "--config", "cleanup.policy=compact"]
+    roll = call(*words).lines[0]["roll"]
+    assert (roll["due"], roll["cause"], roll["newBaseOffset"]) == (True, "time", 500)
+    assert not call(*words, "--like-kafka").lines[0]["roll"]["due"]

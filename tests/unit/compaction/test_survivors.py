@@ -1,0 +1,106 @@
+"""The offset map at its limits: where it ends like Kafka's, where it reads the keys again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from logwright import maintain
+from logwright.compaction import offset_map
+from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.compaction.survivors import find_survivors
+from logwright.config.topic import parse_settings
+from logwright.errors import PolicyError
+from logwright.units import TimestampMs
+from tests.log_builder import START_MS, LogBuilder
+
+
+def plan(builder: LogBuilder, *, buffer: int, like_kafka: bool) -> CleanPlan:
+    config, cleaner = parse_settings({"cleanup.policy": "compact", "segment.ms": str(1 << 60)})
+    return maintain.plan_clean(
+        builder.log_dir,
+        builder.partition,
+        (config, cleaner.model_copy(update={"dedupe_buffer_bytes": buffer})),
+        now_ms=TimestampMs(START_MS + 1000),
+        options=CleaningOptions(force=True, like_kafka=like_kafka),
+        high_watermark="end",
+    )
+
+
+def dead_ordinals(
+    builder: LogBuilder, *, buffer: int, like_kafka: bool
+) -> tuple[set[int], int, int]:
+    found = find_survivors(
+        plan(builder, buffer=buffer, like_kafka=like_kafka), progress=maintain.silent
+    )
+    bits = np.unpackbits(found.dead, bitorder="little")
+    return set(map(int, np.flatnonzero(bits))), found.end_offset, found.map_reads
+
+
+def two_rounds_of_keys(directory: Path, keys: int) -> LogBuilder:
+    """Each key twice; the ordinals of the first round are superseded."""
+    builder = LogBuilder(directory)
+    pairs = [(f"key-{number}", "v") for number in range(keys)]
+    builder.segment(0).batch(0, pairs).batch(keys, pairs)
+    builder.segment(2 * keys)
+    return builder.write()
+
+
+def test_a_map_that_ends_takes_back_null_keys_beyond_its_latest_offset(tmp_path: Path) -> None:
+    """Records 1 and 2 lie above the last one put; Kafka keeps even a null key there."""
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(0).batch(0, [("a", "1"), (None, "x"), (None, "y"), ("b", "2")])
+    builder.segment(4)
+    assert (set(), 1, 1) == dead_ordinals(builder.write(), buffer=48, like_kafka=True)
+
+
+def test_null_keys_below_the_latest_offset_go(tmp_path: Path) -> None:
+    """The same log in a map that has room."""
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(0).batch(0, [("a", "1"), (None, "x"), (None, "y"), ("b", "2")])
+    builder.segment(4)
+    assert ({1, 2}, 4, 1) == dead_ordinals(builder.write(), buffer=4800, like_kafka=True)
+
+
+@pytest.mark.parametrize("buffer", [24, 48, 240, 24 * 40, 24 * 400])
+def test_any_number_of_keys_is_mapped_in_one_cleaning(tmp_path: Path, buffer: int) -> None:
+    """The keys are read again for each shard of the hashes, and nothing else changes."""
+    builder = two_rounds_of_keys(tmp_path / "logs", 200)
+    dead, end, reads = dead_ordinals(builder, buffer=buffer, like_kafka=False)
+    assert set(range(200)) == dead
+    assert 400 == end
+    assert (reads == 1) == (buffer >= 24 * 400)
+
+
+def test_like_kafka_the_map_ends_when_it_is_full(tmp_path: Path) -> None:
+    """floor(floor(bytes / 24) x load factor) keys: 9 of 10 slots."""
+    builder = two_rounds_of_keys(tmp_path / "logs", 200)
+    assert (set(), 9, 1) == dead_ordinals(builder, buffer=240, like_kafka=True)
+
+
+def test_a_buffer_without_room_for_a_key_is_refused(tmp_path: Path) -> None:
+    """The setting is named."""
+    builder = two_rounds_of_keys(tmp_path / "logs", 2)
+    with pytest.raises(PolicyError, match=r"log\.cleaner\.dedupe\.buffer\.size"):
+        dead_ordinals(builder, buffer=23, like_kafka=False)
+
+
+def test_evicting_the_upper_half_leaves_the_lower_one_findable() -> None:
+    """Linear probing without tombstones of its own: every entry that stays is found where it is
+    looked for.
+    """
+    random = np.random.default_rng(7)
+    state = offset_map.new_map(1000, capacity=999)
+    hashes = random.integers(0, 2**64, size=(900, 2), dtype=np.uint64)
+    for ordinal, (one, two) in enumerate(hashes):
+        at = offset_map.find_slot(state.table, one, two)
+        state.table[at : at + 3] = (one, two, ordinal + 1)
+    middle = offset_map.SHARD_SPACE // 2
+    upper = int((hashes[:, 1] >> np.uint64(32) >= middle).sum())
+    assert upper == offset_map.evict_upper(state.table, middle)
+    for ordinal, (one, two) in enumerate(hashes):
+        at = offset_map.find_slot(state.table, one, two)
+        kept = int(two) >> 32 < middle
+        assert (ordinal + 1 if kept else 0) == int(state.table[at + 2])

@@ -1,0 +1,122 @@
+"""The output of a cleaning does not depend on how much of it is read or written at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from logwright import maintain
+from logwright.compaction import source, writer
+from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.config.topic import parse_settings
+from logwright.errors import CorruptBatch
+from logwright.units import TimestampMs
+from tests import faults
+from tests.log_builder import START_MS, LogBuilder
+
+SEGMENTS, BATCHES, RECORDS = 3, 12, 20
+
+
+def a_plan(directory: Path, codecs: tuple[int, ...]) -> CleanPlan:
+    """Of a log whose segments become one: batches that stay, go, and lose some of their records, by
+    the codecs in turn, one of them larger than the smallest buffer.
+    """
+    builder = LogBuilder(directory)
+    offset = 0
+    for number in range(SEGMENTS):
+        segment = builder.segment(offset)
+        for batch in range(BATCHES):
+            shared = (0, RECORDS // 2, RECORDS)[batch % 3]
+            keys = [f"{'all' if n < shared else f'{number} {batch}'} {n}" for n in range(RECORDS)]
+            text = "value " * (400 if batch == 4 else 4)
+            pairs = [(key, f"{text}{offset} {n}") for n, key in enumerate(keys)]
+            segment.batch(offset, pairs, codec=codecs[batch % len(codecs)])
+            offset += RECORDS
+    builder.segment(offset)
+    builder.write()
+    return maintain.plan_clean(
+        builder.log_dir,
+        builder.partition,
+        parse_settings({"cleanup.policy": "compact", "segment.ms": str(1 << 60)}),
+        now_ms=TimestampMs(START_MS + 10_000),
+        options=CleaningOptions(force=True),
+        high_watermark="end",
+    )
+
+
+def output(plan: CleanPlan) -> dict[str, str]:
+    """Digests of the staged files; the laws hold for them."""
+    staged = maintain.build(plan)
+    assert 1 == len(staged.segments)
+    assert 0 < min(staged.stats.batches_verbatim, staged.stats.batches_dropped)
+    assert 2 * BATCHES // 3 <= staged.stats.batches_rebuilt
+    assert [] == [law for law in maintain.examine(plan, staged).laws if not law.holds]
+    digests = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in staged.directory.iterdir()
+    }
+    maintain.discard(plan)
+    return digests
+
+
+@pytest.mark.parametrize("codecs", [(0,), (3,), (4,), (0, 1, 2, 3, 4)])
+@pytest.mark.parametrize(("window_bytes", "buffer_bytes"), [(1, 1), (500, 2000), (2000, 20_000)])
+def test_small_windows_and_buffers_give_the_same_bytes(
+    codecs: tuple[int, ...],
+    window_bytes: int,
+    buffer_bytes: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As those that hold all of the log."""
+    plan = a_plan(tmp_path / "logs", codecs)
+    whole = output(plan)
+    monkeypatch.setattr(source, "WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(source, "COMPRESSED_WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(writer, "BUFFER_BYTES", buffer_bytes)
+    assert whole == output(plan)
+
+
+@pytest.mark.parametrize("plant", [faults.lose_last_value, faults.change_value])
+@pytest.mark.parametrize("window_bytes", [1, 500, 2000])
+def test_small_windows_give_the_same_verdict(
+    plant: Callable[[StagedCleaning], int],
+    window_bytes: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fault is found where it is, and counted once, however little is read at once."""
+    plan = a_plan(tmp_path / "logs", (0, 1, 2, 3, 4))
+    staged = maintain.build(plan)
+    offset = plant(staged)
+    whole = maintain.examine(plan, staged)
+    assert offset in {law.first_offset for law in whole.laws if law.violations == 1}
+    monkeypatch.setattr(source, "WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(source, "COMPRESSED_WINDOW_BYTES", window_bytes)
+    assert whole == maintain.examine(plan, staged)
+
+
+def test_many_small_bombs_do_not_take_all_memory_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch of a window stays below its own limit; together they would not."""
+    builder = LogBuilder(tmp_path / "logs")
+    segment = builder.segment(0)
+    for offset in range(4):
+        segment.batch(offset, [(f"k{offset}", "v" * 50_000)], codec=4)
+    builder.segment(4)
+    builder.write()
+    monkeypatch.setattr(source, "SCRATCH_BYTES", 120_000)
+    plan = maintain.plan_clean(
+        builder.log_dir,
+        builder.partition,
+        parse_settings({"cleanup.policy": "compact", "segment.ms": str(1 << 60)}),
+        now_ms=TimestampMs(START_MS + 10_000),
+        options=CleaningOptions(force=True),
+        high_watermark="end",
+    )
+    with pytest.raises(CorruptBatch, match="offset 2 does not decompress"):
+        maintain.build(plan)

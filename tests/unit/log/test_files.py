@@ -1,0 +1,52 @@
+"""The one door through which files of a log directory are opened."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from logwright.errors import UnreadableFile
+from logwright.log.files import open_file, open_log_dir, read_file
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "symlink"])
+def test_what_took_a_files_place_after_the_listing_is_refused(tmp_path: Path, kind: str) -> None:
+    """The check is made on what was opened, not on what was listed; a FIFO does not block."""
+    path = tmp_path / "00000000000000000000.log"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to(tmp_path / "elsewhere")
+    with open_log_dir(tmp_path) as directory, pytest.raises(UnreadableFile, match="no regular"):
+        open_file(directory, path.name)
+
+
+def test_a_vanished_file_is_named(tmp_path: Path) -> None:
+    """It was listed, and is gone when it is opened."""
+    with open_log_dir(tmp_path) as directory, pytest.raises(UnreadableFile, match="vanished"):
+        read_file(directory, "gone.log")
+
+
+def test_a_file_larger_than_any_of_a_log_is_refused_unread(tmp_path: Path) -> None:
+    """Kafka's positions are int32; the sparse file's 2 GiB are not read."""
+    path = tmp_path / "00000000000000000000.log"
+    path.touch()
+    os.truncate(path, 2**31)
+    with open_log_dir(tmp_path) as directory, pytest.raises(UnreadableFile, match="2147483648"):
+        read_file(directory, path.name)
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    """Neither after a read nor after a refusal."""
+    (tmp_path / "file").write_bytes(b"content")
+    os.mkfifo(tmp_path / "fifo")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with open_log_dir(tmp_path) as directory:
+        assert read_file(directory, "file") == b"content"
+        with pytest.raises(UnreadableFile):
+            read_file(directory, "fifo")
+    assert before == len(list(Path("/proc/self/fd").iterdir()))

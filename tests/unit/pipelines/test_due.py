@@ -1,0 +1,141 @@
+"""What a tick asks for, and what it remembers."""
+
+from __future__ import annotations
+
+import pytest
+
+from logwright.config.policy_models import SweepLimits
+from logwright.pipelines.due import (
+    NEVER_MS,
+    RETRY_AFTER_MS,
+    SHOWN_REASON,
+    SHOWN_SKIPPED,
+    Reading,
+    choose,
+    dump_cursor,
+    load_cursor,
+    shortened,
+    skip_message,
+    with_requests,
+)
+
+NOW_MS = 1_760_000_000_000
+LIMITS = SweepLimits(max_logs=10, max_bytes=1_000)
+
+
+def reading(**changed: object) -> Reading:
+    """A due log of 100 bytes, half of them dirty."""
+    values: dict[str, object] = {
+        "signature": "s",
+        "due": True,
+        "deadline_ms": NEVER_MS,
+        "ratio": 0.5,
+        "total_bytes": 100,
+        "look_again_ms": NEVER_MS,
+        "requested_ms": NEVER_MS,
+        "reason": "why",
+    }
+    return Reading(**(values | changed))  # type: ignore[arg-type]
+
+
+def chosen(readings: dict[str, Reading], **changed: object) -> tuple[str, ...]:
+    arguments: dict[str, object] = {"in_flight": frozenset(), "limits": LIMITS, "now_ms": NOW_MS}
+    return choose(readings, **(arguments | changed)).logs  # type: ignore[arg-type]
+
+
+def test_overdue_logs_go_first_by_deadline_then_the_filthiest() -> None:
+    """`max.compaction.lag.ms` is a promise with a date; the ratio only says what is worth most."""
+    readings = {
+        "filthy": reading(ratio=0.9),
+        "overdue": reading(ratio=0.1, deadline_ms=NOW_MS - 1),
+        "longer-overdue": reading(ratio=0.2, deadline_ms=NOW_MS - 1_000),
+        "dirty": reading(ratio=0.6),
+        "not-yet-overdue": reading(ratio=0.55, deadline_ms=NOW_MS + 1),
+    }
+    expected = ("longer-overdue", "overdue", "filthy", "dirty", "not-yet-overdue")
+    assert expected == chosen(readings)
+
+
+def test_logs_in_a_run_are_not_asked_for_twice() -> None:
+    """One log, one run at a time."""
+    readings = {"a": reading(), "b": reading()}
+    choice = choose(readings, in_flight=frozenset({"a"}), limits=LIMITS, now_ms=NOW_MS)
+    assert ("b",) == choice.logs
+    assert {"a": "a run works on it"} == choice.skipped
+
+
+def test_log_that_a_sweep_left_as_it_was_waits() -> None:
+    """One that cannot be swept is not asked for at every tick, and not for ever forgotten."""
+    asked = with_requests({"a": reading()}, ["a"], now_ms=NOW_MS)
+    assert () == chosen(asked, now_ms=NOW_MS + RETRY_AFTER_MS - 1)
+    assert ("a",) == chosen(asked, now_ms=NOW_MS + RETRY_AFTER_MS)
+
+
+@pytest.mark.parametrize(
+    ("bytes_of", "limits", "expected"),
+    [
+        ([600, 600, 300], SweepLimits(max_logs=10, max_bytes=1_000), ("0", "2")),
+        ([5_000, 1], SweepLimits(max_logs=10, max_bytes=1_000), ("0",)),
+        ([1, 1, 1], SweepLimits(max_logs=2, max_bytes=1_000), ("0", "1")),
+    ],
+)
+def test_sweep_is_limited(
+    bytes_of: list[int], limits: SweepLimits, expected: tuple[str, ...]
+) -> None:
+    """By logs and by bytes; a log above the limit still goes, alone."""
+    readings = {str(number): reading(total_bytes=size) for number, size in enumerate(bytes_of)}
+    assert expected == chosen(readings, limits=limits)
+
+
+def test_every_log_is_asked_for_or_has_a_reason() -> None:
+    """A tick accounts for all logs."""
+    readings = {
+        "clean": reading(due=False, reason="ratio 0.1 of 0.5"),
+        "due": reading(),
+        "running": reading(),
+    }
+    choice = choose(readings, in_flight=frozenset({"running"}), limits=LIMITS, now_ms=NOW_MS)
+    assert readings.keys() == {*choice.logs, *choice.skipped}
+    assert "ratio 0.1 of 0.5" == choice.skipped["clean"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "signature", "now_ms", "expected"),
+    [
+        ({}, "s", NOW_MS, True),
+        ({}, "other", NOW_MS, False),
+        ({"look_again_ms": NOW_MS}, "s", NOW_MS, False),
+        ({"look_again_ms": NOW_MS + 1}, "s", NOW_MS, True),
+    ],
+)
+def test_reading_is_kept_until_the_log_or_its_time_changes(
+    changed: dict[str, object], signature: str, now_ms: int, *, expected: bool
+) -> None:
+    """Only what may say something else is read again."""
+    assert expected is reading(**changed).is_fresh(signature, now_ms)
+
+
+def test_cursor_brings_back_what_was_read() -> None:
+    """And it is small: Dagster stores one with every tick."""
+    readings = {
+        f"orders.{number}-{number % 7}": reading(signature=f"{number:016x}", ratio=number / 9_999)
+        for number in range(10_000)
+    }
+    cursor = dump_cursor(readings)
+    assert readings == load_cursor(cursor)
+    assert len(cursor) < 400_000
+
+
+@pytest.mark.parametrize("cursor", [None, "", "no base64!", "e30=", dump_cursor({})])
+def test_cursor_of_another_version_is_as_none(cursor: str | None) -> None:
+    """All is read anew."""
+    assert {} == load_cursor(cursor)
+
+
+def test_message_is_bounded() -> None:
+    """However many logs there are, and however long their reasons."""
+    skipped = {f"t-{number}": shortened("because " * 100) for number in range(10_000)}
+    message = skip_message(skipped)
+    assert SHOWN_SKIPPED + 1 == len(message.splitlines())
+    assert f"And {10_000 - SHOWN_SKIPPED} more." == message.splitlines()[-1]
+    assert len(message) < (SHOWN_REASON + 20) * (SHOWN_SKIPPED + 1)

@@ -1,0 +1,90 @@
+"""Log directories and the keys of their partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dagster import DynamicPartitionsDefinition
+
+from logwright.errors import NotALogDir, PolicyError
+from logwright.resources.log_dirs import LOG_DIRS_VARIABLE, LogDirs
+from logwright.resources.policies import PolicyDirectory
+
+
+def log_dir(path: Path, *partitions: str) -> Path:
+    """A directory as a broker leaves it, with empty partition directories."""
+    path.mkdir(parents=True)
+    (path / "meta.properties").write_text("version=1\n")
+    for name in partitions:
+        (path / name).mkdir()
+    return path
+
+
+def log_dirs(*directories: str | Path) -> LogDirs:
+    return LogDirs(directories=[str(one) for one in directories], policies=PolicyDirectory())
+
+
+def test_key_is_short_where_it_is_unique(tmp_path: Path) -> None:
+    """One broker with two disks: a log keeps its key when it moves from one to the other."""
+    one = log_dir(tmp_path / "disk1", "orders-0", "orders-10", "orders-2")
+    two = log_dir(tmp_path / "disk2", "users-0")
+    listing = log_dirs(one, two).listing()
+    assert ["orders-0", "orders-2", "orders-10", "users-0"] == list(listing.logs)
+    assert two == listing.find("users-0").log_dir
+    assert listing.find("users-0") == listing.find("disk2:users-0")
+
+
+def test_key_names_the_directory_where_two_hold_the_partition(tmp_path: Path) -> None:
+    """Replicas: the directories of two brokers. Logs that are unique keep the short key."""
+    one = log_dir(tmp_path / "a", "orders-0", "users-0")
+    two = log_dir(tmp_path / "b", "orders-0")
+    listing = log_dirs(f"left={one}", f"right={two}").listing()
+    assert {"left:orders-0", "right:orders-0", "users-0"} == listing.logs.keys()
+    assert one == listing.find("left:users-0").log_dir
+    with pytest.raises(PolicyError, match=r"Name one: left:orders-0, right:orders-0"):
+        listing.find("orders-0")
+
+
+def test_key_is_one_that_dagster_takes(tmp_path: Path) -> None:
+    """Kafka allows three dots in a topic's name, Dagster not in a key."""
+    one = log_dir(tmp_path / "logs", "a...b-0", "a.b-0")
+    listing = log_dirs(one).listing()
+    assert {"a%2E%2E%2Eb-0", "a.b-0"} == listing.logs.keys()
+    DynamicPartitionsDefinition(name="t").build_add_request(list(listing.logs))
+    assert "a...b" == listing.find("a%2E%2E%2Eb-0").partition.topic
+
+
+def test_unreadable_directory_does_not_hide_the_others(tmp_path: Path) -> None:
+    """Its error is kept by its name."""
+    one = log_dir(tmp_path / "a", "orders-0")
+    listing = log_dirs(one, tmp_path / "unmounted").listing()
+    assert ["orders-0"] == list(listing.logs)
+    assert isinstance(listing.unreadable["unmounted"], NotALogDir)
+    with pytest.raises(PolicyError, match="unmounted"):
+        listing.find("users-0")
+
+
+@pytest.mark.parametrize("entry", ["relative/path", "=/path", "na:me=/path", "name=", "name=rel"])
+def test_entry_that_is_no_named_path_is_refused(entry: str) -> None:
+    """An absolute path, with a name or without."""
+    with pytest.raises(PolicyError, match="neither /PATH nor NAME=/PATH"):
+        log_dirs(entry).named()
+
+
+def test_two_directories_of_one_name_need_names() -> None:
+    """The name is part of keys."""
+    with pytest.raises(PolicyError, match="NAME=/PATH,OTHER=/PATH"):
+        log_dirs("/one/logs", "/two/logs").named()
+    assert {"a": Path("/one/logs"), "logs": Path("/two/logs")} == log_dirs(
+        "a=/one/logs", "/two/logs"
+    ).named()
+
+
+def test_environment_is_asked_before_the_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LOGWRIGHT_LOG_DIRS, in the form of Kafka's log.dirs."""
+    configured = LogDirs(policies=PolicyDirectory())
+    monkeypatch.setenv(LOG_DIRS_VARIABLE, "/data/a, b=/data/c")
+    assert {"a": Path("/data/a"), "b": Path("/data/c")} == configured.named()
+    monkeypatch.delenv(LOG_DIRS_VARIABLE)
+    assert {"kafka-logs": Path.cwd() / "kafka-logs"} == configured.named()
