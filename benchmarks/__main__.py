@@ -1,0 +1,107 @@
+"""``python -m benchmarks``: how fast logwright is, beside Kafka's own Cleaner and within."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from benchmarks.compare import compare
+from benchmarks.kernels import kernels
+from benchmarks.logs import CASES, prepare
+from benchmarks.picture import picture
+from benchmarks.profile import profile
+from benchmarks.report import PAGE, PICTURE, memory_table, page, time_table
+from benchmarks.runs import ROOT
+
+scale_option = click.option(
+    "--scale",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="1 is a GB of records.",
+)
+work_option = click.option(
+    "--work",
+    "work_directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where logs are kept for the next time; without it they go when done.",
+)
+
+
+@click.group()
+def main() -> None:
+    """Time logwright's cleaning, by CPU seconds: others may use the machine too."""
+
+
+def _names(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(value.split(","))
+    unknown = [name for name in names if name not in CASES]
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)}; there are {', '.join(CASES)}")
+    return names
+
+
+@main.command(name="compare")
+@scale_option
+@work_option
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option("--cases", callback=_names, default=",".join(CASES), show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=ROOT / "docs",
+    help="Where performance.md and performance.svg are written; docs by default.",
+)
+def compare_command(
+    *, scale: float, work_directory: Path | None, rounds: int, cases: tuple[str, ...], out: Path
+) -> None:
+    """Kafka's Cleaner and ours on the same logs, in turn."""
+    with _work(work_directory) as work:
+        results = compare(cases, scale=scale, rounds=rounds, work=work, say=_progress)
+    print(f"{time_table(results)}\n\n{memory_table(results)}")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / PAGE).write_text(page(results, scale=scale))
+    (out / PICTURE).write_text(picture(results))
+
+
+@main.command(name="profile")
+@click.argument("case", type=click.Choice(CASES))
+@scale_option
+@work_option
+def profile_command(*, case: str, scale: float, work_directory: Path | None) -> None:
+    """The time of one cleaning by stage."""
+    with _work(work_directory) as work:
+        print(profile(prepare(case, scale=scale, work=work), work))
+
+
+@main.command(name="kernels")
+@click.option("--scale", type=click.FloatRange(0, 1, min_open=True), default=0.12)
+@work_option
+def kernels_command(*, scale: float, work_directory: Path | None) -> None:
+    """Each kernel alone, and each codec."""
+    with _work(work_directory) as work:
+        for case in ("u100", "u1k"):
+            print(kernels(prepare(case, scale=scale, work=work)), end="\n\n")
+
+
+def _progress(line: str) -> None:
+    click.echo(line, err=True)
+
+
+@contextmanager
+def _work(chosen: Path | None) -> Iterator[Path]:
+    """The chosen directory, made if need be, or one that goes afterwards."""
+    if chosen is not None:
+        chosen.mkdir(parents=True, exist_ok=True)
+        yield chosen.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="logwright-bench-") as directory:
+        yield Path(directory)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m benchmarks")

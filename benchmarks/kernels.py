@@ -1,0 +1,179 @@
+"""``kernels``: each kernel alone, warm, on one core: the best of some rounds in CPU seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.logs import BenchLog
+from logwright.compaction import laws, mapping, offset_map
+from logwright.compaction import recopy as copying
+from logwright.compaction.source import Source, Window, open_window, row_ranges
+from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
+from logwright.format.scan import check_crcs, scan_segment
+from logwright.log.mapped import map_file
+from logwright.units import INT64_MAX
+
+ROUNDS: Final = 5
+_KEPT_EVERY: Final = 3
+"""Of the recopied records every third is kept."""
+_BUFFER_BYTES: Final = 8 * 1024 * 1024
+
+
+class Bench:
+    """The first segment of an uncompressed log, read, and what the kernels want beside it."""
+
+    def __init__(self, log: BenchLog) -> None:
+        path = min(log.partition_directory.glob("*.log"))
+        data = map_file(path)
+        batches = scan_segment(data, path, base_offset=0, end_offset=INT64_MAX)
+        self.source = Source(base_offset=0, path=path, data=data, batches=batches)
+        self.records = self.source.records
+        ranges = row_ranges(self.source, first=0, last=len(batches))
+        self.windows = [open_window(self.source, slice(*rows)) for rows in ranges]
+        slots = 2 * self.records
+        self.map = offset_map.new_map(slots, capacity=slots - 1)
+        self.bits = (self._bitmap(), self._bitmap())
+
+    def _bitmap(self) -> NDArray[np.uint8]:
+        return np.zeros(self.records // 8 + 1, dtype=np.uint8)
+
+    def scan(self) -> None:
+        """Batch headers."""
+        scan_segment(self.source.data, self.source.path, base_offset=0, end_offset=INT64_MAX)
+
+    def check_crcs(self) -> None:
+        """The CRC of every batch."""
+        batches = self.source.batches
+        check_crcs(self.source.data, batches, self.source.path, first=0, last=len(batches))
+
+    def hash_keys(self) -> None:
+        """Decode the records and hash their keys."""
+        self._map(mapping.FLAG)
+
+    def insert_keys(self) -> None:
+        """The same, and insert."""
+        self.map.table[:] = 0
+        self.map.counters[offset_map.DISTINCT] = 0
+        self._map(mapping.INSERT)
+
+    def clear_map(self) -> None:
+        """What `insert_keys` does first."""
+        self.map.table[:] = 0
+
+    def _map(self, mode: int) -> None:
+        key = np.array([self.map.key.low, self.map.key.high], dtype=np.uint64)
+        limits = np.array([self.map.capacity, 0], dtype=np.int64)
+        shard = (0, offset_map.SHARD_SPACE)
+        bounds = np.array([0, INT64_MAX, 0, 1, *shard, mode], dtype=np.int64)
+        for window in self.windows:
+            mapping.map_window(
+                self.source.data,
+                window.scratch,
+                window.batches,
+                window.spans,
+                bounds,
+                limits,
+                self.map.table,
+                key,
+                self.bits,
+                self.map.counters,
+            )
+
+    def survey(self) -> None:
+        """Walk the records."""
+        cells, order = np.zeros(laws.FACT_CELLS, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        for window in self.windows:
+            self._survey(window, cells, order)
+
+    def _survey(self, window: Window, cells: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        laws.survey(self.source.data, window.scratch, window.batches, window.spans, cells, order)
+
+    def copy_all(self) -> None:
+        """Copy every batch as it is."""
+        self._recopy(self._bitmap())
+
+    def rebuild_all(self) -> None:
+        """Rebuild every batch."""
+        dead = np.ones(len(self._bitmap()) * 8, dtype=np.uint8)
+        dead[::_KEPT_EVERY] = 0
+        self._recopy(np.packbits(dead, bitorder="little"))
+
+    def _recopy(self, dead: NDArray[np.uint8]) -> None:
+        rows = len(self.source.batches)
+        out = np.empty(_BUFFER_BYTES, dtype=np.uint8)
+        state = np.zeros(copying.STATE_CELLS, dtype=np.int64)
+        indexes = (np.zeros((rows, 2), dtype=np.int64), np.zeros((rows + 1, 2), dtype=np.int64))
+        rule = np.array([4096, INT64_MAX], dtype=np.int64)
+        row = 0
+        while row < rows:
+            state[copying.BUFFERED] = 0
+            row, _ = copying.recopy(
+                self.source.data,
+                self.source.batches,
+                row,
+                dead,
+                rule,
+                out,
+                indexes,
+                state,
+                copying.nothing_ready(),
+            )
+
+
+def kernels(log: BenchLog) -> str:
+    """A table of speeds on the first segment of an uncompressed log. Effects: reads it."""
+    bench = Bench(log)
+    batches, records, size = len(bench.source.batches), bench.records, len(bench.source.data)
+    seconds = {
+        "header scan": best(bench.scan),
+        "CRC": best(bench.check_crcs),
+        "decode": best(bench.survey),
+        "decode, hash": best(bench.hash_keys),
+        "decode, hash, insert": max(best(bench.insert_keys) - best(bench.clear_map), 1e-9),
+        "copy as it is": best(bench.copy_all),
+        "rebuild, a third kept": best(bench.rebuild_all),
+    }
+    lines = [f"{log.name}: {size / 1e6:.0f} MB, {batches:,} batches, {records:,} records", ""]
+    lines += [
+        f"{name:24}{size / spent / 1e9:8.2f} GB/s{records / spent / 1e6:9.1f} M records/s"
+        for name, spent in seconds.items()
+    ]
+    return "\n".join([*lines, "", *_codecs(bench)])
+
+
+def _codecs(bench: Bench) -> list[str]:
+    """Speeds of the codecs, batch by batch, as MB of records for each second."""
+    spans = bench.windows[0].spans.tolist()
+    parts = [bench.source.data[start:end].tobytes() for start, end in spans]
+    size = sum(map(len, parts))
+    lines = [f"{'codec, of records':24}{'compress':>13}{'decompress':>13}"]
+    for codec, name in enumerate(CODEC_NAMES[1:], start=1):
+        packed = [compress(codec, part) for part in parts]
+
+        def pack(codec: int = codec) -> None:
+            for part in parts:
+                compress(codec, part)
+
+        def unpack(codec: int = codec, packed: list[bytes] = packed) -> None:
+            for part in packed:
+                decompress(codec, part, limit=decompression_limit(len(part)))
+
+        speeds = (f"{size / best(work) / 1e6:8.0f} MB/s" for work in (pack, unpack))
+        lines.append(f"{name:24}{''.join(speeds)}")
+    return lines
+
+
+def best(work: Callable[[], None]) -> float:
+    """CPU seconds of the best of some rounds, after one that is not timed."""
+    work()
+    spent = []
+    for _ in range(ROUNDS):
+        started = time.process_time()
+        work()
+        spent.append(time.process_time() - started)
+    return max(min(spent), 1e-9)

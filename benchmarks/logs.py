@@ -1,0 +1,102 @@
+"""The logs to measure with: written by Kafka through the oracle, once, and copied afresh for each
+run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.config.topic import parse_settings
+from logwright.format.names import TopicPartition
+from logwright.maintain import plan_clean
+from logwright.units import TimestampMs
+from tests.oracle_runner import PROJECT, run_oracle
+
+CASES: Final = ("u100", "u1k", "gzip", "snappy", "lz4", "zstd", "unique", "txn")
+SEED: Final = 1
+_GENERATOR: Final = PROJECT / "src/main/java/oracle/BigLogs.java"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchLog:
+    """One log directory with one partition that was never cleaned.
+
+    Attributes:
+        name: of the case, as the oracle's ``generate`` knows it.
+        settings: of the topic.
+        log_bytes: ``.log`` bytes of the partition.
+    """
+
+    name: str
+    directory: Path
+    partition: TopicPartition
+    settings: dict[str, str]
+    now_ms: int
+    log_bytes: int
+    records: int
+
+    @property
+    def partition_directory(self) -> Path:
+        """Where the segments are."""
+        return self.directory / str(self.partition)
+
+
+def prepare(name: str, *, scale: float, work: Path) -> BenchLog:
+    """The log of a case, 1 GB of records at scale 1. Effects: writes it below `work`, unless an
+    earlier call did.
+    """
+    version = hashlib.sha256(_GENERATOR.read_bytes()).hexdigest()[:8]
+    directory = work / f"{name}-{scale:g}-{version}"
+    if not directory.exists():
+        unfinished = directory.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        options = ("--case", name, "--out", unfinished, "--scale", str(scale), "--seed", str(SEED))
+        run_oracle("generate", *options)
+        unfinished.rename(directory)
+    return read(directory)
+
+
+def read(directory: Path) -> BenchLog:
+    """The log that a directory's ``case.json`` describes. Effects: reads it."""
+    case = json.loads((directory / "case.json").read_text())
+    return BenchLog(
+        name=case["name"],
+        directory=directory,
+        partition=TopicPartition(case["topic"], 0),
+        settings=case["topicConfig"],
+        now_ms=case["now"],
+        log_bytes=case["logBytes"],
+        records=case["records"],
+    )
+
+
+def fresh_copy(log: BenchLog, target: Path) -> Path:
+    """A copy to clean, flushed, so that a later flush has only the output to write. Effects:
+    replaces `target`.
+    """
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(log.directory, target)
+    for path in target.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+    return target
+
+
+def plan(log: BenchLog, log_dir: Path) -> CleanPlan:
+    """What `logwright clean` would plan for a copy of the log. Effects: reads it."""
+    return plan_clean(
+        log_dir,
+        log.partition,
+        parse_settings(log.settings),
+        now_ms=TimestampMs(log.now_ms),
+        options=CleaningOptions(),
+        high_watermark="end",
+    )

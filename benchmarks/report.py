@@ -1,0 +1,154 @@
+"""What ``compare`` found, as a page and a picture."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.compare import Compared, Figure
+from benchmarks.runs import Run
+from tests.oracle_runner import TARGET, java
+
+PAGE: Final = "performance.md"
+PICTURE: Final = "performance.svg"
+MEANING: Final = {
+    "u100": "values of 100 bytes",
+    "u1k": "values of 1000 bytes",
+    "gzip": "as u100, gzip",
+    "snappy": "as u100, snappy",
+    "lz4": "as u100, lz4",
+    "zstd": "as u100, zstd",
+    "unique": "95 of 100 keys occur once",
+    "txn": "transactions, idempotent producers, tombstones",
+}
+
+_TEXT: Final = """# Performance
+
+`make bench ARGS=compare` writes this page: Kafka's own Cleaner and logwright on the same logs,
+which Kafka wrote. Each run is a new process that has cleaned the log once before; the two take
+turns; each works on a fresh copy that is flushed to the disk, with one thread, and flushes what it
+writes. Figures are medians of {rounds} rounds, the smallest and largest in brackets.
+
+- **clean** is all of `logwright clean`: plan, build, the checks that read the output back, commit.
+  Kafka's Cleaner has no such checks.
+- **build** is the part of it that does what Kafka's Cleaner does, and checks every CRC besides.
+- CPU is user and system time: of ours the process's, of Kafka's the cleaner thread's alone, without
+  the JVM's compiler and garbage collector.
+- A ratio says how many times Kafka's figure is larger.
+
+![CPU seconds for each GB of log]({picture})
+
+## Time
+
+{time}
+
+## Memory and bytes
+
+Resident is the largest resident set. Ours has the log mapped into memory, so that pages of the
+system's cache count; anonymous is what the process has for itself. Bytes are of log, for each byte
+of the input; every pass over them counts, those of the checks too.
+
+{memory}
+
+## Machine
+
+{machine}
+
+Logs are of scale {scale:g} (at scale 1 they hold 1 GB of records and 1 million keys), in batches of
+16 KB and segments of 128 MiB. The JVM runs with a broker's own options.
+"""
+
+
+def page(results: Sequence[Compared], *, scale: float) -> str:
+    """Markdown. Effects: asks the system what machine this is."""
+    return _TEXT.format(
+        rounds=len(results[0].kafka),
+        picture=PICTURE,
+        time=time_table(results),
+        memory=memory_table(results),
+        machine="\n".join(f"- {line}" for line in _machine()),
+        scale=scale,
+    )
+
+
+def time_table(results: Sequence[Compared]) -> str:
+    """CPU and wall seconds."""
+    head = ("log", "MB in → kept", "CPU s: Kafka", "clean", "ratio", "build", "ratio")
+    rows = []
+    for each in results:
+        kafka, ours = each.figures(lambda run: run.cpu_seconds)
+        _, build = each.figures(lambda run: run.build_cpu_seconds)
+        wall, our_wall = each.figures(lambda run: run.wall_seconds)
+        _, build_wall = each.figures(lambda run: run.build_wall_seconds)
+        rows.append(
+            (
+                f"{each.log.name}: {MEANING[each.log.name]}",
+                f"{each.log.log_bytes / 1e6:.0f} → {each.ours[0].written_bytes / 1e6:.0f}",
+                *_times(kafka, ours, each.ratio(lambda run: run.cpu_seconds)),
+                *_times(None, build, each.ratio(lambda run: run.build_cpu_seconds)),
+                *_times(wall, our_wall, each.ratio(lambda run: run.wall_seconds)),
+                *_times(None, build_wall, each.ratio(lambda run: run.build_wall_seconds)),
+            )
+        )
+    return _table((*head, "wall s: Kafka", "clean", "ratio", "build", "ratio"), rows)
+
+
+def memory_table(results: Sequence[Compared]) -> str:
+    """Peaks of memory, and bytes of log read and written for each byte of it."""
+    head = ("log", "resident MB: Kafka", "ours", "ratio", "anonymous MB: Kafka", "ours", "ratio")
+    more = ("read: Kafka", "build", "checks too", "written: Kafka", "ours")
+    rows = []
+    for each in results:
+        size = each.log.log_bytes
+        read = each.figures(lambda run: run.read_bytes)
+        built, written = each.ours[0].build_read_bytes, each.figures(lambda run: run.written_bytes)
+        shares = (read[0].median, built, read[1].median, written[0].median, written[1].median)
+        rows.append(
+            (
+                each.log.name,
+                *_sizes(each, lambda run: run.peak_bytes),
+                *_sizes(each, lambda run: run.anonymous_bytes),
+                *(f"{share / size:.2f}" for share in shares),
+            )
+        )
+    return _table((*head, *more), rows)
+
+
+def _times(kafka: Figure | None, ours: Figure, ratio: float) -> list[str]:
+    cells = [_seconds(figure) for figure in (kafka, ours) if figure is not None]
+    return [*cells, f"**{ratio:.1f}**"]
+
+
+def _seconds(figure: Figure) -> str:
+    return f"{figure.median:.2f} ({figure.low:.2f}–{figure.high:.2f})"  # noqa: RUF001 -- a range
+
+
+def _sizes(each: Compared, value: Callable[[Run], float]) -> list[str]:
+    kafka, ours = each.figures(value)
+    cells = [f"{figure.median / 1e6:.0f}" for figure in (kafka, ours)]
+    return [*cells, f"{each.ratio(value):.1f}"]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
+
+
+def _machine() -> list[str]:
+    """What the figures depend on. Effects: reads /proc, calls `java`."""
+    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+    said = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True).stderr
+    kafka = next(TARGET.glob("lib/kafka-storage-[0-9]*.jar")).stem.removeprefix("kafka-storage-")
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    return [
+        f"{cpu[1] if cpu else platform.machine()}, {os.cpu_count()} CPUs, {memory:.0f} GB",
+        f"Linux {platform.release()}, Python {platform.python_version()}",
+        f"{said.splitlines()[0]}, Kafka {kafka}",
+        f"load when the last run ended (1, 5, 15 minutes): {load}",
+    ]
