@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from logwright.config.policies import Policies
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError, StepFailed
 from logwright.locks import lock_log_dir
+from logwright.log.load import read_checkpoints
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.spark.sweep import build_partitions, examine_partitions
 from logwright.units import TimestampMs
@@ -39,26 +41,35 @@ class Swapped:
     seconds: float
 
 
-def plan_log(
-    log: MaintainedLog,
-    policies: Policies,
-    *,
-    now_ms: TimestampMs,
-    options: CleaningOptions,
-) -> CleanPlan:
-    """Decide about one log by the policies of its topic. Effects: reads the log directory.
-
-    Raises:
-        LogwrightError: the log cannot be planned as it is.
+class Planner:
+    """Decides about logs by the policies of their topics at one moment. A topic's settings are
+    parsed once, and a directory's checkpoints are read once.
     """
-    return maintain.plan_clean(
-        log.log_dir,
-        log.partition,
-        parse_settings(policies.settings_for(log.partition.topic)),
-        now_ms=now_ms,
-        options=options,
-        high_watermark=policies.high_watermark,
-    )
+
+    def __init__(
+        self, policies: Policies, *, now_ms: TimestampMs, options: CleaningOptions | None = None
+    ) -> None:
+        self._policies = policies
+        self._now_ms = now_ms
+        self._options = options or CleaningOptions()
+        self._settings = cache(lambda topic: parse_settings(policies.settings_for(topic)))
+        self._checkpoints = cache(read_checkpoints)
+
+    def plan(self, log: MaintainedLog) -> CleanPlan:
+        """Decide about one log. Effects: reads the log directory.
+
+        Raises:
+            LogwrightError: the log cannot be planned as it is.
+        """
+        return maintain.plan_clean(
+            log.log_dir,
+            log.partition,
+            self._settings(log.partition.topic),
+            now_ms=self._now_ms,
+            options=self._options,
+            high_watermark=self._policies.high_watermark,
+            checkpoints=self._checkpoints(log.log_dir),
+        )
 
 
 def plan_wave(
@@ -69,10 +80,11 @@ def plan_wave(
     options: CleaningOptions,
 ) -> Wave:
     """Decide about each log. Effects: reads the log directories."""
+    planner = Planner(policies, now_ms=now_ms, options=options)
     works = []
     for log in logs:
         try:
-            plan = plan_log(log, policies, now_ms=now_ms, options=options)
+            plan = planner.plan(log)
         except LogwrightError as error:
             works.append(LogWork(key=log.key, failure=error))
         else:

@@ -6,9 +6,8 @@ from typing import Final
 
 import dagster as dg
 
-from logwright.assets.cleaning import plan_log
+from logwright.assets.cleaning import Planner
 from logwright.assets.partitions import LOGS, LOGS_NAME
-from logwright.compaction.model import CleaningOptions
 from logwright.config.policies import Policies
 from logwright.errors import LogwrightError
 from logwright.pipelines.due import (
@@ -137,6 +136,7 @@ def read_changed(
         now_ms: the time.
     """
     signatures = Signatures(policies)
+    planner = Planner(policies, now_ms=now_ms)
     readings: dict[str, Reading] = {}
     reads_left = READS_PER_TICK
     for key, log in logs.items():
@@ -146,21 +146,21 @@ def read_changed(
             readings[key] = known
         elif reads_left > 0:
             reads_left -= 1
-            readings[key] = _read(log, policies, known, signature=signature, now_ms=now_ms)
+            readings[key] = _read(log, planner, known, signature=signature, now_ms=now_ms)
         # Else it has no reading until the next tick: an old one might be wrong.
     return readings
 
 
 def _read(
     log: MaintainedLog,
-    policies: Policies,
+    planner: Planner,
     known: Reading | None,
     *,
     signature: str,
     now_ms: TimestampMs,
 ) -> Reading:
     try:
-        plan = plan_log(log, policies, now_ms=now_ms, options=CleaningOptions())
+        plan = planner.plan(log)
     except LogwrightError as error:
         return refused_reading(error, signature, now_ms=now_ms)
     same = known is not None and known.signature == signature

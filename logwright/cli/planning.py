@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from logwright.cli.request import Request
     from logwright.compaction.model import CleaningOptions, CleanPlan, CompactionPlan
     from logwright.format.names import TopicPartition
+    from logwright.log.load import Checkpoints
 
 _LAST_DATETIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999."""
@@ -53,10 +54,20 @@ def plan_partitions(
     dedupe_buffer: int | None = None,
 ) -> list[CleanPlan]:
     """A plan for each partition that can be planned. Effects: reads the log directory."""
+    from logwright.log.load import read_checkpoints  # noqa: PLC0415 -- numpy: not for --help
+
     plans = []
+    checkpoints = read_checkpoints(request.log_dir)
     for partition in partitions:
         try:
-            plans.append(plan_one(request, partition, options=options, dedupe_buffer=dedupe_buffer))
+            plan = plan_one(
+                request,
+                partition,
+                options=options,
+                dedupe_buffer=dedupe_buffer,
+                checkpoints=checkpoints,
+            )
+            plans.append(plan)
         except LogwrightError as error:
             failures.add(partition, error)
     return plans
@@ -68,8 +79,10 @@ def plan_one(
     *,
     options: CleaningOptions,
     dedupe_buffer: int | None,
+    checkpoints: Checkpoints | None = None,
 ) -> CleanPlan:
-    """The plan of one partition. Effects: reads it. `dedupe_buffer` is in bytes.
+    """The plan of one partition. Effects: reads it. `dedupe_buffer` is in bytes; `checkpoints`, if
+    they were read already.
 
     Raises:
         LogwrightError: of settings, or of what is there.
@@ -86,6 +99,7 @@ def plan_one(
         now_ms=request.now_ms,
         options=options,
         high_watermark=request.high_watermark,
+        checkpoints=checkpoints,
     )
 
 

@@ -54,6 +54,15 @@ def parse_offset_checkpoint(content: bytes, path: Path) -> dict[TopicPartition, 
     return entries
 
 
+def find_offset(content: bytes, partition: TopicPartition) -> Offset | None:
+    """One partition's entry of an offset checkpoint file, without looking at the others: for what
+    is asked once for each of many partitions.
+    """
+    line = rf"(?m)^{re.escape(partition.topic)} {partition.partition} ([0-9]{{1,19}})\r?$"
+    found = re.findall(line.encode(), content)
+    return Offset(int(found[-1])) if found else None
+
+
 def serialize_offset_checkpoint(entries: Mapping[TopicPartition, int]) -> bytes:
     """The file of these entries, sorted by partition."""
     return _serialize(

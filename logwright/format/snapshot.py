@@ -58,7 +58,7 @@ class ProducerEntry:
     current_txn_first_offset: Offset | None
 
 
-def parse_snapshot(content: bytes, path: Path) -> tuple[ProducerEntry, ...]:
+def parse_snapshot(content: bytes, path: Path | str) -> tuple[ProducerEntry, ...]:
     """The producers of a snapshot file, in file order.
 
     Raises:
@@ -121,5 +121,5 @@ def serialize_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
     return struct.pack(">hI", VERSION, crc32c(body)) + body
 
 
-def _corrupt(problem: str, path: Path, position: int) -> CorruptProducerSnapshot:
+def _corrupt(problem: str, path: Path | str, position: int) -> CorruptProducerSnapshot:
     return CorruptProducerSnapshot(problem, path=path, position=position, remedy=_REMEDY)

@@ -11,13 +11,13 @@ import os
 import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import NotALogDir, UnreadableFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from logwright.format.names import TopicPartition
 
@@ -33,14 +33,21 @@ _PERMISSION: Final = "Give this user read permission, or run as the broker's use
 
 @dataclass(frozen=True, slots=True)
 class OpenDir:
-    """An open directory: its descriptor, and its path for messages."""
+    """An open directory: its descriptor, and its path for messages, as text: making paths costs as
+    much as reading the files.
+    """
 
     fd: int
-    path: Path
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """The directory's path."""
+        return Path(self.name)
 
     def file(self, name: str) -> str:
-        """Path of one of its files, as text: made for every file, used only in errors."""
-        return f"{self.path}/{name}"
+        """Path of one of its files, as text."""
+        return f"{self.name}/{name}"
 
 
 @contextmanager
@@ -63,7 +70,7 @@ def open_log_dir(log_dir: Path) -> Iterator[OpenDir]:
     except OSError as error:
         raise unreadable(error, log_dir) from error
     try:
-        yield OpenDir(fd, log_dir)
+        yield OpenDir(fd, str(log_dir))
     finally:
         os.close(fd)
 
@@ -84,7 +91,7 @@ def open_partition_dir(log_dir: Path, partition: TopicPartition) -> Iterator[Ope
 def open_child_dir(parent: OpenDir, partition: TopicPartition) -> Iterator[OpenDir]:
     """A partition's directory in an open log directory; as `open_partition_dir`."""
     name = partition.directory_name
-    path = parent.path / name
+    path = parent.file(name)
     try:
         fd = os.open(name, _DIRECTORY_FLAGS | os.O_NOFOLLOW, dir_fd=parent.fd)
     except FileNotFoundError as error:

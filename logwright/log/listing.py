@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.errors import UncleanLogDir
 from logwright.format import names
-from logwright.format.names import parse_segment_file_name, segment_file_name
 from logwright.log.files import OpenDir, list_directory, not_regular, unreadable
 from logwright.log.model import FileStamp
 from logwright.units import INT64_MAX, ByteCount, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 _LIVE_SUFFIXES: Final = (*names.SEGMENT_SUFFIXES, names.SNAPSHOT)
 _LEFTOVER_SUFFIXES: Final = (names.CLEANED, names.SWAP)
 _LOG_FILE_SUFFIXES: Final = (*_LIVE_SUFFIXES, *_LEFTOVER_SUFFIXES)
 _KNOWN_FILES: Final = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
 _MOST_NAMED: Final = 5
+_DIGITS: Final = 20
+_LARGEST: Final = f"{INT64_MAX:020d}"
 _REMEDIES: Final = {
     True: "The log was left untouched and is whole: `logwright purge` removes what was left.",
     False: "The log was left untouched. Recover it first: start a broker on the directory"
@@ -43,27 +43,22 @@ def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
         UnreadableFile: a symlink, FIFO, directory or the like has the name of a log's file.
     """
     stamps: dict[str, FileStamp] = {}
-    for entry in sorted(list_directory(directory), key=lambda entry: entry.name):
-        name = entry.name
+    entries = {entry.name: entry for entry in list_directory(directory)}
+    for name in sorted(entries):
         try:
-            found = entry.stat(follow_symlinks=False)
+            found = entries[name].stat(follow_symlinks=False)
         except OSError as error:
             raise unreadable(error, directory.path / name) from error
         if stat.S_ISREG(found.st_mode):
             stamps[name] = FileStamp(
-                name=name,
-                bytes=ByteCount(found.st_size),
-                modified_ns=found.st_mtime_ns,
-                inode=found.st_ino,
+                name, ByteCount(found.st_size), found.st_mtime_ns, found.st_ino
             )
         elif name in _KNOWN_FILES or name.endswith(_LOG_FILE_SUFFIXES):
             raise not_regular(directory.path / name)
     return stamps
 
 
-def segment_bases(
-    stamps: Mapping[str, FileStamp], path: Path, *, clean_shutdown: bool
-) -> list[int]:
+def segment_bases(stamps: Mapping[str, FileStamp], path: str, *, clean_shutdown: bool) -> list[int]:
     """Base offsets of all segments, ascending, at least one.
 
     Args:
@@ -75,24 +70,18 @@ def segment_bases(
         UncleanLogDir: the marker is missing, an interrupted operation left files, or a segment is
             not whole; all of that is named.
     """
-    findings: list[str] = []
-    if not clean_shutdown:
-        findings.append(f"the broker was not stopped cleanly (no {names.CLEAN_SHUTDOWN_MARKER})")
-    leftovers = [name for name in stamps if name.endswith(_LEFTOVER_SUFFIXES)]
-    live = [name for name in stamps if name.endswith(_LIVE_SUFFIXES)]
-    foreign = [name for name in live if not _is_canonical(name)]
-    stems = {name.removesuffix(names.LOG) for name in live if name.endswith(names.LOG)}
-    orphans = [
-        name
-        for name in live
-        if not name.endswith((names.LOG, names.SNAPSHOT)) and name.partition(".")[0] not in stems
-    ]
+    stems, indexes, leftovers, foreign = _by_kind(stamps)
+    logs = set(stems)
+    orphans = [name for name in indexes if name[:_DIGITS] not in logs]
     missing = [
         stem + suffix
-        for stem in sorted(stems)
+        for stem in stems
         for suffix in (names.INDEX, names.TIMEINDEX)
         if stem + suffix not in stamps
     ]
+    findings: list[str] = []
+    if not clean_shutdown:
+        findings.append(f"the broker was not stopped cleanly (no {names.CLEAN_SHUTDOWN_MARKER})")
     for what, files in (
         ("an interrupted operation left", leftovers),
         ("no broker writes a file", foreign),
@@ -106,9 +95,30 @@ def segment_bases(
         findings.append("there is no segment")
     if findings:
         worthless = clean_shutdown and bool(stems) and not foreign and not missing
-        purgeable = worthless and _uncommitted(leftovers, stems)
+        purgeable = worthless and _uncommitted(leftovers, logs)
         raise UncleanLogDir("; ".join(findings) + ".", path=path, remedy=_REMEDIES[purgeable])
-    return sorted(int(stem) for stem in stems)
+    return [int(stem) for stem in stems]
+
+
+def _by_kind(stamps: Mapping[str, FileStamp]) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Stems of the logs; names of the indexes; of leftovers; of what only looks like a log's."""
+    stems: list[str] = []
+    indexes: list[str] = []
+    leftovers: list[str] = []
+    foreign: list[str] = []
+    for name in stamps:
+        stem, dot, kind = name.partition(".")
+        suffix = dot + kind
+        if suffix in _LIVE_SUFFIXES and _is_offset(stem):
+            if suffix == names.LOG:
+                stems.append(stem)
+            elif suffix != names.SNAPSHOT:
+                indexes.append(name)
+        elif name.endswith(_LEFTOVER_SUFFIXES):
+            leftovers.append(name)
+        elif name.endswith(_LIVE_SUFFIXES):
+            foreign.append(name)
+    return stems, indexes, leftovers, foreign
 
 
 def snapshot_offsets(stamps: Mapping[str, FileStamp]) -> tuple[Offset, ...]:
@@ -125,6 +135,6 @@ def _uncommitted(leftovers: list[str], stems: set[str]) -> bool:
     return all(name[:20] in guarded for name in leftovers if name.endswith(names.SWAP))
 
 
-def _is_canonical(name: str) -> bool:
-    parsed = parse_segment_file_name(name)
-    return parsed is not None and parsed[0] <= INT64_MAX and segment_file_name(*parsed) == name
+def _is_offset(stem: str) -> bool:
+    """Whether this is an offset as Kafka writes it."""
+    return len(stem) == _DIGITS and stem.isdecimal() and stem.isascii() and stem <= _LARGEST

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from logwright.errors import CorruptCheckpoint, CorruptIndex, NotALogDir
 from logwright.format import names
 from logwright.format.batch import HEADER_BYTES
-from logwright.format.checkpoints import parse_offset_checkpoint
+from logwright.format.checkpoints import find_offset, parse_offset_checkpoint
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from logwright.format.names import TopicPartition, segment_file_name
 from logwright.log.files import (
@@ -129,10 +129,18 @@ def fingerprint(log_dir: Path, partition: TopicPartition) -> Fingerprint:
     """What a plan compares before it commits. Effects: reads the directory and the checkpoints.
 
     Raises:
-        NotALogDir, UnreadableFile, CorruptCheckpoint: as `observe`.
+        NotALogDir, UnreadableFile: as `observe`.
     """
     with open_log_dir(log_dir) as parent, open_child_dir(parent, partition) as directory:
-        return _fingerprint(stamp_files(directory), _read_checkpoints(parent), partition)
+        entries = tuple(
+            [
+                (name, find_offset(read_file(parent, name), partition))
+                if _exists(parent, name)
+                else (name, None)
+                for name in CHECKPOINT_FILES
+            ]
+        )
+        return Fingerprint(files=tuple(stamp_files(directory).values()), checkpoints=entries)
 
 
 def observe(
@@ -161,23 +169,22 @@ def observe(
     with open_log_dir(log_dir) as parent, open_child_dir(parent, partition) as directory:
         stamps = stamp_files(directory)
         bases = segment_bases(
-            stamps, directory.path, clean_shutdown=_exists(parent, names.CLEAN_SHUTDOWN_MARKER)
+            stamps, directory.name, clean_shutdown=_exists(parent, names.CLEAN_SHUTDOWN_MARKER)
         )
         found = _read_checkpoints(parent) if checkpoints is None else checkpoints
         segments = tuple(
-            _segment(directory, stamps, base, following)
-            for base, following in zip(bases, [*bases[1:], None], strict=True)
+            [
+                _segment(directory, stamps, base, following)
+                for base, following in zip(bases, [*bases[1:], None], strict=True)
+            ]
         )
         end = _log_end_offset(directory, segments[-1])
-    start, committed = _bounds(log_dir, partition, found, (Offset(bases[0]), end), high_watermark)
-    snapshots = snapshot_offsets(stamps)
-    producers = load_producers(
-        directory.path,
-        segments,
-        snapshots,
-        log_start_offset=start,
-        log_end_offset=end,
-    )
+        ends = (Offset(bases[0]), end)
+        start, committed = _bounds(log_dir, partition, found, ends, high_watermark)
+        snapshots = snapshot_offsets(stamps)
+        producers = load_producers(
+            directory, segments, snapshots, log_start_offset=start, log_end_offset=end
+        )
     return PartitionLog(
         log_dir=log_dir,
         partition=partition,
@@ -186,20 +193,20 @@ def observe(
         log_end_offset=end,
         high_watermark=committed,
         last_stable_offset=_last_stable_offset(
-            producers, directory.path, segments, (start, end, committed)
+            producers, directory, segments, (start, end, committed)
         ),
         # After a clean stop everything is flushed (LogLoader.load, last step).
         recovery_point=end,
         cleaner_checkpoint=found.cleaner_offset.get(partition),
         snapshot_offsets=snapshots,
         producers=producers.entries,
-        fingerprint=_fingerprint(stamps, found, partition),
+        fingerprint=Fingerprint(files=tuple(stamps.values()), checkpoints=found.of(partition)),
     )
 
 
 def _last_stable_offset(
     producers: Producers,
-    directory: Path,
+    directory: OpenDir,
     segments: tuple[Segment, ...],
     offsets: tuple[Offset, Offset, Offset],
 ) -> Offset:
@@ -210,7 +217,7 @@ def _last_stable_offset(
     stable = producers.last_stable_offset(committed)
     if stable >= start:
         return stable
-    return min(committed, first_batch_at(directory, segments, start, log_end_offset=end))
+    return min(committed, first_batch_at(directory.path, segments, start, log_end_offset=end))
 
 
 def _bounds(
@@ -258,12 +265,6 @@ def _exists(directory: OpenDir, name: str) -> bool:
     except OSError as error:
         raise unreadable(error, directory.path / name) from error
     return True
-
-
-def _fingerprint(
-    stamps: Mapping[str, FileStamp], checkpoints: Checkpoints, partition: TopicPartition
-) -> Fingerprint:
-    return Fingerprint(files=tuple(stamps.values()), checkpoints=checkpoints.of(partition))
 
 
 def _segment(

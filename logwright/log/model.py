@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from logwright.format.names import TopicPartition
 from logwright.format.snapshot import ProducerEntry
 from logwright.units import ByteCount, Offset, TimestampMs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStamp:
-    """One file as it was seen: enough to notice that it changed."""
+class FileStamp(NamedTuple):
+    """One file as it was seen: enough to notice that it changed. A tuple, because planning a fleet
+    makes some hundred thousand.
+    """
 
     name: str
     bytes: ByteCount

@@ -25,6 +25,7 @@ from logwright.format.names import LOG, SNAPSHOT, segment_file_name
 from logwright.format.record import read_records
 from logwright.format.scan import scan_segment
 from logwright.format.snapshot import ProducerEntry, parse_snapshot
+from logwright.log.files import OpenDir, read_file
 from logwright.log.mapped import map_file
 from logwright.log.model import Segment
 from logwright.units import Offset, TimestampMs
@@ -71,7 +72,7 @@ def active_producers(
 
 
 def load_producers(
-    directory: Path,
+    directory: OpenDir,
     segments: Sequence[Segment],
     snapshot_offsets: Sequence[Offset],
     *,
@@ -95,7 +96,7 @@ def load_producers(
     ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
     for segment, end in zip(segments, ends, strict=True):
         if end > start:
-            _replay_segment(directory, segment, end, start, replayed)
+            _replay_segment(directory.path, segment, end, start, replayed)
     return Producers(
         entries=tuple(entry for _, entry in sorted(replayed.entries.items())),
         completed=tuple(replayed.completed),
@@ -103,7 +104,7 @@ def load_producers(
 
 
 def _newest_snapshot(
-    directory: Path,
+    directory: OpenDir,
     segments: Sequence[Segment],
     snapshot_offsets: Sequence[Offset],
     log_start_offset: Offset,
@@ -120,9 +121,9 @@ def _newest_snapshot(
     for offset in sorted(candidates, reverse=True):
         if not log_start_offset < offset <= log_end_offset:
             continue
-        path = directory / segment_file_name(offset, SNAPSHOT)
+        name = segment_file_name(offset, SNAPSHOT)
         try:
-            return offset, parse_snapshot(map_file(path).tobytes(), path)
+            return offset, parse_snapshot(read_file(directory, name), directory.file(name))
         except (CorruptProducerSnapshot, UnsupportedFormatError) as error:
             _LOG.warning("producer snapshot not used: %s", error)
     return log_start_offset, ()

@@ -6,12 +6,11 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
 
-from logwright.assets.cleaning import plan_log
+from logwright.assets.cleaning import Planner
 from logwright.assets.partitions import LOGS_NAME
 from logwright.compaction.model import CleanPlan
 from logwright.pipelines import sensors
@@ -123,11 +122,12 @@ def test_tick_reads_only_what_changed(tmp_path: Path, monkeypatch: pytest.Monkey
     platform = make_platform(tmp_path, LOGS)
     read: list[str] = []
 
-    def counting(log: MaintainedLog, *arguments: Any, **named: Any) -> CleanPlan:  # noqa: ANN401
-        read.append(log.key)
-        return plan_log(log, *arguments, **named)
+    class CountingPlanner(Planner):
+        def plan(self, log: MaintainedLog) -> CleanPlan:
+            read.append(log.key)
+            return super().plan(log)
 
-    monkeypatch.setattr(sensors, "plan_log", counting)
+    monkeypatch.setattr(sensors, "Planner", CountingPlanner)
     first = tick(due_logs, platform)
     assert ["orders-0", "orders-1"] == read
     second = tick(due_logs, platform, first.cursor)

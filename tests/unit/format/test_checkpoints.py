@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from logwright.errors import CorruptCheckpoint, UnsupportedFormatError
 from logwright.format.checkpoints import (
     LeaderEpoch,
+    find_offset,
     parse_leader_epochs,
     parse_offset_checkpoint,
     serialize_leader_epochs,
@@ -128,3 +129,11 @@ def test_kafkas_checkpoints_come_back(name: str) -> None:
     for path in case_dir(name).glob("*/*/leader-epoch-checkpoint"):
         content = path.read_bytes()
         assert content == serialize_leader_epochs(parse_leader_epochs(content, path))
+
+
+def test_one_entry_is_found_without_parsing_the_others() -> None:
+    """A name is taken literally, the last of two entries counts, a prefix is another topic's."""
+    content = b"0\n5\na.b 1 7\naxb 1 8\na.b 11 9\nza.b 1 10\na.b 1 12\r\n"
+    assert find_offset(content, TopicPartition("a.b", 1)) == 12
+    assert find_offset(content, TopicPartition("axb", 1)) == 8
+    assert find_offset(content, TopicPartition("a.b", 2)) is None
