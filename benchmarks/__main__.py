@@ -16,6 +16,7 @@ from benchmarks.picture import picture
 from benchmarks.profile import profile
 from benchmarks.report import PAGE, PICTURE, memory_table, page, time_table
 from benchmarks.runs import ROOT
+from benchmarks.sweeps import sweeps
 
 scale_option = click.option(
     "--scale",
@@ -86,6 +87,16 @@ def kernels_command(*, scale: float, work_directory: Path | None) -> None:
     with _work(work_directory) as work:
         for case in ("u100", "u1k"):
             print(kernels(prepare(case, scale=scale, work=work)), end="\n\n")
+
+
+@main.command(name="spark")
+@scale_option
+@work_option
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+def spark_command(*, scale: float, work_directory: Path | None, rounds: int) -> None:
+    """Sweeps by Spark on all cores, beside as many threads of Kafka's Cleaner."""
+    with _work(work_directory) as work:
+        print(sweeps(scale=scale, rounds=rounds, work=work, say=_progress))
 
 
 def _progress(line: str) -> None:

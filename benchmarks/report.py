@@ -12,6 +12,7 @@ from typing import Final
 
 from benchmarks.compare import Compared, Figure
 from benchmarks.runs import Run
+from benchmarks.table import seconds, table
 from tests.oracle_runner import TARGET, java
 
 PAGE: Final = "performance.md"
@@ -95,7 +96,7 @@ def time_table(results: Sequence[Compared]) -> str:
                 *_times(None, build_wall, each.ratio(lambda run: run.build_wall_seconds)),
             )
         )
-    return _table((*head, "wall s: Kafka", "clean", "ratio", "build", "ratio"), rows)
+    return table((*head, "wall s: Kafka", "clean", "ratio", "build", "ratio"), rows)
 
 
 def memory_table(results: Sequence[Compared]) -> str:
@@ -116,27 +117,18 @@ def memory_table(results: Sequence[Compared]) -> str:
                 *(f"{share / size:.2f}" for share in shares),
             )
         )
-    return _table((*head, *more), rows)
+    return table((*head, *more), rows)
 
 
 def _times(kafka: Figure | None, ours: Figure, ratio: float) -> list[str]:
-    cells = [_seconds(figure) for figure in (kafka, ours) if figure is not None]
+    cells = [seconds(figure) for figure in (kafka, ours) if figure is not None]
     return [*cells, f"**{ratio:.1f}**"]
-
-
-def _seconds(figure: Figure) -> str:
-    return f"{figure.median:.2f} ({figure.low:.2f}–{figure.high:.2f})"  # noqa: RUF001 -- a range
 
 
 def _sizes(each: Compared, value: Callable[[Run], float]) -> list[str]:
     kafka, ours = each.figures(value)
     cells = [f"{figure.median / 1e6:.0f}" for figure in (kafka, ours)]
     return [*cells, f"{each.ratio(value):.1f}"]
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *["---:"] * (len(head) - 1)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
 
 
 def _machine() -> list[str]:

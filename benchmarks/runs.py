@@ -50,10 +50,7 @@ class Run:
 
 def run_kafka(log: BenchLog, work: Path) -> Run:
     """Kafka's Cleaner on one thread, after one round to warm up. Effects: works below `work`."""
-    options = ["--log-dir", log.directory, "--topic-partition", log.partition, "--work", work]
-    words = ["oracle.Main", "bench", *options, "--warmup", 1, "--rounds", 1]
-    command = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), *words]
-    said, peak, anonymous = _measured([str(word) for word in command])
+    (said,), peak, anonymous = measured_kafka(log, work)
     (one,) = said["logs"]
     return Run(
         wall_seconds=said["wallSeconds"],
@@ -68,11 +65,24 @@ def run_kafka(log: BenchLog, work: Path) -> Run:
     )
 
 
+def measured_kafka(
+    log: BenchLog, work: Path, *, threads: int = 1, warmup: int = 1, rounds: int = 1
+) -> tuple[list[dict[str, Any]], int, int]:
+    """(what Kafka's Cleaner says of each round, its peak resident bytes, of these anonymous), with
+    as many threads as copies of the log. Effects: works below `work`.
+    """
+    options = ["--log-dir", log.directory, "--topic-partition", log.partition, "--work", work]
+    counts = ["--threads", threads, "--warmup", warmup, "--rounds", rounds]
+    words = ["oracle.Main", "bench", *options, *counts]
+    command = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), *words]
+    return _measured([str(word) for word in command])
+
+
 def run_ours(log: BenchLog, work: Path) -> Run:
     """Ours with its checks, after one cleaning to warm up. Effects: works below `work`."""
     copy = work / "ours"
     command = [sys.executable, "-m", "benchmarks.worker", str(log.directory), str(copy)]
-    said, peak, anonymous = _measured(command)
+    (said,), peak, anonymous = _measured(command)
     return Run(
         wall_seconds=said["wall"],
         cpu_seconds=said["cpu"],
@@ -86,8 +96,8 @@ def run_ours(log: BenchLog, work: Path) -> Run:
     )
 
 
-def _measured(command: list[str]) -> tuple[dict[str, Any], int, int]:
-    """(the JSON object that a program prints last, its peak resident bytes, of these anonymous)."""
+def _measured(command: list[str]) -> tuple[list[dict[str, Any]], int, int]:
+    """(the JSON objects that a program prints, its peak resident bytes, of these anonymous)."""
     peak = anonymous = 0
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         with subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=err) as process:
@@ -104,7 +114,7 @@ def _measured(command: list[str]) -> tuple[dict[str, Any], int, int]:
         lines = [json.loads(line) for line in out if line.startswith("{")]
         if process.returncode != 0 or not lines:
             raise OracleFailed(command, process.returncode, lines, err.read())
-    return lines[-1], peak, anonymous
+    return lines, peak, anonymous
 
 
 def _sizes(process_id: int) -> dict[str, int]:

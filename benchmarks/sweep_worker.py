@@ -1,0 +1,77 @@
+"""A warm sweep by Spark in a process of its own.
+
+``python -m benchmarks.sweep_worker LOG COPY NUMBER`` sweeps so many copies of a log once to warm
+up, then again, timed, and prints a JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.logs import BenchLog, read
+from benchmarks.sweeps import copies, cpu_of_all
+from logwright import maintain
+from logwright.compaction.model import CleaningOptions
+from logwright.config.topic import parse_settings
+from logwright.errors import LogwrightError, invariant
+from logwright.log.load import list_partitions, read_checkpoints
+from logwright.spark.session import local_session
+from logwright.spark.sweep import clean_partitions
+from logwright.units import TimestampMs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def main(log_directory: str, target: str, number: str) -> None:
+    """Effects: works on copies of the log in `target`; prints."""
+    log = read(Path(log_directory))
+    with local_session() as spark:
+        sweep(log, copies(log, Path(target), int(number)), spark)
+        log_dir = copies(log, Path(target), int(number))
+        start = time.perf_counter()
+        with cpu_of_all() as cpu:
+            stages = sweep(log, log_dir, spark)
+        wall = time.perf_counter() - start
+    shutil.rmtree(target)
+    print(json.dumps({"wall": wall, "cpu": cpu[0], **stages}))
+
+
+def sweep(log: BenchLog, log_dir: Path, spark: SparkSession) -> dict[str, float]:
+    """Plan, build, examine and commit all partitions of a directory; the seconds of each part.
+    Effects: changes the logs.
+    """
+    begun = time.perf_counter()
+    settings, checkpoints = parse_settings(log.settings), read_checkpoints(log_dir)
+    plans = [
+        maintain.plan_clean(
+            log_dir,
+            partition,
+            settings,
+            now_ms=TimestampMs(log.now_ms),
+            options=CleaningOptions(),
+            high_watermark="end",
+            checkpoints=checkpoints,
+        )
+        for partition in list_partitions(log_dir)
+    ]
+    planned = time.perf_counter()
+    results = list(clean_partitions(plans, spark))
+    built = time.perf_counter()
+    for plan, result in zip(plans, results, strict=True):
+        if isinstance(result, LogwrightError):
+            raise result
+        staged, facts = result
+        invariant(all(law.holds for law in facts.laws), "the output of a benchmark breaks a law")
+        maintain.commit(plan, staged)
+    done = time.perf_counter()
+    return {"plan": planned - begun, "build": built - planned, "commit": done - built}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

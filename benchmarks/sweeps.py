@@ -1,0 +1,153 @@
+"""``spark``: sweeps of whole logs by Spark on all cores, beside as many threads of Kafka's Cleaner.
+
+Kafka cleans one log on one thread, so with one log it has one core.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.compare import Figure
+from benchmarks.logs import BenchLog, prepare
+from benchmarks.runs import ROOT, measured_kafka, run_ours
+from benchmarks.table import seconds, table
+
+COLD_LOGS: Final = 10
+MARKER: Final = '{"version":0,"brokerEpoch":-1}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """One measurement: Kafka's and our seconds of each round."""
+
+    name: str
+    kafka: tuple[float, ...]
+    ours: tuple[float, ...]
+
+    @property
+    def row(self) -> list[str]:
+        """Of the table: name, Kafka, ours, ratio."""
+        kafka, ours = Figure.of(self.kafka), Figure.of(self.ours)
+        return [self.name, seconds(kafka), seconds(ours), f"**{kafka.median / ours.median:.2f}**"]
+
+
+def sweeps(*, scale: float, rounds: int, work: Path, say: Callable[[str], None]) -> str:
+    """The table. Effects: writes logs and copies below `work`."""
+    log = prepare("u100", scale=scale, work=work)
+    two: tuple[list[float], list[float]] = ([], [])
+    one: tuple[list[float], list[float]] = ([], [])
+    overhead: tuple[list[float], list[float]] = ([], [])
+    for number in range(rounds):
+        two[0].append(_kafka(log, work, threads=2))
+        ours = _warm_sweep(log, work, logs=2)
+        two[1].append(ours["wall"])
+        overhead[0].append(2 * run_ours(log, work).cpu_seconds)
+        overhead[1].append(ours["cpu"])
+        one[0].append(_kafka(log, work, threads=1))
+        one[1].append(_warm_sweep(log, work, logs=1)["wall"])
+        say(f"spark {number + 1}/{rounds}: wall s: {two[0][-1]:.2f} and {two[1][-1]:.2f}")
+    cold = _cold(log, work)
+    say(f"cold: {cold}")
+    measured = [
+        Swept(name="two logs, two cores, warm session: wall s", kafka=_f(two[0]), ours=_f(two[1])),
+        Swept(name="one log, two cores, warm session: wall s", kafka=_f(one[0]), ours=_f(one[1])),
+        Swept(name=f"{COLD_LOGS} logs, the whole command: wall s", kafka=cold[:1], ours=cold[1:]),
+    ]
+    rows = [each.row for each in measured]
+    inside, spark = Figure.of(overhead[0]), Figure.of(overhead[1])
+    rows.append(
+        [
+            "two logs: CPU s in one process, and by Spark (all its processes)",
+            seconds(inside),
+            seconds(spark),
+            f"**{inside.median / spark.median:.2f}**",
+        ]
+    )
+    return table(("what", "Kafka, or in process", "by Spark", "ratio"), rows)
+
+
+def _f(values: list[float]) -> tuple[float, ...]:
+    return tuple(values)
+
+
+def _kafka(log: BenchLog, work: Path, *, threads: int) -> float:
+    """Wall seconds of Kafka's Cleaner, after one round to warm up."""
+    (said,), _, _ = measured_kafka(log, work, threads=threads)
+    seconds_taken: float = said["wallSeconds"]
+    return seconds_taken
+
+
+def _warm_sweep(log: BenchLog, work: Path, *, logs: int) -> dict[str, float]:
+    """Wall and CPU seconds of a sweep in a session that has swept once before."""
+    target = work / "swept"
+    words = ["-m", "benchmarks.sweep_worker", log.directory, target, logs]
+    done = subprocess.run(
+        [sys.executable, *map(str, words)], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _cold(log: BenchLog, work: Path) -> tuple[float, float]:
+    """Wall seconds of Kafka's threads without a warm-up, and of our command from its start."""
+    pairs = COLD_LOGS // 2
+    said, _, _ = measured_kafka(log, work, threads=2, warmup=0, rounds=pairs)
+    kafka: float = sum(each["wallSeconds"] for each in said)
+    target = copies(log, work / "cold", COLD_LOGS)
+    options = [word for pair in log.settings.items() for word in ("--config", "=".join(pair))]
+    command = Path(sys.executable).with_name("logwright")
+    words = [command, "clean", target, "--engine", "spark", "--yes", "--now", log.now_ms, *options]
+    start = time.perf_counter()
+    subprocess.run([str(word) for word in words], cwd=ROOT, check=True, capture_output=True)
+    ours = time.perf_counter() - start
+    shutil.rmtree(target)
+    return kafka, ours
+
+
+def copies(log: BenchLog, target: Path, number: int) -> Path:
+    """A log directory with so many copies of a log, flushed. Effects: replaces `target`."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    (target / ".kafka_cleanshutdown").write_text(MARKER)
+    for each in range(number):
+        shutil.copytree(log.partition_directory, target / f"{log.partition.topic}-{each}")
+    os.sync()
+    return target
+
+
+@contextmanager
+def cpu_of_all() -> Iterator[list[float]]:
+    """CPU seconds of this process and all that it started and that still live, JVM and workers too;
+    the one figure is in the list on leaving.
+    """
+    used: list[float] = []
+    before = _cpu_of_tree(os.getpid())
+    yield used
+    used.append(_cpu_of_tree(os.getpid()) - before)
+
+
+def _cpu_of_tree(root: int) -> float:
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        process = int(path.parent.name)
+        parents[process] = int(fields[1])
+        ticks[process] = sum(map(int, fields[11:15]))
+    tree = {root}
+    while more := {child for child, parent in parents.items() if parent in tree} - tree:
+        tree |= more
+    return sum(ticks.get(process, 0) for process in tree) / os.sysconf("SC_CLK_TCK")
