@@ -16,6 +16,7 @@ from benchmarks.picture import picture
 from benchmarks.profile import profile
 from benchmarks.report import PAGE, PICTURE, memory_table, page, time_table
 from benchmarks.runs import ROOT
+from benchmarks.scale import scale_rows
 from benchmarks.sweeps import sweeps
 
 scale_option = click.option(
@@ -97,6 +98,40 @@ def spark_command(*, scale: float, work_directory: Path | None, rounds: int) -> 
     """Sweeps by Spark on all cores, beside as many threads of Kafka's Cleaner."""
     with _work(work_directory) as work:
         print(sweeps(scale=scale, rounds=rounds, work=work, say=_progress))
+
+
+def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> tuple[float, ...]:
+    return tuple(float(each) for each in value.split(",") if each)
+
+
+@main.command(name="scale")
+@work_option
+@click.option("--partitions", type=click.IntRange(min=1), default=10_000, show_default=True)
+@click.option("--sweep", type=click.IntRange(min=1), default=1_000, show_default=True)
+@click.option("--keys", type=click.IntRange(min=1), default=50_000_000, show_default=True)
+@click.option("--growth", callback=_numbers, default="1,4,16", show_default=True, help="GB")
+@click.option("--segments", callback=_numbers, default="1000,10000,100000", show_default=True)
+def scale_command(
+    *,
+    work_directory: Path | None,
+    partitions: int,
+    sweep: int,
+    keys: int,
+    growth: tuple[float, ...],
+    segments: tuple[float, ...],
+) -> None:
+    """Many partitions, many keys, long logs, many segments."""
+    with _work(work_directory) as work:
+        rows = scale_rows(
+            partitions=partitions,
+            sweep=sweep,
+            keys=keys,
+            growth=growth,
+            segments=tuple(int(each) for each in segments),
+            work=work,
+            say=_progress,
+        )
+    print(rows)
 
 
 def _progress(line: str) -> None:

@@ -75,14 +75,14 @@ def measured_kafka(
     counts = ["--threads", threads, "--warmup", warmup, "--rounds", rounds]
     words = ["oracle.Main", "bench", *options, *counts]
     command = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), *words]
-    return _measured([str(word) for word in command])
+    return measured([str(word) for word in command])
 
 
 def run_ours(log: BenchLog, work: Path) -> Run:
     """Ours with its checks, after one cleaning to warm up. Effects: works below `work`."""
     copy = work / "ours"
     command = [sys.executable, "-m", "benchmarks.worker", str(log.directory), str(copy)]
-    (said,), peak, anonymous = _measured(command)
+    (said,), peak, anonymous = measured(command)
     return Run(
         wall_seconds=said["wall"],
         cpu_seconds=said["cpu"],
@@ -96,7 +96,7 @@ def run_ours(log: BenchLog, work: Path) -> Run:
     )
 
 
-def _measured(command: list[str]) -> tuple[list[dict[str, Any]], int, int]:
+def measured(command: list[str]) -> tuple[list[dict[str, Any]], int, int]:
     """(the JSON objects that a program prints, its peak resident bytes, of these anonymous)."""
     peak = anonymous = 0
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:

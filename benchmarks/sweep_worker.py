@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from benchmarks.logs import BenchLog, read
 from benchmarks.sweeps import copies, cpu_of_all
 from logwright import maintain
-from logwright.compaction.model import CleaningOptions
+from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError, invariant
 from logwright.log.load import list_partitions, read_checkpoints
@@ -42,17 +42,17 @@ def main(log_directory: str, target: str, number: str) -> None:
     print(json.dumps({"wall": wall, "cpu": cpu[0], **stages}))
 
 
-def sweep(log: BenchLog, log_dir: Path, spark: SparkSession) -> dict[str, float]:
-    """Plan, build, examine and commit all partitions of a directory; the seconds of each part.
-    Effects: changes the logs.
-    """
-    begun = time.perf_counter()
-    settings, checkpoints = parse_settings(log.settings), read_checkpoints(log_dir)
-    plans = [
+def plan_all(log: BenchLog, log_dir: Path, *, dedupe_buffer: int | None = None) -> list[CleanPlan]:
+    """Plan all partitions of a directory; `dedupe_buffer` is in bytes. Effects: reads it."""
+    config, cleaner = parse_settings(log.settings)
+    if dedupe_buffer is not None:
+        cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": dedupe_buffer})
+    checkpoints = read_checkpoints(log_dir)
+    return [
         maintain.plan_clean(
             log_dir,
             partition,
-            settings,
+            (config, cleaner),
             now_ms=TimestampMs(log.now_ms),
             options=CleaningOptions(),
             high_watermark="end",
@@ -60,6 +60,14 @@ def sweep(log: BenchLog, log_dir: Path, spark: SparkSession) -> dict[str, float]
         )
         for partition in list_partitions(log_dir)
     ]
+
+
+def sweep(log: BenchLog, log_dir: Path, spark: SparkSession) -> dict[str, float]:
+    """Plan, build, examine and commit all partitions of a directory; the seconds of each part.
+    Effects: changes the logs.
+    """
+    begun = time.perf_counter()
+    plans = plan_all(log, log_dir)
     planned = time.perf_counter()
     results = list(clean_partitions(plans, spark))
     built = time.perf_counter()

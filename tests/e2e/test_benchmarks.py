@@ -59,3 +59,22 @@ def test_kernels_are_timed_one_by_one(work: Path) -> None:
     printed = run("kernels", "--scale", SCALE, "--work", work)
     assert 2 * 7 == printed.count(" M records/s")
     assert 2 * 4 == sum(line.endswith("MB/s") for line in printed.splitlines())
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+def test_scale_measures_each_dimension(work: Path) -> None:
+    """Small: the budget holds all keys, so they are read once."""
+    sizes = ("--partitions", "3", "--sweep", "3", "--keys", "20000")
+    printed = run("scale", *sizes, "--growth", SCALE, "--segments", "5", "--work", work)
+    rows = [line.split("|")[1].strip() for line in printed.splitlines()[2:]]
+    assert 5 == len(rows)
+    assert "1 reads of the keys, up to the first uncleanable offset: True" in printed
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+def test_sweeps_are_compared_with_as_many_threads_of_kafka(work: Path) -> None:
+    """Every row has a ratio."""
+    printed = run("spark", "--scale", "0.001", "--rounds", "1", "--work", work)
+    assert 4 == sum("**" in line for line in printed.splitlines())

@@ -1,0 +1,120 @@
+"""``scale``: many partitions, many keys, long logs, many segments. Kafka's figures are not asked
+for: the goals are our own.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.logs import BenchLog, prepare
+from benchmarks.runs import ROOT, measured
+from benchmarks.sweeps import copies
+from benchmarks.table import table
+
+BUDGET_BYTES: Final = 512 * 1024 * 1024
+KEYS_PER_SCALE: Final = 7_500_000
+"""Of the case ``unique`` at scale 1, rounded down."""
+SMALL_SCALE: Final = 0.001
+
+
+def scale_rows(
+    *,
+    partitions: int,
+    sweep: int,
+    keys: int,
+    growth: tuple[float, ...],
+    segments: tuple[int, ...],
+    work: Path,
+    say: Callable[[str], None],
+) -> str:
+    """The table. Effects: writes logs and copies below `work`.
+
+    Args:
+        partitions: how many are planned.
+        sweep: how many of 1 MB are swept.
+        keys: unique keys that are cleaned within a budget of 512 MiB.
+        growth: sizes of one log, in GB.
+        segments: numbers of segments of one log.
+    """
+    rows: list[list[str]] = []
+
+    def note(what: str, figures: str) -> None:
+        rows.append([what, figures])
+        say(f"{what}: {figures}")
+
+    small = prepare("u100", scale=SMALL_SCALE, work=work)
+    found = _worker("plan", copies(small, work / "fleet", partitions), small)
+    note(f"plan {partitions} partitions of two segments, warm: wall s", f"{found['wall']:.2f}")
+    shutil.rmtree(work / "fleet")
+    found = _worker("sweep", work / "fleet", small, str(sweep))
+    parts = ", ".join(f"{name} {found[name]:.2f}" for name in ("plan", "build", "commit"))
+    note(f"sweep {sweep} partitions of 1 MB, warm: wall s", f"{found['wall']:.2f} ({parts})")
+    unique = prepare("unique", scale=keys / KEYS_PER_SCALE, work=work)
+    found, _, anonymous = _clean(unique, small, work, str(BUDGET_BYTES))
+    note(
+        f"{found['distinctKeys']} distinct keys, budget 512 MiB",
+        f"{found['mapReads']} reads of the keys, up to the first uncleanable offset: "
+        f"{found['complete']}; anonymous memory {anonymous / 2**20:.0f} MiB at most; "
+        f"{found['bytesPerKey']:.1f} bytes of map and bitmap for each key of a full shard; "
+        f"{found['wall']:.0f} s",
+    )
+    for size in growth:
+        log = prepare("u100", scale=size, work=work)
+        found, _, _ = _clean(log, small, work)
+        note(f"{log.log_bytes / 1e9:.1f} GB: CPU s for each GB", f"{found['cpuPerGb']:.2f}")
+    for number in segments:
+        log_dir = _many_segments(small, work / "segments", number)
+        found = _worker("segments", log_dir, small, small.directory)
+        note(f"{number} segments: CPU ms for each", f"{found['cpu'] / number * 1e3:.3f}")
+        shutil.rmtree(log_dir)
+    return table(("what", "figures"), rows)
+
+
+def _worker(what: str, log_dir: Path, log: BenchLog, *options: object) -> dict[str, Any]:
+    """What `benchmarks.scale_worker` prints."""
+    words = ["-m", "benchmarks.scale_worker", what, log_dir, log.directory, *options]
+    done = subprocess.run(
+        [sys.executable, *map(str, words)], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _clean(
+    log: BenchLog, small: BenchLog, work: Path, *budget: str
+) -> tuple[dict[str, Any], int, int]:
+    """(facts, peak resident bytes, anonymous ones) of a cleaning in a process of its own."""
+    target = copies(log, work / "big", 1)
+    words = ["clean", str(target), str(log.directory), str(small.directory), *budget]
+    command = [sys.executable, "-m", "benchmarks.scale_worker", *words]
+    (found,), peak, anonymous = measured(command)
+    shutil.rmtree(target)
+    return found, peak, anonymous
+
+
+def _many_segments(log: BenchLog, target: Path, number: int) -> Path:
+    """A log of so many segments of one batch each: the first batch of a log, at other offsets."""
+    start = time.perf_counter()
+    shutil.rmtree(target, ignore_errors=True)
+    copies(log, target, 0)
+    directory = target / str(log.partition)
+    directory.mkdir()
+    content = (log.partition_directory / f"{0:020d}.log").read_bytes()
+    batch = content[: int.from_bytes(content[8:12], "big") + 12]
+    offsets = int.from_bytes(batch[23:27], "big") + 1
+    for each in range(number + 1):
+        base = each * offsets
+        # The CRC covers what comes after: offset and leader epoch may be set freely.
+        whole = base.to_bytes(8, "big") + batch[8:] if each < number else b""
+        (directory / f"{base:020d}.log").write_bytes(whole)
+        for suffix in ("index", "timeindex"):
+            (directory / f"{base:020d}.{suffix}").touch()
+    print(f"{number} segments written in {time.perf_counter() - start:.0f} s", file=sys.stderr)
+    return target
