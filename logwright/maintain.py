@@ -24,6 +24,13 @@ from logwright.compaction.model import (
 )
 from logwright.compaction.plan import plan_compaction
 from logwright.config.topic import CleanerConfig, TopicConfig
+from logwright.deletion.run import (
+    delete_log,
+    find_deleted,
+    plan_purge_deleted,
+    purge_deleted,
+    restore_log,
+)
 from logwright.errors import StalePlan
 from logwright.format.names import (
     BROKER_LOCK,
@@ -48,6 +55,8 @@ from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import FileStep
 from logwright.swap.plan import checkpoint_steps, swap_steps
+from logwright.undo.plan import UndoPlan
+from logwright.undo.run import decide_undo, undo_partition
 from logwright.units import ByteCount, Offset, TimestampMs
 
 HighWatermark = Literal["end", "checkpoint"]
@@ -56,16 +65,23 @@ __all__ = [
     "CommitResult",
     "build",
     "commit",
+    "delete_log",
     "discard",
     "examine",
+    "find_deleted",
     "lag_metrics",
     "plan_clean",
+    "plan_purge_deleted",
     "plan_retention",
     "plan_roll",
+    "plan_undo",
     "purge",
+    "purge_deleted",
+    "restore_log",
     "retain",
     "roll_partition",
     "silent",
+    "undo_partition",
 ]
 
 
@@ -252,6 +268,18 @@ def plan_roll(
     if force and not decision.due:
         decision = force_roll(log, cause="forced")
     return log, decision
+
+
+def plan_undo(
+    log_dir: Path, partition: TopicPartition, *, high_watermark: HighWatermark = "end"
+) -> UndoPlan:
+    """Look at what the last operation on a partition retired. Effects: reads.
+
+    Raises:
+        CannotUndo: it cannot be undone.
+        LogwrightError: see `observe`.
+    """
+    return decide_undo(observe_unlocked(log_dir, partition, high_watermark=high_watermark))
 
 
 def observe_unlocked(

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from logwright.errors import PolicyError
-from logwright.format.checkpoints import LeaderEpoch
 from logwright.units import ByteCount, Offset, TimestampMs
 
 if TYPE_CHECKING:
@@ -154,15 +153,6 @@ def plan_retention(
         checkpointed_start=new_start if new_start > first else None,
         rolls=not segments,
     )
-
-
-def trimmed_epochs(epochs: Sequence[LeaderEpoch], start: Offset) -> tuple[LeaderEpoch, ...]:
-    """The leader epochs of a log that begins at `start` (LeaderEpochFileCache)."""
-    passed = [epoch for epoch in epochs if epoch.start_offset <= start]
-    if not passed:
-        return tuple(epochs)
-    first = LeaderEpoch(epoch=passed[-1].epoch, start_offset=start)
-    return (first, *epochs[len(passed) :])
 
 
 def _raised_start(log: PartitionLog, config: TopicConfig, asked: int | None) -> Offset:

@@ -6,7 +6,7 @@ import logging
 import secrets
 from typing import TYPE_CHECKING
 
-from logwright.format.checkpoints import parse_leader_epochs
+from logwright.format.checkpoints import parse_leader_epochs, trimmed_epochs
 from logwright.format.deletions import Origin
 from logwright.format.names import (
     LEADER_EPOCH_CHECKPOINT,
@@ -15,7 +15,7 @@ from logwright.format.names import (
 )
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
-from logwright.retention.plan import RetentionPlan, trimmed_epochs
+from logwright.retention.plan import RetentionPlan
 from logwright.retention.steps import retire_segments, undo_facts
 from logwright.steps.checkpoints import set_leader_epochs
 from logwright.steps.interpreter import execute
