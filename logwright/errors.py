@@ -16,6 +16,7 @@
     │   ├─ UncleanLogDir
     │   ├─ LogDirLocked
     │   ├─ StalePlan
+    │   ├─ CannotUndo
     │   └─ DiskFull
     ├─ QualityError                6   a law or contract did not hold for the compacted output
     └─ StepFailed                  7   the machine: a file step failed
@@ -141,6 +142,10 @@ class LogDirLocked(PreconditionError):
 
 class StalePlan(PreconditionError):
     """The log changed after it was planned."""
+
+
+class CannotUndo(PreconditionError):
+    """What is to be brought back is gone, or the log moved on since."""
 
 
 class DiskFull(PreconditionError):

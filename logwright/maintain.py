@@ -11,11 +11,10 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-import numpy as np
 
 from logwright.compaction.build import build, discard_staging, silent
 from logwright.compaction.examine import examine
@@ -25,15 +24,19 @@ from logwright.compaction.model import (
     StagedCleaning,
 )
 from logwright.compaction.plan import plan_compaction
-from logwright.compaction.source import open_source
 from logwright.config.topic import CleanerConfig, TopicConfig
+from logwright.deletion.run import (
+    delete_log,
+    find_deleted,
+    plan_purge_deleted,
+    purge_deleted,
+    restore_log,
+)
 from logwright.errors import StalePlan
 from logwright.format.names import (
     BROKER_LOCK,
     CLEANER_OFFSET_CHECKPOINT,
-    INDEX,
     LOG,
-    TIMEINDEX,
     TopicPartition,
     segment_file_name,
 )
@@ -43,12 +46,18 @@ from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog
 from logwright.purge.plan import PurgeResult
 from logwright.purge.run import purge_partition
-from logwright.roll.plan import plan_roll
-from logwright.roll.steps import ActiveIndexes, roll_steps
+from logwright.retention.plan import RetentionPlan
+from logwright.retention.plan import plan_retention as decide_retention
+from logwright.retention.run import retain_partition
+from logwright.roll.plan import RollDecision, force_roll
+from logwright.roll.plan import plan_roll as decide_roll
+from logwright.roll.run import roll_partition, sealing_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import FileStep
 from logwright.swap.plan import checkpoint_steps, swap_steps
+from logwright.undo.plan import UndoPlan
+from logwright.undo.run import decide_undo, undo_partition
 from logwright.units import ByteCount, Offset, TimestampMs
 
 HighWatermark = Literal["end", "checkpoint"]
@@ -57,12 +66,23 @@ __all__ = [
     "CommitResult",
     "build",
     "commit",
+    "delete_log",
     "discard",
     "examine",
+    "find_deleted",
     "lag_metrics",
     "plan_clean",
+    "plan_purge_deleted",
+    "plan_retention",
+    "plan_roll",
+    "plan_undo",
     "purge",
+    "purge_deleted",
+    "restore_log",
+    "retain",
+    "roll_partition",
     "silent",
+    "undo_partition",
 ]
 
 
@@ -121,14 +141,10 @@ def plan_clean(
         `observe`.
     """
     config, cleaner = settings
-    if os.path.exists(f"{log_dir}/{BROKER_LOCK}"):  # noqa: PTH110 -- paths cost, for a fleet
-        with lock_log_dir(log_dir):
-            log = observe(
-                log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints
-            )
-    else:
-        log = observe(log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints)
-    roll = plan_roll(log, config, now_ms=now_ms, like_kafka=options.like_kafka)
+    log = observe_unlocked(
+        log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints
+    )
+    roll = decide_roll(log, config, now_ms=now_ms, like_kafka=options.like_kafka)
     compaction = plan_compaction(
         roll.applied_to(log), config, now_ms=now_ms, like_kafka=options.like_kafka
     )
@@ -170,7 +186,7 @@ def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
     ):
         _refuse_stale(plan)
         _refuse_incomplete(staged)
-        execute(_roll_steps(plan), files)
+        execute(sealing_steps(plan.log, plan.roll), files)
         if staged is not None:
             for steps in _swaps(plan, staged):
                 execute(steps, files)
@@ -211,6 +227,81 @@ def purge(
     )
 
 
+def plan_retention(
+    log_dir: Path,
+    partition: TopicPartition,
+    config: TopicConfig,
+    *,
+    now_ms: TimestampMs,
+    high_watermark: HighWatermark,
+    delete_records_before: int | None = None,
+) -> RetentionPlan:
+    """Look at a partition and decide which of its segments go. Effects: reads.
+
+    Raises:
+        PolicyError: see `logwright.retention.plan`.
+        LogwrightError: see `observe`.
+    """
+    log = observe_unlocked(log_dir, partition, high_watermark=high_watermark)
+    return decide_retention(log, config, now_ms=now_ms, delete_records_before=delete_records_before)
+
+
+def retain(plan: RetentionPlan) -> None:
+    """Do a retention. Effects and errors: see `retain_partition`."""
+    retain_partition(plan, lambda log: sealing_steps(log, force_roll(log, cause="emptied")))
+
+
+def plan_roll(
+    log_dir: Path,
+    partition: TopicPartition,
+    config: TopicConfig,
+    *,
+    now_ms: TimestampMs,
+    force: bool,
+) -> tuple[PartitionLog, RollDecision]:
+    """Look at a partition and decide about its active segment. Effects: reads.
+
+    Raises:
+        LogwrightError: see `observe`.
+    """
+    log = observe_unlocked(log_dir, partition, high_watermark="end")
+    decision = decide_roll(log, config, now_ms=now_ms, like_kafka=False)
+    if force and not decision.due:
+        decision = force_roll(log, cause="forced")
+    return log, decision
+
+
+def plan_undo(
+    log_dir: Path, partition: TopicPartition, *, high_watermark: HighWatermark = "end"
+) -> UndoPlan:
+    """Look at what the last operation on a partition retired. Effects: reads.
+
+    Raises:
+        CannotUndo: it cannot be undone.
+        LogwrightError: see `observe`.
+    """
+    return decide_undo(observe_unlocked(log_dir, partition, high_watermark=high_watermark))
+
+
+def observe_unlocked(
+    log_dir: Path,
+    partition: TopicPartition,
+    *,
+    high_watermark: HighWatermark,
+    checkpoints: Checkpoints | None = None,
+) -> PartitionLog:
+    """A log on which no broker works. Effects: reads.
+
+    Raises:
+        LogDirLocked: a broker works on the directory.
+        LogwrightError: see `observe`.
+    """
+    locked = os.path.exists(f"{log_dir}/{BROKER_LOCK}")  # noqa: PTH110 -- paths cost, for a fleet
+    held = lock_log_dir(log_dir) if locked else nullcontext()
+    with held:
+        return observe(log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints)
+
+
 def _refuse_stale(plan: CleanPlan) -> None:
     now = fingerprint(plan.log.log_dir, plan.log.partition)
     if now != plan.log.fingerprint:
@@ -239,27 +330,6 @@ def _refuse_incomplete(staged: StagedCleaning | None) -> None:
                 path=path,
                 remedy="Nothing was changed. Run it again.",
             )
-
-
-def _roll_steps(plan: CleanPlan) -> tuple[FileStep, ...]:
-    if not plan.roll.due:
-        return ()
-    log = plan.log
-    active = log.active
-    source = open_source(log.directory, active, end_offset=log.log_end_offset, first_ordinal=0)
-    timestamps = source.batches["max_timestamp"]
-    largest = int(np.argmax(timestamps))
-    indexes = ActiveIndexes(
-        index=_content(log, INDEX),
-        timeindex=_content(log, TIMEINDEX),
-        largest_timestamp_ms=TimestampMs(int(timestamps[largest])),
-        offset_of_largest=Offset(int(source.batches["last_offset"][largest])),
-    )
-    return roll_steps(log, plan.roll, indexes)
-
-
-def _content(log: PartitionLog, suffix: str) -> bytes:
-    return map_file(log.directory / segment_file_name(log.active.base_offset, suffix)).tobytes()
 
 
 def _swaps(plan: CleanPlan, staged: StagedCleaning) -> Iterator[tuple[FileStep, ...]]:

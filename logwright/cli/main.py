@@ -19,6 +19,10 @@ _COMMANDS: Final = MappingProxyType(
         "dump": "Every batch and record, index entry and snapshot, as JSON lines.",
         "plan": "What is due, when, why or why not.",
         "clean": "Compact: roll if due, dedupe, check, swap, checkpoint.",
+        "roll": "Begin a new active segment where it is due.",
+        "retain": "Delete old segments: log start offset, retention.bytes, retention.ms.",
+        "delete": "Delete whole logs, as Kafka does of a deleted topic.",
+        "undo": "Bring back what the last compaction, retention or deletion took away.",
         "purge": "Unlink what was renamed to .deleted long enough ago.",
         "demo": "A log directory to try it all on.",
     }

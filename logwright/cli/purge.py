@@ -15,6 +15,7 @@ from logwright.cli.request import Request, request_options
 from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
+    from logwright.deletion.plan import PurgedLog
     from logwright.format.names import TopicPartition
     from logwright.purge.plan import PurgeResult
 
@@ -26,16 +27,19 @@ def command(request: Request) -> None:
     request.require_terminal()
     failures = FailureLog(output=request.output)
     plans: dict[TopicPartition, PurgeResult] = {}
-    for partition in request.partitions():
+    deleted = _purge_deleted(request, dry_run=True)
+    known = {log.partition for log in deleted}
+    for partition in request.partitions(absent=known.issuperset(request.absent())):
         try:
             plans[partition] = _plan(request, partition)
         except LogwrightError as error:
             failures.add(partition, error)
     if request.dry_run:
-        _show(request, plans, done=False)
+        _show(request, plans, deleted, done=False)
     else:
-        _ask(request, plans)
-        _show(request, _purge(request, plans, failures), done=True)
+        _ask(request, plans, deleted)
+        results = _purge(request, plans, failures)
+        _show(request, results, _purge_deleted(request, dry_run=False), done=True)
     click.get_current_context().exit(failures.exit_status)
 
 
@@ -70,19 +74,48 @@ def _purge(
     return results
 
 
-def _ask(request: Request, plans: dict[TopicPartition, PurgeResult]) -> None:
+def _purge_deleted(request: Request, *, dry_run: bool) -> tuple[PurgedLog, ...]:
+    """The deleted logs that were asked for. Effects: removes the due ones, unless it is a dry
+    run.
+    """
+    from logwright import maintain  # noqa: PLC0415 -- not for --help
+
+    purge = maintain.plan_purge_deleted if dry_run else maintain.purge_deleted
+    return purge(
+        request.log_dir,
+        now_ms=request.now_ms,
+        delay_ms=request.broker().file_delete_delay_ms,
+        named=request.named or None,
+    )
+
+
+def _ask(
+    request: Request,
+    plans: dict[TopicPartition, PurgeResult],
+    deleted: tuple[PurgedLog, ...],
+) -> None:
     """Effects: shows the plans and asks on the terminal, unless ``--yes`` was given."""
     files = sum(_count(result) for result in plans.values())
-    if request.yes or not files:
+    logs = [log for log in deleted if log.goes]
+    if request.yes or not (files or logs):
         return
     for partition, result in plans.items():
         for name in (*result.removed, *result.leftovers, *result.staging):
             request.output.message(f"{partition}/{name}")
-    freed = human_bytes(sum(result.removed_bytes for result in plans.values()))
-    request.confirm(f"Remove {files} files ({freed}) from {request.log_dir}?")
+    for log in logs:
+        request.output.message(f"{log.directory}: {log.reason}")
+    freed = sum(result.removed_bytes for result in plans.values()) + sum(log.bytes for log in logs)
+    what = f"{files} files and {len(logs)} deleted logs ({human_bytes(freed)})"
+    request.confirm(f"Remove {what} from {request.log_dir}?")
 
 
-def _show(request: Request, results: dict[TopicPartition, PurgeResult], *, done: bool) -> None:
+def _show(
+    request: Request,
+    results: dict[TopicPartition, PurgeResult],
+    deleted: tuple[PurgedLog, ...],
+    *,
+    done: bool,
+) -> None:
     output = request.output
     for partition, result in results.items():
         output.json_object(
@@ -113,7 +146,20 @@ def _show(request: Request, results: dict[TopicPartition, PurgeResult], *, done:
         for partition, result in results.items()
     ]
     output.table(header, rows)
-    if not any(map(_count, results.values())):
+    for log in deleted:
+        output.json_object(
+            {
+                "directory": log.directory,
+                "topicPartition": str(log.partition),
+                "now": request.now_ms,
+                "purged": log.goes and done,
+                "bytes": log.bytes,
+                "dueAtMs": log.due_at_ms,
+                "reason": log.reason,
+            }
+        )
+        output.text(f"{log.directory}: {'goes' if log.goes else 'stays'}: {log.reason}")
+    if not (any(map(_count, results.values())) or any(log.goes for log in deleted)):
         output.text("Nothing to remove.")
 
 

@@ -21,6 +21,7 @@ from logwright.format.names import TopicPartition
 from logwright.units import INT64_MAX, TimestampMs
 
 if TYPE_CHECKING:
+    from logwright.config.broker import BrokerConfig
     from logwright.config.policies import Policies
     from logwright.config.topic import CleanerConfig, TopicConfig
 
@@ -70,6 +71,16 @@ class Request:
             self._parsed[topic] = parse_settings(self._pairs(topic))
         return self._parsed[topic]
 
+    def broker(self) -> BrokerConfig:
+        """The broker's own settings.
+
+        Raises:
+            PolicyError: they are not valid.
+        """
+        from logwright.config.topic import broker_settings  # noqa: PLC0415 -- pydantic: not for --help
+
+        return broker_settings(self._pairs(""))
+
     def check_settings(self) -> None:
         """Refuse wrong settings before anything is looked at.
 
@@ -87,8 +98,11 @@ class Request:
 
         return overlay((self.policies or Policies()).settings_for(topic), self.config)
 
-    def partitions(self) -> tuple[TopicPartition, ...]:
+    def partitions(self, *, absent: bool = False) -> tuple[TopicPartition, ...]:
         """The partitions to work on, sorted. Effects: lists the log directory.
+
+        Args:
+            absent: partitions that were named and are not there are left out, not refused.
 
         Raises:
             NotALogDir: the directory is none, or lacks a partition that was named.
@@ -98,6 +112,8 @@ class Request:
         present = tuple(list_partitions(self.log_dir))
         if not self.named:
             return present
+        if absent:
+            return tuple(sorted(set(self.named).intersection(present)))
         for partition in self.named:
             if partition not in present:
                 raise NotALogDir(
@@ -106,6 +122,14 @@ class Request:
                     remedy="`logwright inspect` lists what is there.",
                 )
         return tuple(sorted(set(self.named)))
+
+    def absent(self) -> frozenset[TopicPartition]:
+        """The partitions that were named and are not there. Effects: lists the log directory.
+
+        Raises:
+            NotALogDir: the directory is none.
+        """
+        return frozenset(self.named) - set(self.partitions(absent=True))
 
     def require_terminal(self) -> None:
         """A changing command needs ``--yes``, or somebody to ask.

@@ -94,6 +94,8 @@ REMOVED_NAMES: Final = MappingProxyType(
 """Names that Kafka 4.x no longer has."""
 
 _MIN_BUFFER_PER_THREAD: Final = 1_048_576
+_DEFAULT_DELETE_DELAY_MS: Final = 60_000
+_DEFAULT_RETENTION_CHECK_MS: Final = 300_000
 
 
 class BrokerConfig(BaseModel):
@@ -195,6 +197,20 @@ class BrokerConfig(BaseModel):
                 f"{threads} threads"
             )
         return self
+
+    @property
+    def file_delete_delay_ms(self) -> int:
+        """``log.segment.delete.delay.ms``, after which a deleted log goes: a topic's own does not
+        count there (LogManager.deleteLogs).
+        """
+        given = self.log_segment_delete_delay_ms
+        return _DEFAULT_DELETE_DELAY_MS if given is None else given
+
+    @property
+    def retention_check_interval_ms(self) -> int:
+        """``log.retention.check.interval.ms``: how often retention runs."""
+        given = self.log_retention_check_interval_ms
+        return _DEFAULT_RETENTION_CHECK_MS if given is None else given
 
     def value(self, name: str) -> object:
         """Value of a property by Kafka's name, None if it is not set."""

@@ -311,7 +311,7 @@ def effective(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
     for name in sorted(pairs):
         if name not in ALL_NAMES:
             raise PolicyError(unknown_name(name))
-    broker = _validated(BrokerConfig, {name: pairs[name] for name in pairs if name in BROKER_NAMES})
+    broker = broker_settings(pairs)
     topic: dict[str, object] = {name: pairs[name] for name in pairs if name in TOPIC_NAMES}
     for topic_name, row in SYNONYMS.items():
         if topic_name not in topic:
@@ -324,6 +324,15 @@ def effective(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
         CleanerConfig, {name: pairs[name] for name in CLEANER_NAMES if name in pairs}
     )
     return _with_segment_bytes(_validated(TopicConfig, topic)), cleaner
+
+
+def broker_settings(pairs: Mapping[str, str]) -> BrokerConfig:
+    """The broker's own settings among raw pairs.
+
+    Raises:
+        PolicyError: a value is malformed or out of range.
+    """
+    return _validated(BrokerConfig, {name: pairs[name] for name in pairs if name in BROKER_NAMES})
 
 
 def _with_segment_bytes(config: TopicConfig) -> TopicConfig:

@@ -96,6 +96,15 @@ def serialize_leader_epochs(epochs: Sequence[LeaderEpoch]) -> bytes:
     return _serialize([f"{entry.epoch} {entry.start_offset}" for entry in epochs])
 
 
+def trimmed_epochs(epochs: Sequence[LeaderEpoch], start: Offset) -> tuple[LeaderEpoch, ...]:
+    """The leader epochs of a log that begins at `start` (LeaderEpochFileCache)."""
+    passed = [epoch for epoch in epochs if epoch.start_offset <= start]
+    if not passed:
+        return tuple(epochs)
+    first = LeaderEpoch(epoch=passed[-1].epoch, start_offset=start)
+    return (first, *epochs[len(passed) :])
+
+
 def _serialize(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in [str(VERSION), str(len(lines)), *lines]).encode()
 

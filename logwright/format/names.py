@@ -32,10 +32,18 @@ WORK_DIRECTORY: Final = ".logwright"
 it there.
 """
 
+DELETED_LOGS: Final = ".logwright-deleted-logs.jsonl"
+"""In a log directory's root: the record of whole logs that were deleted."""
+
+DELETE_DIRECTORY: Final = "-delete"
+LONGEST_NAME: Final = 255
+
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>[0-9]{1,10})")
 _SEGMENT_FILE = re.compile(
     r"(?P<base>[0-9]{20,})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot)"
 )
+_DELETED_DIRECTORY = re.compile(r"(?P<partition>.+)\.[0-9a-f]{32}-delete")
+_RETIRED_FILE = re.compile(rf"(?P<live>{_SEGMENT_FILE.pattern})(?:\.[0-9]+)?\.deleted")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,6 +70,26 @@ class TopicPartition:
 
     def __str__(self) -> str:
         return self.directory_name
+
+
+def deleted_directory_name(partition: TopicPartition, unique: str) -> str:
+    """``TOPIC-N.UNIQUE-delete``, the topic cut so that a file system takes the name
+    (UnifiedLog.logDeleteDirName).
+    """
+    end = f"-{partition.partition}.{unique}{DELETE_DIRECTORY}"
+    return partition.topic[: LONGEST_NAME - len(end)] + end
+
+
+def parse_deleted_directory_name(name: str) -> TopicPartition | None:
+    """The partition of a deleted log's directory, its topic perhaps cut; None for any other."""
+    match = _DELETED_DIRECTORY.fullmatch(name)
+    return None if match is None else TopicPartition.parse(match["partition"])
+
+
+def live_file_name(deleted: str) -> str | None:
+    """The name that a retired file of a log had; None for any other file."""
+    match = _RETIRED_FILE.fullmatch(deleted)
+    return None if match is None else match["live"]
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:

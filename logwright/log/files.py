@@ -127,6 +127,21 @@ def list_directory(directory: OpenDir) -> list[os.DirEntry[str]]:
         raise unreadable(error, directory.path) from error
 
 
+def exists(directory: OpenDir, name: str) -> bool:
+    """Whether there is anything of this name. Effects: asks the file system.
+
+    Raises:
+        UnreadableFile: the device fails.
+    """
+    try:
+        os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unreadable(error, directory.path / name) from error
+    return True
+
+
 def open_file(directory: OpenDir, name: str) -> int:
     """A descriptor of a regular file, for reading; the caller closes it.
 

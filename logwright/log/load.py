@@ -26,13 +26,13 @@ from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from logwright.format.names import TopicPartition, segment_file_name
 from logwright.log.files import (
     OpenDir,
+    exists,
     list_directory,
     open_child_dir,
     open_file,
     open_log_dir,
     read_file,
     read_span,
-    unreadable,
 )
 from logwright.log.listing import segment_bases, snapshot_offsets, stamp_files
 from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
@@ -135,7 +135,7 @@ def fingerprint(log_dir: Path, partition: TopicPartition) -> Fingerprint:
         entries = tuple(
             [
                 (name, find_offset(read_file(parent, name), partition))
-                if _exists(parent, name)
+                if exists(parent, name)
                 else (name, None)
                 for name in CHECKPOINT_FILES
             ]
@@ -169,7 +169,7 @@ def observe(
     with open_log_dir(log_dir) as parent, open_child_dir(parent, partition) as directory:
         stamps = stamp_files(directory)
         bases = segment_bases(
-            stamps, directory.name, clean_shutdown=_exists(parent, names.CLEAN_SHUTDOWN_MARKER)
+            stamps, directory.name, clean_shutdown=exists(parent, names.CLEAN_SHUTDOWN_MARKER)
         )
         found = _read_checkpoints(parent) if checkpoints is None else checkpoints
         segments = tuple(
@@ -245,7 +245,7 @@ def _bounds(
 def _read_checkpoints(directory: OpenDir) -> Checkpoints:
     recovery, start, watermark, cleaner = (
         parse_offset_checkpoint(read_file(directory, name), directory.path / name)
-        if _exists(directory, name)
+        if exists(directory, name)
         else {}
         for name in CHECKPOINT_FILES
     )
@@ -255,16 +255,6 @@ def _read_checkpoints(directory: OpenDir) -> Checkpoints:
         high_watermark=watermark,
         cleaner_offset=cleaner,
     )
-
-
-def _exists(directory: OpenDir, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise unreadable(error, directory.path / name) from error
-    return True
 
 
 def _segment(

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from logwright.format.deletions import LEDGER, serialize_ledger
+from logwright.format.deletions import LEDGER, remaining_ledger
 from logwright.format.names import WORK_DIRECTORY
 from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Rename, Unlink, WriteFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection
     from pathlib import Path
 
 
 def compact_ledger(
-    directory: Path, content: bytes | None, remaining: Mapping[str, int]
+    directory: Path, content: bytes | None, remaining: Collection[str]
 ) -> tuple[FileStep, ...]:
     """The steps that leave only these records; none if it is so already.
 
@@ -27,12 +27,12 @@ def compact_ledger(
     Args:
         directory: the partition's.
         content: of the ledger as it is, None if there is none.
-        remaining: ``.deleted`` name to its time, of the files that still exist.
+        remaining: the ``.deleted`` names that still exist and have a record.
     """
     work = directory / WORK_DIRECTORY
-    wanted = serialize_ledger(remaining)
     if content is None:
         return ()
+    wanted = remaining_ledger(content, remaining)
     if not remaining:  # also one of no bytes, which a full disk leaves
         return (Unlink(work / LEDGER), FsyncDir(work))
     if content == wanted:

@@ -114,7 +114,7 @@ def plan_purge(
             late = TimestampMs(due_at_ms)
             pending.append(PendingDeletion(name=file.name, bytes=file.bytes, due_at_ms=late))
     dead = [one for one in listing.staging if not one.held]
-    remaining = {one.name: retired_at_ms[one.name] for one in pending if one.name in retired_at_ms}
+    remaining = {one.name for one in pending if one.name in retired_at_ms}
     directory = listing.directory
     steps = (
         *_unlink(directory, swaps),

@@ -3,19 +3,28 @@ KIP-354).
 
 Kafka rolls only when it appends (UnifiedLog.maybeRoll, 4.3.0). A log that nobody appends to would
 keep its last records out of compaction for ever, so the rule is asked here against the clock, as a
-declared difference.
+declared difference. ``segment.jitter.ms`` spreads the rolls of many logs: Kafka draws at random
+when it opens a segment; here it follows from the partition and the base offset, so that it is the
+same whenever it is asked.
 """
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from logwright.config.topic import TopicConfig
+from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from logwright.log.model import PartitionLog, Segment
-from logwright.units import ByteCount, Offset, TimestampMs
+from logwright.units import INT32_MAX, ByteCount, Offset, TimestampMs
 
-RollCause = Literal["size", "time"]
+RollCause = Literal[
+    "size", "time", "offset index", "time index", "offset range", "forced", "emptied"
+]
+"""``emptied``: a retention deletes every segment, and the log needs an active one."""
+
+_JITTER_SALT: Final = 0x6C6F6777
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,29 +77,26 @@ def plan_roll(
     """Decide about the active segment of a log that nobody appends to. `like_kafka`: it is never
     rolled.
 
-    Size: Kafka would roll before the next append of a segment that holds ``segment.bytes`` already.
-    Time: the first batch's maxTimestamp is more than the allowed time ago (strictly); jitter is
-    Kafka's means against many brokers' disks flushing at once, and plays no part in a decision
-    about one log at rest.
+    Size, full indexes, offsets out of an index's range: Kafka would roll before the next append.
+    Time: the first batch's maxTimestamp is more than the allowed time, less the jitter, ago
+    (strictly).
     """
     active = log.active
     if like_kafka:
         return _not_rolled("Kafka rolls only when it appends")
     if active.log_bytes == 0:
         return _not_rolled("the active segment is empty")
-    decision = _not_rolled(f"{active.log_bytes} bytes of segment.bytes={config.segment_bytes}")
-    if active.log_bytes >= config.segment_bytes:
-        return replace(
-            decision,
-            cause="size",
-            new_base_offset=log.log_end_offset,
-            due_at_ms=now_ms,
-            reason=f"it holds {active.log_bytes} bytes of segment.bytes={config.segment_bytes}",
+    filled = _filled(log, config)
+    if filled is not None:
+        cause, reason = filled
+        return RollDecision(
+            cause=cause, new_base_offset=log.log_end_offset, due_at_ms=now_ms, reason=reason
         )
+    decision = _not_rolled(f"{active.log_bytes} bytes of segment.bytes={config.segment_bytes}")
     first_ms = active.first_batch_max_timestamp_ms
     if first_ms is None or first_ms < 0:
         return decision
-    limit_ms = config.max_segment_ms
+    limit_ms = config.max_segment_ms - jitter_ms(log, config)
     due_at_ms = TimestampMs(first_ms + limit_ms + 1)
     if now_ms >= due_at_ms:
         return replace(
@@ -105,3 +111,50 @@ def plan_roll(
         due_at_ms=due_at_ms,
         reason=f"{decision.reason}; its first batch is {now_ms - first_ms} of {limit_ms} ms old",
     )
+
+
+def force_roll(log: PartitionLog, *, cause: Literal["forced", "emptied"]) -> RollDecision:
+    """Roll whatever the settings say; an empty active segment is not rolled."""
+    if log.active.log_bytes == 0:
+        return _not_rolled("the active segment is empty")
+    reasons = {"forced": "it was asked for", "emptied": "every segment is deleted"}
+    return RollDecision(
+        cause=cause, new_base_offset=log.log_end_offset, due_at_ms=None, reason=reasons[cause]
+    )
+
+
+def jitter_ms(log: PartitionLog, config: TopicConfig) -> int:
+    """What is taken off the time: from 0 to below ``segment.jitter.ms`` and ``segment.ms``, fixed
+    for a segment.
+    """
+    bound = min(config.segment_jitter_ms, config.segment_ms)
+    if bound == 0:
+        return 0
+    name = f"{log.partition}@{log.active.base_offset}".encode()
+    drawn = zlib.crc32(name, _JITTER_SALT) << 32 | zlib.crc32(name)
+    return drawn % bound
+
+
+def _filled(log: PartitionLog, config: TopicConfig) -> tuple[RollCause, str] | None:
+    """Why not one more batch goes into the active segment (LogSegment.shouldRoll)."""
+    active = log.active
+    if active.log_bytes >= config.segment_bytes:
+        return "size", f"it holds {active.log_bytes} bytes of segment.bytes={config.segment_bytes}"
+    indexes: tuple[tuple[RollCause, int, int], ...] = (
+        (
+            "offset index",
+            active.index_bytes // OFFSET_ENTRY_BYTES,
+            config.segment_index_bytes // OFFSET_ENTRY_BYTES,
+        ),
+        (
+            "time index",
+            active.timeindex_bytes // TIME_ENTRY_BYTES,
+            config.segment_index_bytes // TIME_ENTRY_BYTES - 1,
+        ),
+    )
+    for cause, used, most in indexes:
+        if used >= most:
+            return cause, f"its {cause} has {used} entries, room for a batch's is below {most}"
+    if log.log_end_offset - active.base_offset > INT32_MAX:
+        return "offset range", f"offset {log.log_end_offset} is too far from its base offset"
+    return None

@@ -50,6 +50,9 @@ class FileSystem(Protocol):
     def remove_dir(self, path: Path) -> None:
         """Remove an empty directory."""
 
+    def rename_dir(self, source: Path, target: Path) -> None:
+        """Rename a directory to a name that is free."""
+
     def fsync_file(self, path: Path) -> None:
         """Make a file's content and attributes durable."""
 
@@ -160,6 +163,17 @@ class RealFileSystem:
         with self._parent(path) as (directory, name):
             os.rmdir(name, dir_fd=directory)
 
+    def rename_dir(self, source: Path, target: Path) -> None:
+        """Rename a directory; fails if the target exists. The log directory is locked, so nobody
+        makes the target in between.
+        """
+        with self._parent(source) as (source_dir, old), self._parent(target) as (target_dir, new):
+            _require_directory(source_dir, old)
+            with suppress(FileNotFoundError):
+                os.stat(new, dir_fd=target_dir, follow_symlinks=False)
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            os.rename(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir)
+
     def fsync_file(self, path: Path) -> None:
         """fsync(2) of a regular file."""
         with self._file(path, os.O_RDONLY) as file:
@@ -227,6 +241,11 @@ class RealFileSystem:
 
 def _require_regular(directory: int, name: str) -> None:
     _refuse_other(os.stat(name, dir_fd=directory, follow_symlinks=False))
+
+
+def _require_directory(directory: int, name: str) -> None:
+    if not stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
 
 
 def _require_regular_file(file: int) -> None:

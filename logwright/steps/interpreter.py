@@ -23,6 +23,7 @@ from logwright.steps.step import (
     Link,
     RemoveDir,
     Rename,
+    RenameDir,
     SetMtime,
     SetOwner,
     Truncate,
@@ -65,13 +66,13 @@ def execute(steps: Iterable[FileStep], fs: FileSystem) -> None:
 def step_path(step: FileStep) -> Path:
     """The path that a step changes: of a rename or link, the new name."""
     match step:
-        case Link() | Rename():
+        case Link() | Rename() | RenameDir():
             return step.target
         case _:
             return step.path
 
 
-def _apply(step: FileStep, fs: FileSystem) -> None:  # noqa: C901  one case for each kind of step, no logic
+def _apply(step: FileStep, fs: FileSystem) -> None:  # noqa: C901, PLR0912 -- one case for each kind
     match step:
         case WriteFile():
             fs.write_file(step.path, step.content, like=step.like)
@@ -89,6 +90,8 @@ def _apply(step: FileStep, fs: FileSystem) -> None:  # noqa: C901  one case for 
         case RemoveDir():
             with suppress(*((FileNotFoundError,) if step.missing_ok else ())):
                 fs.remove_dir(step.path)
+        case RenameDir():
+            fs.rename_dir(step.source, step.target)
         case FsyncFile():
             fs.fsync_file(step.path)
         case FsyncDir():

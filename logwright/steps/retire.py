@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from logwright.errors import invariant
-from logwright.format.deletions import LEDGER, serialize_retirement
+from logwright.format.deletions import LEDGER, Origin, serialize_retirement
 from logwright.format.names import DELETED, WORK_DIRECTORY
 from logwright.steps.step import Append, FileStep, FsyncDir, FsyncFile
 
@@ -42,7 +42,7 @@ def deleted_names(names: Iterable[str], *, present: Collection[str]) -> dict[str
 
 
 def record_retirement(
-    directory: Path, deleted: Iterable[str], *, now_ms: TimestampMs
+    directory: Path, deleted: Iterable[str], *, now_ms: TimestampMs, origin: Origin | None = None
 ) -> tuple[FileStep, ...]:
     """The steps that durably record, before any rename, which names files get now.
 
@@ -50,11 +50,12 @@ def record_retirement(
         directory: the partition's; its work directory exists, since the partition is locked.
         deleted: the ``.deleted`` names.
         now_ms: the command's clock.
+        origin: the operation that retires them, for an undo.
     """
     work = directory / WORK_DIRECTORY
     ledger = work / LEDGER
     return (
-        Append(ledger, serialize_retirement(deleted, at_ms=now_ms), create=True),
+        Append(ledger, serialize_retirement(deleted, at_ms=now_ms, origin=origin), create=True),
         FsyncFile(ledger),
         FsyncDir(work),
     )

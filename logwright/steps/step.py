@@ -103,6 +103,14 @@ class RemoveDir:
     missing_ok: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RenameDir:
+    """Rename a directory, atomically; `target` must not exist."""
+
+    source: Path
+    target: Path
+
+
 FileStep = (
     WriteFile
     | Append
@@ -115,4 +123,5 @@ FileStep = (
     | SetMtime
     | SetOwner
     | RemoveDir
+    | RenameDir
 )

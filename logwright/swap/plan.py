@@ -64,6 +64,7 @@ from typing import TYPE_CHECKING
 
 from logwright.errors import invariant
 from logwright.format.checkpoints import parse_offset_checkpoint, serialize_offset_checkpoint
+from logwright.format.deletions import Origin
 from logwright.format.names import (
     CLEANED,
     CLEANER_OFFSET_CHECKPOINT,
@@ -156,13 +157,28 @@ def swap_steps(
     swap = _swap(log, staged, staging)
     return (
         *_prepare(swap),
-        *record_retirement(swap.directory, swap.deleted.values(), now_ms=now_ms),
+        *record_retirement(
+            swap.directory,
+            swap.deleted.values(),
+            now_ms=now_ms,
+            origin=_origin(log, staged, staging),
+        ),
         *_guard(swap),
         *_commit(swap),
         *_retire_sources(swap),
         *_install(swap),
         *_finish(swap),
     )
+
+
+def _origin(log: PartitionLog, staged: StagedSegment, staging: Path) -> Origin:
+    """For the ledger and an undo: all groups of one plan are one operation."""
+    facts: dict[str, object] = {
+        "sources": list(staged.source_base_offsets),
+        "log_bytes": staged.log_bytes,
+        "cleaner": log.cleaner_checkpoint,
+    }
+    return Origin(operation="swap", id=staging.name, facts=facts)
 
 
 def checkpoint_steps(

@@ -8,7 +8,18 @@ import pytest
 
 from tests.tidy.trees import LINKED, Module, imports, modules
 
-OPERATIONS = ("compaction", "purge", "roll", "swap", "retention", "recovery", "move", "ingest")
+OPERATIONS = (
+    "compaction",
+    "purge",
+    "roll",
+    "swap",
+    "retention",
+    "recovery",
+    "move",
+    "ingest",
+    "deletion",
+    "undo",
+)
 """Folders of the engine that hold one operation each; none knows another."""
 
 LAYERS: tuple[tuple[str, ...], ...] = (

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from logwright.errors import InvariantError
-from logwright.format.deletions import parse_ledger, serialize_ledger, serialize_retirement
+from logwright.format.deletions import (
+    Origin,
+    Retirement,
+    parse_ledger,
+    parse_retirements,
+    remaining_ledger,
+    serialize_retirement,
+)
 from logwright.steps.retire import deleted_names, record_retirement
 from logwright.steps.step import Append, FsyncDir, FsyncFile
 from logwright.units import TimestampMs
@@ -49,7 +56,7 @@ def test_ledger_round_trip() -> None:
     """What is written is read, and the latest record of a name counts."""
     content = serialize_retirement(["a", "b"], at_ms=7) + serialize_retirement(["b"], at_ms=9)
     assert parse_ledger(content) == {"a": 7, "b": 9}
-    assert parse_ledger(serialize_ledger({"a": 7, "b": 9, "c": 7})) == {"a": 7, "b": 9, "c": 7}
+    assert parse_ledger(remaining_ledger(content, {"a", "b"})) == {"a": 7, "b": 9}
     assert json.loads(serialize_retirement(["a"], at_ms=7)) == {"at_ms": 7, "files": ["a"]}
     assert parse_ledger(b"") == {}
 
@@ -71,3 +78,37 @@ def test_torn_append_spoils_no_other_line() -> None:
 def test_line_that_is_no_record_is_passed_over(line: bytes) -> None:
     """The ledger is a file like any other: what it holds may be anything."""
     assert parse_ledger(line + serialize_retirement(["a"], at_ms=1)) == {"a": 1}
+
+
+RETAIN = Origin(operation="retain", id="1-a", facts={"epochs": [[0, 0]]})
+UNDO = Origin(operation="undo", id="2-b", facts={"of": "1-a"})
+
+
+def test_origin_is_read_back() -> None:
+    """What did it, and what an undo needs, survive; a line of an earlier version has neither."""
+    content = serialize_retirement(["b", "a"], at_ms=7, origin=RETAIN)
+    content += serialize_retirement(["c"], at_ms=8)
+    assert parse_retirements(content) == (
+        Retirement(at_ms=7, files=("a", "b"), origin=RETAIN),
+        Retirement(at_ms=8, files=("c",)),
+    )
+
+
+def test_partly_purged_operation_says_so() -> None:
+    """An undo must know that files are gone; what is left of the others is as it was."""
+    content = serialize_retirement(["a", "b"], at_ms=7, origin=RETAIN)
+    content += serialize_retirement([], at_ms=8, origin=UNDO)
+    left = parse_retirements(remaining_ledger(content, {"b"}))
+    assert left == (
+        Retirement(at_ms=7, files=("b",), origin=RETAIN, purged=True),
+        Retirement(at_ms=8, files=(), origin=UNDO),
+    )
+    again = remaining_ledger(remaining_ledger(content, {"b"}), {"b"})
+    assert parse_retirements(again) == left
+    assert remaining_ledger(content, set()) == b""
+
+
+def test_origin_of_another_form_counts_as_none() -> None:
+    """A line that a later version wrote still says when; only the undo goes without."""
+    line = b'\n{"at_ms":3,"files":["a"],"operation":"dance","id":4}\n'
+    assert parse_retirements(line) == (Retirement(at_ms=3, files=("a",)),)

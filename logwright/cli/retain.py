@@ -1,0 +1,166 @@
+"""``logwright retain``: delete old segments by ``retention.bytes``, ``retention.ms`` and the log
+start offset.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from logwright.cli.output import human_bytes
+from logwright.cli.planning import FailureLog
+from logwright.cli.request import Request, like_kafka_option, request_options
+from logwright.errors import LogwrightError
+
+if TYPE_CHECKING:
+    from logwright.format.names import TopicPartition
+    from logwright.retention.plan import RetentionPlan, SegmentVerdict
+
+_MOST_KEPT = 2
+"""Segments that stay of which the text says why; behind the first it is always the same."""
+
+
+@click.command(name="retain")
+@request_options
+@click.option(
+    "--delete-records-before",
+    metavar="OFFSET",
+    type=click.IntRange(min=-1),
+    help="Raise the log start offset to this first; -1: to the high watermark.",
+)
+@like_kafka_option
+def command(request: Request, delete_records_before: int | None, *, like_kafka: bool) -> None:
+    """Delete segments below the log start offset, over retention.bytes or past retention.ms."""
+    del like_kafka  # retention has no differences that could be turned off
+    request.require_terminal()
+    if delete_records_before is not None and len(request.named) != 1:
+        raise click.UsageError("--delete-records-before needs exactly one TOPIC-N")
+    failures = FailureLog(output=request.output)
+    plans: list[RetentionPlan] = []
+    for partition in request.partitions():
+        try:
+            plans.append(_plan(request, partition, delete_records_before))
+        except LogwrightError as error:
+            failures.add(partition, error)
+    if not request.dry_run:
+        _ask(request, plans)
+        plans = _retain(plans, failures)
+    _show(request, plans)
+    click.get_current_context().exit(failures.exit_status)
+
+
+def _plan(request: Request, partition: TopicPartition, before: int | None) -> RetentionPlan:
+    from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
+
+    config, _ = request.settings(partition.topic)
+    return maintain.plan_retention(
+        request.log_dir,
+        partition,
+        config,
+        now_ms=request.now_ms,
+        high_watermark=request.high_watermark,
+        delete_records_before=before,
+    )
+
+
+def _ask(request: Request, plans: list[RetentionPlan]) -> None:
+    """Effects: shows the plans and asks on the terminal, unless ``--yes`` was given."""
+    segments = sum(len(plan.deleted) for plan in plans)
+    raised = any(plan.log_start_offset != plan.log.log_start_offset for plan in plans)
+    if request.yes or not (segments or raised):
+        return
+    for plan in plans:
+        for line in _lines(plan):
+            request.output.message(line)
+    freed = human_bytes(sum(plan.freed_bytes for plan in plans))
+    request.confirm(f"Delete {segments} segments ({freed}) from {request.log_dir}?")
+
+
+def _retain(plans: list[RetentionPlan], failures: FailureLog) -> list[RetentionPlan]:
+    """Those that were done. Effects: changes the logs."""
+    from logwright import maintain  # noqa: PLC0415 -- not for --help
+
+    done = []
+    for plan in plans:
+        try:
+            maintain.retain(plan)
+        except LogwrightError as error:
+            failures.add(plan.log.partition, error)
+        else:
+            done.append(plan)
+    return done
+
+
+def _show(request: Request, plans: list[RetentionPlan]) -> None:
+    output = request.output
+    for plan in plans:
+        output.json_object(_object(plan, done=not request.dry_run))
+        for line in _lines(plan):
+            output.text(line)
+    header = ("partition", "segments", "deleted", "bytes", "after", "freed", "log start", "was")
+    rows = [
+        (
+            str(plan.log.partition),
+            len(plan.verdicts),
+            len(plan.deleted),
+            plan.log.log_bytes,
+            plan.bytes_after,
+            plan.freed_bytes,
+            plan.log_start_offset,
+            plan.log.log_start_offset,
+        )
+        for plan in plans
+    ]
+    output.table(header, rows)
+
+
+def _lines(plan: RetentionPlan) -> list[str]:
+    """One line for each segment that goes, and for the first that stay."""
+    partition = plan.log.partition
+    kept = [verdict for verdict in plan.verdicts if not verdict.deleted]
+    lines = [
+        f"{partition}: segment {verdict.base_offset} goes by {verdict.cause}: {verdict.reason}"
+        for verdict in plan.deleted
+    ]
+    lines += [
+        f"{partition}: segment {verdict.base_offset} stays: {verdict.reason}"
+        for verdict in kept[:_MOST_KEPT]
+    ]
+    more = len(kept) - _MOST_KEPT
+    return lines + ([f"{partition}: {more} more stay behind it"] if more > 0 else [])
+
+
+def _object(plan: RetentionPlan, *, done: bool) -> dict[str, object]:
+    """By the names of the oracle's ``retain``, and ours."""
+    log = plan.log
+    left = [verdict.base_offset for verdict in plan.verdicts if not verdict.deleted]
+    return {
+        "topicPartition": str(log.partition),
+        "now": plan.now_ms,
+        "retained": done,
+        "logStartOffsetBefore": log.log_start_offset,
+        "segmentsBefore": [_segment(verdict) for verdict in plan.verdicts],
+        "deletedSegments": len(plan.deleted),
+        "rolled": plan.rolls,
+        "logStartOffset": plan.log_start_offset,
+        "logEndOffset": log.log_end_offset,
+        "segmentsAfter": left or [log.log_end_offset],
+        "bytesBefore": log.log_bytes,
+        "bytesAfter": plan.bytes_after,
+        "bytesToBeFreed": plan.freed_bytes,
+    }
+
+
+def _segment(verdict: SegmentVerdict) -> dict[str, object]:
+    return {
+        "baseOffset": verdict.base_offset,
+        "bytes": verdict.bytes,
+        "largestTimestamp": verdict.largest_timestamp_ms,
+        "timestampFromRecords": verdict.from_records,
+        "deleted": verdict.deleted,
+        "cause": verdict.cause,
+        "limit": verdict.limit,
+        "value": verdict.value,
+        "reason": verdict.reason,
+    }

@@ -1,0 +1,101 @@
+"""``logwright roll``: begin a new active segment where it is due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from logwright.cli.planning import FailureLog, instant
+from logwright.cli.request import Request, request_options
+from logwright.errors import LogwrightError
+
+if TYPE_CHECKING:
+    from logwright.log.model import PartitionLog
+    from logwright.roll.plan import RollDecision
+
+
+@click.command(name="roll")
+@request_options
+@click.option("--force", is_flag=True, help="Roll now; an empty active segment is not rolled.")
+def command(request: Request, *, force: bool) -> None:
+    """Begin a new active segment where size, time or a full index asks for it."""
+    from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
+
+    request.require_terminal()
+    failures = FailureLog(output=request.output)
+    plans: list[tuple[PartitionLog, RollDecision]] = []
+    for partition in request.partitions():
+        config, _ = request.settings(partition.topic)
+        try:
+            plans.append(
+                maintain.plan_roll(
+                    request.log_dir, partition, config, now_ms=request.now_ms, force=force
+                )
+            )
+        except LogwrightError as error:
+            failures.add(partition, error)
+    if not request.dry_run:
+        _ask(request, plans)
+        plans = _roll(plans, failures)
+    _show(request, plans)
+    click.get_current_context().exit(failures.exit_status)
+
+
+def _ask(request: Request, plans: list[tuple[PartitionLog, RollDecision]]) -> None:
+    """Effects: shows what is due and asks on the terminal, unless ``--yes`` was given."""
+    due = [(log, decision) for log, decision in plans if decision.due]
+    if request.yes or not due:
+        return
+    for log, decision in due:
+        request.output.message(f"{log.partition}: {decision.reason}")
+    request.confirm(f"Roll {len(due)} active segments in {request.log_dir}?")
+
+
+def _roll(
+    plans: list[tuple[PartitionLog, RollDecision]], failures: FailureLog
+) -> list[tuple[PartitionLog, RollDecision]]:
+    """Those that were done. Effects: changes the logs."""
+    from logwright import maintain  # noqa: PLC0415 -- not for --help
+
+    done = []
+    for log, decision in plans:
+        try:
+            maintain.roll_partition(log, decision)
+        except LogwrightError as error:
+            failures.add(log.partition, error)
+        else:
+            done.append((log, decision))
+    return done
+
+
+def _show(request: Request, plans: list[tuple[PartitionLog, RollDecision]]) -> None:
+    output = request.output
+    for log, decision in plans:
+        output.json_object(
+            {
+                "topicPartition": str(log.partition),
+                "now": request.now_ms,
+                "rolled": decision.due and not request.dry_run,
+                "due": decision.due,
+                "cause": decision.cause,
+                "activeSegment": log.active.base_offset,
+                "size": log.active.log_bytes,
+                "newSegment": decision.new_base_offset,
+                "dueAtMs": decision.due_at_ms,
+                "reason": decision.reason,
+            }
+        )
+    header = ("partition", "active", "bytes", "new segment", "due at", "why")
+    rows = [
+        (
+            str(log.partition),
+            log.active.base_offset,
+            log.active.log_bytes,
+            decision.new_base_offset,
+            instant(decision.due_at_ms),
+            decision.reason,
+        )
+        for log, decision in plans
+    ]
+    output.table(header, rows)

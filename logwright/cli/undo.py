@@ -1,0 +1,87 @@
+"""``logwright undo``: bring back what the last compaction, retention or deletion took away, while
+its files are there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from logwright.cli.output import human_bytes
+from logwright.cli.planning import FailureLog, instant
+from logwright.cli.request import Request, request_options
+from logwright.errors import LogwrightError
+
+if TYPE_CHECKING:
+    from logwright.format.names import TopicPartition
+
+
+@click.command(name="undo")
+@request_options
+def command(request: Request) -> None:
+    """Bring back the segments of the last compaction or retention, or a whole deleted log."""
+    if not request.named:
+        raise click.UsageError("name the logs whose last change is undone: TOPIC-N ...")
+    request.require_terminal()
+    failures = FailureLog(output=request.output)
+    present = request.partitions(absent=True)
+    for partition in sorted(set(request.named)):
+        undo = _undo_last if partition in present else _undo_deletion
+        try:
+            undo(request, partition)
+        except LogwrightError as error:
+            failures.add(partition, error)
+    click.get_current_context().exit(failures.exit_status)
+
+
+def _undo_last(request: Request, partition: TopicPartition) -> None:
+    """Effects: changes the log, unless it is a dry run."""
+    from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
+
+    plan = maintain.plan_undo(request.log_dir, partition)
+    bases = list(plan.bases)
+    what = (
+        f"{partition}: the {plan.operation} of {instant(plan.at_ms)}: {len(bases)} segments"
+        f" ({human_bytes(plan.bytes)}) come back"
+    )
+    if not request.dry_run:
+        request.confirm(f"{what}. Undo it?")
+        maintain.undo_partition(plan, now_ms=request.now_ms)
+    request.output.text(what)
+    request.output.json_object(
+        {
+            "topicPartition": str(partition),
+            "now": request.now_ms,
+            "undone": not request.dry_run,
+            "operation": plan.operation,
+            "id": plan.id,
+            "atMs": plan.at_ms,
+            "segments": bases,
+            "bytes": plan.bytes,
+        }
+    )
+
+
+def _undo_deletion(request: Request, partition: TopicPartition) -> None:
+    """Effects: changes the log directory, unless it is a dry run."""
+    from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
+
+    deletion = maintain.find_deleted(request.log_dir, partition)
+    what = (
+        f"{partition}: the deletion of {instant(deletion.at_ms)}: {deletion.directory} comes back"
+    )
+    if not request.dry_run:
+        request.confirm(f"{what}. Undo it?")
+        maintain.restore_log(request.log_dir, deletion)
+    request.output.text(what)
+    request.output.json_object(
+        {
+            "topicPartition": str(partition),
+            "now": request.now_ms,
+            "undone": not request.dry_run,
+            "operation": "delete",
+            "directory": deletion.directory,
+            "atMs": deletion.at_ms,
+        }
+    )

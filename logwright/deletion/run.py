@@ -1,0 +1,178 @@
+"""Deletions of whole logs, their undoing and their purge, from beginning to end."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING
+
+from logwright.deletion.listing import DeletedListing, list_deleted
+from logwright.deletion.plan import (
+    PurgedLog,
+    delete_steps,
+    forget_steps,
+    mark_purging,
+    plan_purge_logs,
+    restore_steps,
+    unlink_steps,
+)
+from logwright.errors import CannotUndo
+from logwright.format.deleted_logs import DeletedLog
+from logwright.format.names import deleted_directory_name
+from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
+from logwright.log.load import CHECKPOINT_FILES, read_checkpoints
+from logwright.steps.filesystem import FileSystem, RealFileSystem
+from logwright.steps.interpreter import execute
+from logwright.steps.live import set_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from logwright.format.names import TopicPartition
+    from logwright.units import TimestampMs
+
+_LOG = logging.getLogger(__name__)
+
+
+def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs) -> DeletedLog:
+    """Delete a whole log. Effects: renames its directory, takes its checkpoint entries away, keeps
+    a record.
+
+    Raises:
+        LogDirLocked: a broker or another process works on it. Nothing was changed.
+        NotALogDir, UnreadableFile: it is not there, or no directory.
+        CorruptCheckpoint, UnsupportedFormatError: a checkpoint file is malformed. Nothing was
+            changed.
+        DiskFull, StepFailed: a step failed.
+    """
+    with (
+        lock_log_dir(log_dir),
+        lock_partition(log_dir, partition),
+        RealFileSystem(log_dir) as files,
+    ):
+        with lock_checkpoints(log_dir):
+            deletion = DeletedLog(
+                at_ms=now_ms,
+                directory=deleted_directory_name(partition, uuid.uuid4().hex),
+                partition=partition,
+                checkpoints=dict(read_checkpoints(log_dir).of(partition)),
+            )
+            execute(delete_steps(log_dir, deletion), files)
+        set_offsets(log_dir, partition, dict.fromkeys(CHECKPOINT_FILES), files)
+    _LOG.info("deleted topic_partition=%s directory=%s", partition, deletion.directory)
+    return deletion
+
+
+def find_deleted(log_dir: Path, partition: TopicPartition) -> DeletedLog:
+    """The last deletion of a log, if it can be undone. Effects: reads.
+
+    Raises:
+        CannotUndo: there is none on record, or it is purged.
+    """
+    return _restorable(list_deleted(log_dir), partition)
+
+
+def restore_log(log_dir: Path, deletion: DeletedLog) -> None:
+    """Bring a deleted log back. Effects: gives it its checkpoint entries and its name.
+
+    Raises:
+        LogDirLocked: a broker works on the directory. Nothing was changed.
+        CannotUndo: it is purged, or there is a log of that name. Nothing was changed.
+        DiskFull, StepFailed: a step failed.
+    """
+    partition = deletion.partition
+    with lock_log_dir(log_dir), RealFileSystem(log_dir) as files:
+        if _restorable(list_deleted(log_dir), partition) != deletion:
+            raise _refuse(log_dir, partition, "it was deleted again since.")
+        set_offsets(log_dir, partition, deletion.checkpoints, files)
+        with lock_checkpoints(log_dir):
+            listing = list_deleted(log_dir)
+            execute(restore_steps(log_dir, deletion), files)
+            _forget(listing, {deletion.directory}, files)
+    _LOG.info("restored topic_partition=%s directory=%s", partition, deletion.directory)
+
+
+def plan_purge_deleted(
+    log_dir: Path,
+    *,
+    now_ms: TimestampMs,
+    delay_ms: int,
+    named: Collection[TopicPartition] | None = None,
+) -> tuple[PurgedLog, ...]:
+    """What a purge would do with deleted logs. Effects: reads."""
+    listing = list_deleted(log_dir)
+    return plan_purge_logs(listing, now_ms=now_ms, delay_ms=delay_ms, named=named)
+
+
+def purge_deleted(
+    log_dir: Path,
+    *,
+    now_ms: TimestampMs,
+    delay_ms: int,
+    named: Collection[TopicPartition] | None = None,
+) -> tuple[PurgedLog, ...]:
+    """Remove the deleted logs whose delay is over. Effects: takes the lock of the log directory,
+    removes files.
+
+    Args:
+        log_dir: the log directory.
+        now_ms: the clock.
+        delay_ms: the broker's `log.segment.delete.delay.ms`.
+        named: only these partitions; None: all.
+
+    Raises:
+        LogDirLocked: a broker works on it.
+        NotALogDir, UnreadableFile: it cannot be read.
+        DiskFull, StepFailed: a step failed; the next purge goes on.
+    """
+    with lock_log_dir(log_dir), RealFileSystem(log_dir) as files:
+        listing = list_deleted(log_dir)
+        plans = plan_purge_logs(listing, now_ms=now_ms, delay_ms=delay_ms, named=named)
+        gone = {plan.directory for plan in plans if plan.goes}
+        for name in sorted(gone):
+            directory = listing.directories[name]
+            with lock_checkpoints(log_dir):
+                execute(mark_purging(log_dir, directory), files)
+            if directory.record is not None and directory.partition not in listing.live:
+                entries = dict.fromkeys(CHECKPOINT_FILES)
+                set_offsets(log_dir, directory.partition, entries, files)
+            execute(unlink_steps(directory), files)
+            _LOG.info("purged deleted log directory=%s bytes=%d", name, directory.bytes)
+        with lock_checkpoints(log_dir):
+            _forget(list_deleted(log_dir), gone, files)
+    return plans
+
+
+def _forget(listing: DeletedListing, gone: Collection[str], files: FileSystem) -> None:
+    """Drop the records of these directories and of those that are not there."""
+    remaining = {
+        name: deletion
+        for name, deletion in listing.deletions.items()
+        if name not in gone and name in listing.directories
+    }
+    execute(forget_steps(listing.log_dir, listing.record, remaining), files)
+
+
+def _restorable(listing: DeletedListing, partition: TopicPartition) -> DeletedLog:
+    if partition in listing.live:
+        raise _refuse(listing.log_dir, partition, "there is a log of that name.")
+    found = [
+        deletion
+        for name, deletion in listing.deletions.items()
+        if deletion.partition == partition and name in listing.directories
+    ]
+    if not found:
+        raise _refuse(listing.log_dir, partition, "no deletion of it is on record.")
+    last = max(found, key=lambda deletion: deletion.at_ms)
+    if last.purging:
+        raise _refuse(listing.log_dir, partition, "its files are purged.")
+    return last
+
+
+def _refuse(log_dir: Path, partition: TopicPartition, problem: str) -> CannotUndo:
+    return CannotUndo(
+        f"the deletion of {partition} cannot be undone: {problem}",
+        path=log_dir,
+        remedy="Nothing was changed.",
+    )

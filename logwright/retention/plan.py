@@ -1,0 +1,278 @@
+"""Which segments a log's retention deletes (UnifiedLog.deleteOldSegments, Kafka 4.3.0).
+
+Three steps, each over what the one before it left: log start offset, then ``retention.bytes``, then
+``retention.ms``; the last two only where ``cleanup.policy`` has ``delete`` (KIP-71; an empty policy
+keeps everything). Each walks from the oldest segment and ends at the first that stays. So what goes
+is always a prefix, and one young segment, or one with a timestamp in the future, shields all behind
+it.
+
+A segment goes only if the high watermark has passed it, and the active segment only if it is not
+empty. When every segment goes, the log is rolled first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from logwright.errors import PolicyError
+from logwright.units import ByteCount, Offset, TimestampMs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from logwright.config.topic import TopicConfig
+    from logwright.log.model import PartitionLog, Segment
+
+RetentionCause = Literal["log start offset", "size", "time"]
+
+HIGH_WATERMARK = -1
+"""As the offset of DeleteRecords: all that is committed (KIP-107)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentVerdict:
+    """What becomes of one segment.
+
+    Attributes:
+        bytes: of the ``.log``.
+        freed_bytes: of all its files.
+        cause: which step deletes it; None if it stays.
+        limit: what the step compared with: an offset, bytes or ms; None if it stays.
+        value: what was compared: the next base offset, the bytes left without it, its age in ms.
+        from_records: its time is that of its records, not the file's.
+        reason: one sentence with the numbers.
+    """
+
+    base_offset: Offset
+    bytes: ByteCount
+    freed_bytes: ByteCount
+    largest_timestamp_ms: TimestampMs
+    from_records: bool
+    cause: RetentionCause | None
+    limit: int | None
+    value: int | None
+    reason: str
+
+    @property
+    def deleted(self) -> bool:
+        """It goes."""
+        return self.cause is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionPlan:
+    """A retention before it is done.
+
+    Attributes:
+        log: as it was observed.
+        now_ms: the clock.
+        verdicts: one for each segment, ascending.
+        log_start_offset: the new one.
+        checkpointed_start: what the log-start-offset-checkpoint holds afterwards: an entry only
+            while the first segment's name does not say it.
+        rolls: every segment goes, so that a new active one is needed first.
+    """
+
+    log: PartitionLog
+    now_ms: TimestampMs
+    verdicts: tuple[SegmentVerdict, ...]
+    log_start_offset: Offset
+    checkpointed_start: Offset | None
+    rolls: bool
+
+    @property
+    def deleted(self) -> tuple[SegmentVerdict, ...]:
+        """The segments that go, oldest first."""
+        return tuple(verdict for verdict in self.verdicts if verdict.deleted)
+
+    @property
+    def freed_bytes(self) -> ByteCount:
+        """What the deletion frees once it is purged."""
+        return ByteCount(sum(verdict.freed_bytes for verdict in self.deleted))
+
+    @property
+    def bytes_after(self) -> ByteCount:
+        """``.log`` bytes that are left."""
+        return ByteCount(self.log.log_bytes - sum(verdict.bytes for verdict in self.deleted))
+
+
+@dataclass(frozen=True, slots=True)
+class _Breach:
+    cause: RetentionCause
+    limit: int
+    value: int
+    reason: str
+
+
+if TYPE_CHECKING:
+    _Predicate = Callable[[Segment, Segment | None], _Breach | str]
+    """Of a segment and the next one: why it goes, or in words why it stays."""
+
+
+def plan_retention(
+    log: PartitionLog,
+    config: TopicConfig,
+    *,
+    now_ms: TimestampMs,
+    delete_records_before: int | None = None,
+) -> RetentionPlan:
+    """Decide about every segment.
+
+    Args:
+        log: as it was observed; its high watermark bounds what may go.
+        config: the topic's settings.
+        now_ms: the clock.
+        delete_records_before: raise the log start offset to this first, as the DeleteRecords
+            request does (KIP-107); `HIGH_WATERMARK` for all that is committed.
+
+    Raises:
+        PolicyError: that offset is above the high watermark, or the topic is compacted only.
+    """
+    start = _raised_start(log, config, delete_records_before)
+    segments = list(log.segments)
+    breaches: dict[Offset, _Breach] = {}
+    kept: dict[Offset, list[str]] = {}
+    for predicate in _predicates(config, start, now_ms):
+        gone, why = _walk(segments, log, predicate(segments))
+        breaches |= gone
+        segments = segments[len(gone) :]
+        if not segments:
+            break
+        kept.setdefault(segments[0].base_offset, []).append(why)
+    first = segments[0].base_offset if segments else log.log_end_offset
+    new_start = Offset(max(start, first))
+    return RetentionPlan(
+        log=log,
+        now_ms=now_ms,
+        verdicts=tuple(
+            _verdict(segment, breaches.get(segment.base_offset), _stay(segment, first, kept))
+            for segment in log.segments
+        ),
+        log_start_offset=new_start,
+        checkpointed_start=new_start if new_start > first else None,
+        rolls=not segments,
+    )
+
+
+def _raised_start(log: PartitionLog, config: TopicConfig, asked: int | None) -> Offset:
+    if asked is None:
+        return log.log_start_offset
+    if config.compact and not config.delete:
+        raise PolicyError(
+            f"records of {log.partition} cannot be deleted by offset: its cleanup.policy is compact"
+            " alone.",
+            remedy="Kafka refuses it too; write tombstones, or add delete to the policy.",
+        )
+    offset = log.high_watermark if asked == HIGH_WATERMARK else asked
+    if offset > log.high_watermark:
+        raise PolicyError(
+            f"records of {log.partition} before {offset} cannot be deleted: the high watermark is"
+            f" {log.high_watermark}.",
+        )
+    return Offset(max(offset, log.log_start_offset))
+
+
+def _predicates(
+    config: TopicConfig, start: Offset, now_ms: TimestampMs
+) -> list[Callable[[Sequence[Segment]], _Predicate]]:
+    """Of each step that the policy asks for, in Kafka's order, what makes its predicate from the
+    segments that are left.
+    """
+    steps: list[Callable[[Sequence[Segment]], _Predicate]] = [lambda _: _by_start_offset(start)]
+    if config.delete and config.retention_bytes >= 0:
+        steps.append(lambda left: _by_size(left, config.retention_bytes))
+    if config.delete and config.retention_ms >= 0:
+        steps.append(lambda _: _by_time(config.retention_ms, now_ms))
+    return steps
+
+
+def _walk(
+    segments: Sequence[Segment], log: PartitionLog, predicate: _Predicate
+) -> tuple[dict[Offset, _Breach], str]:
+    """What goes, by base offset, and why the first that stays does."""
+    gone: dict[Offset, _Breach] = {}
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        end = log.log_end_offset if following is None else following.base_offset
+        if log.high_watermark < end:
+            return gone, f"its records up to {end} are not committed: {_watermark(log)}"
+        found = predicate(segment, following)
+        if isinstance(found, str):
+            return gone, found
+        if following is None and segment.log_bytes == 0:
+            return gone, "it is the active segment and empty"
+        gone[segment.base_offset] = found
+    return gone, ""
+
+
+def _watermark(log: PartitionLog) -> str:
+    return f"the high watermark is {log.high_watermark}"
+
+
+def _by_start_offset(start: Offset) -> _Predicate:
+    def breach(_: Segment, following: Segment | None) -> _Breach | str:
+        if following is None:
+            return "it is the active segment"
+        if following.base_offset > start:
+            return f"it reaches up to {following.base_offset}, above log start offset {start}"
+        reason = f"it ends at {following.base_offset}, log start offset is {start}"
+        return _Breach("log start offset", start, following.base_offset, reason)
+
+    return breach
+
+
+def _by_size(left: Sequence[Segment], limit: int) -> _Predicate:
+    """The bytes that are left shrink with each segment that goes."""
+    bytes_left: int = sum(segment.log_bytes for segment in left)
+
+    def breach(segment: Segment, _: Segment | None) -> _Breach | str:
+        nonlocal bytes_left
+        without = bytes_left - segment.log_bytes
+        if without < limit:
+            return f"without it {without} bytes would be left of retention.bytes={limit}"
+        bytes_left = without
+        reason = f"{without} bytes are left without it, retention.bytes={limit}"
+        return _Breach("size", limit, without, reason)
+
+    return breach
+
+
+def _by_time(limit: int, now_ms: TimestampMs) -> _Predicate:
+    def breach(segment: Segment, _: Segment | None) -> _Breach | str:
+        age_ms = now_ms - segment.largest_timestamp_ms
+        whose = "its newest record" if from_records(segment) else "its file, without timestamps,"
+        if age_ms < 0:
+            return f"{whose} is {-age_ms} ms in the future, retention.ms={limit}"
+        if age_ms <= limit:
+            return f"{whose} is {age_ms} ms old, retention.ms={limit}"
+        reason = f"{whose} is {age_ms} ms old, retention.ms={limit}"
+        return _Breach("time", limit, age_ms, reason)
+
+    return breach
+
+
+def from_records(segment: Segment) -> bool:
+    """A segment's time is that of its records: its time index has an entry."""
+    return segment.timeindex_bytes > 0
+
+
+def _stay(segment: Segment, first: Offset, kept: Mapping[Offset, Sequence[str]]) -> str:
+    """Why a segment stays; `first` is the oldest that does."""
+    if segment.base_offset != first:
+        return f"segment {first} before it stays"
+    return "; ".join(dict.fromkeys(kept.get(first, ())))
+
+
+def _verdict(segment: Segment, breach: _Breach | None, stays: str) -> SegmentVerdict:
+    files = segment.log_bytes + segment.index_bytes + segment.timeindex_bytes
+    return SegmentVerdict(
+        base_offset=segment.base_offset,
+        bytes=segment.log_bytes,
+        freed_bytes=ByteCount(files + (segment.txnindex_bytes or 0)),
+        largest_timestamp_ms=segment.largest_timestamp_ms,
+        from_records=from_records(segment),
+        cause=None if breach is None else breach.cause,
+        limit=None if breach is None else breach.limit,
+        value=None if breach is None else breach.value,
+        reason=stays if breach is None else breach.reason,
+    )

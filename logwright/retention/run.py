@@ -1,0 +1,82 @@
+"""A retention from beginning to end."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import TYPE_CHECKING
+
+from logwright.format.checkpoints import parse_leader_epochs, trimmed_epochs
+from logwright.format.deletions import Origin
+from logwright.format.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
+from logwright.log.files import open_partition_dir
+from logwright.log.listing import stamp_files
+from logwright.retention.plan import RetentionPlan
+from logwright.retention.steps import retire_segments, undo_facts
+from logwright.steps.checkpoints import set_leader_epochs
+from logwright.steps.interpreter import execute
+from logwright.steps.live import live_log, partition_file, set_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from logwright.log.model import PartitionLog
+    from logwright.steps.step import FileStep
+
+_LOG = logging.getLogger(__name__)
+
+
+def retain_partition(
+    plan: RetentionPlan, roll: Callable[[PartitionLog], tuple[FileStep, ...]]
+) -> None:
+    """Do what the plan says. Effects: changes the log, under the locks, in the order of
+    `logwright.retention.steps`.
+
+    Args:
+        plan: as `plan_retention` made it.
+        roll: gives the steps of a roll, which is needed when every segment goes.
+
+    Raises:
+        LogDirLocked: a broker or another process works on it. Nothing was changed.
+        StalePlan: the log is not as it was planned. Nothing was changed.
+        CorruptLogError, UnsupportedFormatError, UnreadableFile: the active segment, the leader
+            epochs or a checkpoint are malformed.
+        DiskFull, StepFailed: a step failed; the log is the old one, the new one, or the old one
+            without some of its oldest segments.
+    """
+    log = plan.log
+    log_dir, partition = log.log_dir, log.partition
+    entries = dict(log.fingerprint.checkpoints)
+    with live_log(log) as files:
+        path = log.directory / LEADER_EPOCH_CHECKPOINT
+        content = partition_file(log_dir, partition, LEADER_EPOCH_CHECKPOINT)
+        epochs = parse_leader_epochs(content or b"", path)
+        if plan.rolls:
+            execute(roll(log), files)
+        if plan.checkpointed_start is not None:
+            start = {LOG_START_OFFSET_CHECKPOINT: plan.checkpointed_start}
+            set_offsets(log_dir, partition, start, files)
+        with open_partition_dir(log_dir, partition) as directory:
+            present = stamp_files(directory)
+        identity = f"{plan.now_ms}-{secrets.token_hex(4)}"
+        facts = undo_facts(plan, epochs, entries)
+        origin = Origin(operation="retain", id=identity, facts=facts)
+        execute(retire_segments(plan, present, origin), files)
+        trimmed = trimmed_epochs(epochs, plan.log_start_offset)
+        execute(set_leader_epochs(log.directory, content, trimmed), files)
+        final: dict[str, int | None] = {LOG_START_OFFSET_CHECKPOINT: plan.checkpointed_start}
+        recovery_point = entries[RECOVERY_POINT_CHECKPOINT]
+        if recovery_point is not None and recovery_point < plan.log_start_offset:
+            final[RECOVERY_POINT_CHECKPOINT] = plan.log_start_offset
+        set_offsets(log_dir, partition, final, files)
+    _LOG.info(
+        "retained topic_partition=%s deleted=%d bytes=%d log_start_offset=%d",
+        partition,
+        len(plan.deleted),
+        plan.freed_bytes,
+        plan.log_start_offset,
+    )

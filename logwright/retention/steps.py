@@ -1,0 +1,116 @@
+"""What a retention leaves on disk, step by step (LocalLog.deleteSegmentFiles, 4.3.0).
+
+=====  ========================================  ==============================================
+phase  what it does                              a log that is opened in the middle of it
+=====  ========================================  ==============================================
+1      a roll, if every segment goes             as before, or rolled: `logwright.roll.steps`
+2      the new log start offset into its         as before, or begins there: nothing lies in
+       checkpoint, if a segment reaches below    between but what the plan deletes
+       it
+3      the ledger's record                       as before
+4      oldest first, each segment's ``.log`` to  begins with the oldest ``.log`` that is left;
+       ``.deleted``, synced before the next;     indexes without a log are deleted at load
+       its other files behind it
+5      snapshots of the deleted bases to          as after: a snapshot of no segment is deleted
+       ``.deleted``                              at load
+6      the leader epochs, cut at the start       the loader cuts them as well
+7      the checkpoints: no log start offset that the loader takes the larger of entry and name,
+       the first name says; recovery point not   and what is below the start is no record
+       below it
+=====  ========================================  ==============================================
+
+A sync between every two ``.log`` renames is what keeps holes out: were a later one durable and an
+earlier not, old records would stay visible in front of a gap. A ``.log`` goes before its indexes,
+since one without an ``.index`` is recovered at load, and that can cost producer state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from logwright.format.deletions import Origin
+from logwright.format.names import (
+    INDEX,
+    LOG,
+    SNAPSHOT,
+    TIMEINDEX,
+    TXNINDEX,
+    segment_file_name,
+)
+from logwright.steps.retire import deleted_names, record_retirement
+from logwright.steps.step import FileStep, FsyncDir, Rename
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from logwright.format.checkpoints import LeaderEpoch
+    from logwright.retention.plan import RetentionPlan
+
+
+def retire_segments(
+    plan: RetentionPlan, present: Collection[str], origin: Origin
+) -> tuple[FileStep, ...]:
+    """Phases 3 to 5; none if nothing is deleted.
+
+    Args:
+        plan: with the segments that go.
+        present: names of the partition's plain files now, after a roll if there was one.
+        origin: for the ledger.
+    """
+    bases = [verdict.base_offset for verdict in plan.deleted]
+    if not bases:
+        return ()
+    directory = plan.log.directory
+    logs = [segment_file_name(base, LOG) for base in bases]
+    behind = [
+        [
+            name
+            for suffix in (INDEX, TIMEINDEX, TXNINDEX)
+            if (name := segment_file_name(base, suffix)) in present
+        ]
+        for base in bases
+    ]
+    # at load a broker drops those at or below the log start offset (ProducerStateManager)
+    passed = [offset for offset in plan.log.snapshot_offsets if offset <= plan.log.log_start_offset]
+    snapshots = [
+        name
+        for base in sorted({*bases, *passed})
+        if (name := segment_file_name(base, SNAPSHOT)) in present
+    ]
+    retired = [*logs, *(name for names in behind for name in names), *snapshots]
+    deleted = deleted_names(retired, present=present)
+
+    def retire(name: str) -> Rename:
+        return Rename(directory / name, directory / deleted[name])
+
+    steps: list[FileStep] = list(
+        record_retirement(directory, deleted.values(), now_ms=plan.now_ms, origin=origin)
+    )
+    waiting: list[str] = []
+    for log, others in zip(logs, behind, strict=True):
+        steps += [*map(retire, waiting), retire(log), FsyncDir(directory)]
+        waiting = others
+    return (*steps, *map(retire, [*waiting, *snapshots]), FsyncDir(directory))
+
+
+def undo_facts(
+    plan: RetentionPlan, epochs: Sequence[LeaderEpoch], entries: dict[str, int | None]
+) -> dict[str, object]:
+    """What an undo of this retention has to know.
+
+    Args:
+        plan: before it is done.
+        epochs: the leader epochs before.
+        entries: this partition's offset checkpoint entries before, by file name.
+    """
+    return {
+        "bases": [verdict.base_offset for verdict in plan.deleted],
+        "start": plan.log_start_offset,
+        "first": plan.log.log_end_offset if plan.rolls else _first_kept(plan),
+        "epochs": [[epoch.epoch, epoch.start_offset] for epoch in epochs],
+        "checkpoints": entries,
+    }
+
+
+def _first_kept(plan: RetentionPlan) -> int:
+    return next(verdict.base_offset for verdict in plan.verdicts if not verdict.deleted)

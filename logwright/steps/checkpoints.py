@@ -1,0 +1,75 @@
+"""Steps that replace checkpoint files: written aside, synced, renamed over, directory synced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from logwright.format.checkpoints import (
+    LeaderEpoch,
+    parse_leader_epochs,
+    parse_offset_checkpoint,
+    serialize_leader_epochs,
+    serialize_offset_checkpoint,
+)
+from logwright.format.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
+from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Rename, WriteFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def set_offset(
+    path: Path, content: bytes | None, partition: TopicPartition, offset: int | None
+) -> tuple[FileStep, ...]:
+    """The steps that give a partition this entry, or take it away; none if it is so already.
+
+    Args:
+        path: of an offset checkpoint file in a log directory's root.
+        content: its bytes, read under `logwright.locks.lock_checkpoints`, which is held until the
+            steps are done: all partitions share the file. None if there is no file.
+        partition: whose entry it is. The others' stay.
+        offset: None takes the entry away.
+
+    Raises:
+        CorruptCheckpoint: the file is malformed.
+        UnsupportedFormatError: it is of another version.
+    """
+    entries = parse_offset_checkpoint(content or b"", path)
+    if entries.get(partition) == offset:
+        return ()
+    wanted: dict[TopicPartition, int] = {k: v for k, v in entries.items() if k != partition}
+    if offset is not None:
+        wanted[partition] = offset
+    like = path.parent if content is None else path
+    return _replaced(path, serialize_offset_checkpoint(wanted), like)
+
+
+def set_leader_epochs(
+    directory: Path, content: bytes | None, epochs: Sequence[LeaderEpoch]
+) -> tuple[FileStep, ...]:
+    """The steps that give a partition these leader epochs; none if it has them.
+
+    Args:
+        directory: the partition's.
+        content: of its leader-epoch-checkpoint, None if there is none.
+        epochs: ascending.
+
+    Raises:
+        CorruptCheckpoint, UnsupportedFormatError: the file is malformed or of another version.
+    """
+    path = directory / LEADER_EPOCH_CHECKPOINT
+    if tuple(epochs) == parse_leader_epochs(content or b"", path):
+        return ()
+    like = directory if content is None else path
+    return _replaced(path, serialize_leader_epochs(epochs), like)
+
+
+def _replaced(path: Path, content: bytes, like: Path) -> tuple[FileStep, ...]:
+    temporary = path.with_name(f"{path.name}.tmp")
+    return (
+        WriteFile(temporary, content, like=like),
+        FsyncFile(temporary),
+        Rename(temporary, path),
+        FsyncDir(path.parent),
+    )

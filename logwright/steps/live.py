@@ -1,0 +1,87 @@
+"""A live log, locked and as it was planned: where steps may be executed."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from logwright.errors import StalePlan
+from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
+from logwright.log.files import exists, open_log_dir, open_partition_dir, read_file
+from logwright.log.load import fingerprint
+from logwright.steps.checkpoints import set_offset
+from logwright.steps.filesystem import FileSystem, RealFileSystem
+from logwright.steps.interpreter import execute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from logwright.format.names import TopicPartition
+    from logwright.log.files import OpenDir
+    from logwright.log.model import PartitionLog
+
+
+@contextmanager
+def live_log(log: PartitionLog) -> Iterator[FileSystem]:
+    """The file system of a log that is locked and as it was observed.
+
+    Effects: holds the locks of the log directory and the partition until it is left.
+
+    Raises:
+        LogDirLocked: a broker or another process works on it.
+        StalePlan: the log is not as it was observed. Nothing was changed.
+    """
+    with (
+        lock_log_dir(log.log_dir),
+        lock_partition(log.log_dir, log.partition),
+        RealFileSystem(log.log_dir) as files,
+    ):
+        if fingerprint(log.log_dir, log.partition) != log.fingerprint:
+            raise StalePlan(
+                "the log changed after it was planned.",
+                path=log.directory,
+                remedy="Nothing was changed. Plan again.",
+            )
+        yield files
+
+
+def set_offsets(
+    log_dir: Path,
+    partition: TopicPartition,
+    offsets: Mapping[str, int | None],
+    files: FileSystem,
+) -> None:
+    """Give a partition these entries in offset checkpoint files, one file after the other.
+
+    Effects: holds the checkpoints' lock; replaces the files whose entry differs.
+
+    Args:
+        offsets: file name to offset; None takes the entry away.
+
+    Raises:
+        LogDirLocked: another process rewrites the checkpoints for too long.
+        CorruptCheckpoint, UnsupportedFormatError: a file is malformed, or of another version.
+        DiskFull, StepFailed: a step failed.
+    """
+    with lock_checkpoints(log_dir):
+        for name, offset in offsets.items():
+            with open_log_dir(log_dir) as directory:
+                content = _content(directory, name)
+            execute(set_offset(log_dir / name, content, partition, offset), files)
+
+
+def partition_file(log_dir: Path, partition: TopicPartition, name: str) -> bytes | None:
+    """Content of a plain file of a partition, None if there is none. Effects: reads it.
+
+    Raises:
+        UnreadableFile: it cannot be read, or is no regular file.
+    """
+    with open_partition_dir(log_dir, partition) as directory:
+        return _content(directory, name)
+
+
+def _content(directory: OpenDir, name: str) -> bytes | None:
+    if not exists(directory, name):
+        return None
+    return read_file(directory, name)

@@ -1,0 +1,255 @@
+"""What an undo brings back: the segments that the last swap or retention retired.
+
+The ledger says which operation retired which files. The last one that was not undone yet can be,
+as long as all of its files are there and the log is as that operation left it. Files come back by
+hard link, so that a crash, or a broker that loads the log and deletes all ``.deleted`` files, takes
+nothing away that was brought back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from logwright.errors import CannotUndo
+from logwright.format.checkpoints import LeaderEpoch, trimmed_epochs
+from logwright.format.deletions import Retirement, parse_retirements
+from logwright.format.names import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOG,
+    LOG_START_OFFSET_CHECKPOINT,
+    live_file_name,
+    parse_segment_file_name,
+)
+from logwright.units import ByteCount, Offset, TimestampMs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from logwright.format.deletions import Operation
+    from logwright.log.model import FileStamp, PartitionLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comeback:
+    """Segments that come back together.
+
+    Attributes:
+        bases: ascending; of a swap the first is that of the cleaned segment.
+        names: live name to the ``.deleted`` name that it has.
+    """
+
+    bases: tuple[Offset, ...]
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoPlan:
+    """An undo before it is done.
+
+    Attributes:
+        log: as it was observed.
+        operation: what is undone, and its `id`, and `at_ms`, when it was done.
+        groups: in the order in which they come back; those that an interrupted undo brought back
+            already are left out.
+        finished: ``.deleted`` names that are not needed any more afterwards.
+        checkpoints: this partition's entry by file name, as before the operation.
+        epochs: the leader epochs as before; None if they stay.
+        bytes: of the ``.log`` files that come back.
+    """
+
+    log: PartitionLog
+    operation: Operation
+    id: str
+    at_ms: TimestampMs
+    groups: tuple[Comeback, ...]
+    finished: tuple[str, ...]
+    checkpoints: Mapping[str, int | None]
+    epochs: tuple[LeaderEpoch, ...] | None
+    bytes: ByteCount
+
+    @property
+    def bases(self) -> tuple[Offset, ...]:
+        """Base offsets of the segments that come back, ascending."""
+        return tuple(sorted(base for group in self.groups for base in group.bases))
+
+
+def plan_undo(log: PartitionLog, ledger: bytes | None, epochs: Sequence[LeaderEpoch]) -> UndoPlan:
+    """Find what to bring back.
+
+    Args:
+        log: as it was observed; its fingerprint lists the ``.deleted`` files too.
+        ledger: content of the partition's ledger, None if there is none.
+        epochs: the leader epochs as they are.
+
+    Raises:
+        CannotUndo: there is nothing, or it is purged, or the log moved on.
+    """
+    lines = _last_operation(log, ledger or b"")
+    origin = lines[0].origin
+    assert origin is not None  # noqa: S101 -- _last_operation returns such lines only
+    stamps = {stamp.name: stamp for stamp in log.fingerprint.files}
+    for line in lines:
+        missing = [name for name in line.files if name not in stamps]
+        if line.purged or missing:
+            raise _refuse(log, "some of its files are purged, or a broker has deleted them.")
+    if origin.operation == "swap":
+        found = [_swapped(log, line, stamps) for line in reversed(lines)]
+        cleaner = _number(origin.facts.get("cleaner"))
+        checkpoints = {CLEANER_OFFSET_CHECKPOINT: cleaner}
+        before = None
+    else:
+        found = [_retained(log, lines[0], stamps)]
+        checkpoints, before = _start_before(log, lines[0], epochs)
+    groups = tuple(group for group in found if group is not None)
+    logs = [name for group in groups for live, name in group.names.items() if live.endswith(LOG)]
+    return UndoPlan(
+        log=log,
+        operation=origin.operation,
+        id=origin.id,
+        at_ms=TimestampMs(lines[0].at_ms),
+        groups=groups,
+        finished=tuple(name for line in lines for name in line.files),
+        checkpoints=checkpoints,
+        epochs=before,
+        bytes=ByteCount(sum(stamps[name].bytes for name in logs)),
+    )
+
+
+def _last_operation(log: PartitionLog, ledger: bytes) -> list[Retirement]:
+    """The lines of the last operation that is not undone, in their order."""
+    lines = [line for line in parse_retirements(ledger) if line.origin is not None]
+    undone = {
+        line.origin.facts.get("of")
+        for line in lines
+        if line.origin is not None and line.origin.operation == "undo"
+    }
+    chosen: list[Retirement] = []
+    for line in reversed(lines):
+        if line.origin is None or line.origin.operation == "undo" or line.origin.id in undone:
+            continue
+        if chosen and chosen[0].origin is not None and line.origin.id != chosen[0].origin.id:
+            break
+        chosen.insert(0, line)
+    if not chosen:
+        raise _refuse(log, "no compaction or retention is on record whose files are left.")
+    return chosen
+
+
+def _swapped(
+    log: PartitionLog, line: Retirement, stamps: Mapping[str, FileStamp]
+) -> Comeback | None:
+    """One group of a swap; None if it is back already."""
+    facts = line.origin.facts if line.origin is not None else {}
+    bases = _numbers(facts.get("sources"))
+    names = _names(line)
+    if not bases or not all(base in _log_bases(names) for base in bases):
+        raise _refuse(log, "its record is not complete.")
+    group = Comeback(bases=tuple(Offset(base) for base in bases), names=names)
+    if _is_back(group, stamps):
+        return None
+    live = [one for one in log.segments if bases[0] <= one.base_offset <= bases[-1]]
+    if [one.base_offset for one in live] != bases[:1] or live[0].log_bytes != facts.get(
+        "log_bytes"
+    ):
+        raise _refuse(log, f"the cleaned segment {bases[0]} is not as the swap left it.")
+    if live[0] is log.active:
+        raise _refuse(log, f"the cleaned segment {bases[0]} is the active one now.")
+    return group
+
+
+def _retained(
+    log: PartitionLog, line: Retirement, stamps: Mapping[str, FileStamp]
+) -> Comeback | None:
+    """The segments of a retention that are not back already."""
+    facts = line.origin.facts if line.origin is not None else {}
+    bases, first = _numbers(facts.get("bases")), _number(facts.get("first"))
+    names = _names(line)
+    if first is None or not bases or _log_bases(names) != set(bases):
+        raise _refuse(log, "its record is not complete.")
+    whole = Comeback(bases=tuple(Offset(base) for base in bases), names=names)
+    back = [base for base in whole.bases if _is_back(_only(whole, [base]), stamps)]
+    expected = min(back, default=first)
+    if log.segments[0].base_offset != expected or back != bases[len(bases) - len(back) :]:
+        raise _refuse(log, f"the log does not begin with segment {expected} any more.")
+    left = bases[: len(bases) - len(back)]
+    return _only(whole, left) if left else None
+
+
+def _start_before(
+    log: PartitionLog, line: Retirement, epochs: Sequence[LeaderEpoch]
+) -> tuple[dict[str, int | None], tuple[LeaderEpoch, ...]]:
+    """The log start offset's entry and the leader epochs before a retention."""
+    facts = line.origin.facts if line.origin is not None else {}
+    start, first = _number(facts.get("start")), _number(facts.get("first"))
+    entries = facts.get("checkpoints")
+    before = _epochs(facts.get("epochs"))
+    if start is None or first is None or not isinstance(entries, dict) or before is None:
+        raise _refuse(log, "its record is not complete.")
+    entry = _number(entries.get(LOG_START_OFFSET_CHECKPOINT))
+    now = dict(log.fingerprint.checkpoints)[LOG_START_OFFSET_CHECKPOINT]
+    if now not in (start if start > first else None, entry):
+        raise _refuse(log, "the log start offset was moved since.")
+    if tuple(epochs) not in (before, trimmed_epochs(before, Offset(start))):
+        raise _refuse(log, "the leader epochs were changed since.")
+    return {LOG_START_OFFSET_CHECKPOINT: entry}, before
+
+
+def _names(line: Retirement) -> dict[str, str]:
+    """Live name to ``.deleted`` name of a line's files."""
+    named = ((live_file_name(name), name) for name in line.files)
+    return {live: name for live, name in named if live is not None}
+
+
+def _only(group: Comeback, bases: Sequence[int]) -> Comeback:
+    """Some of a group's segments, with their snapshots; others' snapshots go with the oldest."""
+    wanted = {Offset(base) for base in bases}
+    kept = {
+        live: name
+        for live, name in group.names.items()
+        if _base(live) in wanted or (_base(live) not in group.bases and group.bases[0] in wanted)
+    }
+    return Comeback(bases=tuple(sorted(wanted)), names=kept)
+
+
+def _is_back(group: Comeback, stamps: Mapping[str, FileStamp]) -> bool:
+    """Every ``.log`` of it is a live file again: the same file as its ``.deleted``."""
+    logs = [(live, name) for live, name in group.names.items() if live.endswith(LOG)]
+    return all(
+        live in stamps and name in stamps and stamps[live].inode == stamps[name].inode
+        for live, name in logs
+    )
+
+
+def _log_bases(names: Mapping[str, str]) -> set[int]:
+    return {_base(live) for live in names if live.endswith(LOG)}
+
+
+def _base(live: str) -> int:
+    parsed = parse_segment_file_name(live)
+    return -1 if parsed is None else parsed[0]
+
+
+def _number(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _numbers(value: object) -> list[int]:
+    return [one for one in value if type(one) is int] if isinstance(value, list) else []
+
+
+def _epochs(value: object) -> tuple[LeaderEpoch, ...] | None:
+    if not isinstance(value, list):
+        return None
+    pairs = [_numbers(one) for one in value]
+    if any(len(pair) != 2 for pair in pairs):  # noqa: PLR2004 -- epoch and offset
+        return None
+    return tuple(LeaderEpoch(epoch=one, start_offset=Offset(start)) for one, start in pairs)
+
+
+def _refuse(log: PartitionLog, problem: str) -> CannotUndo:
+    return CannotUndo(
+        f"the last operation on {log.partition} cannot be undone: {problem}",
+        path=log.directory,
+        remedy="Nothing was changed.",
+    )

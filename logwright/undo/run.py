@@ -1,0 +1,66 @@
+"""An undo from beginning to end."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import TYPE_CHECKING
+
+from logwright.format.checkpoints import parse_leader_epochs
+from logwright.format.deletions import LEDGER
+from logwright.format.names import LEADER_EPOCH_CHECKPOINT, WORK_DIRECTORY
+from logwright.log.mapped import map_file
+from logwright.steps.checkpoints import set_leader_epochs
+from logwright.steps.interpreter import execute
+from logwright.steps.live import live_log, partition_file, set_offsets
+from logwright.undo.plan import UndoPlan, plan_undo
+from logwright.undo.steps import undo_steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from logwright.log.model import PartitionLog
+    from logwright.units import TimestampMs
+
+_LOG = logging.getLogger(__name__)
+
+
+def decide_undo(log: PartitionLog) -> UndoPlan:
+    """What an undo would bring back. Effects: reads the ledger and the leader epochs.
+
+    Raises:
+        CannotUndo: there is nothing, or it is purged, or the log moved on.
+        CorruptCheckpoint, UnreadableFile: a file cannot be read.
+    """
+    ledger = log.directory / WORK_DIRECTORY / LEDGER
+    content = map_file(ledger).tobytes() if ledger.exists() else None
+    return plan_undo(log, content, parse_leader_epochs(*_epochs(log)))
+
+
+def undo_partition(plan: UndoPlan, *, now_ms: TimestampMs) -> None:
+    """Bring it back. Effects: changes the log, under the locks, as `logwright.undo.steps` says.
+
+    Raises:
+        LogDirLocked: a broker or another process works on it. Nothing was changed.
+        StalePlan: the log is not as it was planned. Nothing was changed.
+        DiskFull, StepFailed: a step failed.
+    """
+    log = plan.log
+    with live_log(log) as files:
+        set_offsets(log.log_dir, log.partition, plan.checkpoints, files)
+        if plan.epochs is not None:
+            content, _ = _epochs(log)
+            execute(set_leader_epochs(log.directory, content or None, plan.epochs), files)
+        identity = f"{now_ms}-{secrets.token_hex(4)}"
+        execute(undo_steps(plan, identity, now_ms=now_ms), files)
+    _LOG.info(
+        "undone topic_partition=%s operation=%s segments=%d",
+        log.partition,
+        plan.operation,
+        len(plan.bases),
+    )
+
+
+def _epochs(log: PartitionLog) -> tuple[bytes, Path]:
+    content = partition_file(log.log_dir, log.partition, LEADER_EPOCH_CHECKPOINT)
+    return content or b"", log.directory / LEADER_EPOCH_CHECKPOINT
