@@ -16,6 +16,7 @@
     │   ├─ UncleanLogDir
     │   ├─ LogDirLocked
     │   ├─ StalePlan
+    │   ├─ Paused
     │   └─ DiskFull
     ├─ QualityError                6   a law or contract did not hold for the compacted output
     └─ StepFailed                  7   the machine: a file step failed
@@ -141,6 +142,10 @@ class LogDirLocked(PreconditionError):
 
 class StalePlan(PreconditionError):
     """The log changed after it was planned."""
+
+
+class Paused(PreconditionError):
+    """Somebody wants the partition to be left alone, or it is in quarantine."""
 
 
 class DiskFull(PreconditionError):

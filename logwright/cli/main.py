@@ -20,6 +20,10 @@ _COMMANDS: Final = MappingProxyType(
         "plan": "What is due, when, why or why not.",
         "clean": "Compact: roll if due, dedupe, check, swap, checkpoint.",
         "purge": "Unlink what was renamed to .deleted long enough ago.",
+        "move": "To another log directory of the same broker.",
+        "pause": "Leave partitions alone for a while, durably.",
+        "resume": "Lift pauses.",
+        "quarantine": "Partitions that cannot be cleaned: show, set, clear.",
         "demo": "A log directory to try it all on.",
     }
 )

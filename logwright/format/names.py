@@ -17,6 +17,9 @@ CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 DELETED: Final = ".deleted"
 
+DELETE_DIRECTORY: Final = "-delete"
+FUTURE_DIRECTORY: Final = "-future"
+
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 
@@ -32,6 +35,7 @@ WORK_DIRECTORY: Final = ".logwright"
 it there.
 """
 
+_LONGEST_NAME: Final = 255
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>[0-9]{1,10})")
 _SEGMENT_FILE = re.compile(
     r"(?P<base>[0-9]{20,})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot)"
@@ -62,6 +66,14 @@ class TopicPartition:
 
     def __str__(self) -> str:
         return self.directory_name
+
+
+def marked_directory_name(partition: TopicPartition, unique_id: str, suffix: str) -> str:
+    """``TOPIC-N.UNIQUE_ID`` and a suffix such as ``-delete``; the topic is cut where the name would
+    be too long (LocalLog.logDeleteDirName).
+    """
+    end = f"-{partition.partition}.{unique_id}{suffix}"
+    return partition.topic[: _LONGEST_NAME - len(end)] + end
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:
