@@ -17,6 +17,7 @@
     │   ├─ LogDirLocked
     │   ├─ StalePlan
     │   ├─ CannotUndo
+    │   ├─ Paused
     │   └─ DiskFull
     ├─ QualityError                6   a law or contract did not hold for the compacted output
     └─ StepFailed                  7   the machine: a file step failed
@@ -146,6 +147,10 @@ class StalePlan(PreconditionError):
 
 class CannotUndo(PreconditionError):
     """What is to be brought back is gone, or the log moved on since."""
+
+
+class Paused(PreconditionError):
+    """Somebody wants the partition to be left alone, or it is in quarantine."""
 
 
 class DiskFull(PreconditionError):

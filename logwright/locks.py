@@ -4,8 +4,9 @@
    exclusive one while it runs. So no broker starts under us, none is worked under, and several of
    our processes may run.
 2. **The partition**: an exclusive lock on ``<partition>/.logwright/lock``.
-3. **The checkpoint files**: an exclusive lock on ``<log dir>/.logwright-checkpoints.lock``, for the
-   moment in which a file that all partitions share is read, changed and replaced.
+3. **The checkpoint files**, and the state file: an exclusive lock on
+   ``<log dir>/.logwright-checkpoints.lock``, for the moment in which a file that all partitions
+   share is read, changed and replaced.
 4. **A staging directory**: an exclusive lock on its ``lock`` file, held for as long as its plan is
    alive. A staging directory that nobody holds is a dead plan's.
 
@@ -97,12 +98,19 @@ def lock_partition(log_dir: Path, partition: TopicPartition) -> Iterator[None]:
         NotALogDir: there is no such directory.
         UnreadableFile: something on the way is a link or no directory.
     """
-    parent = _open_log_dir(log_dir)
+    with lock_partition_directory(log_dir / partition.directory_name):
+        yield
+
+
+@contextmanager
+def lock_partition_directory(path: Path) -> Iterator[None]:
+    """`lock_partition`, whatever name the partition's directory has during a move."""
+    parent = _open_log_dir(path.parent)
     try:
-        directory = _open_directory(parent, log_dir / partition.directory_name)
+        directory = _open_directory(parent, path)
     finally:
         os.close(parent)
-    path = log_dir / partition.directory_name / WORK_DIRECTORY / PARTITION_LOCK
+    path = path / WORK_DIRECTORY / PARTITION_LOCK
     try:
         work, file = _acquire_in_work_directory(directory, path)
         try:

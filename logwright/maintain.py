@@ -44,6 +44,7 @@ from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.load import Checkpoints, fingerprint, observe
 from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog
+from logwright.move.run import abandon_move, look_at_move, move_partition
 from logwright.purge.plan import PurgeResult
 from logwright.purge.run import purge_partition
 from logwright.retention.plan import RetentionPlan
@@ -52,6 +53,7 @@ from logwright.retention.run import retain_partition
 from logwright.roll.plan import RollDecision, force_roll
 from logwright.roll.plan import plan_roll as decide_roll
 from logwright.roll.run import roll_partition, sealing_steps
+from logwright.state.hold import end_quarantine, holds, quarantine_failure, refuse_held
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import FileStep
@@ -64,13 +66,17 @@ HighWatermark = Literal["end", "checkpoint"]
 
 __all__ = [
     "CommitResult",
+    "abandon_move",
     "build",
     "commit",
     "delete_log",
     "discard",
     "examine",
     "find_deleted",
+    "holds",
     "lag_metrics",
+    "look_at_move",
+    "move_partition",
     "plan_clean",
     "plan_purge_deleted",
     "plan_retention",
@@ -78,6 +84,7 @@ __all__ = [
     "plan_undo",
     "purge",
     "purge_deleted",
+    "quarantine_failure",
     "restore_log",
     "retain",
     "roll_partition",
@@ -176,6 +183,7 @@ def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
     Raises:
         LogDirLocked: a broker or another process works on it. Nothing was changed.
         StalePlan: the log is not as it was planned. Nothing was changed.
+        Paused: it was paused in the meantime. Nothing was changed.
         DiskFull, StepFailed: a step failed; the log is the old or the new one for a recovery.
     """
     log_dir, partition = plan.log.log_dir, plan.log.partition
@@ -184,6 +192,7 @@ def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
         lock_partition(log_dir, partition),
         RealFileSystem(log_dir) as files,
     ):
+        refuse_held(log_dir, partition, plan.now_ms, force=plan.options.force)
         _refuse_stale(plan)
         _refuse_incomplete(staged)
         execute(sealing_steps(plan.log, plan.roll), files)
@@ -192,6 +201,7 @@ def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
                 execute(steps, files)
         recorded = _record(plan, staged, files)
         discard_staging(plan)
+        end_quarantine(log_dir, partition)
     overdue = staged is not None and plan.compaction.need_compaction_now
     removed = 0 if staged is None else staged.stats.bytes_read - staged.stats.bytes_written
     return CommitResult(

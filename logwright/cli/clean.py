@@ -12,11 +12,13 @@ from logwright.cli.planning import (
     FailureLog,
     acts,
     cleaning_order,
+    leave_held,
     plan_object,
     plan_partitions,
     show_plan,
 )
 from logwright.cli.request import Request, like_kafka_option, request_options
+from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +66,9 @@ def command(
         with lock_log_dir(request.log_dir):
             plans = _plans(request, failures, options, dedupe_buffer)
             _ask(request, plans)
-            _report(request.output, _clean(request, plans, failures, passes=passes))
+            cleanings = _clean(request, plans, failures, passes=passes)
+            _quarantine(request, failures)
+            _report(request.output, cleanings)
     click.get_current_context().exit(failures.exit_status)
 
 
@@ -74,7 +78,7 @@ def _plans(
     return cleaning_order(
         plan_partitions(
             request,
-            request.partitions(),
+            leave_held(request, request.partitions(), force=options.force),
             failures,
             options=options,
             dedupe_buffer=dedupe_buffer,
@@ -104,6 +108,22 @@ def _clean(
             break
         clean_pass(request, again, failures)
     return cleanings
+
+
+def _quarantine(request: Request, failures: FailureLog) -> None:
+    """Leave alone from now on what failed for good. Effects: the state file; stderr."""
+    from logwright import maintain  # noqa: PLC0415 -- compiled kernels: not for --help
+
+    for partition, error in tuple(failures.failures):
+        try:
+            quarantine = maintain.quarantine_failure(
+                request.log_dir, partition, error, request.now_ms
+            )
+        except LogwrightError as unwritten:
+            failures.add(partition, unwritten)
+        else:
+            if quarantine is not None:
+                request.output.message(f"{partition}: {quarantine.sentence}")
 
 
 def _report(output: Output, cleanings: Sequence[Cleaning]) -> None:

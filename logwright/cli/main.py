@@ -24,6 +24,10 @@ _COMMANDS: Final = MappingProxyType(
         "delete": "Delete whole logs, as Kafka does of a deleted topic.",
         "undo": "Bring back what the last compaction, retention or deletion took away.",
         "purge": "Unlink what was renamed to .deleted long enough ago.",
+        "move": "To another log directory of the same broker.",
+        "pause": "Leave partitions alone for a while, durably.",
+        "resume": "Lift pauses.",
+        "quarantine": "Partitions that cannot be cleaned: show, set, clear.",
         "demo": "A log directory to try it all on.",
     }
 )

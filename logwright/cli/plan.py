@@ -10,6 +10,7 @@ from logwright.cli.output import human_bytes
 from logwright.cli.planning import (
     FailureLog,
     acts,
+    leave_held,
     pick_order,
     plan_object,
     plan_partitions,
@@ -40,7 +41,8 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
 
     failures = FailureLog(output=request.output)
     options = CleaningOptions(like_kafka=like_kafka)
-    plans = plan_partitions(request, request.partitions(), failures, options=options)
+    partitions = leave_held(request, request.partitions())
+    plans = plan_partitions(request, partitions, failures, options=options)
     forecasts = {plan.plan_id: _forecast(request, plan, failures, asked=forecast) for plan in plans}
     order = pick_order(plans)
     output = request.output

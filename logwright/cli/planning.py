@@ -73,6 +73,45 @@ def plan_partitions(
     return plans
 
 
+def leave_held(
+    request: Request, partitions: Iterable[TopicPartition], *, force: bool = False
+) -> tuple[TopicPartition, ...]:
+    """The partitions that may be worked on; with `force`, those in quarantine too.
+
+    Of the others it is told why they are left alone, and of moves that were cut short where their
+    partitions are. Effects: reads the state file; output.
+
+    Raises:
+        UnreadableFile: the state file is none. Nothing may be worked on then.
+    """
+    from logwright.state.store import read_state  # noqa: PLC0415 -- not for --help
+
+    state = read_state(request.log_dir)
+    free = []
+    chosen = tuple(partitions)
+    for partition in chosen:
+        hold = state[partition].hold(request.now_ms, force=force) if partition in state else None
+        if hold is None:
+            free.append(partition)
+            continue
+        request.output.message(f"{partition}: left alone: {hold.sentence}")
+        request.output.json_object(
+            {
+                "topicPartition": str(partition),
+                "now": request.now_ms,
+                "skipped": hold.kind,
+                "why": hold.sentence,
+            }
+        )
+    for partition, one in sorted(state.items()):
+        if one.move is not None and (partition in chosen or not request.named):
+            request.output.message(
+                f"{partition}: there is {one.move.sentence}: run `logwright move` again, or with"
+                " --abandon"
+            )
+    return tuple(free)
+
+
 def plan_one(
     request: Request,
     partition: TopicPartition,

@@ -18,7 +18,7 @@ from logwright.deletion.plan import (
 )
 from logwright.errors import CannotUndo
 from logwright.format.deleted_logs import DeletedLog
-from logwright.format.names import deleted_directory_name
+from logwright.format.names import DELETE_DIRECTORY, marked_directory_name
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.load import CHECKPOINT_FILES, read_checkpoints
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -54,7 +54,7 @@ def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs)
         with lock_checkpoints(log_dir):
             deletion = DeletedLog(
                 at_ms=now_ms,
-                directory=deleted_directory_name(partition, uuid.uuid4().hex),
+                directory=marked_directory_name(partition, uuid.uuid4().hex, DELETE_DIRECTORY),
                 partition=partition,
                 checkpoints=dict(read_checkpoints(log_dir).of(partition)),
             )

@@ -17,6 +17,9 @@ CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 DELETED: Final = ".deleted"
 
+DELETE_DIRECTORY: Final = "-delete"
+FUTURE_DIRECTORY: Final = "-future"
+
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 
@@ -35,9 +38,7 @@ it there.
 DELETED_LOGS: Final = ".logwright-deleted-logs.jsonl"
 """In a log directory's root: the record of whole logs that were deleted."""
 
-DELETE_DIRECTORY: Final = "-delete"
-LONGEST_NAME: Final = 255
-
+_LONGEST_NAME: Final = 255
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>[0-9]{1,10})")
 _SEGMENT_FILE = re.compile(
     r"(?P<base>[0-9]{20,})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot)"
@@ -72,14 +73,6 @@ class TopicPartition:
         return self.directory_name
 
 
-def deleted_directory_name(partition: TopicPartition, unique: str) -> str:
-    """``TOPIC-N.UNIQUE-delete``, the topic cut so that a file system takes the name
-    (UnifiedLog.logDeleteDirName).
-    """
-    end = f"-{partition.partition}.{unique}{DELETE_DIRECTORY}"
-    return partition.topic[: LONGEST_NAME - len(end)] + end
-
-
 def parse_deleted_directory_name(name: str) -> TopicPartition | None:
     """The partition of a deleted log's directory, its topic perhaps cut; None for any other."""
     match = _DELETED_DIRECTORY.fullmatch(name)
@@ -90,6 +83,14 @@ def live_file_name(deleted: str) -> str | None:
     """The name that a retired file of a log had; None for any other file."""
     match = _RETIRED_FILE.fullmatch(deleted)
     return None if match is None else match["live"]
+
+
+def marked_directory_name(partition: TopicPartition, unique_id: str, suffix: str) -> str:
+    """``TOPIC-N.UNIQUE_ID`` and a suffix such as ``-delete``; the topic is cut where the name would
+    be too long (LocalLog.logDeleteDirName).
+    """
+    end = f"-{partition.partition}.{unique_id}{suffix}"
+    return partition.topic[: _LONGEST_NAME - len(end)] + end
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:

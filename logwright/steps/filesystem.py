@@ -1,8 +1,8 @@
-"""What file steps act on: the real file system, seen from one directory that is held open.
+"""What file steps act on: the real file system, seen from directories that are held open.
 
-1. The root (a log directory) is opened once. Every path is walked from there, directory by
-   directory, with O_NOFOLLOW: what is swapped for a symbolic link between check and use is refused,
-   and nothing outside the root can be touched.
+1. Each root (a log directory; in a move there are two) is opened once. Every path is walked from
+   there, directory by directory, with O_NOFOLLOW: what is swapped for a symbolic link between check
+   and use is refused, and nothing outside the roots can be touched.
 2. Only regular files are written, renamed, linked and removed.
 3. Nothing here decides anything, and nothing is durable before its fsync. A failed fsync is an
    error for good: the kernel may have dropped the pages, so it is never tried again.
@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from logwright.errors import invariant
+from logwright.steps.copying import copy_bytes
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -50,8 +51,14 @@ class FileSystem(Protocol):
     def remove_dir(self, path: Path) -> None:
         """Remove an empty directory."""
 
+    def make_dir(self, path: Path, *, like: Path | None) -> None:
+        """Make a directory."""
+
     def rename_dir(self, source: Path, target: Path) -> None:
-        """Rename a directory to a name that is free."""
+        """Rename a directory to a free name."""
+
+    def copy_range(self, source: Path, target: Path, position: int, length_bytes: int) -> None:
+        """Copy a part of a file to the same place of another."""
 
     def fsync_file(self, path: Path) -> None:
         """Make a file's content and attributes durable."""
@@ -67,17 +74,22 @@ class FileSystem(Protocol):
 
 
 class RealFileSystem:
-    """The disk below one directory. Effects: all of its methods.
+    """The disk below one directory, or below some. Effects: all of its methods.
 
-    A context manager: it holds the root open.
+    A context manager: it holds the roots open.
     """
 
-    __slots__ = ("_root", "_root_fd")
+    __slots__ = ("_roots",)
 
-    def __init__(self, root: Path) -> None:
-        """Open the root; the operator gave it, so it may itself lead through symbolic links."""
-        self._root = root
-        self._root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def __init__(self, *roots: Path) -> None:
+        """Open the roots; the operator gave them, so each may lead through symbolic links."""
+        self._roots: dict[Path, int] = {}
+        try:
+            for root in roots:
+                self._roots[root] = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -91,10 +103,10 @@ class RealFileSystem:
         self.close()
 
     def close(self) -> None:
-        """Let go of the root. Doing so twice is no error."""
-        if self._root_fd >= 0:
-            os.close(self._root_fd)
-            self._root_fd = -1
+        """Let go of the roots. Doing so twice is no error."""
+        while self._roots:
+            _, root_fd = self._roots.popitem()
+            os.close(root_fd)
 
     def write_file(self, path: Path, content: bytes, *, like: Path | None) -> None:
         """Create a file. One that has the name is unlinked first, never written through: it may
@@ -163,16 +175,34 @@ class RealFileSystem:
         with self._parent(path) as (directory, name):
             os.rmdir(name, dir_fd=directory)
 
+    def make_dir(self, path: Path, *, like: Path | None) -> None:
+        """Make a directory that is not there yet."""
+        with self._parent(path) as (directory, name):
+            os.mkdir(name, 0o700, dir_fd=directory)
+            made = os.open(name, _DIRECTORY, dir_fd=directory)
+            try:
+                if like is None:
+                    _give_to_owner_of(directory, made)
+                else:
+                    _take_after(made, self._stat(like))
+            finally:
+                os.close(made)
+
     def rename_dir(self, source: Path, target: Path) -> None:
-        """Rename a directory; fails if the target exists. The log directory is locked, so nobody
-        makes the target in between.
-        """
+        """Rename a directory, within a file system; a name that is taken is refused."""
         with self._parent(source) as (source_dir, old), self._parent(target) as (target_dir, new):
-            _require_directory(source_dir, old)
-            with suppress(FileNotFoundError):
+            status = os.stat(old, dir_fd=source_dir, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):
+                raise OSError(errno.ENOTDIR, "it is no directory")
+            with suppress(FileNotFoundError):  # rename(2) would replace an empty directory
                 os.stat(new, dir_fd=target_dir, follow_symlinks=False)
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+                raise OSError(errno.EEXIST, "the new name is taken")
             os.rename(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir)
+
+    def copy_range(self, source: Path, target: Path, position: int, length_bytes: int) -> None:
+        """Copy within the kernel where it can, between any two file systems."""
+        with self._file(source, os.O_RDONLY) as read, self._file(target, os.O_WRONLY) as written:
+            copy_bytes(read, written, position, length_bytes)
 
     def fsync_file(self, path: Path) -> None:
         """fsync(2) of a regular file."""
@@ -198,9 +228,10 @@ class RealFileSystem:
     @contextmanager
     def _directory(self, path: Path) -> Iterator[int]:
         """A descriptor of a directory at or below the root, reached without following a link."""
-        current = os.dup(self._root_fd)
+        root, relative = self._locate(path)
+        current = os.dup(root)
         try:
-            for part in self._relative(path).parts:
+            for part in relative.parts:
                 deeper = os.open(part, _DIRECTORY, dir_fd=current)
                 os.close(current)
                 current = deeper
@@ -211,7 +242,7 @@ class RealFileSystem:
     @contextmanager
     def _parent(self, path: Path) -> Iterator[tuple[int, str]]:
         """The descriptor of a path's directory, and its name in there."""
-        invariant(self._relative(path) != Path(), f"{path} is the root itself")
+        invariant(self._locate(path)[1] != Path(), f"{path} is the root itself")
         with self._directory(path.parent) as directory:
             yield directory, path.name
 
@@ -227,25 +258,23 @@ class RealFileSystem:
                 os.close(file)
 
     def _stat(self, path: Path) -> os.stat_result:
-        if self._relative(path) == Path():
-            return os.fstat(self._root_fd)
+        root, relative = self._locate(path)
+        if relative == Path():
+            return os.fstat(root)
         with self._parent(path) as (directory, name):
             return os.stat(name, dir_fd=directory, follow_symlinks=False)
 
-    def _relative(self, path: Path) -> Path:
-        """The path below the root. A plan that leads elsewhere is a fault of ours."""
-        inside = path.is_relative_to(self._root) and ".." not in path.parts
-        invariant(inside, f"{path} does not lie in {self._root}")
-        return path.relative_to(self._root)
+    def _locate(self, path: Path) -> tuple[int, Path]:
+        """The root's descriptor and the path below it. A plan that leads elsewhere is a fault of
+        ours.
+        """
+        inside = [root for root in self._roots if path.is_relative_to(root)]
+        invariant(len(inside) == 1 and ".." not in path.parts, f"{path} lies in no root")
+        return self._roots[inside[0]], path.relative_to(inside[0])
 
 
 def _require_regular(directory: int, name: str) -> None:
     _refuse_other(os.stat(name, dir_fd=directory, follow_symlinks=False))
-
-
-def _require_directory(directory: int, name: str) -> None:
-    if not stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
 
 
 def _require_regular_file(file: int) -> None:
@@ -265,7 +294,8 @@ def _take_after(file: int, like: os.stat_result) -> None:
     if (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid):
         os.fchown(file, like.st_uid, like.st_gid)
     mode = stat.S_IMODE(like.st_mode)
-    os.fchmod(file, mode & 0o666 if stat.S_ISDIR(like.st_mode) else mode)
+    file_of_directory = stat.S_ISDIR(like.st_mode) and not stat.S_ISDIR(now.st_mode)
+    os.fchmod(file, mode & 0o666 if file_of_directory else mode)
 
 
 def _give_to_owner_of(directory: int, file: int) -> None:

@@ -17,10 +17,12 @@ from logwright.errors import DiskFull, LogwrightError, StepFailed
 from logwright.steps.filesystem import FileSystem
 from logwright.steps.step import (
     Append,
+    CopyRange,
     FileStep,
     FsyncDir,
     FsyncFile,
     Link,
+    MakeDir,
     RemoveDir,
     Rename,
     RenameDir,
@@ -42,6 +44,7 @@ _REMEDIES: Final = {
     errno.EROFS: "Mount the file system for writing.",
     errno.EMFILE: "Raise the limit of open files.",
     errno.ENFILE: "Raise the limit of open files.",
+    errno.ESTALE: "Stop what works on this log, then run the command again.",
     errno.EIO: "Check the disk before anything else is written to it.",
 }
 _REMEDY: Final = "Inspect the partition before it is changed again."
@@ -64,9 +67,9 @@ def execute(steps: Iterable[FileStep], fs: FileSystem) -> None:
 
 
 def step_path(step: FileStep) -> Path:
-    """The path that a step changes: of a rename or link, the new name."""
+    """The path that a step changes: of a rename, link or copy, the new name."""
     match step:
-        case Link() | Rename() | RenameDir():
+        case Link() | Rename() | RenameDir() | CopyRange():
             return step.target
         case _:
             return step.path
@@ -90,8 +93,12 @@ def _apply(step: FileStep, fs: FileSystem) -> None:  # noqa: C901, PLR0912 -- on
         case RemoveDir():
             with suppress(*((FileNotFoundError,) if step.missing_ok else ())):
                 fs.remove_dir(step.path)
+        case MakeDir():
+            fs.make_dir(step.path, like=step.like)
         case RenameDir():
             fs.rename_dir(step.source, step.target)
+        case CopyRange():
+            fs.copy_range(step.source, step.target, step.position, step.bytes)
         case FsyncFile():
             fs.fsync_file(step.path)
         case FsyncDir():

@@ -1,7 +1,7 @@
 """The only acts by which a live log changes, as values.
 
 A plan is a tuple of these; `logwright.steps.interpreter` executes them one after the other. Paths
-are absolute and lie inside one log directory.
+are absolute and lie inside one log directory; in a move between two, inside either of them.
 """
 
 from __future__ import annotations
@@ -104,11 +104,31 @@ class RemoveDir:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeDir:
+    """Make a directory. `like` is a directory: the new one gets its owner, group and mode. Without
+    it the new one is ours alone: mode 0700.
+    """
+
+    path: Path
+    like: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RenameDir:
     """Rename a directory, atomically; `target` must not exist."""
 
     source: Path
     target: Path
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRange:
+    """Copy `bytes` from `position` on to the same place of an existing file."""
+
+    source: Path
+    target: Path
+    position: int
+    bytes: int
 
 
 FileStep = (
@@ -123,5 +143,7 @@ FileStep = (
     | SetMtime
     | SetOwner
     | RemoveDir
+    | MakeDir
     | RenameDir
+    | CopyRange
 )

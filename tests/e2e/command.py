@@ -17,6 +17,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from logwright.cli.main import main
+from logwright.state.file import STATE_FILE
 
 REPOSITORY = Path(__file__).parents[2]
 NOBODY = 65534
@@ -98,15 +99,17 @@ def free_port() -> int:
 def tree(directory: Path) -> dict[str, tuple[object, ...]]:
     """Every entry below a directory: kind, mode and, of a file, size, time and digest.
 
-    Not told are what a refused command may leave: the lock file of the log directory, and work
-    directories that hold nothing.
+    Not told are what a refused command may leave: the lock file of the log directory, the state
+    file, in which quarantine is noted, and work directories that hold nothing.
     """
     found: dict[str, tuple[object, ...]] = {}
     for path in sorted(directory.rglob("*")):
         name = str(path.relative_to(directory))
         status = path.lstat()
         kind = (stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode))
-        if path.name == ".lock" or (path.name == ".logwright" and not any(path.iterdir())):
+        if path.name in {".lock", STATE_FILE} or (
+            path.name == ".logwright" and not any(path.iterdir())
+        ):
             continue
         if stat.S_ISREG(status.st_mode):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("logwright.format",),
     ("logwright.log",),
     ("logwright.config", "logwright.steps", "logwright.locks", "logwright.java"),
+    ("logwright.state",),
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
     ("logwright.maintain",),
     ("logwright.spark",),

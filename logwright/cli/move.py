@@ -1,0 +1,164 @@
+"""``logwright move``: to another log directory of the same broker (KIP-113, offline)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from logwright.cli.output import human_bytes
+from logwright.cli.planning import FailureLog
+from logwright.cli.request import Request, request_options
+from logwright.errors import LogwrightError
+
+if TYPE_CHECKING:
+    from logwright.format.names import TopicPartition
+    from logwright.move.run import MoveOutlook, MoveResult
+
+
+@click.command(name="move")
+@click.option(
+    "--to",
+    "destination",
+    metavar="DIR",
+    type=click.Path(path_type=Path, readable=False),
+    help="The other log directory.",
+)
+@click.option("--abandon", is_flag=True, help="Give an unfinished move up: the copy goes.")
+@request_options
+def command(request: Request, *, destination: Path | None, abandon: bool) -> None:
+    """Move partitions to another log directory of the same broker; finish what was cut short."""
+    if not request.named:
+        raise click.UsageError("name the partitions that are to be moved")
+    if abandon == (destination is not None):
+        raise click.UsageError("give either --to DIR or --abandon")
+    request.require_terminal()
+    failures = FailureLog(output=request.output)
+    if destination is None:
+        _abandon(request, failures)
+    else:
+        _move(request, destination, failures)
+    click.get_current_context().exit(failures.exit_status)
+
+
+def _move(request: Request, destination: Path, failures: FailureLog) -> None:
+    """Effects: shows the plan, asks, moves one partition after the other."""
+    from logwright import maintain  # noqa: PLC0415 -- numpy and more: not for --help
+
+    outlooks: dict[TopicPartition, MoveOutlook] = {}
+    for partition in sorted(set(request.named)):
+        try:
+            outlooks[partition] = maintain.look_at_move(request.log_dir, partition, destination)
+        except LogwrightError as error:
+            failures.add(partition, error)
+    if request.dry_run:
+        for partition, outlook in outlooks.items():
+            request.output.json_object(_outlook_object(request, partition, destination, outlook))
+            request.output.text(_outlook_line(partition, outlook))
+        return
+    _ask(request, destination, outlooks)
+    results: dict[TopicPartition, MoveResult] = {}
+    for partition in outlooks:
+        try:
+            with request.output.progress(str(partition)) as progress:
+                results[partition] = maintain.move_partition(
+                    request.log_dir,
+                    partition,
+                    destination,
+                    now_ms=request.now_ms,
+                    progress=progress,
+                )
+        except LogwrightError as error:
+            failures.add(partition, error)
+    _show(request, results, destination)
+
+
+def _abandon(request: Request, failures: FailureLog) -> None:
+    """Effects: asks, removes the copies of unfinished moves."""
+    from logwright import maintain  # noqa: PLC0415 -- numpy and more: not for --help
+
+    partitions = sorted(set(request.named))
+    if request.dry_run:
+        for partition in partitions:
+            request.output.text(f"{partition}: the copy of an unfinished move would be removed.")
+        return
+    names = ", ".join(map(str, partitions))
+    request.confirm(f"Remove the unfinished copies of {names}?")
+    results: dict[TopicPartition, MoveResult] = {}
+    for partition in partitions:
+        try:
+            results[partition] = maintain.abandon_move(
+                request.log_dir, partition, now_ms=request.now_ms
+            )
+        except LogwrightError as error:
+            failures.add(partition, error)
+    _show(request, results, None)
+
+
+def _ask(request: Request, destination: Path, outlooks: dict[TopicPartition, MoveOutlook]) -> None:
+    """Effects: shows the plan and asks on the terminal, unless ``--yes`` was given."""
+    if request.yes or not outlooks:
+        return
+    for partition, outlook in outlooks.items():
+        request.output.message(_outlook_line(partition, outlook))
+    request.confirm(f"Move {len(outlooks)} partitions from {request.log_dir} to {destination}?")
+
+
+def _outlook_line(partition: TopicPartition, outlook: MoveOutlook) -> str:
+    if outlook.stage != "copying":
+        return f"{partition}: copied by an earlier run, the rest of the move is finished now"
+    missing, whole = human_bytes(outlook.missing_bytes), human_bytes(outlook.bytes)
+    resumed = ", the rest was copied before" if outlook.resumes else ""
+    return (
+        f"{partition}: {missing} of {whole} in {outlook.files} files are to be copied{resumed}; "
+        f"{human_bytes(outlook.free_bytes)} are free"
+    )
+
+
+def _outlook_object(
+    request: Request, partition: TopicPartition, destination: Path, outlook: MoveOutlook
+) -> dict[str, object]:
+    return {
+        "topicPartition": str(partition),
+        "now": request.now_ms,
+        "from": str(request.log_dir),
+        "to": str(destination),
+        "outcome": None,
+        "files": outlook.files,
+        "bytes": outlook.bytes,
+        "missingBytes": outlook.missing_bytes,
+        "freeBytes": outlook.free_bytes,
+        "resumes": outlook.resumes,
+    }
+
+
+def _show(
+    request: Request, results: dict[TopicPartition, MoveResult], destination: Path | None
+) -> None:
+    output = request.output
+    for partition, result in results.items():
+        output.json_object(
+            {
+                "topicPartition": str(partition),
+                "now": request.now_ms,
+                "from": str(request.log_dir),
+                "to": None if destination is None else str(destination),
+                "outcome": result.outcome,
+                "files": result.files,
+                "bytes": result.bytes,
+                "copiedBytes": result.copied_bytes,
+            }
+        )
+    header = ("partition", "outcome", "files", "bytes", "copied now")
+    rows = [
+        (str(partition), result.outcome, result.files, result.bytes, result.copied_bytes)
+        for partition, result in results.items()
+    ]
+    if rows:
+        output.table(header, rows)
+    if any(result.outcome == "moved" for result in results.values()):
+        output.text(
+            "The sources are directories that end in -delete now: a broker deletes them after "
+            "file.delete.delay.ms."
+        )

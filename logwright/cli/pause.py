@@ -1,0 +1,118 @@
+"""``logwright pause``: leave partitions alone for a while, durably."""
+
+from __future__ import annotations
+
+import getpass
+import re
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from logwright.cli.request import Request, request_options
+from logwright.units import INT64_MAX, TimestampMs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from logwright.format.names import TopicPartition
+    from logwright.state.model import PartitionState
+
+_UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION: Final = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
+
+
+class _Duration(click.ParamType[int]):
+    """``90s``, ``30m``, ``2h``, ``7d``: in ms."""
+
+    name = "DURATION"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        found = _DURATION.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no duration: 90s, 30m, 2h or 7d is expected", param, ctx)
+        return int(found[1]) * _UNITS[found[2]]
+
+
+@click.command(name="pause")
+@click.option("--reason", metavar="TEXT", help="Why; needed to set a pause.")
+@click.option("--owner", metavar="NAME", help="Who wants it. Default: this user.")
+@click.option("--for", "for_ms", type=_Duration(), help="Until so long from now: 90s, 30m, 2h, 7d.")
+@click.option(
+    "--until", "until_ms", metavar="MS", type=click.IntRange(0, INT64_MAX), help="Until then."
+)
+@request_options
+def command(
+    request: Request,
+    *,
+    reason: str | None,
+    owner: str | None,
+    for_ms: int | None,
+    until_ms: int | None,
+) -> None:
+    """Leave partitions alone: nothing maintains them until they are resumed or the time is over.
+
+    Without --reason: show which are paused. Each owner has one pause of a partition; setting it
+    again replaces it.
+    """
+    from logwright.state.model import Pause, printable  # noqa: PLC0415 -- not for --help
+    from logwright.state.store import change_state, read_state  # noqa: PLC0415
+
+    if reason is None:
+        state = read_state(request.log_dir)
+        show_pauses(request, {one: state[one] for one in sorted(state) if _wanted(request, one)})
+        return
+    if not request.named:
+        raise click.UsageError("name the partitions that are to be left alone")
+    if for_ms is not None and until_ms is not None:
+        raise click.UsageError("give --for or --until, not both")
+    expires_ms = until_ms if for_ms is None else min(request.now_ms + for_ms, INT64_MAX)
+    pause = Pause(
+        owner=printable(owner or getpass.getuser()),
+        reason=printable(reason),
+        since_ms=request.now_ms,
+        expires_at_ms=None if expires_ms is None else TimestampMs(expires_ms),
+    )
+    request.require_terminal()
+    partitions = request.partitions()
+    if request.dry_run:
+        for partition in partitions:
+            request.output.text(f"{partition}: would be {pause.sentence}")
+        return
+    request.confirm(f"Leave {', '.join(map(str, partitions))} alone: {pause.sentence}?")
+    changed = {
+        one: change_state(request.log_dir, one, lambda now: now.with_pause(pause))
+        for one in partitions
+    }
+    show_pauses(request, changed)
+
+
+def show_pauses(request: Request, state: Mapping[TopicPartition, PartitionState]) -> None:
+    """What is paused by whom, or what was lifted last. Effects: stdout."""
+    from logwright.state.file import pause_object  # noqa: PLC0415 -- not for --help
+
+    for partition, one in state.items():
+        request.output.json_object(
+            {
+                "topicPartition": str(partition),
+                "now": request.now_ms,
+                "paused": any(pause.holds(request.now_ms) for pause in one.pauses),
+                "pauses": [
+                    pause_object(pause) | {"holds": pause.holds(request.now_ms)}
+                    for pause in one.pauses
+                ],
+                "openMove": None if one.move is None else one.move.destination,
+            }
+        )
+        for pause in one.pauses:
+            over = "" if pause.holds(request.now_ms) else " (its time is over)"
+            request.output.text(f"{partition}: {pause.sentence}{over}")
+        if one.move is not None:
+            request.output.text(f"{partition}: {one.move.sentence}")
+    if not any(one.pauses for one in state.values()):
+        request.output.text("Nothing is paused.")
+
+
+def _wanted(request: Request, partition: TopicPartition) -> bool:
+    return not request.named or partition in request.named

@@ -1,0 +1,45 @@
+"""``logwright resume``: lift pauses."""
+
+from __future__ import annotations
+
+import click
+
+from logwright.cli.pause import show_pauses
+from logwright.cli.request import Request, request_options
+
+
+@click.command(name="resume")
+@click.option("--owner", metavar="NAME", help="Only the pause of this owner. Default: of all.")
+@request_options
+def command(request: Request, *, owner: str | None) -> None:
+    """Lift the pauses of partitions, so that they are maintained again.
+
+    Without TOPIC-N: of all that are paused. A pause that is not there is no error.
+    """
+    from logwright.state.store import change_state, read_state  # noqa: PLC0415 -- not for --help
+
+    request.require_terminal()
+    state = read_state(request.log_dir)
+    lifted = {
+        partition: [
+            pause for pause in state[partition].pauses if owner is None or pause.owner == owner
+        ]
+        for partition in sorted(state)
+        if not request.named or partition in request.named
+    }
+    said = [f"{one}: {pause.sentence}" for one, pauses in lifted.items() for pause in pauses]
+    if request.dry_run:
+        for line in said:
+            request.output.text(line)
+        return
+    if said and not request.yes:
+        for line in said:
+            request.output.message(line)
+        request.confirm(f"Lift {len(said)} pauses in {request.log_dir}?")
+    changed = {
+        one: change_state(request.log_dir, one, lambda now: now.without_pauses(owner))
+        for one, pauses in lifted.items()
+        if pauses
+    }
+    show_pauses(request, changed)
+    request.output.text(f"Pauses lifted: {len(said)}.")

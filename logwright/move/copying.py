@@ -1,0 +1,157 @@
+"""Making the copy equal to the source, and durable, while nobody looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from logwright.errors import DiskFull, QualityError, StalePlan
+from logwright.log.load import read_checkpoints
+from logwright.log.model import FileStamp
+from logwright.move.listing import (
+    Files,
+    check_destination,
+    check_source,
+    differing,
+    list_files,
+    room,
+)
+from logwright.move.plan import (
+    Places,
+    copy_steps,
+    directory_steps,
+    files_to_copy,
+    settle_steps,
+)
+from logwright.steps.filesystem import FileSystem
+from logwright.steps.interpreter import execute
+from logwright.steps.step import CopyRange, FileStep
+from logwright.units import ByteCount
+
+ROUNDS: Final = 3
+"""How often the copy is brought up to date with a source that changes, before we give up."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, bytes done, bytes in all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copying:
+    """What a copy is made with.
+
+    Attributes:
+        renew: called now and then, so that the move's pause does not expire.
+    """
+
+    places: Places
+    fs: FileSystem
+    progress: Progress
+    renew: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """What was copied.
+
+    Attributes:
+        files, bytes: of the whole log.
+        copied_bytes: what this run copied, again and again where the source changed.
+    """
+
+    files: int
+    bytes: ByteCount
+    copied_bytes: ByteCount
+
+
+def copy_log(move: Copying) -> Copied:
+    """Make the copy equal to the source, and durable. Effects: the destination."""
+    places = move.places
+    for path, steps in directory_steps(places):
+        if not path.is_dir():
+            execute(steps, move.fs)
+    again: frozenset[str] = frozenset()
+    copied = 0
+    for _ in range(ROUNDS):
+        wanted, there = list_files(places.source, places.live.name), copied_files(places)
+        files = files_to_copy(wanted, there, again)
+        copied += sum(stamp.bytes for stamp in files)
+        execute(_told(move, copy_steps(places, wanted, there, files), files), move.fs)
+        execute(settle_steps(places, wanted), move.fs)
+        if list_files(places.source, places.live.name) != wanted:
+            continue
+        again = differing(places, wanted, _counted(move, "compared", total_bytes(wanted)))
+        if not again and list_files(places.source, places.live.name) == wanted:
+            return Copied(
+                files=len(wanted),
+                bytes=total_bytes(wanted),
+                copied_bytes=ByteCount(copied),
+            )
+    if again:
+        raise QualityError(
+            f"the copy of {min(again)} has other bytes than the source.",
+            path=places.copy,
+            remedy="The source was left untouched. Check both disks.",
+        )
+    raise StalePlan(
+        "the log changed each time that it had been copied.",
+        path=places.live,
+        remedy="The source was left untouched. Stop what writes to it.",
+    )
+
+
+def check_move(places: Places) -> None:
+    """Refuse what cannot be moved, before anything is made. Effects: reads.
+
+    Raises:
+        PreconditionError and its kinds: as `logwright.move.run.move_partition`.
+    """
+    check_destination(places)
+    check_source(places)
+    read_checkpoints(places.destination)  # one that is malformed would stop the switch
+    wanted = list_files(places.source, places.live.name)
+    found = room(places, files_to_copy(wanted, copied_files(places), frozenset()))
+    if found.needed > found.free:
+        raise DiskFull(
+            f"{found.needed} bytes are to be copied, {found.free} are free.",
+            path=places.destination,
+            remedy="Nothing was copied. Free some space there.",
+        )
+
+
+def _told(
+    move: Copying, steps: Iterable[FileStep], files: Iterable[FileStamp]
+) -> Iterator[FileStep]:
+    """The same steps; between them, the progress is told and the pause renewed."""
+    total = sum(stamp.bytes for stamp in files)
+    tell = _counted(move, "copied", total)
+    for step in steps:
+        yield step
+        if isinstance(step, CopyRange):
+            tell(step.bytes)
+            move.renew()
+
+
+def _counted(move: Copying, what: str, total: int) -> Callable[[int], None]:
+    done = 0
+
+    def tell(count: int) -> None:
+        nonlocal done
+        done += count
+        move.progress(what, done, total)
+        move.renew()
+
+    return tell
+
+
+def copied_files(places: Places) -> Files:
+    """The copy's files, by name. Effects: lists it."""
+    if not places.copy.is_dir():
+        return {}
+    below = places.copy.relative_to(places.destination).parts
+    return list_files(places.destination, *below)
+
+
+def total_bytes(files: Files) -> ByteCount:
+    """Their size."""
+    return ByteCount(sum(stamp.bytes for stamp in files.values()))

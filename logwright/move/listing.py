@@ -1,0 +1,245 @@
+"""What a move looks at: files of both sides, their bytes, and the log directories themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from logwright.errors import NotALogDir, PreconditionError
+from logwright.format.names import (
+    CLEAN_SHUTDOWN_MARKER,
+    DELETED,
+    FUTURE_DIRECTORY,
+    WORK_DIRECTORY,
+)
+from logwright.log.files import (
+    OpenDir,
+    list_directory,
+    not_regular,
+    open_file,
+    open_log_dir,
+    read_file,
+    read_span,
+    unreadable,
+)
+from logwright.log.listing import segment_bases, stamp_files
+from logwright.log.load import META_PROPERTIES, list_partitions
+from logwright.log.model import FileStamp
+from logwright.move.plan import Places
+
+CHUNK_BYTES: Final = 8 * 1024 * 1024
+IDENTITY: Final = (b"cluster.id", b"node.id", b"broker.id")
+"""What two log directories of one broker have in common (meta.properties)."""
+
+Files = dict[str, FileStamp]
+Stage = Literal["copying", "hidden", "placed", "done"]
+"""C or D, W1, W2 and F of `logwright.move.plan`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What is free on the destination's file system, and what is needed, in bytes."""
+
+    free: int
+    needed: int
+
+
+def stage_of(places: Places) -> Stage:
+    """How far a move that has begun came. Effects: looks at names.
+
+    Raises:
+        PreconditionError: the directories are as no move leaves them.
+        NotALogDir: the partition is in neither log directory.
+    """
+    live, moved = places.live.is_dir(), places.moved.is_dir()
+    copied, placed = places.copy.is_dir(), places.placed.is_dir()
+    if live and not moved and not placed:
+        return "copying"
+    if moved and not live and copied != placed:
+        return "hidden" if copied else "placed"
+    if placed and not moved and not live:
+        return "done"
+    if not (live or moved or placed):
+        raise NotALogDir(
+            "there is no such partition directory.",
+            path=places.live,
+            remedy="Name a partition that is in this log directory.",
+        )
+    raise PreconditionError(
+        f"{places.partition} is in both log directories, or the copy of an open move is gone.",
+        path=places.moved if moved else places.placed,
+        remedy="Nothing was changed. Look at both; keep one, under its plain name.",
+    )
+
+
+def check_directories(source: Path, destination: Path) -> None:
+    """Refuse a destination that is none. Effects: reads names and both meta.properties.
+
+    Raises:
+        NotALogDir: one of them is no log directory.
+        PreconditionError: they are one directory, one is in the other, or they belong to different
+            brokers.
+    """
+    list_partitions(source)
+    list_partitions(destination)
+    real = (source.resolve(), destination.resolve())
+    if real[0] == real[1] or source.samefile(destination):
+        raise _refused("the destination is the source.", destination, "Name another one.")
+    if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
+        raise _refused("one log directory lies in the other.", destination, "Name another one.")
+    ours, theirs = _identity(source), _identity(destination)
+    if any(theirs.get(name, value) != value for name, value in ours.items()):
+        raise _refused(
+            "it belongs to another broker or cluster than the source.",
+            destination,
+            "Name another entry of the same broker's log.dirs.",
+        )
+
+
+def check_destination(places: Places) -> None:
+    """Refuse a destination that has the partition already. Effects: lists it.
+
+    Raises:
+        PreconditionError: it has, or a future log of it that is not this move's.
+    """
+    if os.path.lexists(places.placed):
+        raise _refused(
+            "the destination has this partition already.",
+            places.placed,
+            "Two current copies keep a broker from starting: look at both, remove one.",
+        )
+    begins = f"{places.partition}."
+    with open_log_dir(places.destination) as directory:
+        for entry in list_directory(directory):
+            name = entry.name
+            if name.startswith(begins) and name.endswith(FUTURE_DIRECTORY):
+                if name == places.future.name:
+                    continue
+                raise _refused(
+                    "another move of this partition is unfinished here.",
+                    places.destination / name,
+                    "Let the broker finish its own move, or remove the directory.",
+                )
+
+
+def check_source(places: Places) -> None:
+    """Refuse a log that a broker would have to mend first: in the destination it might not.
+
+    Effects: lists it.
+
+    Raises:
+        UncleanLogDir: no clean stop, or leftovers.
+        UnreadableFile: something in it is not what a partition holds.
+    """
+    with open_below(places.source, places.live.name) as directory:
+        marker = places.source / CLEAN_SHUTDOWN_MARKER
+        stamps = stamp_files(directory)
+        segment_bases(stamps, directory.name, clean_shutdown=os.path.lexists(marker))
+
+
+def list_files(root: Path, *names: str) -> Files:
+    """The files that are copied, by name: all but ``.deleted`` ones, which stay behind with the
+    source, and our own work directory. Effects: lists the directory.
+
+    Raises:
+        UnreadableFile: there is something else than files.
+    """
+    found: Files = {}
+    with open_below(root, *names) as directory:
+        stamps = stamp_files(directory)
+        for entry in list_directory(directory):
+            if entry.name == WORK_DIRECTORY or entry.name.endswith(DELETED):
+                continue
+            if entry.name not in stamps:
+                raise not_regular(directory.path / entry.name)
+            found[entry.name] = stamps[entry.name]
+    return {name: found[name] for name in sorted(found)}
+
+
+def room(places: Places, files: tuple[FileStamp, ...]) -> Room:
+    """Effects: asks the file system."""
+    found = os.statvfs(places.destination)
+    return Room(free=found.f_bavail * found.f_frsize, needed=sum(one.bytes for one in files))
+
+
+def differing(
+    places: Places, files: Mapping[str, FileStamp], read: Callable[[int], None]
+) -> frozenset[str]:
+    """Names of the files of which the copy has other bytes. Effects: reads both, the copy from the
+    disk and not from the memory where it can.
+
+    Args:
+        places: of the move.
+        files: the source's.
+        read: told of the bytes that were read of each side.
+    """
+    wrong = set()
+    with (
+        open_below(places.source, places.live.name) as source,
+        open_below(places.destination, *places.copy.relative_to(places.destination).parts) as copy,
+    ):
+        for name, stamp in files.items():
+            if _digest(source, name) != _digest(copy, name, dropped=True):
+                wrong.add(name)
+            read(stamp.bytes)
+    return frozenset(wrong)
+
+
+@contextmanager
+def open_below(root: Path, *names: str) -> Iterator[OpenDir]:
+    """A directory below a log directory, open; no link on the way is followed.
+
+    Raises:
+        NotALogDir: there is no such log directory.
+        UnreadableFile: it cannot be opened.
+    """
+    with ExitStack() as stack:
+        current = stack.enter_context(open_log_dir(root))
+        for name in names:
+            path = current.path / name
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                fd = os.open(name, flags, dir_fd=current.fd)
+            except OSError as error:
+                raise unreadable(error, path) from error
+            stack.callback(os.close, fd)
+            current = OpenDir(fd, str(path))
+        yield current
+
+
+def _digest(directory: OpenDir, name: str, *, dropped: bool = False) -> bytes:
+    digest = hashlib.blake2b(digest_size=32)
+    fd = open_file(directory, name)
+    try:
+        if dropped:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        position = 0
+        while chunk := read_span(fd, position, CHUNK_BYTES, directory.file(name)):
+            digest.update(chunk)
+            position += len(chunk)
+    finally:
+        os.close(fd)
+    return digest.digest()
+
+
+def _identity(log_dir: Path) -> dict[bytes, bytes]:
+    with open_log_dir(log_dir) as directory:
+        try:
+            found = os.stat(META_PROPERTIES, dir_fd=directory.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return {}
+        if not stat.S_ISREG(found.st_mode):
+            raise not_regular(directory.path / META_PROPERTIES)
+        content = read_file(directory, META_PROPERTIES)
+    pairs = (line.partition(b"=") for line in content.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in IDENTITY}
+
+
+def _refused(problem: str, path: Path, remedy: str) -> PreconditionError:
+    return PreconditionError(problem, path=path, remedy=f"Nothing was changed. {remedy}")

@@ -1,0 +1,272 @@
+"""A move from beginning to end, and the way back.
+
+Both log directories are kept from brokers, and the partition from others of us, for as long as a
+move runs. Its pause says so to those who only look: it has an owner, a reason and an expiry, is
+renewed while bytes are copied, and is lifted however the move ends. Of a process that was killed it
+is left, until it expires or the next run of the same move takes it over (KAFKA-9087).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from logwright.errors import PreconditionError
+from logwright.format.names import TopicPartition
+from logwright.locks import lock_checkpoints, lock_log_dir
+from logwright.log.load import CHECKPOINT_FILES, read_checkpoints
+from logwright.log.mapped import map_file
+from logwright.move.copying import (
+    Copied,
+    Copying,
+    Progress,
+    check_move,
+    copied_files,
+    copy_log,
+    total_bytes,
+)
+from logwright.move.hold import locked, paused, places_of, uninterrupted
+from logwright.move.listing import (
+    Stage,
+    check_destination,
+    check_directories,
+    check_source,
+    list_files,
+    room,
+    stage_of,
+)
+from logwright.move.plan import (
+    Places,
+    abandon_steps,
+    entry_steps,
+    files_to_copy,
+    hide_steps,
+    place_steps,
+    retire_steps,
+)
+from logwright.state.model import NOTHING, OpenMove, PartitionState
+from logwright.state.store import change_state, read_state
+from logwright.steps.filesystem import FileSystem, RealFileSystem
+from logwright.steps.interpreter import execute
+from logwright.steps.step import FsyncDir
+from logwright.units import ByteCount, TimestampMs
+
+_LOG = logging.getLogger(__name__)
+
+_NOTHING_COPIED: Final = Copied(files=0, bytes=ByteCount(0), copied_bytes=ByteCount(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveOutlook:
+    """What a move would do.
+
+    Attributes:
+        files, bytes: of the whole log.
+        missing_bytes: of what is not copied yet.
+        free_bytes: on the destination's file system.
+        resumes: a move has begun before.
+        stage: how far that one came; ``copying`` for a new one.
+    """
+
+    files: int
+    bytes: ByteCount
+    missing_bytes: ByteCount
+    free_bytes: ByteCount
+    resumes: bool
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveResult:
+    """What a move did.
+
+    Attributes:
+        outcome: ``moved``: copied and switched; ``finished``: an earlier run had switched already;
+            ``abandoned``: the copy is gone.
+        files, bytes: of the whole log; 0 if it was not copied now.
+        copied_bytes: what this run copied of it.
+    """
+
+    outcome: Literal["moved", "finished", "abandoned"]
+    files: int
+    bytes: ByteCount
+    copied_bytes: ByteCount
+
+
+def look_at_move(source: Path, partition: TopicPartition, destination: Path) -> MoveOutlook:
+    """What a move would do, if nothing stands against it. Effects: reads only.
+
+    Raises:
+        PreconditionError and its kinds: as `move_partition`.
+    """
+    source, destination = source.absolute(), destination.absolute()
+    check_directories(source, destination)
+    state = read_state(source).get(partition, NOTHING)
+    places = places_of(source, partition, destination, state)
+    stage = stage_of(places)
+    if stage != "copying":
+        return MoveOutlook(
+            files=0,
+            bytes=ByteCount(0),
+            missing_bytes=ByteCount(0),
+            free_bytes=ByteCount(0),
+            resumes=True,
+            stage=stage,
+        )
+    check_destination(places)
+    check_source(places)
+    wanted = list_files(source, places.live.name)
+    missing = files_to_copy(wanted, copied_files(places), frozenset())
+    found = room(places, missing)
+    return MoveOutlook(
+        files=len(wanted),
+        bytes=total_bytes(wanted),
+        missing_bytes=ByteCount(found.needed),
+        free_bytes=ByteCount(found.free),
+        resumes=state.move is not None,
+        stage=stage,
+    )
+
+
+def move_partition(
+    source: Path,
+    partition: TopicPartition,
+    destination: Path,
+    *,
+    now_ms: TimestampMs,
+    progress: Progress,
+    wrap: Callable[[FileSystem], FileSystem] = lambda fs: fs,
+) -> MoveResult:
+    """Move a partition's log, or go on with a move that was cut short. Effects: see
+    `logwright.move.plan`; locks, the state file, all four checkpoints of both directories.
+
+    Args:
+        source, destination: two log directories of one stopped broker.
+        partition: in the source, or on its way.
+        now_ms: the command's clock.
+        progress: told of bytes copied and compared.
+        wrap: what stands between the steps and the disk.
+
+    Raises:
+        LogDirLocked: a broker or another process works on one of them.
+        NotALogDir, UncleanLogDir, UnreadableFile: one of the directories is not as it must be.
+        Paused: somebody wants the partition to be left alone.
+        PreconditionError: the destination is the source, or another broker's, or has the partition;
+            another move of it is open.
+        DiskFull: there is no room; looked at before the first byte is copied.
+        StalePlan: the log changed again and again.
+        QualityError: the copy has other bytes than the source.
+        StepFailed: a step failed. The next run goes on.
+    """
+    source, destination = source.absolute(), destination.absolute()
+    check_directories(source, destination)
+    with (
+        lock_log_dir(source),
+        lock_log_dir(destination),
+        locked(source, partition, destination, now_ms) as (places, state, stage),
+        RealFileSystem(source, destination) as disk,
+    ):
+        fs = wrap(disk)
+        if stage == "copying":
+            check_move(places)
+        copied = _NOTHING_COPIED
+        with paused(places, state, now_ms, fs) as renew:
+            if stage == "copying":
+                copied = copy_log(Copying(places=places, fs=fs, progress=progress, renew=renew))
+            _switch(places, stage, fs)
+            _forget(places, fs)
+    _LOG.info("moved topic_partition=%s bytes=%d", partition, copied.bytes)
+    return MoveResult(
+        outcome="moved" if stage == "copying" else "finished",
+        files=copied.files,
+        bytes=copied.bytes,
+        copied_bytes=copied.copied_bytes,
+    )
+
+
+def abandon_move(
+    source: Path,
+    partition: TopicPartition,
+    *,
+    now_ms: TimestampMs,
+    wrap: Callable[[FileSystem], FileSystem] = lambda fs: fs,
+) -> MoveResult:
+    """Give an open move up: the source is current, the copy goes. Effects and errors: as
+    `move_partition`.
+
+    Raises:
+        PreconditionError: no move is open, or the destination is current already.
+    """
+    source = source.absolute()
+    open_move = read_state(source).get(partition, NOTHING).move
+    if open_move is None:
+        raise PreconditionError(
+            f"no move of {partition} is open.", path=source, remedy="Nothing was changed."
+        )
+    destination = Path(open_move.destination)
+    check_directories(source, destination)
+    with (
+        lock_log_dir(source),
+        lock_log_dir(destination),
+        locked(source, partition, destination, now_ms) as (places, _, stage),
+        RealFileSystem(source, destination) as disk,
+    ):
+        if stage in {"placed", "done"}:
+            raise PreconditionError(
+                "the destination has become current already.",
+                path=places.placed,
+                remedy="Nothing was changed. Run `logwright move` again to finish.",
+            )
+        fs = wrap(disk)
+        with uninterrupted():
+            copied = copied_files(places)
+            execute(abandon_steps(places, hidden=stage == "hidden", copied=copied), fs)
+            _set_entries(destination, partition, dict.fromkeys(CHECKPOINT_FILES), fs)
+            change_state(source, partition, lambda now: _without(now, open_move), fs)
+    return MoveResult(outcome="abandoned", files=0, bytes=ByteCount(0), copied_bytes=ByteCount(0))
+
+
+def _switch(places: Places, stage: Stage, fs: FileSystem) -> None:
+    """From where it is to F. Effects: the renames; once begun, it is not interrupted by Ctrl-C."""
+    with uninterrupted():
+        if stage == "copying":
+            checkpoints = read_checkpoints(places.source).of(places.partition)
+            _set_entries(places.destination, places.partition, dict(checkpoints), fs)
+            execute(hide_steps(places), fs)
+        if stage in {"copying", "hidden"}:
+            execute(place_steps(places), fs)
+        if stage != "done":
+            execute(retire_steps(places), fs)
+        execute((FsyncDir(places.source),), fs)
+
+
+def _forget(places: Places, fs: FileSystem) -> None:
+    """The source's entries go, its quarantine goes along. Effects: checkpoints and state files."""
+    _set_entries(places.source, places.partition, dict.fromkeys(CHECKPOINT_FILES), fs)
+    quarantine = read_state(places.source).get(places.partition, NOTHING).quarantine
+    if quarantine is not None:
+        change_state(
+            places.destination,
+            places.partition,
+            lambda now: replace(now, quarantine=quarantine),
+            fs,
+        )
+    change_state(places.source, places.partition, lambda _: NOTHING, fs)
+
+
+def _without(state: PartitionState, move: OpenMove) -> PartitionState:
+    return replace(state.without_pauses(move.owner), move=None)
+
+
+def _set_entries(
+    log_dir: Path, partition: TopicPartition, offsets: dict[str, int | None], fs: FileSystem
+) -> None:
+    """Give a partition these entries in the four checkpoint files. Effects: replaces them."""
+    with lock_checkpoints(log_dir):
+        for name, offset in offsets.items():
+            path = log_dir / name
+            content = map_file(path).tobytes() if path.exists() else None
+            execute(entry_steps(path, content, partition, offset), fs)

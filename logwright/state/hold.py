@@ -1,0 +1,80 @@
+"""What is left alone in a log directory and why; what ends a quarantine and what begins one."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from logwright.errors import LogwrightError, Paused
+from logwright.state.model import FOR_GOOD, NOTHING, Hold, PartitionState, Quarantine
+from logwright.state.store import change_state, read_state
+
+if TYPE_CHECKING:
+    from logwright.format.names import TopicPartition
+    from logwright.units import TimestampMs
+
+_LOG = logging.getLogger(__name__)
+
+
+def holds(log_dir: Path, now_ms: TimestampMs, *, force: bool = False) -> dict[TopicPartition, Hold]:
+    """The partitions that are to be left alone now, each with the reason. Effects: reads.
+
+    `force`: only those that are paused.
+
+    Raises:
+        NotALogDir, UnreadableFile: as `logwright.state.store.read_state`.
+    """
+    state = read_state(log_dir)
+    found = {partition: one.hold(now_ms, force=force) for partition, one in state.items()}
+    return {partition: hold for partition, hold in found.items() if hold is not None}
+
+
+def refuse_held(
+    log_dir: Path, partition: TopicPartition, now_ms: TimestampMs, *, force: bool
+) -> None:
+    """Stop what was planned before the partition was paused. Effects: reads.
+
+    Raises:
+        Paused: it is paused or in quarantine.
+    """
+    hold = read_state(log_dir).get(partition, NOTHING).hold(now_ms, force=force)
+    if hold is not None:
+        raise Paused(
+            f"{partition} is {hold.sentence}.",
+            path=log_dir / partition.directory_name,
+            remedy="Nothing was changed. `logwright resume` lifts a pause, `logwright quarantine"
+            " --clear` a quarantine.",
+        )
+
+
+def quarantine_failure(
+    log_dir: Path, partition: TopicPartition, error: LogwrightError, now_ms: TimestampMs
+) -> Quarantine | None:
+    """Put a partition into quarantine if what failed fails again, else do nothing. Effects: the
+    state file.
+
+    Raises:
+        LogwrightError: as `logwright.state.store.change_state`.
+    """
+    if not isinstance(error, FOR_GOOD):
+        return None
+    state = change_state(log_dir, partition, lambda now: now.with_failure(error, now_ms))
+    if state.quarantine is not None:
+        _LOG.info("topic_partition=%s %s", partition, state.quarantine.sentence)
+    return state.quarantine
+
+
+def end_quarantine(log_dir: Path, partition: TopicPartition) -> None:
+    """The partition could be cleaned. Effects: the state file, if it says otherwise.
+
+    Raises:
+        LogwrightError: as `logwright.state.store.change_state`.
+    """
+    if read_state(log_dir).get(partition, NOTHING).quarantine is not None:
+        change_state(log_dir, partition, _without_quarantine)
+
+
+def _without_quarantine(state: PartitionState) -> PartitionState:
+    return replace(state, quarantine=None)

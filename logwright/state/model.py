@@ -1,0 +1,219 @@
+"""Pauses, quarantine and open moves of the partitions of one log directory, as values.
+
+1. **Pause**: nobody maintains the partition while at least one pause holds. Each owner has at most
+   one, so setting it twice and lifting it once leaves none: the count of pauses cannot run away
+   (KAFKA-9087). One whose time is over does not count any more.
+2. **Quarantine**: cleaning the partition failed for good. It is left alone until the retry time,
+   which is further away after each failure; a cleaning that succeeds ends it
+   (LogCleanerManager.markPartitionUncleanable, 4.3.0, lasts until the broker stops).
+3. **Move**: a move to another log directory has begun and is not finished (`logwright.move`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from logwright.errors import CorruptLogError, LogwrightError, QualityError, UnsupportedFormatError
+from logwright.format.names import TopicPartition
+from logwright.units import TimestampMs
+
+FIRST_RETRY_MS: Final = 15 * 60 * 1000
+LAST_RETRY_MS: Final = 24 * 60 * 60 * 1000
+"""The delay before a quarantined partition is tried again: doubled by each failure, up to a day."""
+
+LARGEST_TEXT: Final = 1_000
+"""Characters of an owner, a reason or a problem."""
+
+FOR_GOOD: Final = (CorruptLogError, UnsupportedFormatError, QualityError)
+"""Errors that trying again at once does not mend."""
+
+_LAST_DATETIME_MS: Final = 253_402_300_799_999
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """One owner's wish that a partition be left alone.
+
+    Attributes:
+        owner: who wants it; one pause each.
+        reason: why, for people.
+        since_ms: when it was first set.
+        expires_at_ms: from when on it does not count, None = it stays until it is lifted.
+    """
+
+    owner: str
+    reason: str
+    since_ms: TimestampMs
+    expires_at_ms: TimestampMs | None
+
+    def holds(self, now_ms: TimestampMs) -> bool:
+        """Its time is not over."""
+        return self.expires_at_ms is None or now_ms < self.expires_at_ms
+
+    @property
+    def sentence(self) -> str:
+        """Who paused it, until when and why."""
+        until = "until it is resumed"
+        if self.expires_at_ms is not None:
+            until = f"until {instant(self.expires_at_ms)}"
+        return f"paused by {self.owner} {until}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """A partition that could not be cleaned, for a cause that does not go away by itself.
+
+    Attributes:
+        cause: name of the error, such as ``CorruptBatch``.
+        problem: what it said.
+        file: name of the file concerned, None if it is not known.
+        position: byte in that file, None if it is not known.
+        since_ms: the first failure.
+        retry_at_ms: from when on it is tried again.
+        failures: how often cleaning failed, at least 1.
+    """
+
+    cause: str
+    problem: str
+    file: str | None
+    position: int | None
+    since_ms: TimestampMs
+    retry_at_ms: TimestampMs
+    failures: int
+
+    def holds(self, now_ms: TimestampMs) -> bool:
+        """It is not to be tried again yet."""
+        return now_ms < self.retry_at_ms
+
+    @property
+    def sentence(self) -> str:
+        """What failed, where, how often, and when it is tried again."""
+        place = ""
+        if self.file is not None:
+            at = "" if self.position is None else f" at byte {self.position}"
+            place = f" in {self.file}{at}"
+        again = f"tried again from {instant(self.retry_at_ms)} on"
+        return (
+            f"quarantined since {instant(self.since_ms)}, failures: {self.failures}, {again}: "
+            f"{self.cause}{place}: {self.problem}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenMove:
+    """A move out of this log directory that is not finished.
+
+    Attributes:
+        move_id: 32 hexadecimal digits, in the names of its directories.
+        destination: the other log directory, an absolute path.
+        since_ms: when it began.
+    """
+
+    move_id: str
+    destination: str
+    since_ms: TimestampMs
+
+    @property
+    def owner(self) -> str:
+        """Of the pause that it sets."""
+        return f"move:{self.move_id}"
+
+    @property
+    def sentence(self) -> str:
+        """Where it leads and since when."""
+        return f"an unfinished move to {self.destination} since {instant(self.since_ms)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """What is remembered of one partition.
+
+    Attributes:
+        pauses: one of each owner, by owner.
+        quarantine: None if it can be cleaned, as far as is known.
+        move: None if no move is open.
+    """
+
+    pauses: tuple[Pause, ...] = ()
+    quarantine: Quarantine | None = None
+    move: OpenMove | None = None
+
+    def with_pause(self, pause: Pause) -> PartitionState:
+        """Paused by this owner too; an earlier pause of the same owner keeps its beginning."""
+        before = {one.owner: one for one in self.pauses}
+        known = before.get(pause.owner)
+        since_ms = pause.since_ms if known is None else known.since_ms
+        before[pause.owner] = replace(pause, since_ms=since_ms)
+        return replace(self, pauses=tuple(before[owner] for owner in sorted(before)))
+
+    def without_pauses(self, owner: str | None) -> PartitionState:
+        """Without this owner's pause; None: without any."""
+        left = tuple(one for one in self.pauses if owner is not None and one.owner != owner)
+        return replace(self, pauses=left)
+
+    def without_expired(self, now_ms: TimestampMs) -> PartitionState:
+        """Without the pauses whose time is over."""
+        return replace(self, pauses=tuple(one for one in self.pauses if one.holds(now_ms)))
+
+    def with_failure(self, error: LogwrightError, now_ms: TimestampMs) -> PartitionState:
+        """Quarantined for one more failure."""
+        before = self.quarantine
+        failures = 1 if before is None else before.failures + 1
+        doublings = min(failures - 1, LAST_RETRY_MS.bit_length())
+        delay_ms = min(FIRST_RETRY_MS << doublings, LAST_RETRY_MS)
+        quarantine = Quarantine(
+            cause=type(error).__name__,
+            problem=printable(error.problem),
+            file=None if error.path is None else printable(error.path.name),
+            position=error.position,
+            since_ms=now_ms if before is None else before.since_ms,
+            retry_at_ms=TimestampMs(now_ms + delay_ms),
+            failures=failures,
+        )
+        return replace(self, quarantine=quarantine)
+
+    def hold(self, now_ms: TimestampMs, *, force: bool = False) -> Hold | None:
+        """Why it is to be left alone now; None if it is not. A pause goes before a quarantine,
+        which `force` passes over; nothing passes over a pause.
+        """
+        pauses = tuple(one for one in self.pauses if one.holds(now_ms))
+        if pauses:
+            return Hold(kind="paused", sentence="; ".join(one.sentence for one in pauses))
+        if not force and self.quarantine is not None and self.quarantine.holds(now_ms):
+            return Hold(kind="quarantined", sentence=self.quarantine.sentence)
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Why a partition is left alone.
+
+    Attributes:
+        sentence: with owner, reason and expiry, or cause, place and retry time.
+    """
+
+    kind: Literal["paused", "quarantined"]
+    sentence: str
+
+
+LogDirState = Mapping[TopicPartition, PartitionState]
+"""What is remembered of the partitions of one log directory; nothing of those that are not in it.
+"""
+
+NOTHING: Final = PartitionState()
+
+
+def printable(text: str) -> str:
+    """One line of bounded length without control characters, as the state file holds it."""
+    shown = "".join(one if one.isprintable() else " " for one in text)
+    return shown[:LARGEST_TEXT]
+
+
+def instant(time_ms: int) -> str:
+    """A time for people, UTC."""
+    if not 0 <= time_ms <= _LAST_DATETIME_MS:
+        return f"{time_ms} ms"
+    return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC):%F %T}Z"

@@ -1,0 +1,94 @@
+"""Reading and changing the state file of a log directory."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from logwright.errors import UnreadableFile
+from logwright.locks import lock_checkpoints
+from logwright.log.files import open_log_dir, read_file, unreadable
+from logwright.state.file import LARGEST_STATE_BYTES, STATE_FILE, parse_state, serialize_state
+from logwright.state.model import NOTHING, LogDirState, PartitionState
+from logwright.steps.filesystem import FileSystem, RealFileSystem
+from logwright.steps.interpreter import execute
+from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Rename, Unlink, WriteFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from logwright.format.names import TopicPartition
+
+
+def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
+    """What is remembered of the partitions. Effects: reads the state file, if there is one.
+
+    Raises:
+        NotALogDir: there is no such directory.
+        UnreadableFile: the file cannot be read or is no state file.
+    """
+    with open_log_dir(log_dir) as directory:
+        path = directory.path / STATE_FILE
+        try:
+            size = os.stat(STATE_FILE, dir_fd=directory.fd, follow_symlinks=False).st_size
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise unreadable(error, path) from error
+        if size > LARGEST_STATE_BYTES:
+            raise UnreadableFile(
+                f"it has {size} bytes, which no state file has.", path=path, remedy="Remove it."
+            )
+        return parse_state(read_file(directory, STATE_FILE), path)
+
+
+def change_state(
+    log_dir: Path,
+    partition: TopicPartition,
+    change: Callable[[PartitionState], PartitionState],
+    fs: FileSystem | None = None,
+) -> PartitionState:
+    """Change what is remembered of one partition. Effects: takes the checkpoint files' lock,
+    replaces the file; nothing if nothing changes.
+
+    Args:
+        log_dir: the log directory.
+        partition: whose state.
+        change: from what is remembered to what is to be.
+        fs: where the steps are done; None: on the disk.
+
+    Returns:
+        the new state.
+
+    Raises:
+        NotALogDir, UnreadableFile: as `read_state`.
+        LogDirLocked: the lock was not free for too long.
+        DiskFull, StepFailed: the file could not be written; the old one stands.
+    """
+    with lock_checkpoints(log_dir):
+        before = read_state(log_dir)
+        state = before.get(partition, NOTHING)
+        changed = change(state)
+        if changed != state:
+            steps = _steps(log_dir, before | {partition: changed}, replaces=bool(before))
+            if fs is not None:
+                execute(steps, fs)
+            else:
+                with RealFileSystem(log_dir) as disk:
+                    execute(steps, disk)
+    return changed
+
+
+def _steps(log_dir: Path, state: LogDirState, *, replaces: bool) -> tuple[FileStep, ...]:
+    """Replace the file by rename; without anything to remember there is none."""
+    path = log_dir / STATE_FILE
+    if all(one == NOTHING for one in state.values()):
+        return (Unlink(path, missing_ok=True), FsyncDir(log_dir))
+    temporary = path.with_name(f"{STATE_FILE}.tmp")
+    return (
+        WriteFile(temporary, serialize_state(state), like=path if replaces else log_dir),
+        FsyncFile(temporary),
+        Rename(temporary, path),
+        FsyncDir(log_dir),
+    )
