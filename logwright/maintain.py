@@ -42,6 +42,13 @@ from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog
 from logwright.purge.plan import PurgeResult
 from logwright.purge.run import purge_partition
+from logwright.recovery.model import RecoveryOptions
+from logwright.recovery.run import (
+    DirectoryResult,
+    Settings,
+    commit_directory,
+    plan_directory,
+)
 from logwright.roll.plan import plan_roll
 from logwright.roll.steps import ActiveIndexes, roll_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -61,6 +68,7 @@ __all__ = [
     "lag_metrics",
     "plan_clean",
     "purge",
+    "recover",
     "silent",
 ]
 
@@ -280,3 +288,19 @@ def _record(plan: CleanPlan, staged: StagedCleaning | None, files: FileSystem) -
         content = map_file(path).tobytes() if path.exists() else None
         execute(checkpoint_steps(log_dir, content, partition, offset), files)
     return offset
+
+
+def recover(
+    log_dir: Path,
+    partitions: Iterable[TopicPartition],
+    settings: Settings,
+    *,
+    now_ms: TimestampMs,
+    options: RecoveryOptions,
+) -> DirectoryResult:
+    """Plan and do the recovery of some partitions of a log directory. Effects and errors: see
+    `plan_directory` and `commit_directory`.
+    """
+    return commit_directory(
+        plan_directory(log_dir, partitions, settings, now_ms=now_ms, options=options)
+    )

@@ -19,6 +19,8 @@ _COMMANDS: Final = MappingProxyType(
         "dump": "Every batch and record, index entry and snapshot, as JSON lines.",
         "plan": "What is due, when, why or why not.",
         "clean": "Compact: roll if due, dedupe, check, swap, checkpoint.",
+        "recover": "Repair what a crash left: leftovers, torn tails, missing indexes.",
+        "verify": "Check every batch, index entry, checkpoint and snapshot; or two directories.",
         "purge": "Unlink what was renamed to .deleted long enough ago.",
         "demo": "A log directory to try it all on.",
     }
