@@ -241,7 +241,9 @@ def _entry_of(replayed: Replay, batch: RecordBatch) -> ProducerEntry:
 
 
 def _replay_marker(replayed: Replay, batch: RecordBatch, content: bytes) -> None:
-    if batch.records_count == 0:
+    if batch.records_count == 0:  # emptied by a cleaning: its producer is known, and no more
+        nothing = replace(_unknown(batch), producer_epoch=-1)
+        replayed.entries.setdefault(batch.producer_id, nothing)
         return
     marker = read_records(batch, content)[0]
     kind = parse_control_key(marker.key)

@@ -284,21 +284,22 @@ class Loading:
         segment counts as empty); the walk ends silently before a batch that is cut off, and fails
         on an impossible length.
         """
-        found = segment.batches(check_crcs=False)
+        begin, target = 0, segment.base_offset
+        if self.like_kafka and not segment.recovered:
+            entries = parse_offset_index(self._content(segment, INDEX), segment.base_offset)
+            if len(entries):
+                target, begin = entries[-1].tolist()
+        found = segment.batches(check_crcs=False, begin=begin if 0 < begin < segment.size else 0)
         if found.end == "length":
             raise CorruptBatch(
                 f"{ENDS[found.end]}.",
                 path=segment.path,
-                position=found.valid_bytes,
+                position=begin + found.valid_bytes,
                 remedy="Nothing was changed. Kafka's loading fails here; recover it without"
                 " --like-kafka.",
             )
-        rows = found.batches
-        if self.like_kafka and not segment.recovered:
-            entries = parse_offset_index(self._content(segment, INDEX), segment.base_offset)
-            if len(entries) and not (rows["last_offset"] >= entries[-1, 0]).any():
-                return segment.base_offset
-        return int(rows[-1]["last_offset"]) + 1 if len(rows) else segment.base_offset
+        offsets = found.batches["last_offset"]
+        return int(offsets[-1]) + 1 if (offsets >= target).any() else segment.base_offset
 
     def _load_producers(self) -> None:
         started_anew = self.created is not None and bool(self.dropped)

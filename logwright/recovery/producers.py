@@ -10,6 +10,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from logwright.errors import CorruptBatch, CorruptProducerSnapshot, UnsupportedFormatError
 from logwright.format.names import SNAPSHOT, segment_file_name
 from logwright.format.snapshot import ProducerEntry, parse_snapshot, serialize_snapshot
@@ -199,9 +201,13 @@ class ProducerState:
                 self.take_snapshot()
             found = segment.batches(check_crcs=False)
             offsets = found.batches["last_offset"]
-            wanted = (offsets >= start) & (offsets < end_offset)
+            reaching = np.flatnonzero(offsets >= start)
+            first = int(reaching[0]) if len(reaching) else len(offsets)
+            beyond = np.flatnonzero(offsets >= end_offset)
+            holds_end = after is None or end_offset < after
+            stop = int(beyond[0]) if holds_end and len(beyond) else len(offsets)
             try:
-                replay_batches(self.replay, segment.data(), found.batches[wanted])
+                replay_batches(self.replay, segment.data(), found.batches[first:stop])
             except CorruptBatch as error:
                 raise CorruptBatch(
                     error.problem,

@@ -67,14 +67,14 @@ class LoadedSegment:
         """uint8[size], what is kept of the log. Effects: maps it."""
         return map_file(self.path, expected_bytes=self.stamp.bytes)[: self.size]
 
-    def batches(self, *, check_crcs: bool) -> ValidBatches:
-        """Its whole batches, from the beginning. Effects: reads it.
+    def batches(self, *, check_crcs: bool, begin: int = 0) -> ValidBatches:
+        """Its whole batches, from a position on. Effects: reads it.
 
         Raises:
             UnsupportedFormatError: of another format, or with offsets that do not fit.
         """
         found = valid_batches(
-            self.data(),
+            self.data()[begin:],
             base_offset=self.base_offset,
             end_offset=self.end_offset,
             check_crcs=check_crcs,
