@@ -14,6 +14,7 @@
     │   ├─ NotALogDir
     │   ├─ UnreadableFile
     │   ├─ UncleanLogDir
+    │   ├─ LossNotAccepted
     │   ├─ LogDirLocked
     │   ├─ StalePlan
     │   ├─ CannotUndo
@@ -135,6 +136,10 @@ class UnreadableFile(PreconditionError):
 
 class UncleanLogDir(PreconditionError):
     """The directory was not shut down cleanly, or holds leftovers of an interrupted operation."""
+
+
+class LossNotAccepted(PreconditionError):
+    """A recovery would drop data that lies behind damage, which nobody has said it may."""
 
 
 class LogDirLocked(PreconditionError):

@@ -6,7 +6,7 @@
 2. **The partition**: an exclusive lock on ``<partition>/.logwright/lock``.
 3. **The checkpoint files**, and the state file: an exclusive lock on
    ``<log dir>/.logwright-checkpoints.lock``, for the moment in which a file that all partitions
-   share is read, changed and replaced.
+   share is read, changed and replaced. Before 2, a recovery takes ``.logwright-recovery.lock``.
 4. **A staging directory**: an exclusive lock on its ``lock`` file, held for as long as its plan is
    alive. A staging directory that nobody holds is a dead plan's.
 
@@ -15,8 +15,6 @@ a JVM's ``FileChannel.tryLock``, which is a POSIX record lock, both ways; they h
 threads of one process; and, unlike POSIX locks, they are not lost when any other descriptor of the
 file is closed. ``flock`` does not see a JVM's lock.
 
-Of the lock files
------------------
 A broker deletes ``.lock`` when it stops, so a lock may be had on a file that has no name any more
 and that keeps nobody away. After locking, the descriptor is therefore compared with the name, and
 the lock is taken anew if they differ. We delete lock files 2 to 4 on release, while we hold them
@@ -43,6 +41,7 @@ from logwright.format.names import BROKER_LOCK, WORK_DIRECTORY, TopicPartition
 PARTITION_LOCK: Final = "lock"
 STAGING_LOCK: Final = "lock"
 CHECKPOINTS_LOCK: Final = ".logwright-checkpoints.lock"
+RECOVERY_LOCK: Final = ".logwright-recovery.lock"
 
 CHECKPOINTS_WAIT_SECONDS: Final = 30.0
 """How long another process may rewrite a checkpoint file: it takes milliseconds."""
@@ -60,9 +59,7 @@ _Kind = Literal["shared", "exclusive"]
 
 @contextmanager
 def lock_log_dir(log_dir: Path) -> Iterator[None]:
-    """Keep brokers out of a log directory.
-
-    Effects: makes ``.lock`` if there is none, and leaves it.
+    """Keep brokers out of a log directory. Effects: makes ``.lock`` if need be, and leaves it.
 
     Raises:
         LogDirLocked: a broker runs on it.
@@ -89,7 +86,6 @@ def lock_log_dir(log_dir: Path) -> Iterator[None]:
 @contextmanager
 def lock_partition(log_dir: Path, partition: TopicPartition) -> Iterator[None]:
     """Keep other processes and threads of ours off a partition.
-
     Effects: makes ``.logwright`` (mode 0700) and the lock file in the partition's directory;
     removes the file on release, and the directory if nothing else is in it.
 
@@ -127,18 +123,30 @@ def lock_partition_directory(path: Path) -> Iterator[None]:
 @contextmanager
 def lock_checkpoints(log_dir: Path) -> Iterator[None]:
     """Be the only one of ours who rewrites this directory's checkpoint files. Waits for its turn.
-
     Effects: makes the lock file and removes it on release.
 
     Raises:
         LogDirLocked: it was not free for `CHECKPOINTS_WAIT_SECONDS`.
     """
+    with _lock_file(log_dir, CHECKPOINTS_LOCK, wait_seconds=CHECKPOINTS_WAIT_SECONDS):
+        yield
+
+
+@contextmanager
+def lock_recovery(log_dir: Path) -> Iterator[None]:
+    """Be the only one of ours who recovers this directory; as `lock_checkpoints`, no waiting."""
+    with _lock_file(log_dir, RECOVERY_LOCK, wait_seconds=0):
+        yield
+
+
+@contextmanager
+def _lock_file(log_dir: Path, name: str, *, wait_seconds: float) -> Iterator[None]:
     directory = _open_log_dir(log_dir)
     try:
-        path = log_dir / CHECKPOINTS_LOCK
-        deadline = time.monotonic() + CHECKPOINTS_WAIT_SECONDS
+        path = log_dir / name
+        deadline = time.monotonic() + wait_seconds
         while (file := _acquire(directory, path, "exclusive")) is None:
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 raise LogDirLocked(
                     "another logwright process has held this lock for too long.",
                     path=path,
@@ -154,7 +162,6 @@ def lock_checkpoints(log_dir: Path) -> Iterator[None]:
 @contextmanager
 def lock_staging(staging: Path) -> Iterator[None]:
     """Mark an existing staging directory as that of a plan that is alive.
-
     Effects: makes the lock file and removes it on release, with the directory itself or not.
 
     Raises:
@@ -220,7 +227,6 @@ def _acquire_in_work_directory(directory: int, path: Path) -> tuple[int, int]:
 
 def _open_work_directory(directory: int, path: Path) -> int:
     """Open ``.logwright``; make it, mode 0700, if there is none.
-
     Root gives it to the partition's owner: a broker removes it with the partition.
 
     Raises:

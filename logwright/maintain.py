@@ -47,6 +47,13 @@ from logwright.log.model import PartitionLog
 from logwright.move.run import abandon_move, look_at_move, move_partition
 from logwright.purge.plan import PurgeResult
 from logwright.purge.run import purge_partition
+from logwright.recovery.model import RecoveryOptions
+from logwright.recovery.run import (
+    DirectoryResult,
+    Settings,
+    commit_directory,
+    plan_directory,
+)
 from logwright.retention.plan import RetentionPlan
 from logwright.retention.plan import plan_retention as decide_retention
 from logwright.retention.run import retain_partition
@@ -85,6 +92,7 @@ __all__ = [
     "purge",
     "purge_deleted",
     "quarantine_failure",
+    "recover",
     "restore_log",
     "retain",
     "roll_partition",
@@ -361,3 +369,19 @@ def _record(plan: CleanPlan, staged: StagedCleaning | None, files: FileSystem) -
         content = map_file(path).tobytes() if path.exists() else None
         execute(checkpoint_steps(log_dir, content, partition, offset), files)
     return offset
+
+
+def recover(
+    log_dir: Path,
+    partitions: Iterable[TopicPartition],
+    settings: Settings,
+    *,
+    now_ms: TimestampMs,
+    options: RecoveryOptions,
+) -> DirectoryResult:
+    """Plan and do the recovery of some partitions of a log directory. Effects and errors: see
+    `plan_directory` and `commit_directory`.
+    """
+    return commit_directory(
+        plan_directory(log_dir, partitions, settings, now_ms=now_ms, options=options)
+    )

@@ -23,6 +23,8 @@ _COMMANDS: Final = MappingProxyType(
         "retain": "Delete old segments: log start offset, retention.bytes, retention.ms.",
         "delete": "Delete whole logs, as Kafka does of a deleted topic.",
         "undo": "Bring back what the last compaction, retention or deletion took away.",
+        "recover": "Repair what a crash left: leftovers, torn tails, missing indexes.",
+        "verify": "Check every batch, index entry, checkpoint and snapshot; or two directories.",
         "purge": "Unlink what was renamed to .deleted long enough ago.",
         "move": "To another log directory of the same broker.",
         "pause": "Leave partitions alone for a while, durably.",

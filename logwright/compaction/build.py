@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import stat
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,8 +25,9 @@ from logwright.compaction import recopy as copying
 from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning, StagedSegment
 from logwright.compaction.survivors import Progress, Survivors, find_survivors
 from logwright.compaction.writer import SegmentWriter
-from logwright.errors import DiskFull, LogwrightError, StepFailed, UnreadableFile
+from logwright.errors import DiskFull, LogwrightError, StepFailed
 from logwright.format.names import WORK_DIRECTORY
+from logwright.steps.work import make_private
 from logwright.units import INT64_MAX, ByteCount, Offset
 
 STAGING: Final = "staging"
@@ -55,7 +55,7 @@ def build(plan: CleanPlan, *, progress: Progress = silent) -> StagedCleaning:
     directory = staging_directory(plan)
     try:
         survivors = find_survivors(plan, progress=progress)
-        _make_private(plan.log.directory, directory)
+        make_private(plan.log.directory, WORK_DIRECTORY, STAGING, plan.plan_id)
         return _recopy(plan, survivors, directory, progress)
     except OSError as error:
         discard_staging(plan)
@@ -76,20 +76,6 @@ def discard_staging(plan: CleanPlan) -> None:
     for parent in (directory.parent, directory.parent.parent):
         with suppress(OSError):  # others stage or lock there
             parent.rmdir()
-
-
-def _make_private(partition: Path, directory: Path) -> None:
-    """Make a directory below the partition's and those on the way, for the log's owner alone."""
-    owner = partition.stat()
-    for path in (directory.parent.parent, directory.parent, directory):
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-            if os.geteuid() == 0:
-                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-        if not stat.S_ISDIR(path.lstat().st_mode):
-            raise UnreadableFile(
-                "it is a link or no directory.", path=path, remedy="Remove it; nothing was changed."
-            )
 
 
 def _write_error(error: OSError, directory: Path) -> LogwrightError:

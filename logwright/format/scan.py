@@ -127,12 +127,14 @@ _PROBLEMS: Final[dict[int, tuple[type[LogwrightError], str, str]]] = {
 
 
 @kernel
-def _int16(data: Any, at: int) -> int:
+def read_int16(data: Any, at: int) -> int:
+    """Big-endian int16; the caller checks the bounds, here and below."""
     return np.int64(np.int16((np.uint16(data[at]) << np.uint16(8)) | np.uint16(data[at + 1])))
 
 
 @kernel
-def _uint32(data: Any, at: int) -> int:
+def read_uint32(data: Any, at: int) -> int:
+    """Big-endian uint32."""
     value = np.int64(0)
     for index in range(4):
         value = (value << np.int64(8)) | np.int64(data[at + index])
@@ -140,13 +142,15 @@ def _uint32(data: Any, at: int) -> int:
 
 
 @kernel
-def _int32(data: Any, at: int) -> int:
-    value = _uint32(data, at)
+def read_int32(data: Any, at: int) -> int:
+    """Big-endian int32."""
+    value = read_uint32(data, at)
     return value - np.int64(4294967296) if value > np.int64(2147483647) else value
 
 
 @kernel
-def _int64(data: Any, at: int) -> int:
+def read_int64(data: Any, at: int) -> int:
+    """Big-endian int64."""
     value = np.int64(0)
     for index in range(8):
         value = (value << np.int64(8)) | np.int64(data[at + index])
@@ -162,7 +166,7 @@ def _count_batches(data: Any) -> tuple[int, int, int]:
     while position < end:
         if position + HEADER_BYTES > end:
             return batches, position, _TRUNCATED
-        length = _int32(data, position + 8)
+        length = read_int32(data, position + 8)
         # A length of 0 is no old format: zeros that a power loss or a preallocation left.
         if length > 0 and data[position + 16] != 2:
             return batches, position, _MAGIC
@@ -193,9 +197,9 @@ def _control_type(data: Any, batch: Any) -> int:
         return np.int64(-2)
     end = batch.position + batch.size
     after, _, _, _, _, key, length, _ = read_record(data, batch.position + HEADER_BYTES, end)
-    if after < 0 or length < _CONTROL_KEY_BYTES or _int16(data, key) < 0:
+    if after < 0 or length < _CONTROL_KEY_BYTES or read_int16(data, key) < 0:
         return np.int64(-2)
-    kind = _int16(data, key + 2)
+    kind = read_int16(data, key + 2)
     return kind if kind >= 0 else np.int64(_UNKNOWN_CONTROL)
 
 
@@ -208,17 +212,17 @@ def _read_headers(data: Any, base_offset: int, end_offset: int, batches: Any) ->
     next_offset = np.int64(base_offset)
     for row in range(len(batches)):
         batch = batches[row]
-        attributes = _int16(data, position + 21)
+        attributes = read_int16(data, position + 21)
         batch.position = position
-        batch.size = LOG_OVERHEAD_BYTES + _int32(data, position + 8)
-        batch.base_offset = _int64(data, position)
-        batch.last_offset = batch.base_offset + _int32(data, position + 23)
-        batch.base_timestamp = _int64(data, position + 27)
-        batch.max_timestamp = _int64(data, position + 35)
-        batch.producer_id = _int64(data, position + 43)
-        batch.count = _int32(data, position + 57)
+        batch.size = LOG_OVERHEAD_BYTES + read_int32(data, position + 8)
+        batch.base_offset = read_int64(data, position)
+        batch.last_offset = batch.base_offset + read_int32(data, position + 23)
+        batch.base_timestamp = read_int64(data, position + 27)
+        batch.max_timestamp = read_int64(data, position + 35)
+        batch.producer_id = read_int64(data, position + 43)
+        batch.count = read_int32(data, position + 57)
         batch.attributes = attributes
-        batch.producer_epoch = _int16(data, position + 51)
+        batch.producer_epoch = read_int16(data, position + 51)
         batch.control_type = -1
         if end_offset < 0:
             position += batch.size
@@ -229,7 +233,7 @@ def _read_headers(data: Any, base_offset: int, end_offset: int, batches: Any) ->
             batch.control_type = _control_type(data, batch)
             if batch.control_type < 0:
                 return position, _CONTROL
-        span = np.int64(_int32(data, position + 23))
+        span = np.int64(read_int32(data, position + 23))
         if span < 0 or batch.count < 0 or batch.count > span + 1:
             return position, _BAD_COUNT
         if batch.count > _most_records(batch):
@@ -252,7 +256,7 @@ def _first_bad_crc(data: Any, batches: Any, first: int, last: int) -> int:
     for row in range(first, last):
         position = batches[row].position
         computed = span_crc32c(data, position + 21, position + batches[row].size)
-        if np.int64(computed) != _uint32(data, position + 17):
+        if np.int64(computed) != read_uint32(data, position + 17):
             return row
     return -1
 

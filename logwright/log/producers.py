@@ -17,10 +17,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logwright.errors import CorruptProducerSnapshot, UnsupportedFormatError
-from logwright.format.batch import TRANSACTIONAL, RecordBatch, parse_batch
-from logwright.format.control import parse_control_key, parse_marker_value
+from logwright.format.batch import (
+    CONTROL,
+    HEADER_BYTES,
+    TRANSACTIONAL,
+    RecordBatch,
+    parse_batch,
+)
+from logwright.format.control import ControlType, parse_control_key, parse_marker_value
+from logwright.format.index import AbortedTransaction
 from logwright.format.names import LOG, SNAPSHOT, segment_file_name
 from logwright.format.record import read_records
 from logwright.format.scan import scan_segment
@@ -92,7 +100,7 @@ def load_producers(
     )
     if start >= log_end_offset:
         return Producers(entries=entries)
-    replayed = _Replay(entries={entry.producer_id: entry for entry in entries})
+    replayed = Replay(entries={entry.producer_id: entry for entry in entries})
     ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
     for segment, end in zip(segments, ends, strict=True):
         if end > start:
@@ -152,61 +160,124 @@ def first_batch_at(
 
 
 @dataclass(slots=True, kw_only=True)
-class _Replay:
+class Replay:
+    """The producers while batches are replayed.
+
+    Attributes:
+        entries: by producer id.
+        completed: see `Producers`.
+        aborted: what a transaction index says of the transactions that were aborted.
+    """
+
     entries: dict[int, ProducerEntry]
     completed: list[tuple[Offset, Offset]] = field(default_factory=list)
+    aborted: list[AbortedTransaction] = field(default_factory=list)
 
 
 def _replay_segment(
-    directory: Path, segment: Segment, end: Offset, start: Offset, replayed: _Replay
+    directory: Path, segment: Segment, end: Offset, start: Offset, replayed: Replay
 ) -> None:
     path = directory / segment_file_name(segment.base_offset, LOG)
     data = map_file(path, expected_bytes=segment.log_bytes)
     rows = scan_segment(data, path, base_offset=segment.base_offset, end_offset=end)
-    wanted = (rows["producer_id"] >= 0) & (rows["last_offset"] >= start)
-    for row in rows[np.flatnonzero(wanted)]:
-        content = data[int(row["position"]) : int(row["position"] + row["size"])].tobytes()
-        _replay(replayed, parse_batch(content), content)
+    replay_batches(replayed, data, rows[rows["last_offset"] >= start])
 
 
-def _replay(replayed: _Replay, batch: RecordBatch, content: bytes) -> None:
-    """One batch of a producer, by the rules of replication: no check of sequences."""
-    entry = replayed.entries.get(batch.producer_id) or _unknown(batch)
-    if entry.producer_epoch != batch.producer_epoch:
-        entry = replace(
-            entry,
-            producer_epoch=batch.producer_epoch,
-            last_sequence=-1,
-            last_offset=-1,
-            offset_delta=0,
-        )
-    if not batch.is_control:
+def replay_batches(replayed: Replay, data: NDArray[np.uint8], rows: NDArray[np.void]) -> None:
+    """Replay BATCH rows in their order, by the rules of replication: no check of sequences.
+
+    Between two markers all that counts of a producer's batches is the last one, and where its
+    transaction began.
+
+    Raises:
+        CorruptBatch: a control batch cannot be read.
+    """
+    rows = rows[rows["producer_id"] >= 0]
+    begin = 0
+    for at in [*np.flatnonzero(rows["attributes"] & CONTROL).tolist(), len(rows)]:
+        _replay_data(replayed, data, rows[begin:at])
+        if at < len(rows):
+            content = _content(data, rows[at])
+            _replay_marker(replayed, parse_batch(content), content)
+        begin = at + 1
+
+
+def _content(data: NDArray[np.uint8], row: np.void) -> bytes:
+    return data[int(row["position"]) : int(row["position"] + row["size"])].tobytes()
+
+
+def _replay_data(replayed: Replay, data: NDArray[np.uint8], rows: NDArray[np.void]) -> None:
+    if not len(rows):
+        return
+    transactional = rows[(rows["attributes"] & TRANSACTIONAL) != 0]
+    ids, begins = np.unique(transactional["producer_id"], return_index=True)
+    opened = dict(zip(ids.tolist(), transactional["base_offset"][begins].tolist(), strict=True))
+    _, from_end = np.unique(rows["producer_id"][::-1], return_index=True)
+    for row in rows[len(rows) - 1 - from_end]:
+        batch = parse_batch(data[int(row["position"]) :][:HEADER_BYTES].tobytes())
+        entry = _entry_of(replayed, batch)
         first = entry.current_txn_first_offset
-        if first is None and batch.attributes & TRANSACTIONAL:
-            first = batch.base_offset
-        entry = replace(
+        replayed.entries[batch.producer_id] = replace(
             entry,
             last_sequence=batch.last_sequence,
             last_offset=batch.last_offset,
             offset_delta=batch.last_offset - batch.base_offset,
             timestamp_ms=batch.max_timestamp,
-            current_txn_first_offset=first,
+            current_txn_first_offset=opened.get(batch.producer_id) if first is None else first,
         )
-    elif batch.records_count == 0:
+
+
+def _entry_of(replayed: Replay, batch: RecordBatch) -> ProducerEntry:
+    """What is known of a batch's producer; another epoch forgets its batches."""
+    entry = replayed.entries.get(batch.producer_id) or _unknown(batch)
+    if entry.producer_epoch == batch.producer_epoch:
+        return entry
+    return replace(
+        entry,
+        producer_epoch=batch.producer_epoch,
+        last_sequence=-1,
+        last_offset=-1,
+        offset_delta=0,
+    )
+
+
+def _replay_marker(replayed: Replay, batch: RecordBatch, content: bytes) -> None:
+    if batch.records_count == 0:  # emptied by a cleaning: its producer is known, and no more
+        nothing = replace(_unknown(batch), producer_epoch=-1)
+        replayed.entries.setdefault(batch.producer_id, nothing)
         return
-    else:
-        marker = read_records(batch, content)[0]
-        if not parse_control_key(marker.key).ends_transaction:
-            return
-        if entry.current_txn_first_offset is not None:
-            replayed.completed.append((entry.current_txn_first_offset, batch.last_offset))
-        entry = replace(
-            entry,
-            timestamp_ms=marker.timestamp_ms,
-            coordinator_epoch=parse_marker_value(marker.value),
-            current_txn_first_offset=None,
-        )
-    replayed.entries[batch.producer_id] = entry
+    marker = read_records(batch, content)[0]
+    kind = parse_control_key(marker.key)
+    if not kind.ends_transaction:
+        return
+    entry = _entry_of(replayed, batch)
+    first = entry.current_txn_first_offset
+    if first is not None:
+        replayed.completed.append((first, batch.last_offset))
+        if kind is ControlType.ABORT:
+            replayed.aborted.append(_aborted(replayed, batch, first))
+    replayed.entries[batch.producer_id] = replace(
+        entry,
+        timestamp_ms=marker.timestamp_ms,
+        coordinator_epoch=parse_marker_value(marker.value),
+        current_txn_first_offset=None,
+    )
+
+
+def _aborted(replayed: Replay, batch: RecordBatch, first: Offset) -> AbortedTransaction:
+    """Its last stable offset is where the earliest open transaction of another producer begins."""
+    others = [
+        entry.current_txn_first_offset
+        for entry in replayed.entries.values()
+        if entry.current_txn_first_offset is not None and entry.producer_id != batch.producer_id
+    ]
+    return AbortedTransaction(
+        version=0,
+        producer_id=batch.producer_id,
+        first_offset=first,
+        last_offset=batch.base_offset,
+        last_stable_offset=min(others, default=Offset(batch.base_offset + 1)),
+    )
 
 
 def _unknown(batch: RecordBatch) -> ProducerEntry:

@@ -105,14 +105,23 @@ class PowerLossModel:
         self.others[path] = self.others.get(path, b"") + content
 
     def truncate(self, path: Path, length_bytes: int) -> None:
-        raise NotImplementedError
+        """Durable once the file is fsynced, whether or not the directory is."""
+        self.view[path.name] = self.view[path.name][:length_bytes]
+        self.unsynced_content.add(path.name)
+        self.pending.append((path.name, path.name, self.view[path.name]))
 
     def link(self, source: Path, target: Path) -> None:
+        if target.parent != self.directory:
+            self.others[target] = self.view[source.name]
+            return
         invariant(target.name not in self.view, f"{target.name} exists")
         self.view[target.name] = self.view[source.name]
         self.pending.append((None, target.name, self.view[source.name]))
 
     def rename(self, source: Path, target: Path) -> None:
+        if source.parent != self.directory and target.parent != self.directory:
+            self.others[target] = self.others.pop(source)
+            return
         invariant(target.parent == self.directory, "renames lead into the directory")
         if source.parent == self.directory:
             invariant(source.name not in self.unsynced_content, f"{source.name} is not synced")
@@ -133,8 +142,12 @@ class PowerLossModel:
         pass
 
     def fsync_file(self, path: Path) -> None:
-        if path.parent == self.directory:
-            self.unsynced_content.discard(path.name)
+        if path.parent != self.directory:
+            return
+        self.unsynced_content.discard(path.name)
+        for change in [one for one in self.pending if one[0] == one[1] == path.name]:
+            self.pending.remove(change)
+            self.durable[path.name] = change[2]
 
     def fsync_dir(self, path: Path) -> None:
         if path == self.directory:

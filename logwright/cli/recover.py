@@ -1,0 +1,147 @@
+"""``logwright recover``: what a broker's loading and clean stop would leave of a directory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from logwright.cli.output import human_bytes
+from logwright.cli.planning import FailureLog
+from logwright.cli.request import Request, request_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from logwright.recovery.model import Finding, RecoveryOptions, RecoveryPlan
+    from logwright.recovery.run import DirectoryPlan, DirectoryResult
+
+
+@click.command(name="recover")
+@click.option(
+    "--like-kafka",
+    is_flag=True,
+    help="Cut, drop and delete as Kafka's loading does; nothing is kept of it.",
+)
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Whole segments may be dropped that lie behind damage.",
+)
+@request_options
+def command(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
+    """Repair what a crash left; then the directory counts as cleanly stopped."""
+    from logwright.locks import lock_log_dir  # noqa: PLC0415 -- not for --help
+    from logwright.recovery.model import RecoveryOptions  # noqa: PLC0415
+
+    request.require_terminal()
+    failures = FailureLog(output=request.output)
+    options = RecoveryOptions(like_kafka=like_kafka, accept_loss=accept_loss)
+    if request.dry_run:
+        plan = _plan(request, options)
+        _report(request, plan.plans, None)
+        for partition, error in plan.failures.items():
+            failures.add(partition, error)
+    else:
+        request.partitions()  # locking makes a file, which only a log directory may get
+        with lock_log_dir(request.log_dir):
+            plan = _plan(request, options)
+            _ask(request, plan)
+            result = _commit(plan)
+        for partition, error in result.failures.items():
+            failures.add(partition, error)
+        _report(request, result.recovered, result)
+        _say_marker(request, plan, result)
+    click.get_current_context().exit(failures.exit_status)
+
+
+def _plan(request: Request, options: RecoveryOptions) -> DirectoryPlan:
+    from logwright.recovery.run import plan_directory  # noqa: PLC0415 -- kernels: not for --help
+
+    return plan_directory(
+        request.log_dir,
+        request.partitions(),
+        lambda topic: request.settings(topic)[0],
+        now_ms=request.now_ms,
+        options=options,
+    )
+
+
+def _commit(plan: DirectoryPlan) -> DirectoryResult:
+    from logwright.recovery.run import commit_directory  # noqa: PLC0415
+
+    return commit_directory(plan)
+
+
+def _ask(request: Request, plan: DirectoryPlan) -> None:
+    """Effects: shows the plans and asks on the terminal, unless ``--yes`` was given."""
+    if request.yes or not plan.changes:
+        return
+    say_findings(plan.plans, request.output.message)
+    changing = sum(one.changes for one in plan.plans)
+    request.confirm(f"Repair {changing} of {len(plan.plans)} partitions in {request.log_dir}?")
+
+
+def say_findings(plans: Iterable[RecoveryPlan], say: Callable[[str], None]) -> None:
+    """A line for each thing that is done, and why."""
+    for plan in plans:
+        for finding in plan.findings:
+            say(f"{plan.partition}: {_sentence(finding)}")
+
+
+def _sentence(finding: Finding) -> str:
+    where = "" if finding.position is None else f" at byte {finding.position}"
+    size = f" ({human_bytes(finding.bytes)})" if finding.bytes else ""
+    offset = "" if finding.first_offset is None else f" from offset {finding.first_offset}"
+    return f"{finding.action} {', '.join(finding.files)}{where}{offset}{size}: {finding.reason}"
+
+
+def _report(
+    request: Request, plans: Iterable[RecoveryPlan], result: DirectoryResult | None
+) -> None:
+    output = request.output
+    plans = tuple(plans)
+    for plan in plans:
+        cut = None if result is None else result.cut.get(plan.partition)
+        output.json_object(
+            {
+                "topicPartition": str(plan.partition),
+                "now": request.now_ms,
+                "recovered": result is not None,
+                "logStartOffset": plan.log_start_offset,
+                "logEndOffset": plan.log_end_offset,
+                "cutBytes": sum(repair.cut_bytes for repair in plan.repairs),
+                "droppedSegments": list(plan.dropped),
+                "keptIn": None if cut is None else str(cut),
+                "findings": [_finding_object(finding) for finding in plan.findings],
+            }
+        )
+    say_findings(plans, output.text)
+    if result is not None:
+        for partition, path in result.cut.items():
+            output.text(f"{partition}: what was cut out is kept in {path}")
+    if not any(plan.findings for plan in plans):
+        output.text("Nothing to repair.")
+
+
+def _finding_object(finding: Finding) -> dict[str, object]:
+    return {
+        "action": finding.action,
+        "files": list(finding.files),
+        "reason": finding.reason,
+        "firstOffset": finding.first_offset,
+        "endOffset": finding.end_offset,
+        "position": finding.position,
+        "bytes": finding.bytes,
+    }
+
+
+def _say_marker(request: Request, plan: DirectoryPlan, result: DirectoryResult) -> None:
+    output = request.output
+    if result.clean:
+        if plan.marker is None:
+            output.text(f"{request.log_dir} counts as cleanly stopped now.")
+        return
+    left = ", ".join(plan.left_out[:3]) + (" and more" if len(plan.left_out) > 3 else "")  # noqa: PLR2004 - as sliced
+    why = "some partitions could not be recovered" if result.failures else f"of {left}"
+    output.message(f"{request.log_dir} still counts as not cleanly stopped, because {why}.")

@@ -1,0 +1,176 @@
+"""The batches at the beginning of a segment that a recovery keeps (LogSegment.recover, 4.3.0).
+
+1. A walk by the length fields, as FileLogInputStream does it: it ends silently where 17 bytes or
+   fewer are left and before a batch that is cut off; a length below 14 is corrupt.
+2. Each batch is whole if it has room for its header and its CRC is right. CRC, magic, base offset
+   and leader epoch are not covered by the CRC.
+3. Kafka does not look at the order of offsets here. Who wants it looked at says so.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.format.batch import (
+    CRC_START,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    SMALLEST_LEGACY_LENGTH,
+)
+from logwright.format.crc import crc32c, span_crc32c
+from logwright.format.scan import BATCH, read_int16, read_int32, read_int64, read_uint32
+from logwright.kernel import kernel
+from logwright.units import INT32_MAX
+
+End = Literal["whole", "torn", "length", "crc", "magic", "order", "range"]
+"""Why the walk ended: at the file's end; before a batch that is cut off; at an impossible length, a
+wrong CRC, a magic that is not handled, offsets that do not ascend, or offsets too far from the
+segment's.
+"""
+
+_ENDS: Final[tuple[End, ...]] = ("whole", "torn", "length", "crc", "magic", "order", "range")
+_WHOLE: Final = 0
+_TORN: Final = 1
+_LENGTH: Final = 2
+_CRC: Final = 3
+_MAGIC: Final = 4
+_ORDER: Final = 5
+_RANGE: Final = 6
+_LARGEST_MAGIC: Final = 127
+"""It is an int8; Kafka takes those below 0 for old ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidBatches:
+    """What is kept of a segment.
+
+    Attributes:
+        batches: BATCH[n]; `control_type` is not set.
+        epochs: int32[n], partitionLeaderEpoch of each.
+        valid_bytes: where the first batch begins that is not kept; the file's size if all are.
+        end: why it ended there.
+    """
+
+    batches: NDArray[np.void]
+    epochs: NDArray[np.int32]
+    valid_bytes: int
+    end: End
+
+
+@kernel
+def _fill(batch: Any, data: Any, position: int, size: int) -> None:
+    batch.position = position
+    batch.size = size
+    batch.base_offset = read_int64(data, position)
+    batch.last_offset = batch.base_offset + read_int32(data, position + 23)
+    batch.base_timestamp = read_int64(data, position + 27)
+    batch.max_timestamp = read_int64(data, position + 35)
+    batch.producer_id = read_int64(data, position + 43)
+    batch.count = read_int32(data, position + 57)
+    batch.attributes = read_int16(data, position + 21)
+    batch.producer_epoch = read_int16(data, position + 51)
+    batch.control_type = -1
+
+
+@kernel
+def _walk(
+    data: Any, base_offset: int, rule: Any, position: int, batches: Any, epochs: Any
+) -> tuple[int, int, int]:
+    """Fill rows from `position` on; (rows, next position, why it ended or -1 if rows ran out).
+
+    `rule`: int64[4]: whether CRCs are checked; whether offsets must ascend; the offset that the
+    first batch must reach; the bound that all offsets are below.
+    """
+    end = np.int64(len(data))
+    next_offset, bound = rule[2], rule[3]
+    row = 0
+    while position < end:
+        if row == len(batches):
+            return row, position, -1
+        if end - position <= 17:
+            return row, position, _TORN
+        length = np.int64(read_int32(data, position + 8))
+        if length < SMALLEST_LEGACY_LENGTH:
+            return row, position, _LENGTH
+        size = length + LOG_OVERHEAD_BYTES
+        if size > end - position:
+            return row, position, _TORN
+        if data[position + 16] != 2:
+            return row, position, _MAGIC
+        if size < HEADER_BYTES:
+            return row, position, _CRC
+        if rule[0] != 0:
+            computed = np.int64(span_crc32c(data, position + 21, position + size))
+            if computed != read_uint32(data, position + 17):
+                return row, position, _CRC
+        batch = batches[row]
+        _fill(batch, data, position, size)
+        epochs[row] = read_int32(data, position + 12)
+        if rule[1] != 0:
+            first, last = batch.base_offset, batch.last_offset
+            if first < next_offset or last < first or last >= bound:
+                return row, position, _ORDER
+            next_offset = last + 1
+        if batch.last_offset < base_offset or batch.last_offset - base_offset > INT32_MAX:
+            return row, position, _RANGE
+        rule[2] = next_offset
+        position += size
+        row += 1
+    return row, position, _WHOLE
+
+
+def valid_batches(
+    data: NDArray[np.uint8],
+    *,
+    base_offset: int,
+    end_offset: int | None = None,
+    check_crcs: bool = True,
+) -> ValidBatches:
+    """The batches from a segment's beginning on that are whole.
+
+    Args:
+        data: uint8[n], the ``.log``, or the part of it that is still looked at.
+        base_offset: of the segment.
+        end_offset: offsets must ascend and lie below it; None: as Kafka, their order is not
+            looked at.
+        check_crcs: false for bytes that were checked already.
+    """
+    bounds = (0, 0, 0) if end_offset is None else (1, base_offset, end_offset)
+    rule = np.array([check_crcs, *bounds], dtype=np.int64)
+    room = 1024
+    parts: list[tuple[NDArray[np.void], NDArray[np.int32]]] = []
+    position, status = 0, -1
+    while status == -1:
+        batches = np.zeros(room, dtype=BATCH)
+        epochs = np.zeros(room, dtype=np.int32)
+        rows, position, status = _walk(data, base_offset, rule, position, batches, epochs)
+        parts.append((batches[:rows], epochs[:rows]))
+        room = min(room * 2, 1 << 18)
+    if status == _MAGIC and not _is_of_other_magic(data, position):
+        status = _CRC
+    return ValidBatches(
+        batches=np.concatenate([batches for batches, _ in parts]),
+        epochs=np.concatenate([epochs for _, epochs in parts]),
+        valid_bytes=int(position),
+        end=_ENDS[status],
+    )
+
+
+def _is_of_other_magic(data: NDArray[np.uint8], position: int) -> bool:
+    """Whether the CRC says that a batch with such a magic was written: CRC-32 from the magic on for
+    v0 and v1, else that of v2. Otherwise it is a damaged one of v2.
+    """
+    head = data[position : position + HEADER_BYTES].tobytes()
+    size = int.from_bytes(head[8:12], "big") + LOG_OVERHEAD_BYTES
+    content = data[position : position + size].tobytes()
+    if head[16] < MAGIC:
+        return zlib.crc32(content[16:]) == int.from_bytes(head[12:16], "big")
+    if head[16] > _LARGEST_MAGIC or size < HEADER_BYTES:
+        return False
+    return crc32c(content[CRC_START:]) == int.from_bytes(head[17:21], "big")

@@ -1,0 +1,371 @@
+"""A partition's loading, gone through without changing anything (LogLoader.load of Kafka 4.3.0).
+
+1. Indexes without a log go.
+2. A segment without an offset index, or with a wrong transaction index, is recovered. One without
+   a time index gets an empty one. Without Kafka's ways being asked for, the other indexes are
+   looked at too, and a segment whose time index is missing is recovered.
+3. Without the clean-shutdown marker every segment from the recovery point on is recovered: its
+   batches are checked, it is cut before the first that is not whole, and all segments behind it
+   are dropped. With the marker, and without Kafka's ways being asked for, the last segment is if
+   its tail is torn.
+4. A log that ends below its start offset is dropped and begins anew there.
+5. Leader epochs and producer snapshots follow from what is left.
+
+Where Kafka looks at the order of offsets (only when it makes an index entry), it empties the
+segment; without its ways being asked for, the segment is cut before the first batch that is out of
+order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from logwright.errors import CorruptBatch, CorruptIndex, UnsupportedFormatError
+from logwright.format.checkpoints import LeaderEpoch
+from logwright.format.index import (
+    check_offset_index,
+    check_time_index,
+    check_txn_index,
+    parse_offset_index,
+    parse_txn_index,
+)
+from logwright.format.names import (
+    INDEX,
+    LOG,
+    SNAPSHOT,
+    TIMEINDEX,
+    TXNINDEX,
+    parse_segment_file_name,
+    segment_file_name,
+)
+from logwright.format.reindex import build_indexes
+from logwright.format.valid import ValidBatches
+from logwright.log.mapped import map_file
+from logwright.recovery.epochs import assign_batches, trim
+from logwright.recovery.model import Action, Finding, Observed
+from logwright.recovery.producers import ProducerState, SnapshotFiles
+from logwright.recovery.segments import ENDS, LoadedSegment
+from logwright.units import INT64_MAX, Offset, TimestampMs
+
+
+@dataclass(slots=True, kw_only=True)
+class Loading:
+    """A loading under way.
+
+    Attributes:
+        files: final name to name on disk, once the leftovers are dealt with.
+        segments: those loaded so far, ascending.
+        dropped: those that were dropped, ascending.
+        created: base offset of the empty segment that was made.
+    """
+
+    observed: Observed
+    files: Mapping[str, str]
+    like_kafka: bool
+    now_ms: TimestampMs
+    expiration_ms: int
+    index_interval_bytes: int
+    segments: list[LoadedSegment] = field(default_factory=list)
+    dropped: list[LoadedSegment] = field(default_factory=list)
+    created: int | None = None
+    orphans: tuple[str, ...] = ()
+    epochs: tuple[LeaderEpoch, ...] = ()
+    findings: list[Finding] = field(default_factory=list)
+    snapshots: SnapshotFiles = field(init=False)
+    end_offset: int = 0
+
+    def __post_init__(self) -> None:
+        self.epochs = self.observed.epochs or ()
+        numbers = [
+            parsed[0]
+            for name in self.files
+            if (parsed := parse_segment_file_name(name)) is not None and parsed[1] == SNAPSHOT
+        ]
+        self.snapshots = SnapshotFiles(self.observed.directory, numbers)
+
+    @property
+    def log_start_offset(self) -> int:
+        """The checkpointed one, or the first segment's if that is larger."""
+        first = self.segments[0].base_offset if self.segments else self.created
+        return max(self.observed.log_start_offset, first or 0)
+
+    def run(self) -> None:
+        """Go through it. Effects: reads indexes and snapshots, and the logs that are recovered.
+
+        Raises:
+            CorruptBatch: Kafka's loading would fail on it, or a control batch cannot be read.
+            UnsupportedFormatError: a batch of another format, or offsets that do not fit.
+            UnreadableFile, StalePlan: a file cannot be read, or changed.
+        """
+        self._remove_orphans()
+        bases = sorted(int(name[:20]) for name in self.files if name.endswith(LOG))
+        for base, following in zip(bases, [*bases[1:], INT64_MAX], strict=True):
+            self._open(base, following)
+        if self.observed.clean_shutdown:
+            self._mend_tail()
+        else:
+            self._recover_unflushed()
+        self._find_end()
+        self.epochs = trim(
+            self.epochs,
+            log_start_offset=self.observed.log_start_offset,
+            log_end_offset=Offset(self.end_offset),
+        )
+        self._load_producers()
+
+    def _remove_orphans(self) -> None:
+        self.orphans = tuple(
+            sorted(
+                name
+                for name in self.files
+                if name.endswith((INDEX, TIMEINDEX, TXNINDEX))
+                and name.partition(".")[0] + LOG not in self.files
+            )
+        )
+        if self.orphans:
+            self._find("removed", self.orphans, "there is no log to these indexes")
+
+    def _open(self, base: int, following: int) -> None:
+        """Open one segment, and recover it if its indexes say so (loadSegmentFiles)."""
+        name = segment_file_name(base, LOG)
+        source = self.files[name]
+        stamp = self.observed.stamps[source]
+        has = [segment_file_name(base, suffix) in self.files for suffix in _INDEXES]
+        segment = LoadedSegment(
+            base_offset=base,
+            path=self.observed.directory / source,
+            stamp=stamp,
+            size=stamp.bytes,
+            has_index=has[0],
+            has_timeindex=has[1],
+            has_txnindex=has[2],
+            end_offset=None if self.like_kafka else following,
+        )
+        why = self._index_problem(segment)
+        if why is not None:
+            if self._recover(segment, why) is not None:
+                raise CorruptBatch(
+                    "the offsets of the record batches do not ascend.",
+                    path=segment.path,
+                    remedy="Nothing was changed. Kafka's loading fails here; recover it without"
+                    " --like-kafka.",
+                )
+        elif not segment.has_timeindex:
+            self._find("created", [segment_file_name(base, TIMEINDEX)], "it was missing")
+        self.segments.append(segment)
+
+    def _index_problem(self, segment: LoadedSegment) -> str | None:
+        """Why a segment's indexes are built anew; None if they are not. Effects: reads them."""
+        if not segment.has_index:
+            return "its .index is missing"
+        problem = self._txnindex_problem(segment)
+        if problem is not None:
+            segment.txnindex_wrong = True
+            return problem
+        if self.like_kafka:
+            return None
+        if not segment.has_timeindex:
+            return "its .timeindex is missing"
+        path, size, base = segment.path, segment.stamp.bytes, segment.base_offset
+        try:
+            check_offset_index(
+                self._content(segment, INDEX), base_offset=base, log_bytes=size, path=path
+            )
+            check_time_index(self._content(segment, TIMEINDEX), base_offset=base, path=path)
+        except CorruptIndex as error:
+            return f"an index of it is wrong: {error.problem.removesuffix('.')}"
+        return None
+
+    def _txnindex_problem(self, segment: LoadedSegment) -> str | None:
+        if not segment.has_txnindex:
+            return None
+        content, base = self._content(segment, TXNINDEX), segment.base_offset
+        if self.like_kafka:
+            below = any(entry.last_offset < base for entry in parse_txn_index(content))
+            return "its .txnindex is wrong" if below else None
+        try:
+            check_txn_index(content, base_offset=base, path=segment.path)
+        except (CorruptIndex, UnsupportedFormatError) as error:
+            return f"its .txnindex is wrong: {error.problem.removesuffix('.')}"
+        return None
+
+    def _content(self, segment: LoadedSegment, suffix: str) -> bytes:
+        name = self.files[segment_file_name(segment.base_offset, suffix)]
+        return map_file(self.observed.directory / name).tobytes()
+
+    def _mend_tail(self) -> None:
+        """After a clean stop Kafka looks at no batch."""
+        if self.like_kafka or not self.segments:
+            return
+        last = self.segments[-1]
+        if not last.recovered and not last.is_sound():
+            self._recover(last, "its tail is torn, in spite of the clean-shutdown marker")
+
+    def _recover_unflushed(self) -> None:
+        """Recover the segments from that of the recovery point on (LogLoader.recoverLog)."""
+        point = self.observed.recovery_point
+        bases = [segment.base_offset for segment in self.segments]
+        first = max((n for n, base in enumerate(bases) if base <= point), default=0)
+        for number in range(first, len(self.segments)):
+            segment = self.segments[number]
+            before = segment.size
+            why = "no clean shutdown, and it is not below the recovery point"
+            refused_at = self._recover(segment, why)
+            if refused_at is not None:
+                self._find_cut(segment, 0, "an offset does not ascend: the segment is emptied")
+                segment.size, segment.aborted = 0, ()
+            if segment.size < before:
+                later = self.segments[number + 1 :]
+                self._drop(later, f"segment {segment.base_offset} before it was cut")
+                return
+
+    def _recover(self, segment: LoadedSegment, why: str) -> int | None:
+        """Recover one segment (LogSegment.recover). Effects: reads it whole.
+
+        Returns:
+            the row at which an index refused an entry; None if none did.
+        """
+        state = self._new_state()
+        state.load(
+            self.segments,
+            log_start_offset=self.observed.log_start_offset,
+            end_offset=segment.base_offset,
+            clean_shutdown=False,
+        )
+        state.replay.aborted.clear()
+        found = segment.batches(check_crcs=True)
+        refused_at = self._refused_at(segment, found)
+        rows = len(found.batches) if refused_at is None else refused_at
+        self.epochs = assign_batches(self.epochs, found.batches[:rows], found.epochs[:rows])
+        state.append(found, segment, rows)
+        if not segment.recovered:
+            names = [segment_file_name(segment.base_offset, suffix) for suffix in _INDEXES[:2]]
+            self._find("rebuilt", names, why)
+        segment.recovered = True
+        segment.aborted = tuple(state.replay.aborted)
+        if refused_at is not None:
+            return refused_at
+        if found.valid_bytes < segment.size:
+            self._find_cut(segment, found.valid_bytes, ENDS[found.end], found)
+            segment.size, segment.end = found.valid_bytes, found.end
+        state.take_snapshot()
+        return None
+
+    def _refused_at(self, segment: LoadedSegment, found: ValidBatches) -> int | None:
+        if not self.like_kafka:
+            return None
+        return build_indexes(
+            found.batches,
+            base_offset=segment.base_offset,
+            interval_bytes=self.index_interval_bytes,
+        ).refused_at
+
+    def _new_state(self) -> ProducerState:
+        return ProducerState(self.snapshots, now_ms=self.now_ms, expiration_ms=self.expiration_ms)
+
+    def _find_end(self) -> None:
+        """The log end offset; a log that ends below its start begins anew there."""
+        start = self.observed.log_start_offset
+        if self.segments:
+            self.end_offset = self._next_offset(self.segments[-1])
+            if self.end_offset >= start:
+                return
+            reason = f"the log ends at {self.end_offset}, below its start offset {start}"
+            self._drop(list(self.segments), reason)
+            self.epochs = ()
+            self.snapshots.remove(self.snapshots.numbers())
+        self.created = self.end_offset = start
+        names = [segment_file_name(start, suffix) for suffix in (LOG, INDEX, TIMEINDEX)]
+        self._find("created", names, "there is no segment")
+
+    def _next_offset(self, segment: LoadedSegment) -> int:
+        """As Kafka finds it: by the last index entry, which may name a batch that is torn (then the
+        segment counts as empty); the walk ends silently before a batch that is cut off, and fails
+        on an impossible length.
+        """
+        begin, target = 0, segment.base_offset
+        if self.like_kafka and not segment.recovered:
+            entries = parse_offset_index(self._content(segment, INDEX), segment.base_offset)
+            if len(entries):
+                target, begin = entries[-1].tolist()
+        found = segment.batches(check_crcs=False, begin=begin if 0 < begin < segment.size else 0)
+        if found.end == "length":
+            raise CorruptBatch(
+                f"{ENDS[found.end]}.",
+                path=segment.path,
+                position=begin + found.valid_bytes,
+                remedy="Nothing was changed. Kafka's loading fails here; recover it without"
+                " --like-kafka.",
+            )
+        offsets = found.batches["last_offset"]
+        return int(offsets[-1]) + 1 if (offsets >= target).any() else segment.base_offset
+
+    def _load_producers(self) -> None:
+        started_anew = self.created is not None and bool(self.dropped)
+        bases = [segment.base_offset for segment in self.segments] or [self.end_offset]
+        self.snapshots.remove_strays(bases)
+        state = self._new_state()
+        if started_anew:
+            state.end_offset = self.end_offset
+        state.load(
+            self.segments,
+            log_start_offset=self.log_start_offset,
+            end_offset=self.end_offset,
+            clean_shutdown=self.observed.clean_shutdown,
+        )
+
+    def _drop(self, segments: Sequence[LoadedSegment], reason: str) -> None:
+        for segment in segments:
+            self.segments.remove(segment)
+            self.dropped.append(segment)
+            self.snapshots.remove([segment.base_offset])
+            self._find(
+                "dropped",
+                [segment_file_name(segment.base_offset, LOG)],
+                reason,
+                first_offset=segment.base_offset,
+                size=segment.size,
+            )
+
+    def _find_cut(
+        self,
+        segment: LoadedSegment,
+        valid_bytes: int,
+        reason: str,
+        found: ValidBatches | None = None,
+    ) -> None:
+        kept = None if found is None or not len(found.batches) else found.batches[-1]
+        offset = segment.base_offset if kept is None else int(kept["last_offset"]) + 1
+        self._find(
+            "cut",
+            [segment_file_name(segment.base_offset, LOG)],
+            reason,
+            first_offset=offset,
+            position=valid_bytes,
+            size=segment.size - valid_bytes,
+        )
+
+    def _find(
+        self,
+        action: Action,
+        files: Sequence[str],
+        reason: str,
+        *,
+        first_offset: int | None = None,
+        position: int | None = None,
+        size: int = 0,
+    ) -> None:
+        self.findings.append(
+            Finding(
+                action=action,
+                files=tuple(files),
+                reason=reason,
+                first_offset=first_offset,
+                position=position,
+                bytes=size,
+            )
+        )
+
+
+_INDEXES = (INDEX, TIMEINDEX, TXNINDEX)

@@ -1,0 +1,222 @@
+"""The values of a recovery: what was seen, what is done about it and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from logwright.format.checkpoints import LeaderEpoch
+from logwright.format.index import AbortedTransaction
+from logwright.format.names import TopicPartition
+from logwright.log.load import Checkpoints
+from logwright.log.model import FileStamp
+from logwright.units import ByteCount, Offset, TimestampMs
+
+Action = Literal[
+    "removed",
+    "rolled back",
+    "swapped in",
+    "rebuilt",
+    "cut",
+    "dropped",
+    "created",
+    "snapshot written",
+    "snapshot removed",
+    "epochs trimmed",
+    "kept",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryOptions:
+    """How a recovery is asked for.
+
+    Attributes:
+        like_kafka: exactly what Kafka's loader does; nothing is kept of what goes.
+        accept_loss: whole segments with data may be dropped, or a segment cut that is not the last.
+    """
+
+    like_kafka: bool = False
+    accept_loss: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is done, and why.
+
+    Attributes:
+        files: names in the partition's directory.
+        reason: one sentence's worth, without a full stop.
+        first_offset, end_offset: the offsets concerned, where they are known.
+        position: where in the file it begins.
+        bytes: how many are concerned.
+    """
+
+    action: Action
+    files: tuple[str, ...]
+    reason: str
+    first_offset: int | None = None
+    end_offset: int | None = None
+    position: int | None = None
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """A partition before it is recovered.
+
+    Attributes:
+        stamps: its plain files, by name.
+        epochs: its leader epochs; None if there is no file, or none that can be read.
+        clean_shutdown: the log directory has the broker's marker.
+    """
+
+    log_dir: Path
+    partition: TopicPartition
+    stamps: Mapping[str, FileStamp]
+    epochs: tuple[LeaderEpoch, ...] | None
+    checkpoints: Checkpoints
+    clean_shutdown: bool
+
+    @property
+    def directory(self) -> Path:
+        """The partition's directory."""
+        return self.log_dir / self.partition.directory_name
+
+    @property
+    def log_start_offset(self) -> Offset:
+        """As it is checkpointed, else 0."""
+        return self.checkpoints.log_start_offset.get(self.partition, Offset(0))
+
+    @property
+    def recovery_point(self) -> Offset:
+        """As it is checkpointed, else 0."""
+        return self.checkpoints.recovery_point.get(self.partition, Offset(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """What interrupted operations left, and what becomes of it (LogLoader, passes 1 to 3).
+
+    Attributes:
+        deleted: names of retired files.
+        cleaned: names of output that was being built.
+        rolled_back: ``.swap`` files of a swap that was not committed.
+        swaps: ``.swap`` files that get their final names.
+        covered: files that the content of those replaces.
+        files: final name to the name that it has now, of all that is left after that.
+    """
+
+    deleted: tuple[str, ...]
+    cleaned: tuple[str, ...]
+    rolled_back: tuple[str, ...]
+    swaps: tuple[str, ...]
+    covered: tuple[str, ...]
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRepair:
+    """One segment whose files change.
+
+    Attributes:
+        source: name that its log has before the swaps are finished.
+        log_bytes: its size then.
+        valid_bytes: what is kept of it.
+        rebuild: all of its indexes are written anew; else an empty ``.timeindex`` is made.
+        aborted: entries of the new transaction index.
+        has_txnindex: there is a ``.txnindex`` already.
+        txnindex_last: the transaction index was wrong, so it is replaced last; else the offset
+            index is.
+        modified_ns: modification time of the log.
+    """
+
+    base_offset: Offset
+    source: str
+    log_bytes: ByteCount
+    valid_bytes: ByteCount
+    rebuild: bool
+    aborted: tuple[AbortedTransaction, ...]
+    has_txnindex: bool
+    txnindex_last: bool
+    modified_ns: int
+
+    @property
+    def cut_bytes(self) -> ByteCount:
+        """What is cut off."""
+        return ByteCount(self.log_bytes - self.valid_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPlan:
+    """A recovery of one partition before it is done.
+
+    Attributes:
+        repairs: ascending by base offset.
+        dropped: base offsets of the segments that go, ascending.
+        dropped_files: final names of their files, snapshots among them.
+        created: base offset of the empty segment that is made, None if none is.
+        orphans: indexes without a log.
+        snapshots: number to content of the producer snapshots that are written.
+        removed_snapshots: names of those that go.
+        epochs: leader epochs that are written; None if the file stays as it is.
+        log_start_offset, log_end_offset, high_watermark: of the log as it will be; the latter None
+            if it is not recorded.
+        first_base_offset: of the first segment then.
+        kept_deleted: retired files that are not ours, and stay.
+    """
+
+    observed: Observed
+    now_ms: TimestampMs
+    options: RecoveryOptions
+    index_interval_bytes: int
+    findings: tuple[Finding, ...]
+    leftovers: Leftovers
+    repairs: tuple[SegmentRepair, ...]
+    dropped: tuple[Offset, ...]
+    dropped_files: tuple[str, ...]
+    created: Offset | None
+    orphans: tuple[str, ...]
+    snapshots: Mapping[Offset, bytes]
+    removed_snapshots: tuple[str, ...]
+    epochs: tuple[LeaderEpoch, ...] | None
+    log_start_offset: Offset
+    log_end_offset: Offset
+    high_watermark: Offset | None
+    first_base_offset: Offset
+    kept_deleted: tuple[str, ...]
+
+    @property
+    def partition(self) -> TopicPartition:
+        """Whose it is."""
+        return self.observed.partition
+
+    @property
+    def changes(self) -> bool:
+        """Something of the partition's files changes."""
+        return any(finding.action != "kept" for finding in self.findings)
+
+    @property
+    def loses(self) -> tuple[Finding, ...]:
+        """What goes with data in it, beyond the tail of the last segment."""
+        last = max((repair.base_offset for repair in self.repairs if repair.cut_bytes), default=-1)
+        torn_tail_only = not self.dropped and last == self._last_base
+        return tuple(
+            finding
+            for finding in self.findings
+            if finding.bytes
+            and (
+                finding.action == "dropped"
+                or (finding.action == "cut" and not (torn_tail_only and last in _bases(finding)))
+            )
+        )
+
+    @property
+    def _last_base(self) -> int:
+        return max(int(name[:20]) for name in self.leftovers.files if name.endswith(".log"))
+
+
+def _bases(finding: Finding) -> tuple[int, ...]:
+    return tuple(int(name[:20]) for name in finding.files)

@@ -1,0 +1,96 @@
+"""What a recovery looks at first: names, sizes and times, checkpoints, leader epochs.
+
+Unlike `logwright.log.load.observe` this reads a directory in whatever state a crash left it. A
+checkpoint file that cannot be read counts as empty, as at a broker's load.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from logwright.errors import CorruptCheckpoint, UncleanLogDir, UnsupportedFormatError
+from logwright.format.checkpoints import (
+    LeaderEpoch,
+    parse_leader_epochs,
+    parse_offset_checkpoint,
+)
+from logwright.format.names import (
+    CLEAN_SHUTDOWN_MARKER,
+    LEADER_EPOCH_CHECKPOINT,
+    TopicPartition,
+)
+from logwright.log.files import open_partition_dir
+from logwright.log.listing import stamp_files
+from logwright.log.load import CHECKPOINT_FILES, Checkpoints
+from logwright.log.mapped import map_file
+from logwright.recovery.leftovers import strange_names
+from logwright.recovery.model import Observed
+from logwright.units import Offset
+
+_LOG = logging.getLogger(__name__)
+
+
+def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
+    """An offset checkpoint file; one that is missing or cannot be understood has no entries.
+    Effects: reads it.
+
+    Raises:
+        UnreadableFile: it is there, but cannot be opened.
+    """
+    if not path.exists():
+        return {}
+    try:
+        return parse_offset_checkpoint(map_file(path).tobytes(), path)
+    except (CorruptCheckpoint, UnsupportedFormatError) as error:
+        _LOG.warning("checkpoint counts as empty: %s", error)
+        return {}
+
+
+def read_all_offsets(log_dir: Path) -> Checkpoints:
+    """The four of a log directory. Effects and errors: as `read_offsets`."""
+    recovery, start, watermark, cleaner = (read_offsets(log_dir / one) for one in CHECKPOINT_FILES)
+    return Checkpoints(
+        recovery_point=recovery,
+        log_start_offset=start,
+        high_watermark=watermark,
+        cleaner_offset=cleaner,
+    )
+
+
+def observe(log_dir: Path, partition: TopicPartition, checkpoints: Checkpoints) -> Observed:
+    """A partition as it lies there. Effects: reads its directory and leader epochs.
+
+    Raises:
+        NotALogDir: there is no such partition.
+        UnreadableFile: what has the name of a log's file is no regular file, or cannot be read.
+        UncleanLogDir: a log's file has a name that no broker writes.
+        UnsupportedFormatError: the leader epochs are of another version.
+    """
+    with open_partition_dir(log_dir, partition) as directory:
+        stamps = stamp_files(directory)
+    strange = strange_names(stamps)
+    if strange:
+        raise UncleanLogDir(
+            f"no broker writes a file {', '.join(strange[:5])}.",
+            path=log_dir / partition.directory_name,
+            remedy="Nothing was changed. Move it away: a broker fails on it when it loads the log.",
+        )
+    return Observed(
+        log_dir=log_dir,
+        partition=partition,
+        stamps=stamps,
+        epochs=_epochs(log_dir / partition.directory_name / LEADER_EPOCH_CHECKPOINT),
+        checkpoints=checkpoints,
+        clean_shutdown=(log_dir / CLEAN_SHUTDOWN_MARKER).exists(),
+    )
+
+
+def _epochs(path: Path) -> tuple[LeaderEpoch, ...] | None:
+    if not path.exists():
+        return None
+    try:
+        return parse_leader_epochs(map_file(path).tobytes(), path)
+    except CorruptCheckpoint as error:
+        _LOG.warning("leader epochs are built anew: %s", error)
+        return None

@@ -1,0 +1,251 @@
+"""What a recovery does to one partition, as a value.
+
+`load` goes through Kafka's loading; here its outcome is put beside what is on disk. What differs is
+the plan; `steps` makes file steps of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from logwright.errors import LossNotAccepted
+from logwright.format.checkpoints import LeaderEpoch
+from logwright.format.deletions import parse_ledger
+from logwright.format.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    SWAP,
+    TXNINDEX,
+    segment_file_name,
+)
+from logwright.format.valid import valid_batches
+from logwright.log.mapped import map_file
+from logwright.recovery.leftovers import find_leftovers, valid_swaps
+from logwright.recovery.load import Loading
+from logwright.recovery.model import (
+    Action,
+    Finding,
+    Leftovers,
+    Observed,
+    RecoveryOptions,
+    RecoveryPlan,
+    SegmentRepair,
+)
+from logwright.recovery.segments import LoadedSegment
+from logwright.units import ByteCount, Offset, TimestampMs
+
+
+def plan_recovery(
+    observed: Observed,
+    *,
+    ledger: bytes,
+    now_ms: TimestampMs,
+    expiration_ms: int,
+    index_interval_bytes: int,
+    options: RecoveryOptions,
+) -> RecoveryPlan:
+    """Decide about one partition. Effects: reads what has to be recovered, changes nothing.
+
+    Args:
+        observed: the partition.
+        ledger: content of its ledger of retired files, empty if there is none.
+        now_ms: the command's clock.
+        expiration_ms: ``producer.id.expiration.ms``.
+        index_interval_bytes: ``index.interval.bytes``.
+        options: how it was asked for.
+
+    Raises:
+        LossNotAccepted: segments with data would be dropped.
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: see `Loading.run`.
+    """
+    leftovers = find_leftovers(
+        observed.stamps, _next_offsets(observed), like_kafka=options.like_kafka
+    )
+    loading = Loading(
+        observed=observed,
+        files=leftovers.files,
+        like_kafka=options.like_kafka,
+        now_ms=now_ms,
+        expiration_ms=expiration_ms,
+        index_interval_bytes=index_interval_bytes,
+    )
+    loading.run()
+    plan = _plan(loading, leftovers, _foreign(leftovers, ledger, options), options)
+    _refuse_loss(plan)
+    return plan
+
+
+def _plan(
+    loading: Loading, leftovers: Leftovers, foreign: tuple[str, ...], options: RecoveryOptions
+) -> RecoveryPlan:
+    """What a loading came to, beside what is on disk."""
+    observed = loading.observed
+    end, start = Offset(loading.end_offset), Offset(loading.log_start_offset)
+    epochs = _changed_epochs(observed, loading)
+    return RecoveryPlan(
+        observed=observed,
+        now_ms=loading.now_ms,
+        options=options,
+        index_interval_bytes=loading.index_interval_bytes,
+        findings=(
+            *_leftover_findings(observed, leftovers, foreign, options),
+            *loading.findings,
+            *_state_findings(loading, epochs_change=epochs is not None),
+        ),
+        leftovers=leftovers,
+        repairs=_repairs(loading, leftovers.files),
+        dropped=tuple(Offset(segment.base_offset) for segment in loading.dropped),
+        dropped_files=_dropped_files(loading, leftovers.files),
+        created=None if loading.created is None else Offset(loading.created),
+        orphans=loading.orphans,
+        snapshots=loading.snapshots.written(),
+        removed_snapshots=_removed_snapshots(loading),
+        epochs=epochs,
+        log_start_offset=start,
+        log_end_offset=end,
+        high_watermark=_high_watermark(observed, start, end),
+        first_base_offset=Offset(loading.segments[0].base_offset if loading.segments else end),
+        kept_deleted=foreign,
+    )
+
+
+def _refuse_loss(plan: RecoveryPlan) -> None:
+    if plan.options.like_kafka or plan.options.accept_loss or not plan.loses:
+        return
+    lost = plan.loses
+    files = ", ".join(name for finding in lost[:3] for name in finding.files)
+    more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""  # noqa: PLR2004 - as sliced above
+    raise LossNotAccepted(
+        f"{sum(finding.bytes for finding in lost)} bytes would be cut out or dropped with whole"
+        f" segments ({files}{more}): {lost[0].reason}.",
+        path=plan.observed.directory,
+        position=lost[0].position,
+        remedy="Nothing was changed. With --accept-loss it is done; what goes is kept in"
+        " .logwright/cut/.",
+    )
+
+
+def _next_offsets(observed: Observed) -> dict[str, int]:
+    """Where each committed ``.log.swap`` ends. Effects: reads their headers."""
+    found: dict[str, int] = {}
+    for name in valid_swaps(observed.stamps):
+        if name.endswith(LOG + SWAP):
+            base = int(name[:20])
+            data = map_file(observed.directory / name, expected_bytes=observed.stamps[name].bytes)
+            rows = valid_batches(data, base_offset=base, check_crcs=False).batches
+            found[name] = int(rows[-1]["last_offset"]) + 1 if len(rows) else base
+    return found
+
+
+def _foreign(leftovers: Leftovers, ledger: bytes, options: RecoveryOptions) -> tuple[str, ...]:
+    """Retired files that we did not retire; a broker would remove them, and so does
+    ``--like-kafka``.
+    """
+    if options.like_kafka:
+        return ()
+    ours = parse_ledger(ledger)
+    return tuple(name for name in leftovers.deleted if name not in ours)
+
+
+def _leftover_findings(
+    observed: Observed,
+    leftovers: Leftovers,
+    foreign: tuple[str, ...],
+    options: RecoveryOptions,
+) -> list[Finding]:
+    """One for each kind of leftover."""
+    swapped = f"the swap of {', '.join(leftovers.swaps)} was committed" if leftovers.swaps else ""
+    found: list[tuple[Action, tuple[str, ...], str]] = [
+        ("rolled back", leftovers.rolled_back, "a swap that was not committed"),
+        ("removed", leftovers.cleaned, "output that was being built"),
+        ("removed", leftovers.covered, f"replaced: {swapped}"),
+        ("swapped in", leftovers.swaps, "a swap that was committed and not finished"),
+    ]
+    if options.like_kafka:
+        found.append(("removed", leftovers.deleted, "retired: a broker does not wait"))
+    else:
+        found.append(("kept", foreign, "retired by others: `logwright purge` removes it"))
+    return [
+        Finding(
+            action=action,
+            files=files,
+            reason=reason,
+            bytes=sum(observed.stamps[name].bytes for name in files),
+        )
+        for action, files, reason in found
+        if files
+    ]
+
+
+def _state_findings(loading: Loading, *, epochs_change: bool) -> list[Finding]:
+    written, removed = loading.snapshots.written(), _removed_snapshots(loading)
+    found = []
+    if written:
+        names = tuple(segment_file_name(number, SNAPSHOT) for number in written)
+        found.append(
+            Finding(action="snapshot written", files=names, reason="the producers as replayed")
+        )
+    if removed:
+        found.append(
+            Finding(action="snapshot removed", files=removed, reason="it is of no use to a broker")
+        )
+    if epochs_change:
+        found.append(
+            Finding(
+                action="epochs trimmed",
+                files=(LEADER_EPOCH_CHECKPOINT,),
+                reason="as the log's batches and bounds say",
+            )
+        )
+    return found
+
+
+def _repairs(loading: Loading, files: Mapping[str, str]) -> tuple[SegmentRepair, ...]:
+    """The segments that are left and have something to be written."""
+    return tuple(
+        SegmentRepair(
+            base_offset=Offset(segment.base_offset),
+            source=files[segment_file_name(segment.base_offset, LOG)],
+            log_bytes=segment.stamp.bytes,
+            valid_bytes=ByteCount(segment.size),
+            rebuild=segment.recovered,
+            aborted=segment.aborted,
+            has_txnindex=segment_file_name(segment.base_offset, TXNINDEX) in files,
+            txnindex_last=segment.txnindex_wrong,
+            modified_ns=segment.stamp.modified_ns,
+        )
+        for segment in loading.segments
+        if segment.recovered or not segment.has_timeindex
+    )
+
+
+def _dropped_files(loading: Loading, files: Mapping[str, str]) -> tuple[str, ...]:
+    """Each segment's log first, the last segment's first: what is left is a log's beginning."""
+    return tuple(
+        name
+        for segment in sorted(loading.dropped, key=_base_offset, reverse=True)
+        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT)
+        if (name := segment_file_name(segment.base_offset, suffix)) in files
+        and not (suffix == SNAPSHOT and segment.base_offset in loading.snapshots.numbers())
+    )
+
+
+def _base_offset(segment: LoadedSegment) -> int:
+    return segment.base_offset
+
+
+def _removed_snapshots(loading: Loading) -> tuple[str, ...]:
+    """But those that go with their segment."""
+    dropped = {segment_file_name(one.base_offset, SNAPSHOT) for one in loading.dropped}
+    return tuple(name for name in loading.snapshots.removed() if name not in dropped)
+
+
+def _changed_epochs(observed: Observed, loading: Loading) -> tuple[LeaderEpoch, ...] | None:
+    return None if loading.epochs == (observed.epochs or ()) else loading.epochs
+
+
+def _high_watermark(observed: Observed, start: Offset, end: Offset) -> Offset | None:
+    recorded = observed.checkpoints.high_watermark.get(observed.partition)
+    return None if recorded is None else min(max(recorded, start), end)

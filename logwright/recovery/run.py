@@ -1,0 +1,281 @@
+"""A recovery of a log directory from beginning to end.
+
+1. Plan each partition; nothing is changed. Whoever only looks stops here.
+2. Under the locks: the clean-shutdown marker goes, then the partitions are repaired one by one,
+   then the offset checkpoints are written, once for all of them.
+3. The marker is written last, and only if every partition of the directory is as a clean stop
+   leaves it: recovered now, or clean before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from logwright.config.topic import TopicConfig
+from logwright.errors import LogwrightError, StalePlan
+from logwright.format.checkpoints import serialize_offset_checkpoint
+from logwright.format.deletions import LEDGER
+from logwright.format.names import (
+    CLEAN_SHUTDOWN_MARKER,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    WORK_DIRECTORY,
+    TopicPartition,
+)
+from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition, lock_recovery
+from logwright.log.files import list_directory, open_log_dir
+from logwright.log.load import list_partitions
+from logwright.log.mapped import map_file
+from logwright.recovery.model import RecoveryOptions, RecoveryPlan
+from logwright.recovery.observe import observe, read_all_offsets, read_offsets
+from logwright.recovery.plan import plan_recovery
+from logwright.recovery.steps import CUT, keeps, recovery_steps
+from logwright.steps.filesystem import FileSystem, RealFileSystem
+from logwright.steps.interpreter import execute
+from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Rename, Unlink, WriteFile
+from logwright.steps.work import make_private
+from logwright.units import Offset, TimestampMs
+
+_LOG = logging.getLogger(__name__)
+
+UNKNOWN_BROKER_EPOCH: Final = b'{"version":0,"brokerEpoch":-1}'
+"""Of a marker that no broker wrote: a controller takes it for an unclean stop (KIP-966)."""
+
+_MOVING_SUFFIXES: Final = ("-future", "-stray")
+
+Settings = Callable[[str], TopicConfig]
+"""Gives a topic's effective settings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryPlan:
+    """A recovery of a log directory before it is done.
+
+    Attributes:
+        marker: content of the clean-shutdown marker, None if there is none.
+        plans: those of the partitions that can be recovered.
+        failures: why others cannot.
+        left_out: directories that a broker loads too and that are not recovered here.
+    """
+
+    log_dir: Path
+    marker: bytes | None
+    plans: tuple[RecoveryPlan, ...]
+    failures: Mapping[TopicPartition, LogwrightError]
+    left_out: tuple[str, ...]
+
+    @property
+    def changes(self) -> bool:
+        """Something is to be done."""
+        return any(plan.changes for plan in self.plans) or self.becomes_clean
+
+    @property
+    def becomes_clean(self) -> bool:
+        """The directory gets a marker that it did not have."""
+        return self.marker is None and not self.failures and not self.left_out
+
+
+@dataclass(slots=True, kw_only=True)
+class DirectoryResult:
+    """What was done.
+
+    Attributes:
+        recovered: the partitions' plans that were executed, those without changes included.
+        failures: why others were not.
+        clean: the directory has the clean-shutdown marker now.
+        cut: where what was cut out of a partition is kept.
+    """
+
+    recovered: list[RecoveryPlan] = field(default_factory=list)
+    failures: dict[TopicPartition, LogwrightError] = field(default_factory=dict)
+    clean: bool = False
+    cut: dict[TopicPartition, Path] = field(default_factory=dict)
+
+
+def plan_directory(
+    log_dir: Path,
+    partitions: Iterable[TopicPartition],
+    settings: Settings,
+    *,
+    now_ms: TimestampMs,
+    options: RecoveryOptions,
+) -> DirectoryPlan:
+    """Decide about some partitions of a log directory. Effects: reads it.
+
+    Raises:
+        NotALogDir, UnreadableFile: of the directory as a whole. What is wrong with a partition is
+            put down as its failure.
+    """
+    wanted = set(partitions)
+    present = list_partitions(log_dir)
+    checkpoints = read_all_offsets(log_dir)
+    plans: list[RecoveryPlan] = []
+    failures: dict[TopicPartition, LogwrightError] = {}
+    for partition in (one for one in present if one in wanted):
+        config = settings(partition.topic)
+        try:
+            observed = observe(log_dir, partition, checkpoints)
+            ledger = observed.directory / WORK_DIRECTORY / LEDGER
+            plans.append(
+                plan_recovery(
+                    observed,
+                    ledger=map_file(ledger).tobytes() if ledger.exists() else b"",
+                    now_ms=now_ms,
+                    expiration_ms=config.producer_id_expiration_ms,
+                    index_interval_bytes=config.index_interval_bytes,
+                    options=options,
+                )
+            )
+        except LogwrightError as error:
+            failures[partition] = error
+    marker = log_dir / CLEAN_SHUTDOWN_MARKER
+    return DirectoryPlan(
+        log_dir=log_dir,
+        marker=map_file(marker).tobytes() if marker.exists() else None,
+        plans=tuple(plans),
+        failures=failures,
+        left_out=(*(str(one) for one in present if one not in wanted), *_moving(log_dir)),
+    )
+
+
+def _moving(log_dir: Path) -> list[str]:
+    """Copies on the move and strays, which a broker loads as well."""
+    with open_log_dir(log_dir) as directory:
+        return sorted(
+            entry.name
+            for entry in list_directory(directory)
+            if entry.name.endswith(_MOVING_SUFFIXES) and entry.is_dir(follow_symlinks=False)
+        )
+
+
+def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
+    """Do it. Effects: changes the logs, checkpoints and marker, under the locks.
+
+    Raises:
+        LogDirLocked: a broker or another recovery works on the directory. Nothing was changed.
+        DiskFull, StepFailed: the checkpoints or the marker could not be written. What goes wrong
+            with a partition is put down as its failure, and the directory stays without marker.
+    """
+    result = DirectoryResult(failures=dict(plan.failures))
+    if not plan.plans:
+        return result
+    with (
+        lock_log_dir(plan.log_dir),
+        lock_recovery(plan.log_dir),
+        RealFileSystem(plan.log_dir) as files,
+    ):
+        marker = plan.log_dir / CLEAN_SHUTDOWN_MARKER
+        if marker.exists() != (plan.marker is not None):
+            raise StalePlan(
+                "the clean-shutdown marker came or went since it was planned.",
+                path=marker,
+                remedy="Nothing was changed. Plan again.",
+            )
+        if plan.marker is not None and plan.changes:
+            execute((Unlink(marker), FsyncDir(plan.log_dir)), files)
+        interrupted = False
+        for one in plan.plans:
+            try:
+                _commit(one, files, result)
+            except LogwrightError as error:
+                result.failures[one.partition] = error
+                interrupted = interrupted or not isinstance(error, StalePlan)
+        _write_checkpoints(plan.log_dir, result.recovered, files)
+        clean = not interrupted and (
+            plan.marker is not None or (not result.failures and not plan.left_out)
+        )
+        if clean and not marker.exists():
+            execute(_write_marker(plan), files)
+        result.clean = clean
+    return result
+
+
+def _commit(plan: RecoveryPlan, files: FileSystem, result: DirectoryResult) -> None:
+    log_dir, partition = plan.observed.log_dir, plan.partition
+    if not plan.changes:
+        result.recovered.append(plan)
+        return
+    with lock_partition(log_dir, partition):
+        now = observe(log_dir, partition, plan.observed.checkpoints)
+        if now.stamps != plan.observed.stamps:
+            raise StalePlan(
+                "the log changed after its recovery was planned.",
+                path=plan.observed.directory,
+                remedy="Nothing was changed. Plan again.",
+            )
+        cut = _make_cut(plan) if keeps(plan) else None
+        execute(recovery_steps(plan, cut=cut), files)
+    if cut is not None:
+        result.cut[partition] = cut
+    result.recovered.append(plan)
+    for finding in plan.findings:
+        _LOG.info(
+            "recovered topic_partition=%s action=%r files=%s bytes=%d reason=%r",
+            partition,
+            finding.action,
+            ",".join(finding.files),
+            finding.bytes,
+            finding.reason,
+        )
+
+
+def _make_cut(plan: RecoveryPlan) -> Path:
+    """A new directory for what is cut out. Effects: makes it."""
+    parent = make_private(plan.observed.directory, WORK_DIRECTORY, CUT)
+    names = (f"{plan.now_ms}-{number}" for number in itertools.count())
+    name = next(name for name in names if not (parent / name).exists())
+    return make_private(plan.observed.directory, WORK_DIRECTORY, CUT, name)
+
+
+def _write_checkpoints(log_dir: Path, plans: Iterable[RecoveryPlan], files: FileSystem) -> None:
+    """What a clean stop records of these partitions; the entries of the others stay."""
+    points: dict[TopicPartition, Offset | None] = {}
+    starts: dict[TopicPartition, Offset | None] = {}
+    watermarks: dict[TopicPartition, Offset | None] = {}
+    for plan in plans:
+        partition = plan.partition
+        points[partition] = plan.log_end_offset
+        inside = plan.log_start_offset > plan.first_base_offset
+        starts[partition] = plan.log_start_offset if inside else None
+        watermarks[partition] = plan.high_watermark
+    with lock_checkpoints(log_dir):
+        for name, changed in (
+            (LOG_START_OFFSET_CHECKPOINT, starts),
+            (HIGH_WATERMARK_CHECKPOINT, watermarks),
+            (RECOVERY_POINT_CHECKPOINT, points),
+        ):
+            execute(_update(log_dir, name, changed), files)
+
+
+def _update(
+    log_dir: Path, name: str, changed: Mapping[TopicPartition, Offset | None]
+) -> tuple[FileStep, ...]:
+    """The steps that set entries of a checkpoint file, or with None remove them."""
+    path = log_dir / name
+    before = read_offsets(path)
+    after = {partition: offset for partition, offset in before.items() if partition not in changed}
+    after |= {partition: offset for partition, offset in changed.items() if offset is not None}
+    if after == before:
+        return ()
+    return _replace(log_dir, path, serialize_offset_checkpoint(after))
+
+
+def _write_marker(plan: DirectoryPlan) -> tuple[FileStep, ...]:
+    content = UNKNOWN_BROKER_EPOCH if plan.marker is None else plan.marker
+    return _replace(plan.log_dir, plan.log_dir / CLEAN_SHUTDOWN_MARKER, content)
+
+
+def _replace(log_dir: Path, path: Path, content: bytes) -> tuple[FileStep, ...]:
+    temporary = path.with_name(f"{path.name}.tmp")
+    return (
+        WriteFile(temporary, content, like=path if path.exists() else log_dir),
+        FsyncFile(temporary),
+        Rename(temporary, path),
+        FsyncDir(log_dir),
+    )

@@ -1,0 +1,36 @@
+"""Directories of ours below a partition's."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from logwright.errors import UnreadableFile
+
+
+def make_private(partition: Path, *below: str) -> Path:
+    """Make a directory below a partition's, and those on the way, for the log's owner alone.
+    Effects: makes directories.
+
+    Args:
+        partition: the partition's directory.
+        below: one name after the other.
+
+    Raises:
+        UnreadableFile: something on the way is a link or no directory.
+    """
+    owner = partition.stat()
+    path = partition
+    for name in below:
+        path /= name
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+            if os.geteuid() == 0:
+                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            raise UnreadableFile(
+                "it is a link or no directory.", path=path, remedy="Remove it; nothing was changed."
+            )
+    return path
