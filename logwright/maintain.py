@@ -47,7 +47,7 @@ from logwright.roll.steps import ActiveIndexes, roll_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import FileStep
-from logwright.swap.plan import checkpoint_steps, swap_steps
+from logwright.swap.plan import checkpoint_steps, standing_steps, swap_steps
 from logwright.units import ByteCount, Offset, TimestampMs
 
 HighWatermark = Literal["end", "checkpoint"]
@@ -171,12 +171,13 @@ def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
         _refuse_incomplete(staged)
         execute(_roll_steps(plan), files)
         if staged is not None:
+            execute(standing_steps(plan.rolled_log, staged.standing), files)
             for steps in _swaps(plan, staged):
                 execute(steps, files)
         recorded = _record(plan, staged, files)
         discard_staging(plan)
     overdue = staged is not None and plan.compaction.need_compaction_now
-    removed = 0 if staged is None else staged.stats.bytes_read - staged.stats.bytes_written
+    removed = 0 if staged is None else staged.stats.bytes_removed
     return CommitResult(
         rolled=plan.roll.due,
         segments_swapped=0 if staged is None else len(staged.segments),
