@@ -190,7 +190,7 @@ def sum_probed(
 
 
 @inline_kernel
-def _add(totals: Any, mask: Any, hash1: Any, hash2: Any, ordinal: int) -> None:
+def _add(totals: Any, mask: Any, hash1: Any, hash2: Any, ordinal: Any) -> None:
     word = mix(hash1, hash2, ordinal)
     totals[KEYS] += word
     totals[RECORDS] += np.uint64(1)
@@ -216,7 +216,7 @@ def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> N
 
 
 @kernel
-def _leaves(ordinal: int, expired: Any, leaving: Any) -> bool:
+def _leaves(ordinal: Any, expired: Any, leaving: Any) -> Any:
     firsts, reached, discarded = leaving
     row = np.searchsorted(firsts, ordinal, side="right") - 1
     return discarded[row] or (has_bit(expired, ordinal) and reached[row])
@@ -246,8 +246,8 @@ class KeySample:
         notes.sampled[0] = 0
         if count == 0:
             return
-        hash1, hash2, ordinals, tombstones = (array[:count].copy() for array in notes.sample)
-        (self._clean if probed else self._dirty).append((hash1, hash2, ordinals, tombstones))
+        part = _chosen(notes.sample, np.arange(count))
+        (self._clean if probed else self._dirty).append(part)
         self._waiting += 0 if probed else count
         if self._waiting > _COMPACT_AT:
             self._dirty, self._waiting = [_latest(_joined(self._dirty))], 0
@@ -256,14 +256,12 @@ class KeySample:
         """Sum of the sampled records that must survive."""
         hash1, hash2, ordinals, _ = latest = _latest(_joined(self._dirty))
         total = int(sum_chosen(hash1, hash2, ordinals, _staying(latest, leaving)))
-        clean = hash1_clean, hash2_clean, ordinals_clean, _ = _joined(self._clean)
-        at = np.minimum(np.searchsorted(hash1, hash1_clean), max(len(hash1) - 1, 0))
+        clean1, clean2, clean_ordinals, _ = clean = _joined(self._clean)
         stays = _staying(clean, leaving)
         if len(hash1):
-            stays &= (hash1[at] != hash1_clean) | (ordinals[at] <= ordinals_clean)
-        return (total + int(sum_chosen(hash1_clean, hash2_clean, ordinals_clean, stays))) % (
-            1 << 64
-        )
+            at = np.minimum(np.searchsorted(hash1, clean1), len(hash1) - 1)
+            stays &= (hash1[at] != clean1) | (ordinals[at] <= clean_ordinals)
+        return (total + int(sum_chosen(clean1, clean2, clean_ordinals, stays))) % (1 << 64)
 
 
 _Records = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]
@@ -284,8 +282,12 @@ def _latest(records: _Records) -> _Records:
     order = np.lexsort((ordinals, hash1))
     last = np.ones(len(order), dtype=np.bool_)
     last[:-1] = np.diff(hash1[order]) != 0
-    one, two, ordinals, tombstones = (array[order[last]] for array in records)
-    return one, two, ordinals, tombstones
+    return _chosen(records, order[last])
+
+
+def _chosen(records: _Records, rows: NDArray[np.int64]) -> _Records:
+    hash1, hash2, ordinals, tombstones = records
+    return hash1[rows], hash2[rows], ordinals[rows], tombstones[rows]
 
 
 def _staying(records: _Records, leaving: Leaving) -> NDArray[np.bool_]:

@@ -101,8 +101,8 @@ class CleanPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFacts:
-    """What the map pass found out about the keys, for the checks (`digest`): sums of records, modulo
-    2**64.
+    """What the map pass found out about the keys, for the checks (`digest`). Sums of records are
+    modulo 2**64.
 
     Attributes:
         hash_key: of the keys' hash.

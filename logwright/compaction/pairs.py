@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set  # noqa: PYI025 -- it is not shadowed
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -77,7 +77,7 @@ def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> l
     return pairs
 
 
-def open_sources(plan: CleanPlan, bases: set[int]) -> dict[int, Source]:
+def open_sources(plan: CleanPlan, bases: Set[int]) -> dict[int, Source]:
     """Segments of the log, by base offset. Effects and errors: see `open_source`."""
     return {
         segment.base_offset: open_source(

@@ -46,6 +46,8 @@ _EPOCH: Final = 12
 _LAST_OFFSET_DELTA: Final = 23
 _PRODUCER: Final = 43
 _PRODUCER_END: Final = 57
+_FLAGS: Final = 0xFF & ~(CODEC_MASK | DELETE_HORIZON)
+"""Kafka writes the lower byte of the attributes, and an empty batch without a codec."""
 
 
 @kernel
@@ -122,26 +124,15 @@ def check_rebuilt(
         right = scratch if other.attributes & CODEC_MASK != 0 else data
         if not _headers_agree(staged_data, one, data, other, rule[1]):
             laws.blame(verdicts[0], one.base_offset)
-        status, source_status = _check_records(
-            left,
-            one,
-            staged_spans[row],
-            right,
-            other,
-            spans[row],
-            rule,
-            key,
-            verdicts,
-            found,
-            facts,
-        )
+        sides = (left, one, staged_spans[row]), (right, other, spans[row])
+        status, source_status = _check_records(sides, rule, key, verdicts, found, facts)
         if status != OK or source_status != OK:
             return row, status, source_status
     return len(staged), np.int64(OK), np.int64(OK)
 
 
 @kernel
-def _headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms: int) -> bool:
+def _headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms: int) -> Any:
     """Leader epoch, last offset, producer and flags are the source's; a delete horizon stays, or is
     the one that this cleaning sets.
     """
@@ -153,7 +144,7 @@ def _headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms
     ):
         if not laws.same_bytes(staged_data, at + start, data, source + start, end - start):
             return False
-    if (one.attributes ^ other.attributes) & ~(CODEC_MASK | DELETE_HORIZON) != 0:
+    if (one.attributes ^ other.attributes) & _FLAGS != 0:
         return False
     if one.count == 0:
         return True
@@ -164,20 +155,11 @@ def _headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms
 
 
 @kernel
-def _check_records(
-    left: Any,
-    one: Any,
-    span: Any,
-    right: Any,
-    other: Any,
-    source_span: Any,
-    rule: Any,
-    key: Any,
-    verdicts: Any,
-    found: Any,
-    facts: Any,
-) -> Any:
-    """Compare the records of one batch; (status, status of the source)."""
+def _check_records(sides: Any, rule: Any, key: Any, verdicts: Any, found: Any, facts: Any) -> Any:
+    """Compare the records of one batch, each side its bytes, row and span; (status, status of the
+    source).
+    """
+    (left, one, span), (right, other, source_span) = sides
     position, end = span[0], span[1]
     at, source_end = source_span[0], source_span[1]
     is_dense = other.count == other.last_offset - other.base_offset + 1
@@ -239,7 +221,7 @@ def _note_record(facts: Any, offset: int, timestamp: int, length: int, value_len
 
 
 @inline_kernel
-def _skip_records(data: Any, at: int, end: int, index: int, wanted: int) -> Any:
+def _skip_records(data: Any, at: Any, end: Any, index: Any, wanted: Any) -> Any:
     """Step over records by their lengths up to number `wanted`; (position or status, number)."""
     while index < wanted:
         length, body = read_varint(data, at, end)
@@ -253,7 +235,7 @@ def _skip_records(data: Any, at: int, end: int, index: int, wanted: int) -> Any:
 
 
 @inline_kernel
-def _skip_to(data: Any, at: int, end: int, index: int, count: int, wanted: int) -> Any:
+def _skip_to(data: Any, at: Any, end: Any, index: Any, count: Any, wanted: Any) -> Any:
     """Step over records to the one of this offset delta; (position or status, number), the number
     `count` if there is none.
     """
@@ -286,7 +268,7 @@ def _source_time(data: Any, at: int, end: int) -> Any:
 
 
 @inline_kernel
-def _time_of(batch: Any, delta: int) -> int:
+def _time_of(batch: Any, delta: int) -> Any:
     """A record's timestamp in ms."""
     if batch.attributes & LOG_APPEND_TIME != 0:
         return np.int64(batch.max_timestamp)
@@ -294,7 +276,7 @@ def _time_of(batch: Any, delta: int) -> int:
 
 
 @kernel
-def same_span(left: Any, left_start: int, right: Any, right_start: int, length: int) -> bool:
+def same_span(left: Any, left_start: Any, right: Any, right_start: Any, length: Any) -> Any:
     """Whether two spans hold the same bytes; 64 at a step, without a branch among them."""
     index = np.int64(0)
     differs = np.uint64(0)

@@ -40,7 +40,7 @@ _COUNT_CELLS: Final = 5
 
 
 @kernel
-def _sum_batches(batches: Any, dead: Any, sums: Any, counts: Any) -> int:
+def _sum_batches(batches: Any, dead: Any, sums: Any, counts: Any) -> Any:
     """Add the batches of a source to `sums` and `counts`; its records that are not dead."""
     kept = np.int64(0)
     for row in range(len(batches)):
