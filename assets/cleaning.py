@@ -56,7 +56,7 @@ def plan_log(
         log.partition,
         parse_settings(policies.settings_for(log.partition.topic)),
         now_ms=now_ms,
-        options=options,
+        options=replace(options, checks=policies.checks),
         high_watermark=policies.high_watermark,
     )
 

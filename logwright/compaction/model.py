@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from logwright.config.policy_models import Checks
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.log.model import PartitionLog
 from logwright.roll.plan import RollDecision
 from logwright.units import ByteCount, DurationMs, Offset, TimestampMs
-
-Checks = Literal["quick", "thorough"]
-"""How the output is judged: by sums, or by reading keys and records of the source again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
