@@ -51,7 +51,7 @@ class Planner:
     ) -> None:
         self._policies = policies
         self._now_ms = now_ms
-        self._options = options or CleaningOptions()
+        self._options = replace(options or CleaningOptions(), checks=policies.checks)
         self._settings = cache(lambda topic: parse_settings(policies.settings_for(topic)))
         self._checkpoints = cache(read_checkpoints)
 

@@ -62,6 +62,7 @@ def staged_metadata(wave: Wave) -> Metadata:
         "logs built": len(stats),
         "bytes read": sum(one.bytes_read for one in stats),
         "bytes written": sum(one.bytes_written for one in stats),
+        "bytes not rewritten": sum(one.bytes_kept for one in stats),
         "records read": sum(one.records_read for one in stats),
         "records written": sum(one.records_written for one in stats),
         "failed": len(wave.failures),
@@ -138,11 +139,12 @@ def swap_metadata(work: LogWork, swapped: Swapped | None) -> Metadata:
 
 def _cleaned_metadata(staged: StagedCleaning, swapped: Swapped) -> Metadata:
     stats = staged.stats
-    before, after = stats.bytes_read, stats.bytes_written
+    before, after = stats.bytes_read, stats.bytes_read - stats.bytes_removed
     return {
         "summary": dg.MetadataValue.md(_summary(stats)),
         "bytes before": before,
         "bytes after": after,
+        "bytes not rewritten": stats.bytes_kept,
         "records before": stats.records_read,
         "records after": stats.records_written,
         **removed_by_cause(stats),
@@ -191,7 +193,7 @@ def _summary(stats: CleaningStats) -> str:
             "|---|---:|---:|",
             f"| segments | {stats.segments_before:,} | {stats.segments_after:,} |",
             f"| records | {stats.records_read:,} | {stats.records_written:,} |",
-            f"| bytes | {stats.bytes_read:,} | {stats.bytes_written:,} |",
+            f"| bytes | {stats.bytes_read:,} | {stats.bytes_read - stats.bytes_removed:,} |",
             "",
             "| removed because | records |",
             "|---|---:|",
@@ -205,7 +207,8 @@ def _summary(stats: CleaningStats) -> str:
             "",
             (
                 f"Distinct keys: {stats.distinct_keys:,}, read {stats.map_reads} times. "
-                f"Batches that got a delete horizon: {stats.horizons_set:,}."
+                f"Batches that got a delete horizon: {stats.horizons_set:,}. "
+                f"Bytes of segments that stay as they are: {stats.bytes_kept:,}."
             ),
         ]
     )

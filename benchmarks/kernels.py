@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.logs import BenchLog
-from logwright.compaction import laws, mapping, offset_map
+from logwright.compaction import digest, laws, mapping, offset_map
 from logwright.compaction import recopy as copying
 from logwright.compaction.source import Source, Window, open_window, row_ranges
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
@@ -37,6 +37,8 @@ class Bench:
         self.windows = [open_window(self.source, slice(*rows)) for rows in ranges]
         slots = 2 * self.records
         self.map = offset_map.new_map(slots, capacity=slots - 1)
+        self.notes = digest.new_notes(self.records)
+        digest.make_room(self.notes, self.records)
         self.bits = (self._bitmap(), self._bitmap())
 
     def _bitmap(self) -> NDArray[np.uint8]:
@@ -82,6 +84,8 @@ class Bench:
                 key,
                 self.bits,
                 self.map.counters,
+                (self.notes.mask, self.notes.sample, self.notes.sampled),
+                self.notes.totals,
             )
 
     def survey(self) -> None:

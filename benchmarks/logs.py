@@ -14,12 +14,14 @@ from typing import Final
 
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
-from logwright.format.names import TopicPartition
-from logwright.maintain import plan_clean
+from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, TopicPartition
+from logwright.maintain import build, commit, plan_clean
 from logwright.units import TimestampMs
 from tests.oracle_runner import PROJECT, run_oracle
 
-CASES: Final = ("u100", "u1k", "gzip", "snappy", "lz4", "zstd", "unique", "txn")
+CASES: Final = ("u100", "u1k", "gzip", "snappy", "lz4", "zstd", "unique", "txn", "again")
+AGAIN: Final = ("again", "unique")
+"""A case that is another one after its cleaning, taken for dirty again."""
 SEED: Final = 1
 _GENERATOR: Final = PROJECT / "src/main/java/oracle/BigLogs.java"
 
@@ -52,6 +54,8 @@ def prepare(name: str, *, scale: float, work: Path) -> BenchLog:
     """The log of a case, 1 GB of records at scale 1. Effects: writes it below `work`, unless an
     earlier call did.
     """
+    if name == AGAIN[0]:
+        return _prepare_again(prepare(AGAIN[1], scale=scale, work=work), work)
     version = hashlib.sha256(_GENERATOR.read_bytes()).hexdigest()[:8]
     directory = work / f"{name}-{scale:g}-{version}"
     if not directory.exists():
@@ -59,6 +63,25 @@ def prepare(name: str, *, scale: float, work: Path) -> BenchLog:
         shutil.rmtree(unfinished, ignore_errors=True)
         options = ("--case", name, "--out", unfinished, "--scale", str(scale), "--seed", str(SEED))
         run_oracle("generate", *options)
+        unfinished.rename(directory)
+    return read(directory)
+
+
+def _prepare_again(before: BenchLog, work: Path) -> BenchLog:
+    """The same log, cleaned by us. Effects: as `prepare`."""
+    directory = work / before.directory.name.replace(before.name, AGAIN[0], 1)
+    if not directory.exists():
+        unfinished = directory.with_suffix(".unfinished")
+        fresh_copy(before, unfinished)
+        planned = plan(before, unfinished)
+        commit(planned, build(planned))
+        for path in unfinished.rglob("*.deleted"):
+            path.unlink()
+        (unfinished / CLEANER_OFFSET_CHECKPOINT).unlink()
+        logs = list((unfinished / str(before.partition)).glob("*.log"))
+        case = json.loads((unfinished / "case.json").read_text())
+        case |= {"name": AGAIN[0], "logBytes": sum(path.stat().st_size for path in logs)}
+        (unfinished / "case.json").write_text(json.dumps(case))
         unfinished.rename(directory)
     return read(directory)
 

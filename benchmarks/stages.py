@@ -14,7 +14,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from logwright import maintain
-from logwright.compaction import examine, laws, mapping, source, survivors, writer
+from logwright.compaction import (
+    build,
+    digest,
+    laws,
+    mapping,
+    pairs,
+    quick,
+    quick_laws,
+    source,
+    survivors,
+    thorough,
+    writer,
+)
 from logwright.compaction import recopy as copying
 
 REST: Final = "Python and all else"
@@ -125,6 +137,9 @@ _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (survivors, "open_window", "windows", _nothing),
     (source, "decompress_batch", "decompress", _nothing),
     (mapping, "map_window", "decode, hash, map", _nothing),
+    (digest, "sum_map", "sums", _nothing),
+    (build, "group_facts", "sums", _nothing),
+    (build, "standing_segment", "indexes", _nothing),
     (survivors, "mark_unmapped", "transactions", _nothing),
     (survivors, "decide_fates", "transactions", _nothing),
     (survivors, "discard_batches", "transactions", _nothing),
@@ -135,15 +150,20 @@ _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (copying, "rebuild_records", "recopy", _nothing),
     (writer._Output, "write", "write", _nothing),  # noqa: SLF001 -- the one call that writes
     (os, "fsync", "fsync", _nothing),
-    (examine, "open_source", "header scan", _nothing),
-    (examine, "scan_whatever", "header scan", _nothing),
-    (examine, "bad_crcs", "CRC", _of_batches(1)),
-    (examine, "open_window", "windows", _nothing),
+    (pairs, "open_source", "header scan", _nothing),
+    (pairs, "scan_whatever", "header scan", _nothing),
+    (pairs, "open_window", "windows", _nothing),
+    (pairs, "check_indexes", "indexes", _nothing),
+    (quick, "bad_crcs", "CRC", _of_batches(1)),
+    (quick, "open_window", "windows", _nothing),
+    (quick_laws, "find_verbatim", "equal batches", _nothing),
+    (quick_laws, "check_rebuilt", "equal records", _of_both),
+    (thorough, "bad_crcs", "CRC", _of_batches(1)),
+    (thorough, "open_window", "windows", _nothing),
     (laws, "survey", "survey of records", _of_batches(2)),
     (laws, "match_batches", "equal batches", _of_matched),
     (laws, "check_survivors", "equal records", _of_both),
     (laws, "weigh_keys", "decode, hash, map", _of_batches(2)),
-    (examine, "check_indexes", "indexes", _nothing),
     (maintain, "fingerprint", "is the plan stale", _nothing),
     (maintain, "execute", "renames", _nothing),
 )

@@ -25,7 +25,8 @@ def main(log_directory: str, copy_directory: str) -> None:
     cleaned = clean(log, copy)
     shutil.rmtree(copy)
     # Of the second pass all that is copied is read; what is dropped is not, but Kafka's counts it.
-    build_read = watch.read_bytes("build") + cleaned.stats.bytes_read
+    copied = cleaned.stats.bytes_read - cleaned.stats.bytes_kept
+    build_read = watch.read_bytes("build") + copied
     result = {
         "wall": cleaned.wall_seconds,
         "cpu": cleaned.cpu_seconds,

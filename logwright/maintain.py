@@ -64,7 +64,7 @@ from logwright.state.hold import end_quarantine, holds, quarantine_failure, refu
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import FileStep
-from logwright.swap.plan import checkpoint_steps, swap_steps
+from logwright.swap.plan import checkpoint_steps, standing_steps, swap_steps
 from logwright.undo.plan import UndoPlan
 from logwright.undo.run import decide_undo, undo_partition
 from logwright.units import ByteCount, Offset, TimestampMs
@@ -205,13 +205,14 @@ def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
         _refuse_incomplete(staged)
         execute(sealing_steps(plan.log, plan.roll), files)
         if staged is not None:
+            execute(standing_steps(plan.rolled_log, staged.standing), files)
             for steps in _swaps(plan, staged):
                 execute(steps, files)
         recorded = _record(plan, staged, files)
         discard_staging(plan)
         end_quarantine(log_dir, partition)
     overdue = staged is not None and plan.compaction.need_compaction_now
-    removed = 0 if staged is None else staged.stats.bytes_read - staged.stats.bytes_written
+    removed = 0 if staged is None else staged.stats.bytes_removed
     return CommitResult(
         rolled=plan.roll.due,
         segments_swapped=0 if staged is None else len(staged.segments),

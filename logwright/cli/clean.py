@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from logwright.compaction.model import CleaningOptions, CleanPlan
+    from logwright.config.policy_models import Checks
 
 MIN_DEDUPE_BUFFER: Final = 25
 """Bytes; more than one slot of the offset map (`logwright.config.topic.MAP_SLOT_BYTES`)."""
@@ -46,9 +47,21 @@ MIN_DEDUPE_BUFFER: Final = 25
     show_default=True,
     help="At most N cleanings at one clock; fewer when nothing is left to clean.",
 )
+@click.option(
+    "--checks",
+    type=click.Choice(["quick", "thorough"]),
+    help="How the output is judged before the swap; thorough reads the source again. "
+    "Without it as the policies say, else quick.",
+)
 @request_options
 def command(
-    request: Request, *, like_kafka: bool, force: bool, dedupe_buffer: int | None, passes: int
+    request: Request,
+    *,
+    like_kafka: bool,
+    force: bool,
+    dedupe_buffer: int | None,
+    passes: int,
+    checks: Checks | None,
 ) -> None:
     """Compact what is due: roll, dedupe, check, swap, checkpoint."""
     from logwright.compaction.model import CleaningOptions  # noqa: PLC0415 -- not for --help
@@ -56,7 +69,11 @@ def command(
 
     request.require_terminal()
     failures = FailureLog(output=request.output)
-    options = CleaningOptions(force=force, like_kafka=like_kafka)
+    options = CleaningOptions(
+        force=force,
+        like_kafka=like_kafka,
+        checks=checks or (request.policies.checks if request.policies else "quick"),
+    )
     if request.dry_run:
         for plan in _plans(request, failures, options, dedupe_buffer):
             request.output.json_object(plan_object(plan))

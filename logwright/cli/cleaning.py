@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog, compaction_object, plan_one
 from logwright.errors import LogwrightError, QualityError
 
@@ -92,6 +93,9 @@ class Cleaning:
         words = [f"rolled ({self.first_plan.roll.cause})"] if self.rolled else []
         if not self.passes:
             words.append("; ".join(self.first_plan.compaction.reasons))
+        standing = sum(staged.stats.bytes_kept for _, staged in self.passes)
+        if standing:
+            words.append(f"{human_bytes(standing)} not rewritten")
         reads = max((staged.stats.map_reads for _, staged in self.passes), default=1)
         if reads > 1:
             words.append(f"keys read {reads} times")
@@ -238,13 +242,15 @@ def _commit(cleaning: Cleaning, staged: StagedCleaning | None, failures: Failure
 
 
 def _stats_object(plan: CleanPlan, staged: StagedCleaning) -> dict[str, object]:
+    """Kafka counts the bytes of segments that stay as written."""
     stats = staged.stats
     return {
         "newFirstDirtyOffset": staged.end_offset,
         "messagesRead": stats.records_read,
         "bytesRead": stats.bytes_read,
         "messagesWritten": stats.records_written,
-        "bytesWritten": stats.bytes_written,
+        "bytesWritten": stats.bytes_written + stats.bytes_kept,
+        "bytesNotRewritten": stats.bytes_kept,
         "mapMessages": stats.map_records,
         "elapsedSeconds": round(stats.map_seconds + stats.copy_seconds, 3),
         "elapsedIndexSeconds": round(stats.map_seconds, 3),

@@ -2,8 +2,9 @@
 
 1. Find the survivors (`survivors`): two bits of knowledge per record, from the keys alone.
 2. They are grouped (`plan.group_segments`): each group becomes one segment.
-3. Recopy each group into one staged segment with its indexes (`recopy`), fsync it, and give it the
-   modification time of the group's last source, which retention falls back on.
+3. A segment that would become what it is stays (`standing`).
+4. Recopy each other group into one staged segment with its indexes (`recopy`), fsync it, and give
+   it the modification time of the group's last source, which retention falls back on.
 
 The same function runs in a Spark task. It takes no lock: staged files are of use to nobody before
 the commit.
@@ -22,7 +23,14 @@ from typing import Final
 import numpy as np
 
 from logwright.compaction import recopy as copying
-from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning, StagedSegment
+from logwright.compaction.model import (
+    CleaningStats,
+    CleanPlan,
+    StagedCleaning,
+    StagedSegment,
+    StandingSegment,
+)
+from logwright.compaction.standing import group_facts, standing_segment
 from logwright.compaction.survivors import Progress, Survivors, find_survivors
 from logwright.compaction.writer import SegmentWriter
 from logwright.errors import DiskFull, LogwrightError, StepFailed
@@ -111,18 +119,30 @@ def _recopy(
 
     cells = np.zeros(copying.STATE_CELLS, dtype=np.int64)
     staged: list[StagedSegment] = []
+    standing: list[StandingSegment] = []
     for group, aborted in zip(survivors.groups, survivors.aborted, strict=True):
-        writer = SegmentWriter(directory, group, rule=rule, dead=survivors.dead, aborted=aborted)
+        facts = group_facts([source for _, source in group], survivors.dead)
+        stays = standing_segment(plan, group, facts, aborted)
+        if stays is not None:
+            standing.append(stays)
+            cells[copying.RECORDS] += stays.records
+            cells[copying.VERBATIM] += len(group[0][1].batches)
+            copied(stays.log_bytes)
+            continue
+        writer = SegmentWriter(
+            directory, group, rule=rule, dead=survivors.dead, aborted=aborted, facts=facts
+        )
         staged.append(writer.write(copied))
         cells += writer.state
     _fsync_directory(directory)
     stats = CleaningStats(
         bytes_read=ByteCount(total),
         bytes_written=ByteCount(sum(each.log_bytes for each in staged)),
+        bytes_kept=ByteCount(sum(each.log_bytes for each in standing)),
         records_read=sum(source.records for group in survivors.groups for _, source in group),
         records_written=int(cells[copying.RECORDS]),
         segments_before=len(plan.rolled_log.segments),
-        segments_after=len(plan.rolled_log.segments) - len(rewritten) + len(staged),
+        segments_after=len(plan.rolled_log.segments) - len(rewritten) + len(staged) + len(standing),
         map_reads=survivors.map_reads,
         map_records=survivors.map_records,
         map_bytes=ByteCount(survivors.map_bytes),
@@ -145,6 +165,8 @@ def _recopy(
         end_offset=Offset(survivors.end_offset),
         last_mapped_offset=Offset(survivors.last_mapped_offset),
         segments=tuple(staged),
+        standing=tuple(standing),
+        keys=survivors.keys,
         stats=stats,
     )
 

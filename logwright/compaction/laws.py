@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logwright.compaction.offset_map import PREFETCH_DISTANCE, find_slot, prefetch_slot
 from logwright.compaction.siphash import siphash128
@@ -336,3 +337,10 @@ def _time_of(batch: Any, delta: int) -> int:
     if batch.attributes & LOG_APPEND_TIME != 0:
         return np.int64(batch.max_timestamp)
     return np.int64(batch.base_timestamp + delta)
+
+
+def new_cells() -> NDArray[np.int64]:
+    """The facts of no records."""
+    cells = np.full(FACT_CELLS, -1, dtype=np.int64)
+    cells[[RECORDS, TOMBSTONES, NULL_KEYS]] = 0
+    return cells

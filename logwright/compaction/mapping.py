@@ -11,6 +11,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from logwright.compaction.digest import (
+    EXPIRED,
+    KEYED,
+    NULL_KEY,
+    cut_sums,
+    keep_sums,
+    mix,
+    note_key,
+    sum_probed,
+)
 from logwright.compaction.offset_map import (
     DISTINCT,
     FULL,
@@ -24,18 +34,14 @@ from logwright.compaction.offset_map import (
     set_bit,
 )
 from logwright.compaction.siphash import siphash128
-from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON
+from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME
 from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, read_record
 from logwright.kernel import kernel
+from logwright.units import INT64_MAX
 
 INSERT: Final = 0
 PROBE: Final = 1
 FLAG: Final = 2
-
-
-_KEYED = np.uint8(0)
-_NULL_KEY = np.uint8(1)
-_EXPIRED = np.uint8(2)
 
 
 @kernel
@@ -47,12 +53,14 @@ def _read_window(
     bounds: Any,
     key: Any,
     found: Any,
+    sums: Any,
+    notes: Any,
 ) -> Any:
     """Read the records of `batches` into `found`; (records taken, row, status).
 
     bounds: int64[7]: first offset, end offset, now in ms, primary shard (1) or not (0), first and
     end of the shard, mode. Control batches have no keys; while inserting, `unmapped` batches are
-    passed over, else the discarded.
+    passed over, else the discarded. sums, notes: see `map_window`.
     """
     hash1, hash2, ordinals, offsets, kinds = found
     first_offset, end_offset, now_ms = bounds[0], bounds[1], bounds[2]
@@ -68,35 +76,50 @@ def _read_window(
         expires = batch.attributes & DELETE_HORIZON != 0 and now_ms >= batch.base_timestamp
         delta_limit = batch.last_offset - batch.base_offset
         last_delta = np.int64(-1)
+        tombstones, mapped, digest = np.int64(0), np.uint64(0), np.uint64(0)
+        first_delta = np.int64(INT64_MAX)
         for index in range(batch.count):
-            position, _, _, _, delta, at, length, value_length = read_record(source, position, end)
+            position, _, time_delta, _, delta, at, length, value_length = read_record(
+                source, position, end
+            )
             if position < 0:
                 return taken, row, position
             if delta <= last_delta or delta > delta_limit:
                 return taken, row, np.int64(OFFSET_DELTA)
             last_delta = delta
             offset = batch.base_offset + delta
+            first_delta = min(first_delta, time_delta)
             if value_length < 0:
-                batch.has_tombstone = True
+                tombstones += 1
             if passed_over or offset < first_offset or offset >= end_offset:
                 continue
             ordinals[taken] = batch.first_ordinal + index
             offsets[taken] = offset
             if length < 0:
                 if primary:
-                    kinds[taken] = _NULL_KEY
+                    kinds[taken] = NULL_KEY
                     taken += 1
                 continue
             one, two = siphash128(source, at, length, key[0], key[1])
+            digest += mix(one, two, batch.first_ordinal + index)
+            mapped += np.uint64(1)
+            note_key(notes, one, two, batch.first_ordinal + index, value_length < 0)
             part = two >> np.uint64(32)
             elsewhere = part < shard_start or part >= shard_end
             if elsewhere and not (primary and expires and value_length < 0):
                 continue
             hash1[taken], hash2[taken] = one, two
-            kinds[taken] = _EXPIRED if expires and value_length < 0 else _KEYED
+            kinds[taken] = EXPIRED if expires and value_length < 0 else KEYED
             taken += 1
         if position != end:
             return taken, row, np.int64(TRAILING)
+        sums[row, 0], sums[row, 1] = digest, mapped
+        batch.tombstones, batch.has_tombstone = tombstones, tombstones > 0
+        batch.min_timestamp = (
+            batch.max_timestamp
+            if batch.attributes & LOG_APPEND_TIME != 0
+            else batch.base_timestamp + first_delta
+        )
     return taken, len(batches), np.int64(OK)
 
 
@@ -115,14 +138,14 @@ def _insert(table: Any, found: Any, taken: int, limits: Any, bits: Any, counters
         if ahead < taken:
             prefetch_slot(table, hash1[ahead])
         ordinal = ordinals[index]
-        if kinds[index] == _NULL_KEY:
+        if kinds[index] == NULL_KEY:
             if not has_bit(dead, ordinal):
                 set_bit(dead, ordinal)
                 counters[NULL_KEYS] += 1
             continue
         if ends_when_full and counters[DISTINCT] >= capacity:
             return index
-        if kinds[index] == _EXPIRED:
+        if kinds[index] == EXPIRED:
             set_bit(expired, ordinal)
             part = hash2[index] >> np.uint64(32)
             if part < shard_start or part >= shard_end:
@@ -156,12 +179,12 @@ def _probe(table: Any, found: Any, taken: int, shard: Any, bits: Any, counters: 
         if ahead < taken:
             prefetch_slot(table, hash1[ahead])
         ordinal = ordinals[index]
-        if kinds[index] == _NULL_KEY:
+        if kinds[index] == NULL_KEY:
             if not has_bit(dead, ordinal):
                 set_bit(dead, ordinal)
                 counters[NULL_KEYS] += 1
             continue
-        if kinds[index] == _EXPIRED:
+        if kinds[index] == EXPIRED:
             set_bit(expired, ordinal)
             part = hash2[index] >> np.uint64(32)
             if part < shard_start or part >= shard_end:
@@ -183,21 +206,26 @@ def map_window(
     key: Any,
     bits: Any,
     counters: Any,
+    notes: Any,
+    totals: Any,
 ) -> Any:
     """Read and map one window of batches; (row, status), status `OK` or what `raise_for_status`
     takes.
 
     Args:
         data, scratch: uint8 arrays: the segment, and the window's decompressed records.
-        batches: BATCH[rows]; `has_tombstone` is set here.
+        batches: BATCH[rows]; what they tell of their records is set here.
         spans: int64[rows, 2]: where each batch's records lie, in `scratch` if it is compressed.
         bounds: int64[7], see `_read_window`. The end offset bounds what may be mapped at all.
         limits: int64[2]: capacity, 1 if the map ends when it is full.
         table, key, counters: of the MapState; counters[FULL] becomes 1 when a record had no room.
             counters[LATEST] is set to the end of each batch that was mapped whole.
         bits: the bitmaps (dead, expired), one bit per ordinal.
+        notes: (mask, sample, sampled) of `digest.Notes`; the sample is started anew.
+        totals: of `digest.Notes`, to which a probed window is added.
     """
     counters[FULL] = 0
+    notes[2][0] = 0
     total = np.int64(0)
     for row in range(len(batches)):
         total += batches[row].count
@@ -208,13 +236,17 @@ def map_window(
         np.empty(total, dtype=np.int64),
         np.empty(total, dtype=np.uint8),
     )
-    taken, row, status = _read_window(data, scratch, batches, spans, bounds, key, found)
+    sums = np.empty((len(batches), 2), dtype=np.uint64)
+    taken, row, status = _read_window(
+        data, scratch, batches, spans, bounds, key, found, sums, notes
+    )
     if status != OK:
         return row, status
     mode = bounds[6]
     shard = bounds[4:6]
     if mode == PROBE:
         _probe(table, found, taken, shard, bits, counters)
+        sum_probed(table, batches, found, taken, bounds, notes[0], totals)
     elif mode == INSERT:
         insert_limits = np.empty(4, dtype=np.int64)
         insert_limits[0:2] = limits
@@ -225,11 +257,16 @@ def map_window(
             if limits[1] == 0:
                 return 0, np.int64(OK)
             counters[OFFERED] += stopped
-            return _end_map(batches, found, stopped, bits[0], counters), np.int64(OK)
+            row = _end_map(batches, found, stopped, bits[0], counters)
+            cut_sums(batches, row, found, stopped, sums, notes)
+            keep_sums(batches, sums)
+            return row, np.int64(OK)
         counters[OFFERED] += taken
         for row in range(len(batches)):
             if batches[row].last_offset >= bounds[0]:
                 counters[LATEST] = batches[row].last_offset
+    if bounds[3] == 1:
+        keep_sums(batches, sums)
     return len(batches), np.int64(OK)
 
 
@@ -245,7 +282,7 @@ def _end_map(batches: Any, found: Any, stopped: int, dead: Any, counters: Any) -
     if row > 0:
         counters[LATEST] = max(counters[LATEST], batches[row - 1].last_offset)
     index = stopped - 1
-    while index >= 0 and kinds[index] == _NULL_KEY and offsets[index] > counters[LATEST]:
+    while index >= 0 and kinds[index] == NULL_KEY and offsets[index] > counters[LATEST]:
         dead[ordinals[index] >> 3] &= ~np.uint8(1 << (ordinals[index] & 7))
         counters[NULL_KEYS] -= 1
         index -= 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from logwright.config.policy_models import Checks
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.log.model import PartitionLog
 from logwright.roll.plan import RollDecision
@@ -18,10 +19,12 @@ class CleaningOptions:
     Attributes:
         force: clean whatever the ratio and the lags' deadline say.
         like_kafka: the declared differences to Kafka's cleaner are off.
+        checks: how the output is judged before the swap (docs/adr/0008).
     """
 
     force: bool = False
     like_kafka: bool = False
+    checks: Checks = "quick"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,64 @@ class CleanPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFacts:
+    """What the map pass found out about the keys, for the checks (`digest`). Sums of records are
+    modulo 2**64.
+
+    Attributes:
+        hash_key: of the keys' hash.
+        digest, records: what must be left of the mapped keys.
+        sample_digest, expected_sample_digest: of the sampled keys, by the map and by sorting.
+    """
+
+    hash_key: tuple[int, int]
+    digest: int
+    records: int
+    sample_digest: int
+    expected_sample_digest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """What a build says of a group of segments, for the checks.
+
+    Attributes:
+        first_ordinals: of each source segment, number of its first record.
+        kept_records: of each source segment, records that are not dead.
+        changes: batches that do not stay as they are.
+        verbatim_set: sum of the batches that stay as they are (`digest.mix_batch`), modulo 2**64.
+        verbatim_digest, verbatim_mapped: their mapped keys, sum and number.
+        verbatim_tombstones: their tombstones.
+        verbatim_min_timestamp_ms: their records' smallest timestamp, ms; None without records.
+        aborted_records: records of aborted transactions.
+    """
+
+    first_ordinals: tuple[int, ...]
+    kept_records: tuple[int, ...]
+    changes: int
+    verbatim_set: int
+    verbatim_digest: int
+    verbatim_mapped: int
+    verbatim_tombstones: int
+    verbatim_min_timestamp_ms: TimestampMs | None
+    aborted_records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingSegment:
+    """A segment that the cleaning leaves as it is: cleaned, its files would have the same bytes.
+
+    Attributes:
+        log_bytes, records: of its ``.log``.
+    """
+
+    base_offset: Offset
+    log_bytes: ByteCount
+    records: int
+    facts: GroupFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagedSegment:
     """One cleaned segment in the staging directory, and what it replaces.
 
@@ -104,6 +165,7 @@ class StagedSegment:
         txnindex_bytes: size of the staged ``.txnindex``, None if there is no such file.
         next_offset: last offset of the last staged batch + 1; the base offset if it is empty.
         modified_ns: modification time, the last source segment's.
+        facts: what the build says of its records.
     """
 
     base_offset: Offset
@@ -114,6 +176,7 @@ class StagedSegment:
     next_offset: Offset
     modified_ns: int
     txnindex_bytes: ByteCount | None = None
+    facts: GroupFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +184,10 @@ class CleaningStats:
     """The figures of one cleaning (CleanerStats and KIP-58's questions of what went where).
 
     Attributes:
+        bytes_read, records_read: of all segments in the cleaning's range.
+        bytes_written: ``.log`` bytes that were staged.
+        bytes_kept: ``.log`` bytes of segments that stay: Kafka rewrites them to the same bytes.
+        records_written: records that are left, in staged and standing segments.
         map_reads: how many times the keys were read (K), 1 unless the map outgrew its budget.
         map_records: records that were offered to the offset map.
         map_bytes: size of the offset map at its largest.
@@ -137,6 +204,7 @@ class CleaningStats:
 
     bytes_read: ByteCount
     bytes_written: ByteCount
+    bytes_kept: ByteCount
     records_read: int
     records_written: int
     segments_before: int
@@ -157,6 +225,11 @@ class CleaningStats:
     map_seconds: float
     copy_seconds: float
 
+    @property
+    def bytes_removed(self) -> int:
+        """``.log`` bytes that are gone."""
+        return self.bytes_read - self.bytes_written - self.bytes_kept
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedCleaning:
@@ -167,7 +240,9 @@ class StagedCleaning:
         directory: the staging directory.
         end_offset: the first dirty offset after this cleaning.
         last_mapped_offset: latest offset of the map; records above it were kept whatever their key.
-        segments: one per group, ascending by base offset.
+        segments: one per group that is rewritten, ascending by base offset.
+        standing: the segments that stay, ascending.
+        keys: what the map pass found out about the keys.
     """
 
     plan_id: str
@@ -176,6 +251,8 @@ class StagedCleaning:
     last_mapped_offset: Offset
     segments: tuple[StagedSegment, ...]
     stats: CleaningStats
+    standing: tuple[StandingSegment, ...] = ()
+    keys: KeyFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction import mapping, offset_map
-from logwright.compaction.model import CleanPlan
+from logwright.compaction import digest, mapping, offset_map
+from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
 from logwright.compaction.recopy import discard_batches
 from logwright.compaction.source import Source, open_source, open_window, row_ranges
@@ -36,7 +36,7 @@ from logwright.compaction.transactions import (
     mark_unmapped,
 )
 from logwright.errors import PolicyError, invariant
-from logwright.format.batch import CONTROL
+from logwright.format.batch import CONTROL, DELETE_HORIZON
 from logwright.format.index import AbortedTransaction
 from logwright.format.scan import check_crcs
 from logwright.format.walk import raise_for_status
@@ -61,6 +61,7 @@ class Survivors:
         end_offset: latest mapped offset + 1: the next first dirty offset.
         removed_superseded, removed_tombstones, removed_null_keys, removed_aborted, removed_markers:
             dead records by cause.
+        keys: what must survive, for the checks.
     """
 
     groups: list[list[tuple[Segment, Source]]]
@@ -77,6 +78,7 @@ class Survivors:
     removed_null_keys: int
     removed_aborted: int
     removed_markers: int
+    keys: KeyFacts
     seconds: float
 
 
@@ -92,6 +94,8 @@ class _Pass:
     ends_when_full: bool
     shards: list[tuple[int, int]]
     progress: Progress
+    notes: digest.Notes
+    sample: digest.KeySample = field(default_factory=digest.KeySample)
     map_reads: int = 0
     distinct_keys: int = 0
     bytes_done: int = 0
@@ -122,6 +126,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress) -> Survivors:
         ends_when_full=plan.options.like_kafka,
         shards=[(0, offset_map.SHARD_SPACE)],
         progress=progress,
+        notes=digest.new_notes(records),
     )
     if has_transactions(sources):
         mark_unmapped(sources, plan, TransactionIndexes(plan.log))
@@ -150,6 +155,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress) -> Survivors:
         removed_null_keys=null_keys,
         removed_aborted=int(discarded[0]),
         removed_markers=int(discarded[1]),
+        keys=_key_facts(task),
         seconds=time.perf_counter() - started,
     )
 
@@ -232,8 +238,39 @@ def _map_shard(task: _Pass) -> None:
         _probe_unmapped(task, source, primary=primary)
     if primary:
         _flag_unmapped(task, *stopped_at)
+    digest.sum_map(
+        task.state.table, task.expired, _leaving(task), task.notes.mask, task.notes.totals
+    )
     task.distinct_keys += int(task.state.counters[offset_map.DISTINCT])
     task.shards.pop(0)
+
+
+def _leaving(task: _Pass) -> digest.Leaving:
+    """Of all batches where the first record's ordinal is, whether their tombstones may go, and
+    whether they go whole; nothing if there are none of either.
+    """
+    batches = [source.batches for source in task.sources]
+    has_horizon = [(each["attributes"] & DELETE_HORIZON) != 0 for each in batches]
+    reached = [
+        has & (each["base_timestamp"] <= task.plan.now_ms)
+        for has, each in zip(has_horizon, batches, strict=True)
+    ]
+    discarded = [each["discard"] & (each["mapped"] > 0) for each in batches]
+    if not any(bool(each.any()) for each in (*reached, *discarded)):
+        return digest.NOTHING_LEAVES
+    firsts = np.concatenate([each["first_ordinal"] for each in batches])
+    return firsts, np.concatenate(reached), np.concatenate(discarded)
+
+
+def _key_facts(task: _Pass) -> KeyFacts:
+    totals = task.notes.totals
+    return KeyFacts(
+        hash_key=(task.state.key.low, task.state.key.high),
+        digest=int(totals[digest.KEYS]),
+        records=int(totals[digest.RECORDS]),
+        sample_digest=int(totals[digest.SAMPLED]),
+        expected_sample_digest=task.sample.expected(_leaving(task)),
+    )
 
 
 def _decide_fates(task: _Pass) -> None:
@@ -284,6 +321,7 @@ def _map_rows(
     for first, last in row_ranges(source, first=rows[0], last=rows[1]):
         check_crcs(source.data, source.batches, source.path, first=first, last=last)
         window = open_window(source, slice(first, last))
+        digest.make_room(task.notes, int(window.batches["count"].sum(dtype=np.int64)))
         while True:
             bounds = np.array(
                 [*offsets, task.plan.now_ms, primary, *task.shards[0], mode], dtype=np.int64
@@ -299,6 +337,8 @@ def _map_rows(
                 key,
                 (task.dead, task.expired),
                 state.counters,
+                (task.notes.mask, task.notes.sample, task.notes.sampled),
+                task.notes.totals,
             )
             if status != 0:
                 batch = source.batches[first + row]
@@ -311,8 +351,11 @@ def _map_rows(
             if not state.counters[offset_map.FULL]:
                 break
             if task.ends_when_full:
+                task.sample.add(task.notes, probed=False)
                 return first + int(row)
             _split_shard(task)
+        if primary:
+            task.sample.add(task.notes, probed=mode == mapping.PROBE)
         task.bytes_done += int(window.batches["size"].sum())
         task.progress("map", task.bytes_done, sum(len(each.data) for each in task.sources))
     return rows[1]

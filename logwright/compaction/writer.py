@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction import recopy as copying
-from logwright.compaction.model import StagedSegment
+from logwright.compaction.model import GroupFacts, StagedSegment
 from logwright.compaction.source import Source, open_window, row_ranges
 from logwright.errors import UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
@@ -37,6 +37,7 @@ class SegmentWriter:
         rule: int64[2], see `recopy.recopy`.
         dead: bitmap by ordinal.
         aborted: the entries of its ``.txnindex``; without any there is no such file.
+        facts: of the group, which are handed on.
     """
 
     def __init__(
@@ -47,12 +48,14 @@ class SegmentWriter:
         rule: NDArray[np.int64],
         dead: NDArray[np.uint8],
         aborted: tuple[AbortedTransaction, ...],
+        facts: GroupFacts,
     ) -> None:
         self._directory = directory
         self._sources = sources
         self._rule = rule
         self._dead = dead
         self._aborted = aborted
+        self._facts = facts
         self._base_offset = sources[0][0].base_offset
         self._like = sources[0][1].path.stat()
         batches = sum(len(source.batches) for _, source in sources)
@@ -98,6 +101,7 @@ class SegmentWriter:
             txnindex_bytes=self._write_txnindex(),
             next_offset=Offset(int(self.state[copying.NEXT_OFFSET])),
             modified_ns=modified_ns,
+            facts=self._facts,
         )
 
     def _path(self, suffix: str) -> Path:

@@ -1,7 +1,7 @@
 """Policies: what the operator wants of each topic, as YAML files in one directory.
 
 1. Every ``*.yml`` and ``*.yaml`` file of the directory is read; each has ``version: 1`` and some of
-   the sections ``defaults``, ``topics``, ``log_dirs``, ``high_watermark``, ``sweep``,
+   the sections ``defaults``, ``topics``, ``log_dirs``, ``high_watermark``, ``checks``, ``sweep``,
    ``expectations``. ``topics`` may be spread over files; any other section is in one file only.
 2. ``defaults`` hold Kafka's topic configs and a broker's server properties; an entry of ``topics``
    holds topic configs beside its ``name`` or ``pattern`` (a regular expression for the whole topic
@@ -28,6 +28,7 @@ from logwright.config.broker import BrokerConfig
 from logwright.config.marked import Entries, Items, Mark, Marked, Text, find, plain, read_marked
 from logwright.config.policy_models import (
     INTERNAL_TOPICS,
+    Checks,
     Expectations,
     HighWatermark,
     Severity,
@@ -54,6 +55,7 @@ _SECTIONS: Final = (
     "high_watermark",
     "sweep",
     "expectations",
+    "checks",
 )
 _SHOWN_LENGTH: Final = 100
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -85,6 +87,7 @@ class Policies:
     high_watermark: HighWatermark = "checkpoint"
     sweep: SweepLimits = field(default_factory=SweepLimits)
     expectations: Expectations = field(default_factory=Expectations)
+    checks: Checks = "quick"
 
     def settings_for(self, topic: str) -> dict[str, str]:
         """Raw pairs of Kafka's config names and values for a topic, to be given to
@@ -176,6 +179,7 @@ class _PolicyReader:
             high_watermark=self._high_watermark(),
             sweep=self._section("sweep", SweepLimits),
             expectations=self._section("expectations", Expectations),
+            checks=self._checks(),
         )
         if self._problems:
             raise PolicyError("\n".join(self._problems))
@@ -268,6 +272,21 @@ class _PolicyReader:
                     f"{node.mark}: high_watermark is end or checkpoint (got {_shown(node)})"
                 )
                 return "checkpoint"
+
+    def _checks(self) -> Checks:
+        if "checks" not in self._sections:
+            return "quick"
+        node = self._sections["checks"][1]
+        match plain(node):
+            case "quick":
+                return "quick"
+            case "thorough":
+                return "thorough"
+            case _:
+                self._problems.append(
+                    f"{node.mark}: checks is quick or thorough (got {_shown(node)})"
+                )
+                return "quick"
 
     def _section(self, name: str, model: type[_Model]) -> _Model:
         if name not in self._sections:

@@ -14,6 +14,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from logwright.config.values import Double, Int32, Int64
 
 HighWatermark = Literal["end", "checkpoint"]
+Checks = Literal["quick", "thorough"]
+"""How the output of a compaction is judged (docs/adr/0008)."""
 Severity = Literal["WARN", "ERROR"]
 
 INTERNAL_TOPICS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(

@@ -41,7 +41,11 @@ BATCH: Final = np.dtype(
         ("max_timestamp", np.int64),
         ("producer_id", np.int64),
         ("first_ordinal", np.int64),
+        ("min_timestamp", np.int64),
+        ("keys_digest", np.uint64),
         ("count", np.int32),
+        ("mapped", np.int32),
+        ("tombstones", np.int32),
         ("attributes", np.int16),
         ("producer_epoch", np.int16),
         ("control_type", np.int16),
@@ -56,8 +60,9 @@ BATCH: Final = np.dtype(
 """One batch: position and size in bytes, offsets, ms, records.
 
 `control_type` is the type of a control batch's record, -1 of any other batch. `first_ordinal`
-numbers its first record among all records of a cleaning. The flags are a cleaning's: what is found
-out about the batch as it goes.
+numbers its first record among all records of a cleaning. The smallest timestamp, the number of
+tombstones, the digest and number of mapped keys, and the flags are a cleaning's: what is found out
+about the batch as it goes.
 """
 
 ABORT: Final = 0

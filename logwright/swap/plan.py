@@ -92,9 +92,10 @@ from logwright.steps.step import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from logwright.compaction.model import StagedSegment
+    from logwright.compaction.model import StagedSegment, StandingSegment
     from logwright.log.model import PartitionLog
     from logwright.units import Offset, TimestampMs
 
@@ -179,6 +180,25 @@ def _origin(log: PartitionLog, staged: StagedSegment, staging: Path) -> Origin:
         "cleaner": log.cleaner_checkpoint,
     }
     return Origin(operation="swap", id=staging.name, facts=facts)
+
+
+def standing_steps(log: PartitionLog, standing: Sequence[StandingSegment]) -> tuple[FileStep, ...]:
+    """The steps that give the indexes of segments which stay the time of their logs, as the cleaner
+    gives it to those that it rewrites.
+    """
+    kept = {segment.base_offset for segment in standing}
+    stamps = {stamp.name: stamp.modified_ns for stamp in log.fingerprint.files}
+    names = [
+        (segment_file_name(segment.base_offset, suffix), segment.modified_ns)
+        for segment in log.segments
+        if segment.base_offset in kept
+        for suffix in (INDEX, TIMEINDEX)
+    ]
+    return tuple(
+        SetMtime(log.directory / name, modified_ns)
+        for name, modified_ns in names
+        if stamps.get(name) != modified_ns
+    )
 
 
 def checkpoint_steps(

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logwright import maintain
+from logwright.compaction.thorough import examine_thoroughly
 from logwright.format.batch import parse_batch
 from logwright.format.codec import NONE
 from logwright.format.names import segment_file_name
@@ -88,7 +89,10 @@ def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
             return
         before = read(builder)
         staged = maintain.build(planned)
-        groups = [each.source_base_offsets for each in staged.segments]
+        standing = {each.base_offset for each in staged.standing}
+        groups = sorted(
+            [*(each.source_base_offsets for each in staged.segments), *((b,) for b in standing)]
+        )
         expected = twins.clean(before[:-1], rules(log, planned, before, groups))
         assert expected.end_offset == staged.end_offset
         for segment in staged.segments:
@@ -97,12 +101,19 @@ def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
             assert [meaning(one) for one in wanted] == [meaning(one) for one in got]
             aborted = read_aborted(staged.directory, segment.base_offset)
             assert expected.aborted[segment.base_offset] == list(aborted)
+        for segment in before:
+            if segment.base_offset in standing:
+                wanted = expected.written[segment.base_offset]
+                assert wanted == [whole for _, whole, _ in segment.batches]
+                aborted = read_aborted(builder.directory, segment.base_offset)
+                assert expected.aborted[segment.base_offset] == list(aborted)
+        _check_figures(examine_thoroughly(planned, staged), staged)
         _check_figures(maintain.examine(planned, staged), staged)
 
 
 def _check_figures(facts: OutputFacts, staged: StagedCleaning) -> None:
     assert [] == [law for law in facts.laws if not law.holds]
-    kept = sum(segment.records for segment in facts.segments)
+    kept = sum(segment.records for segment in (*facts.segments, *staged.standing))
     assert kept == staged.stats.records_written
     assert staged.stats.records_read - kept == (
         staged.stats.removed_superseded

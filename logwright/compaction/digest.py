@@ -1,0 +1,301 @@
+"""What a build tells of its survivors in a few words, so that the checks need not read the source
+again.
+
+A record is known by its key's hash and its ordinal, mixed into 64 bits; a set of records by the sum
+of these, modulo 2**64. Sums need no order: passes, shards and segments add up.
+
+1. Reading, the map pass sums the records of each batch (`BATCH`'s `keys_digest`), before the map
+   has seen them.
+2. Of each shard the offset map's entries are summed: the latest record of each key (`sum_map`).
+   Those of the clean section that the map does not supersede are added (`sum_probed`).
+3. What the output must hold is 2, what it does hold is known from its own bytes (`quick`) and, of
+   batches that were copied as they were, from 1. Neither asks the dead bitmap.
+4. The map itself is tried by a sample of the keys, drawn by their hashes: they are sorted
+   (`KeySample`). A log of few records is its own sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction.offset_map import find_slot, has_bit
+from logwright.format.batch import DELETE_HORIZON
+from logwright.kernel import inline_kernel, kernel
+
+# The cells of what must survive, uint64[TOTAL_CELLS].
+KEYS: Final = 0
+"""Sum of the records."""
+RECORDS: Final = 1
+SAMPLED: Final = 2
+"""Sum of those in the sample."""
+TOTAL_CELLS: Final = 3
+
+SAMPLE_RECORDS: Final = 4096
+"""About how many records are sampled."""
+_COMPACT_AT: Final = 16 * SAMPLE_RECORDS
+
+Leaving = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]
+"""Of all batches, ascending: int64[n] first ordinals, bool[n] whether the delete horizon is
+reached, bool[n] whether they are discarded though they were mapped."""
+NOTHING_LEAVES: Final[Leaving] = (
+    np.zeros(0, dtype=np.int64),
+    np.zeros(0, dtype=np.bool_),
+    np.zeros(0, dtype=np.bool_),
+)
+
+# What a record is to the map.
+KEYED = np.uint8(0)
+NULL_KEY = np.uint8(1)
+EXPIRED = np.uint8(2)
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_ODD = np.uint64(0xD1B54A32D192ED03)
+
+
+@inline_kernel
+def mix(hash1: Any, hash2: Any, ordinal: int) -> Any:
+    """64 bits that stand for a key at an ordinal."""
+    word = hash1 ^ (np.uint64(ordinal) * _GOLDEN)
+    word = (word ^ (word >> np.uint64(32))) * (hash2 | np.uint64(1))
+    return word ^ (word >> np.uint64(29))
+
+
+@inline_kernel
+def mix_batch(batch: Any) -> Any:
+    """64 bits that stand for a batch: its offsets and its record count."""
+    return mix(
+        np.uint64(batch.base_offset) * _ODD, np.uint64(batch.last_offset) * _GOLDEN, batch.count
+    )
+
+
+@inline_kernel
+def horizon_reached(batch: Any, now_ms: int) -> Any:
+    """Whether tombstones of a batch may go (KIP-534)."""
+    return batch.attributes & DELETE_HORIZON != 0 and batch.base_timestamp <= now_ms
+
+
+@dataclass(slots=True, kw_only=True)
+class Notes:
+    """What the map pass notes beside the map; the kernels change it.
+
+    Attributes:
+        totals: uint64[TOTAL_CELLS], what must survive.
+        mask: a key is sampled if these bits of its hash are 0.
+        sample: arrays for the sampled records of a window: uint64 hash1, uint64 hash2, int64
+            ordinals, bool tombstones.
+        sampled: int64[1], how many of them are used.
+    """
+
+    totals: NDArray[np.uint64]
+    mask: np.uint64
+    sample: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]
+    sampled: NDArray[np.int64]
+
+
+def new_notes(records: int) -> Notes:
+    """Of a log of so many records."""
+    bits = max((records // SAMPLE_RECORDS).bit_length(), 0)
+    return Notes(
+        totals=np.zeros(TOTAL_CELLS, dtype=np.uint64),
+        mask=np.uint64((1 << bits) - 1),
+        sample=_room(0),
+        sampled=np.zeros(1, dtype=np.int64),
+    )
+
+
+def make_room(notes: Notes, records: int) -> None:
+    """Let a window of so many records find room for its sample."""
+    if len(notes.sample[0]) < records:
+        notes.sample = _room(records)
+
+
+def _room(
+    size: int,
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]:
+    return (
+        np.empty(size, dtype=np.uint64),
+        np.empty(size, dtype=np.uint64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.bool_),
+    )
+
+
+@inline_kernel
+def note_key(notes: Any, hash1: Any, hash2: Any, ordinal: int, tombstone: bool) -> None:
+    """Put a record into the sample if its key is drawn.
+
+    notes: (mask, sample, sampled) of `Notes`.
+    """
+    mask, sample, sampled = notes
+    if hash1 & mask == np.uint64(0):
+        at = sampled[0]
+        sample[0][at], sample[1][at], sample[2][at] = hash1, hash2, ordinal
+        sample[3][at] = tombstone
+        sampled[0] = at + 1
+
+
+@kernel
+def keep_sums(batches: Any, sums: Any) -> None:
+    """Add a window's sums, uint64[rows, 2] of digest and records, to its batches."""
+    for row in range(len(batches)):
+        batches[row].keys_digest += sums[row, 0]
+        batches[row].mapped += np.int32(sums[row, 1])
+
+
+@kernel
+def cut_sums(batches: Any, row: int, found: Any, stopped: int, sums: Any, notes: Any) -> None:
+    """Take back what lies at and after record `stopped`, in row `row`, before which the map ended.
+
+    found: of `mapping`: hashes, ordinals; of the whole window, there being no shards.
+    """
+    hash1, hash2, ordinals, _, kinds = found
+    _, sample, sampled = notes
+    sums[row:] = np.uint64(0)
+    for index in range(stopped):
+        if ordinals[index] >= batches[row].first_ordinal and kinds[index] != NULL_KEY:
+            sums[row, 0] += mix(hash1[index], hash2[index], ordinals[index])
+            sums[row, 1] += np.uint64(1)
+    while sampled[0] > 0 and sample[2][sampled[0] - 1] >= ordinals[stopped]:
+        sampled[0] -= 1
+
+
+@kernel
+def sum_probed(
+    table: Any, batches: Any, found: Any, taken: int, bounds: Any, mask: Any, totals: Any
+) -> None:
+    """Add the records of a probed window that no entry of the map supersedes, but the tombstones
+    that may go.
+
+    bounds: of `mapping`: the clock and the shard are taken from it.
+    """
+    hash1, hash2, ordinals, _, kinds = found
+    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
+    row = 0
+    for index in range(taken):
+        ordinal = ordinals[index]
+        part = hash2[index] >> np.uint64(32)
+        if kinds[index] == NULL_KEY or part < shard_start or part >= shard_end:
+            continue
+        if np.int64(table[find_slot(table, hash1[index], hash2[index]) + 2]) - 1 > ordinal:
+            continue
+        while row + 1 < len(batches) and batches[row + 1].first_ordinal <= ordinal:
+            row += 1
+        if kinds[index] == EXPIRED and horizon_reached(batches[row], bounds[2]):
+            continue
+        _add(totals, mask, hash1[index], hash2[index], ordinal)
+
+
+@inline_kernel
+def _add(totals: Any, mask: Any, hash1: Any, hash2: Any, ordinal: Any) -> None:
+    word = mix(hash1, hash2, ordinal)
+    totals[KEYS] += word
+    totals[RECORDS] += np.uint64(1)
+    if hash1 & mask == np.uint64(0):
+        totals[SAMPLED] += word
+
+
+@kernel
+def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> None:
+    """Add the entries of the offset map, but the tombstones that may go and what is aborted.
+
+    Args:
+        expired: bitmap by ordinal: tombstones that were found to be past their horizon.
+        leaving: see `Leaving`.
+    """
+    for at in range(0, len(table), 3):
+        if table[at + 2] == np.uint64(0):
+            continue
+        ordinal = np.int64(table[at + 2]) - 1
+        if len(leaving[0]) > 0 and _leaves(ordinal, expired, leaving):
+            continue
+        _add(totals, mask, table[at], table[at + 1], ordinal)
+
+
+@kernel
+def _leaves(ordinal: Any, expired: Any, leaving: Any) -> Any:
+    firsts, reached, discarded = leaving
+    row = np.searchsorted(firsts, ordinal, side="right") - 1
+    return discarded[row] or (has_bit(expired, ordinal) and reached[row])
+
+
+@kernel
+def sum_chosen(hash1: Any, hash2: Any, ordinals: Any, chosen: Any) -> Any:
+    """Sum of the chosen records."""
+    total = np.uint64(0)
+    for index in range(len(hash1)):
+        if chosen[index]:
+            total += mix(hash1[index], hash2[index], ordinals[index])
+    return total
+
+
+class KeySample:
+    """The sampled records of the map pass, and which of them are the latest: by sorting."""
+
+    def __init__(self) -> None:
+        self._dirty: list[_Records] = []
+        self._clean: list[_Records] = []
+        self._waiting = 0
+
+    def add(self, notes: Notes, *, probed: bool) -> None:
+        """Take a window's sample over."""
+        count = int(notes.sampled[0])
+        notes.sampled[0] = 0
+        if count == 0:
+            return
+        part = _chosen(notes.sample, np.arange(count))
+        (self._clean if probed else self._dirty).append(part)
+        self._waiting += 0 if probed else count
+        if self._waiting > _COMPACT_AT:
+            self._dirty, self._waiting = [_latest(_joined(self._dirty))], 0
+
+    def expected(self, leaving: Leaving) -> int:
+        """Sum of the sampled records that must survive."""
+        hash1, hash2, ordinals, _ = latest = _latest(_joined(self._dirty))
+        total = int(sum_chosen(hash1, hash2, ordinals, _staying(latest, leaving)))
+        clean1, clean2, clean_ordinals, _ = clean = _joined(self._clean)
+        stays = _staying(clean, leaving)
+        if len(hash1):
+            at = np.minimum(np.searchsorted(hash1, clean1), len(hash1) - 1)
+            stays &= (hash1[at] != clean1) | (ordinals[at] <= clean_ordinals)
+        return (total + int(sum_chosen(clean1, clean2, clean_ordinals, stays))) % (1 << 64)
+
+
+_Records = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]
+
+
+def _joined(parts: list[_Records]) -> _Records:
+    if not parts:
+        return _room(0)
+    hash1, hash2, ordinals, tombstones = (
+        np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+    )
+    return hash1, hash2, ordinals, tombstones
+
+
+def _latest(records: _Records) -> _Records:
+    """The record of the largest ordinal of each hash, ascending by hash."""
+    hash1, _, ordinals, _ = records
+    order = np.lexsort((ordinals, hash1))
+    last = np.ones(len(order), dtype=np.bool_)
+    last[:-1] = np.diff(hash1[order]) != 0
+    return _chosen(records, order[last])
+
+
+def _chosen(records: _Records, rows: NDArray[np.int64]) -> _Records:
+    hash1, hash2, ordinals, tombstones = records
+    return hash1[rows], hash2[rows], ordinals[rows], tombstones[rows]
+
+
+def _staying(records: _Records, leaving: Leaving) -> NDArray[np.bool_]:
+    """Neither a tombstone that may go nor aborted; bool[n]."""
+    _, _, ordinals, tombstones = records
+    firsts, reached, discarded = leaving
+    if not len(firsts):
+        return np.ones(len(ordinals), dtype=np.bool_)
+    rows = np.searchsorted(firsts, ordinals, side="right") - 1
+    stays: NDArray[np.bool_] = ~(discarded[rows] | (tombstones & reached[rows]))
+    return stays

@@ -1,0 +1,205 @@
+"""Each staged segment beside the segments that it replaces, as the checks read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set  # noqa: PYI025 -- it is not shadowed
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction import laws
+from logwright.compaction.index_law import check_indexes
+from logwright.compaction.model import OutputFacts, SegmentFacts, StagedSegment
+from logwright.compaction.source import Source, open_source, open_window, row_ranges
+from logwright.compaction.transactions import TransactionIndexes
+from logwright.errors import CorruptBatch, UnsupportedFormatError
+from logwright.format.batch import CODEC_MASK
+from logwright.format.names import LOG, segment_file_name
+from logwright.format.scan import scan_whatever
+from logwright.log.mapped import map_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from logwright.compaction.model import CleanPlan, StagedCleaning
+    from logwright.compaction.verdicts import Verdicts
+
+_MAGIC: Final = 2
+
+
+@dataclass(slots=True, kw_only=True)
+class Pair:
+    """One staged segment and the sources it replaces.
+
+    Attributes:
+        readable: bool[staged batches], false where CRC or records are bad.
+    """
+
+    segment: StagedSegment
+    staged: Source
+    sources: list[Source]
+    readable: NDArray[np.bool_]
+
+    def readable_rows(self) -> NDArray[np.int64]:
+        """Rows of the staged batches that can be read."""
+        return np.flatnonzero(self.readable)
+
+    def set_apart(self, row: int, verdicts: Verdicts) -> None:
+        """A staged batch cannot be read."""
+        self.readable[row] = False
+        verdicts.blame("crc_valid", int(self.staged.batches[row]["base_offset"]))
+
+
+def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> list[Pair]:
+    """Read the headers of both sides; CRCs are not checked. Effects: maps the files.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
+        the worse.
+    """
+    replaced = {base for segment in staged.segments for base in segment.source_base_offsets}
+    sources = open_sources(plan, replaced)
+    pairs = [
+        _open_pair(segment, staged.directory, sources, verdicts) for segment in staged.segments
+    ]
+    bases = [segment.base_offset for segment in plan.rolled_log.segments]
+    for pair in pairs:
+        after = bases.index(pair.segment.source_base_offsets[-1]) + 1
+        laws.check_batch_order(
+            pair.staged.batches,
+            pair.segment.base_offset,
+            bases[after],
+            verdicts.cells["offsets_ascending"],
+        )
+    return pairs
+
+
+def open_sources(plan: CleanPlan, bases: Set[int]) -> dict[int, Source]:
+    """Segments of the log, by base offset. Effects and errors: see `open_source`."""
+    return {
+        segment.base_offset: open_source(
+            plan.log.directory, segment, end_offset=following.base_offset, first_ordinal=0
+        )
+        for segment, following in pairwise(plan.rolled_log.segments)
+        if segment.base_offset in bases
+    }
+
+
+def _open_pair(
+    segment: StagedSegment, directory: Path, sources: dict[int, Source], verdicts: Verdicts
+) -> Pair:
+    path = directory / segment_file_name(segment.base_offset, LOG)
+    data = map_file(path)
+    try:
+        batches = scan_whatever(data, path)
+    except (CorruptBatch, UnsupportedFormatError):
+        verdicts.blame("crc_valid", segment.base_offset)
+        batches = scan_whatever(data[:0], path)
+    return Pair(
+        segment=segment,
+        staged=Source(base_offset=segment.base_offset, path=path, data=data, batches=batches),
+        sources=[sources[base] for base in segment.source_base_offsets],
+        readable=np.ones(len(batches), dtype=np.bool_),
+    )
+
+
+def set_valueless(plan: CleanPlan, sources: list[Source]) -> None:
+    """Mark control batches and the data of aborted transactions: they hold no values of keys, and
+    may go from above the map's end too. Effects: reads the transaction indexes.
+    """
+    aborted = TransactionIndexes(plan.log).intervals()
+    for source in sources:
+        laws.set_valueless(source.batches, aborted)
+
+
+def runs(source: Source, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Ascending rows of a source, cut into windows of bounded bytes."""
+    for first, last in row_ranges(source, first=0, last=len(source.batches)):
+        start, stop = np.searchsorted(rows, [first, last])
+        if start < stop:
+            yield rows[start:stop]
+
+
+def decodable(pair: Pair, rows: NDArray[np.int64], verdicts: Verdicts) -> NDArray[np.int64]:
+    """The staged batches among `rows` that decompress; the others are set apart."""
+    try:
+        open_window(pair.staged, rows)
+    except CorruptBatch:
+        return np.array([row for row in rows if _decodes(pair, int(row), verdicts)], dtype=np.int64)
+    return rows
+
+
+def _decodes(pair: Pair, row: int, verdicts: Verdicts) -> bool:
+    try:
+        open_window(pair.staged, np.array([row]))
+    except CorruptBatch:
+        pair.set_apart(row, verdicts)
+        return False
+    return True
+
+
+def segment_facts(
+    plan: CleanPlan,
+    pair: Pair,
+    directory: Path,
+    cells: NDArray[np.int64],
+    verdicts: Verdicts,
+) -> SegmentFacts:
+    """What the records (`laws.survey`), the headers and the indexes of a staged segment tell.
+    Effects: reads its indexes.
+
+    Args:
+        cells: int64[laws.FACT_CELLS].
+    """
+    staged = pair.staged
+    entries, misplaced = check_indexes(pair.segment, staged, directory)
+    for offset in misplaced:
+        verdicts.blame("index_entries_valid", offset)
+    batches = staged.batches
+    some = len(batches) > 0
+    return SegmentFacts(
+        topic_partition=str(plan.log.partition),
+        base_offset=staged.base_offset,
+        log_bytes=len(staged.data),
+        batches=len(batches),
+        records=int(cells[laws.RECORDS]),
+        tombstones=int(cells[laws.TOMBSTONES]),
+        null_key_records=int(cells[laws.NULL_KEYS]),
+        first_null_key_offset=int(cells[laws.FIRST_NULL_KEY]),
+        first_offset=int(batches["base_offset"][0]) if some else -1,
+        last_offset=int(batches["last_offset"][-1]) if some else -1,
+        min_magic=_MAGIC if some else -1,
+        max_magic=_MAGIC if some else -1,
+        max_codec=int((batches["attributes"] & CODEC_MASK).max()) if some else -1,
+        min_timestamp_ms=int(cells[laws.MIN_TIMESTAMP]),
+        max_timestamp_ms=int(cells[laws.MAX_TIMESTAMP]),
+        largest_batch_bytes=int(batches["size"].max()) if some else 0,
+        index_entries=entries[0],
+        timeindex_entries=entries[1],
+        misplaced_index_entries=len(misplaced),
+    )
+
+
+def output_facts(
+    plan: CleanPlan,
+    staged: StagedCleaning,
+    pairs: list[Pair],
+    facts: list[SegmentFacts],
+    verdicts: Verdicts,
+) -> OutputFacts:
+    """All that was found out about a staged cleaning."""
+    sources = [source for pair in pairs for source in pair.sources]
+    standing = sum(segment.records for segment in staged.standing)
+    return OutputFacts(
+        topic_partition=str(plan.log.partition),
+        plan_id=plan.plan_id,
+        laws=verdicts.results(),
+        segments=tuple(facts),
+        source_records=sum(source.records for source in sources),
+        source_bytes=sum(len(source.data) for source in sources),
+        expected_records=staged.stats.records_written - standing,
+        expected_bytes=staged.stats.bytes_written,
+    )

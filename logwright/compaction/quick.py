@@ -1,0 +1,300 @@
+"""The quick checks: read the staged output, and of the source only what rebuilt batches come from.
+
+The laws are those of `thorough`, kept by cheaper means (docs/adr/0008):
+
+1. Every staged batch is read from disk: CRC, header, order, index entries.
+2. A batch whose bytes are its source's needs no more. The records of any other are compared with
+   the source's at their offsets, where dead ones are stepped over.
+3. The latest values: the sum of the keys that the offset map holds as the latest must be the sum of
+   those in the output (`digest`). The records kept of each source segment, the removed by cause,
+   and the number of mapped keys must add up. The map is tried by a sample of its keys.
+
+A broken law is found here, and where by `thorough`, which then judges too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction import laws, quick_laws
+from logwright.compaction.keys_law import require_readable
+from logwright.compaction.model import (
+    CleanPlan,
+    GroupFacts,
+    KeyFacts,
+    OutputFacts,
+    SegmentFacts,
+    StagedCleaning,
+)
+from logwright.compaction.pairs import (
+    Pair,
+    decodable,
+    open_pairs,
+    output_facts,
+    runs,
+    segment_facts,
+    set_valueless,
+)
+from logwright.compaction.source import Source, open_window
+from logwright.compaction.verdicts import Verdicts
+from logwright.errors import invariant
+from logwright.format.batch import CONTROL
+from logwright.format.scan import bad_crcs
+from logwright.format.walk import OK
+from logwright.units import INT64_MAX
+
+_ALL: Final = 1 << 64
+_LATEST: Final = "latest_value_per_key"
+_IDENTICAL: Final = "survivors_identical"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Check:
+    """The state of one examination.
+
+    Attributes:
+        keys: what the map pass found out.
+        digest, mapped: of the keys that were found in the output so far.
+    """
+
+    plan: CleanPlan
+    staged: StagedCleaning
+    keys: KeyFacts
+    verdicts: Verdicts
+    digest: int = 0
+    mapped: int = 0
+
+    def require(self, holds: object, offset: int, law: str = _LATEST) -> None:
+        """Blame a law at an offset unless something holds."""
+        if not holds:
+            self.verdicts.blame(law, offset)
+
+
+def examine_quickly(plan: CleanPlan, staged: StagedCleaning) -> OutputFacts:
+    """Judge the staged output by itself, the source batches of what was rebuilt, and what `build`
+    told of it. Effects: reads the staged files; maps the segments they were made from.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
+        the worse.
+    """
+    invariant(staged.keys is not None, "the build told nothing of the keys")
+    assert staged.keys is not None  # noqa: S101 -- for the type
+    verdicts = Verdicts()
+    pairs = open_pairs(plan, staged, verdicts)
+    set_valueless(plan, [source for pair in pairs for source in pair.sources])
+    task = _Check(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
+    facts = [_check_pair(task, pair) for pair in pairs]
+    for segment in staged.standing:
+        task.digest += segment.facts.verbatim_digest
+        task.mapped += segment.facts.verbatim_mapped
+    _check_range(task)
+    _check_sums(task)
+    return output_facts(plan, staged, pairs, facts, verdicts)
+
+
+def _check_range(task: _Check) -> None:
+    """Every segment that the cleaning reached was rewritten or stays, none twice."""
+    reached = [
+        segment.base_offset
+        for segment in task.plan.rolled_log.sealed
+        if segment.base_offset < task.staged.end_offset
+    ]
+    standing = [segment.base_offset for segment in task.staged.standing]
+    replaced = [base for each in task.staged.segments for base in each.source_base_offsets]
+    for base in set(reached) ^ {*standing, *replaced}:
+        task.verdicts.blame(_LATEST, base)
+    task.require(len(reached) == len(standing) + len(replaced), reached[0] if reached else 0)
+
+
+def _check_sums(task: _Check) -> None:
+    """The output holds what the map holds; the map is right by the sample; all records are
+    accounted for.
+    """
+    keys, stats = task.keys, task.staged.stats
+    base = task.plan.rolled_log.segments[0].base_offset
+    task.require(keys.sample_digest == keys.expected_sample_digest, base)
+    task.require((task.digest % _ALL, task.mapped) == (keys.digest, keys.records), base)
+    removed = (
+        stats.removed_superseded
+        + stats.removed_tombstones
+        + stats.removed_null_keys
+        + stats.removed_aborted
+        + stats.removed_markers
+    )
+    task.require(stats.records_read == removed + stats.records_written, base)
+
+
+def _facts_of(pair: Pair) -> GroupFacts:
+    facts = pair.segment.facts
+    invariant(facts is not None, f"the build told nothing of segment {pair.segment.base_offset}")
+    assert facts is not None  # noqa: S101 -- for the type
+    return facts
+
+
+def _check_pair(task: _Check, pair: Pair) -> SegmentFacts:
+    """Judge one staged segment, and gather its facts."""
+    told = _facts_of(pair)
+    found = np.zeros(quick_laws.FOUND_CELLS, dtype=np.uint64)
+    cells = laws.new_cells()
+    cells[laws.MIN_TIMESTAMP] = INT64_MAX
+    _number_records(pair, told)
+    source_of, partners = _partners(task, pair)
+    for number, source in enumerate(pair.sources):
+        rows = np.flatnonzero(source_of == number)
+        for run in runs(pair.staged, rows):
+            _check_run(task, (pair, source), run, partners[run], (found, cells))
+        kept = int(pair.staged.batches["count"][rows].sum(dtype=np.int64))
+        task.require(kept == told.kept_records[number], source.base_offset)
+        _check_gone(task, source, partners[rows])
+    _check_told(task, pair, found)
+    task.digest += told.verbatim_digest + int(found[quick_laws.DIGEST])
+    task.mapped += told.verbatim_mapped + int(found[quick_laws.MAPPED])
+    cells[laws.TOMBSTONES] += told.verbatim_tombstones
+    if told.verbatim_min_timestamp_ms is not None:
+        smallest = min(int(cells[laws.MIN_TIMESTAMP]), told.verbatim_min_timestamp_ms)
+        cells[laws.MIN_TIMESTAMP] = smallest
+    if cells[laws.RECORDS] == 0:
+        cells[laws.MIN_TIMESTAMP] = -1
+    return segment_facts(task.plan, pair, task.staged.directory, cells, task.verdicts)
+
+
+def _number_records(pair: Pair, told: GroupFacts) -> None:
+    """Number the sources' records as the map pass did."""
+    for source, first_ordinal in zip(pair.sources, told.first_ordinals, strict=True):
+        source.batches["first_ordinal"] += first_ordinal
+
+
+def _partners(task: _Check, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each staged batch the number of the source and the row of the batch that has its base
+    offset; -1 and -1 of one that comes from nowhere.
+    """
+    bases = pair.staged.batches["base_offset"]
+    source_of = np.full(len(bases), -1, dtype=np.int64)
+    partners = np.full(len(bases), -1, dtype=np.int64)
+    for number, source in enumerate(pair.sources):
+        theirs = source.batches["base_offset"]
+        rows = np.searchsorted(theirs, bases)
+        inside = np.flatnonzero(rows < len(theirs))
+        same = inside[theirs[rows[inside]] == bases[inside]]
+        source_of[same], partners[same] = number, rows[same]
+    for row in np.flatnonzero(source_of < 0):
+        task.verdicts.blame(_IDENTICAL, int(bases[row]))
+    return source_of, partners
+
+
+def _check_run(
+    task: _Check,
+    pair_and_source: tuple[Pair, Source],
+    rows: NDArray[np.int64],
+    partners: NDArray[np.int64],
+    results: tuple[NDArray[np.uint64], NDArray[np.int64]],
+) -> None:
+    """Judge some staged batches of one source while they are in the CPU's cache."""
+    pair, source = pair_and_source
+    found, cells = results
+    staged = pair.staged
+    bad = bad_crcs(staged.data, staged.batches[rows])
+    for at in bad:
+        pair.set_apart(int(rows[at]), task.verdicts)
+    if bad:
+        rows, partners = np.delete(rows, bad), np.delete(partners, bad)
+    batches = staged.batches[rows]
+    last_mapped = task.staged.last_mapped_offset
+    verbatim = quick_laws.find_verbatim(
+        staged.data, batches, source.data, source.batches, partners, last_mapped, found, cells
+    )
+    _note_unmapped(task, pair, rows[verbatim], cells)
+    rebuilt = np.flatnonzero(~verbatim)
+    readable = np.isin(rows[rebuilt], decodable(pair, rows[rebuilt], task.verdicts))
+    _compare(task, pair_and_source, (rows[rebuilt[readable]], partners[rebuilt[readable]]), results)
+
+
+def _note_unmapped(
+    task: _Check, pair: Pair, rows: NDArray[np.int64], cells: NDArray[np.int64]
+) -> None:
+    """Count the records without a key in batches that lie above the map's end."""
+    batches = pair.staged.batches[rows]
+    rows = rows[batches["last_offset"] > task.staged.last_mapped_offset]
+    if not rows.size:
+        return
+    window = open_window(pair.staged, rows)
+    own, order = laws.new_cells(), np.zeros(2, dtype=np.int64)
+    laws.survey(pair.staged.data, window.scratch, window.batches, window.spans, own, order)
+    if own[laws.NULL_KEYS] and not cells[laws.NULL_KEYS]:
+        cells[laws.FIRST_NULL_KEY] = own[laws.FIRST_NULL_KEY]
+    cells[laws.NULL_KEYS] += own[laws.NULL_KEYS]
+
+
+def _compare(
+    task: _Check,
+    pair_and_source: tuple[Pair, Source],
+    matched: tuple[NDArray[np.int64], NDArray[np.int64]],
+    results: tuple[NDArray[np.uint64], NDArray[np.int64]],
+) -> None:
+    """Compare rebuilt batches with their sources', record by record."""
+    pair, source = pair_and_source
+    staged, (rows, partners) = pair.staged, matched
+    if not rows.size:
+        return
+    retention_ms = task.plan.config.delete_retention_ms
+    horizon_ms = min(task.plan.now_ms + retention_ms, INT64_MAX)
+    laws_cells = [task.verdicts.cells[law] for law in (_IDENTICAL, "offsets_ascending")]
+    verdicts = np.stack(laws_cells)
+    left, right = open_window(staged, rows), open_window(source, partners)
+    while rows.size:
+        row, status, source_status = quick_laws.check_rebuilt(
+            staged.data,
+            left.scratch,
+            left.batches,
+            left.spans,
+            source.data,
+            right.scratch,
+            right.batches,
+            right.spans,
+            np.array([task.staged.last_mapped_offset, horizon_ms], dtype=np.int64),
+            np.array(task.keys.hash_key, dtype=np.uint64),
+            verdicts,
+            *results,
+        )
+        require_readable(source, right, row, source_status)
+        if status != OK:
+            pair.set_apart(int(rows[row]), task.verdicts)
+        rest = slice(row + 1, None)
+        rows, left, right = rows[rest], left.only(rest), right.only(rest)
+    for cells, judged in zip(laws_cells, verdicts, strict=True):
+        cells[:] = judged
+
+
+def _check_gone(task: _Check, source: Source, partners: NDArray[np.int64]) -> None:
+    """No batch above the map's end is missing, nor any of its records, but markers and aborted
+    data.
+    """
+    batches = source.batches
+    gone = np.ones(len(batches), dtype=np.bool_)
+    gone[partners] = False
+    beyond = batches["last_offset"] > task.staged.last_mapped_offset
+    lost = gone & beyond & (batches["count"] > 0) & ~batches["discard"]
+    for row in np.flatnonzero(lost):
+        task.verdicts.blame(_LATEST, int(batches[row]["last_offset"]))
+
+
+def _check_told(task: _Check, pair: Pair, found: NDArray[np.uint64]) -> None:
+    """The batches that stay are those that the build says, and all their records were mapped; it
+    took those for aborted that the transaction indexes say.
+    """
+    told, base = _facts_of(pair), pair.segment.base_offset
+    task.require(int(found[quick_laws.VERBATIM_SET]) == told.verbatim_set, base)
+    beyond = pair.staged.batches["last_offset"] > task.staged.last_mapped_offset
+    mapped = int(found[quick_laws.VERBATIM_MAPPED])
+    right = told.verbatim_mapped >= mapped if beyond.any() else told.verbatim_mapped == mapped
+    task.require(right, base)
+    aborted = 0
+    for source in pair.sources:
+        data = source.batches["discard"] & ((source.batches["attributes"] & CONTROL) == 0)
+        aborted += int(source.batches["count"][data].sum(dtype=np.int64))
+    task.require(aborted == told.aborted_records, base)

@@ -1,0 +1,290 @@
+"""The kernels of the quick checks: staged batches beside the source batches that they come from.
+
+They share no code with the passes that made the output but the walk over a record, the hash and the
+way in which a record is mixed into a sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from logwright.compaction import laws
+from logwright.compaction.digest import mix, mix_batch
+from logwright.compaction.siphash import siphash128
+from logwright.format.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+)
+from logwright.format.crc import load_u64
+from logwright.format.walk import (
+    LENGTH,
+    OK,
+    TRAILING,
+    read_record,
+    read_varint,
+    read_varlong,
+)
+from logwright.kernel import inline_kernel, kernel
+
+# The cells of what was found in the output, uint64[FOUND_CELLS].
+VERBATIM_SET: Final = 0
+"""Sum of the batches that are their source's byte for byte."""
+VERBATIM_MAPPED: Final = 1
+"""How many keys the map must have been offered of them."""
+DIGEST: Final = 2
+MAPPED: Final = 3
+"""Sum and number of the mapped keys of the other batches."""
+FOUND_CELLS: Final = 4
+
+_FIXED_START: Final = 21
+"""Up to here a batch's header is not covered by its CRC."""
+_EPOCH: Final = 12
+_LAST_OFFSET_DELTA: Final = 23
+_PRODUCER: Final = 43
+_PRODUCER_END: Final = 57
+_FLAGS: Final = 0xFF & ~(CODEC_MASK | DELETE_HORIZON)
+"""Kafka writes the lower byte of the attributes, and an empty batch without a codec."""
+
+
+@kernel
+def find_verbatim(
+    staged_data: Any,
+    staged: Any,
+    data: Any,
+    batches: Any,
+    partners: Any,
+    last_mapped: int,
+    found: Any,
+    facts: Any,
+) -> Any:
+    """Which staged batches, whose CRCs are right, are their source's byte for byte; bool[n].
+
+    The CRC covers all but the first 21 bytes, which are compared: length and CRC are among them.
+
+    Args:
+        partners: int64[n], row of the source batch of each staged one.
+        found: uint64[FOUND_CELLS], to which they are added.
+        facts: int64[laws.FACT_CELLS], to which records and largest timestamp are added.
+    """
+    verbatim = np.zeros(len(staged), dtype=np.bool_)
+    for row in range(len(staged)):
+        batch = staged[row]
+        at = batches[partners[row]].position
+        if not laws.same_bytes(staged_data, batch.position, data, at, _FIXED_START):
+            continue
+        verbatim[row] = True
+        if batch.count == 0:
+            continue
+        found[VERBATIM_SET] += mix_batch(batch)
+        if batch.attributes & CONTROL == 0 and batch.last_offset <= last_mapped:
+            found[VERBATIM_MAPPED] += np.uint64(batch.count)
+        facts[laws.MAX_TIMESTAMP] = max(facts[laws.MAX_TIMESTAMP], batch.max_timestamp)
+        facts[laws.RECORDS] += batch.count
+    return verbatim
+
+
+@kernel
+def check_rebuilt(
+    staged_data: Any,
+    staged_scratch: Any,
+    staged: Any,
+    staged_spans: Any,
+    data: Any,
+    scratch: Any,
+    batches: Any,
+    spans: Any,
+    rule: Any,
+    key: Any,
+    verdicts: Any,
+    found: Any,
+    facts: Any,
+) -> Any:
+    """Compare the records of rebuilt batches with those of their sources, which are stepped over
+    where the output has none.
+
+    Args:
+        staged, batches: BATCH[n] each, pairs of equal base offsets; the sources numbered as in the
+            map pass.
+        rule: int64[2]: the map's last offset, the delete horizon that this cleaning sets.
+        key: uint64[2], of the keys' hash.
+        verdicts: int64[2, 2], of the survivors' and of the order's law.
+        found, facts: see `find_verbatim`.
+
+    Returns:
+        (row, status of the staged batch, status of the source batch) of the first that cannot be
+        read; `OK` both if there is none.
+    """
+    for row in range(len(staged)):
+        one, other = staged[row], batches[row]
+        left = staged_scratch if one.attributes & CODEC_MASK != 0 else staged_data
+        right = scratch if other.attributes & CODEC_MASK != 0 else data
+        if not _headers_agree(staged_data, one, data, other, rule[1]):
+            laws.blame(verdicts[0], one.base_offset)
+        sides = (left, one, staged_spans[row]), (right, other, spans[row])
+        status, source_status = _check_records(sides, rule, key, verdicts, found, facts)
+        if status != OK or source_status != OK:
+            return row, status, source_status
+    return len(staged), np.int64(OK), np.int64(OK)
+
+
+@kernel
+def _headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms: int) -> Any:
+    """Leader epoch, last offset, producer and flags are the source's; a delete horizon stays, or is
+    the one that this cleaning sets.
+    """
+    at, source = one.position, other.position
+    for start, end in (
+        (_EPOCH, _EPOCH + 4),
+        (_LAST_OFFSET_DELTA, _LAST_OFFSET_DELTA + 4),
+        (_PRODUCER, _PRODUCER_END),
+    ):
+        if not laws.same_bytes(staged_data, at + start, data, source + start, end - start):
+            return False
+    if (one.attributes ^ other.attributes) & _FLAGS != 0:
+        return False
+    if one.count == 0:
+        return True
+    if other.attributes & DELETE_HORIZON != 0:
+        kept = one.attributes & DELETE_HORIZON != 0
+        return kept and one.base_timestamp == other.base_timestamp
+    return one.attributes & DELETE_HORIZON == 0 or one.base_timestamp == horizon_ms
+
+
+@kernel
+def _check_records(sides: Any, rule: Any, key: Any, verdicts: Any, found: Any, facts: Any) -> Any:
+    """Compare the records of one batch, each side its bytes, row and span; (status, status of the
+    source).
+    """
+    (left, one, span), (right, other, source_span) = sides
+    position, end = span[0], span[1]
+    at, source_end = source_span[0], source_span[1]
+    is_dense = other.count == other.last_offset - other.base_offset + 1
+    maps = one.attributes & CONTROL == 0
+    next_index, last_delta = np.int64(0), np.int64(-1)
+    for _ in range(one.count):
+        position, _, time_delta, rest, delta, key_at, length, value_length = read_record(
+            left, position, end
+        )
+        if position < 0:
+            return position, np.int64(OK)
+        offset = one.base_offset + delta
+        if delta <= last_delta or offset > one.last_offset:
+            laws.blame(verdicts[1], offset)
+        last_delta = delta
+        timestamp = _time_of(one, time_delta)
+        _note_record(facts, offset, timestamp, length, value_length)
+        if is_dense:
+            at, index = _skip_records(right, at, source_end, next_index, min(delta, other.count))
+        else:
+            at, index = _skip_to(right, at, source_end, next_index, other.count, delta)
+        if at < 0:
+            return np.int64(OK), at
+        if index >= other.count:
+            laws.blame(verdicts[0], offset)
+            next_index = index
+            continue
+        at, source_delta, source_rest = _source_time(right, at, source_end)
+        if at < 0:
+            return np.int64(OK), at
+        next_index = index + 1
+        size = position - rest
+        if (
+            size != at - source_rest
+            or timestamp != _time_of(other, source_delta)
+            or not same_span(left, rest, right, source_rest, size)
+        ):
+            laws.blame(verdicts[0], offset)
+        if maps and length >= 0 and offset <= rule[0]:
+            hash1, hash2 = siphash128(left, key_at, length, key[0], key[1])
+            found[DIGEST] += mix(hash1, hash2, other.first_ordinal + index)
+            found[MAPPED] += np.uint64(1)
+    return np.int64(OK) if position == end or one.count == 0 else np.int64(TRAILING), np.int64(OK)
+
+
+@inline_kernel
+def _note_record(facts: Any, offset: int, timestamp: int, length: int, value_length: int) -> None:
+    """Add a record to the facts of its segment, as `laws.survey` does."""
+    if facts[laws.MIN_TIMESTAMP] == -1 or timestamp < facts[laws.MIN_TIMESTAMP]:
+        facts[laws.MIN_TIMESTAMP] = timestamp
+    facts[laws.MAX_TIMESTAMP] = max(facts[laws.MAX_TIMESTAMP], timestamp)
+    facts[laws.RECORDS] += 1
+    if value_length < 0:
+        facts[laws.TOMBSTONES] += 1
+    if length < 0:
+        if facts[laws.NULL_KEYS] == 0:
+            facts[laws.FIRST_NULL_KEY] = offset
+        facts[laws.NULL_KEYS] += 1
+
+
+@inline_kernel
+def _skip_records(data: Any, at: Any, end: Any, index: Any, wanted: Any) -> Any:
+    """Step over records by their lengths up to number `wanted`; (position or status, number)."""
+    while index < wanted:
+        length, body = read_varint(data, at, end)
+        if body < 0:
+            return body, index
+        if length < 1 or length > end - body:
+            return np.int64(LENGTH), index
+        at = body + length
+        index += 1
+    return at, index
+
+
+@inline_kernel
+def _skip_to(data: Any, at: Any, end: Any, index: Any, count: Any, wanted: Any) -> Any:
+    """Step over records to the one of this offset delta; (position or status, number), the number
+    `count` if there is none.
+    """
+    while index < count:
+        after, _, _, _, delta, _, _, _ = read_record(data, at, end)
+        if after < 0:
+            return after, index
+        if delta == wanted:
+            return at, index
+        if delta > wanted:
+            return at, np.int64(count)
+        at = after
+        index += 1
+    return at, np.int64(count)
+
+
+@inline_kernel
+def _source_time(data: Any, at: int, end: int) -> Any:
+    """(end of a record or a status, its timestamp delta, position after that)."""
+    zero = np.int64(0)
+    length, body = read_varint(data, at, end)
+    if body < 0:
+        return body, zero, zero
+    if length < 1 or length > end - body:
+        return np.int64(LENGTH), zero, zero
+    delta, after = read_varlong(data, body + 1, body + length)
+    if after < 0:
+        return after, zero, zero
+    return body + length, delta, after
+
+
+@inline_kernel
+def _time_of(batch: Any, delta: int) -> Any:
+    """A record's timestamp in ms."""
+    if batch.attributes & LOG_APPEND_TIME != 0:
+        return np.int64(batch.max_timestamp)
+    return np.int64(batch.base_timestamp + delta)
+
+
+@kernel
+def same_span(left: Any, left_start: Any, right: Any, right_start: Any, length: Any) -> Any:
+    """Whether two spans hold the same bytes; 64 at a step, without a branch among them."""
+    index = np.int64(0)
+    differs = np.uint64(0)
+    while index + 64 <= length:
+        for word in range(8):
+            at = index + 8 * word
+            differs |= load_u64(left, left_start + at) ^ load_u64(right, right_start + at)
+        index += 64
+    if differs != np.uint64(0):
+        return False
+    return laws.same_bytes(left, left_start + index, right, right_start + index, length - index)
