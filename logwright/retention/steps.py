@@ -13,7 +13,8 @@ phase  what it does                              a log that is opened in the mid
        its other files behind it
 5      snapshots of the deleted bases to          as after: a snapshot of no segment is deleted
        ``.deleted``                              at load
-6      the leader epochs, cut at the start       the loader cuts them as well
+6      the leader epochs, cut at the start       an epoch that begins below the log does no
+                                                 harm; the next retention cuts it
 7      the checkpoints: no log start offset that the loader takes the larger of entry and name,
        the first name says; recovery point not   and what is below the start is no record
        below it
