@@ -64,12 +64,6 @@ def locked(
             raise StalePlan(
                 "another process has moved on with it.", path=held, remedy="Run it again."
             )
-        if stage == "done" and state.move is None:
-            raise PreconditionError(
-                "the partition is in the destination already.",
-                path=places.placed,
-                remedy="Nothing was changed.",
-            )
         _refuse_paused(places, state, now_ms)
         yield places, state, stage
 
@@ -121,8 +115,8 @@ def paused(
             pause(at_ms)
             renewed_ms = at_ms
 
-    pause(now_ms)
     try:
+        pause(now_ms)
         yield renew
     finally:
         try:

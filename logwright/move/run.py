@@ -56,6 +56,8 @@ from logwright.units import ByteCount, TimestampMs
 
 _LOG = logging.getLogger(__name__)
 
+Outcome = Literal["moved", "finished", "abandoned"]
+
 _NOTHING_COPIED: Final = Copied(files=0, bytes=ByteCount(0), copied_bytes=ByteCount(0))
 
 
@@ -84,13 +86,13 @@ class MoveResult:
     """What a move did.
 
     Attributes:
-        outcome: ``moved``: copied and switched; ``finished``: an earlier run had switched already;
-            ``abandoned``: the copy is gone.
+        outcome: ``moved``: copied and switched; ``finished``: an earlier run had copied it, or all
+            was done; ``abandoned``: the copy is gone.
         files, bytes: of the whole log; 0 if it was not copied now.
         copied_bytes: what this run copied of it.
     """
 
-    outcome: Literal["moved", "finished", "abandoned"]
+    outcome: Outcome
     files: int
     bytes: ByteCount
     copied_bytes: ByteCount
@@ -170,21 +172,18 @@ def move_partition(
         RealFileSystem(source, destination) as disk,
     ):
         fs = wrap(disk)
+        copied = _NOTHING_COPIED
+        if stage == "done" and state.move is None:
+            return _result("finished", copied)
         if stage == "copying":
             check_move(places)
-        copied = _NOTHING_COPIED
         with paused(places, state, now_ms, fs) as renew:
             if stage == "copying":
                 copied = copy_log(Copying(places=places, fs=fs, progress=progress, renew=renew))
             _switch(places, stage, fs)
             _forget(places, fs)
     _LOG.info("moved topic_partition=%s bytes=%d", partition, copied.bytes)
-    return MoveResult(
-        outcome="moved" if stage == "copying" else "finished",
-        files=copied.files,
-        bytes=copied.bytes,
-        copied_bytes=copied.copied_bytes,
-    )
+    return _result("moved" if stage == "copying" else "finished", copied)
 
 
 def abandon_move(
@@ -226,7 +225,16 @@ def abandon_move(
             execute(abandon_steps(places, hidden=stage == "hidden", copied=copied), fs)
             _set_entries(destination, partition, dict.fromkeys(CHECKPOINT_FILES), fs)
             change_state(source, partition, lambda now: _without(now, open_move), fs)
-    return MoveResult(outcome="abandoned", files=0, bytes=ByteCount(0), copied_bytes=ByteCount(0))
+    return _result("abandoned", _NOTHING_COPIED)
+
+
+def _result(outcome: Outcome, copied: Copied) -> MoveResult:
+    return MoveResult(
+        outcome=outcome,
+        files=copied.files,
+        bytes=copied.bytes,
+        copied_bytes=copied.copied_bytes,
+    )
 
 
 def _switch(places: Places, stage: Stage, fs: FileSystem) -> None:

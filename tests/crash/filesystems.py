@@ -141,6 +141,15 @@ class PowerLossModel:
     def remove_dir(self, path: Path) -> None:
         pass
 
+    def make_dir(self, path: Path, *, like: Path | None) -> None:
+        raise NotImplementedError
+
+    def rename_dir(self, source: Path, target: Path) -> None:
+        raise NotImplementedError
+
+    def copy_range(self, source: Path, target: Path, position: int, length_bytes: int) -> None:
+        raise NotImplementedError
+
     def fsync_file(self, path: Path) -> None:
         if path.parent != self.directory:
             return

@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.crash.layouts import Files, Layout
 from tests.oracle_runner import JVM_OPTIONS, TARGET, java, oracle_classpath
 
-SOURCE = Path(__file__).parent / "judge" / "StepStates.java"
+SOURCES = tuple(sorted((Path(__file__).parent / "judge").glob("*.java")))
 RUN_SECONDS = 900
 
 
@@ -41,13 +41,16 @@ class Verdict:
 
 @cache
 def judge_classpath() -> str:
-    """Compiles the judge once. Effects: writes tests/oracle/target."""
+    """Compiles the judges once. Effects: writes tests/oracle/target."""
     classes = TARGET / "judge-classes"
     path = oracle_classpath()
-    built = classes / "oracle" / "StepStates.class"
-    if not built.exists() or built.stat().st_mtime < SOURCE.stat().st_mtime:
+    built = [classes / "oracle" / f"{source.stem}.class" for source in SOURCES]
+    if any(
+        not one.exists() or one.stat().st_mtime < source.stat().st_mtime
+        for one, source in zip(built, SOURCES, strict=True)
+    ):
         javac = str(Path(java()).resolve().with_name("javac"))
-        subprocess.run([javac, "-cp", path, "-d", str(classes), str(SOURCE)], check=True)
+        subprocess.run([javac, "-cp", path, "-d", str(classes), *map(str, SOURCES)], check=True)
     return f"{classes}{os.pathsep}{path}"
 
 

@@ -107,9 +107,8 @@ def tree(directory: Path) -> dict[str, tuple[object, ...]]:
         name = str(path.relative_to(directory))
         status = path.lstat()
         kind = (stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode))
-        if path.name in {".lock", STATE_FILE} or (
-            path.name == ".logwright" and not any(path.iterdir())
-        ):
+        empty = path.name == ".logwright" and not any(path.iterdir())
+        if empty or path.name in {".lock", STATE_FILE}:
             continue
         if stat.S_ISREG(status.st_mode):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
