@@ -25,18 +25,17 @@ makes no comparison, and one that had opened the file just before would lock a f
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
-import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from logwright.errors import DiskFull, LogDirLocked, NotALogDir, UnreadableFile
 from logwright.format.names import BROKER_LOCK, WORK_DIRECTORY, TopicPartition
+from logwright.ofd_lock import Kind, holder, release, try_lock
 
 PARTITION_LOCK: Final = "lock"
 STAGING_LOCK: Final = "lock"
@@ -51,10 +50,6 @@ _ATTEMPTS: Final = 100
 
 _POLL_SECONDS: Final = 0.02
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FLOCK: Final = struct.Struct("hhqqi0q")
-"""struct flock: l_type, l_whence, l_start, l_len, l_pid; length 0 = to the end of any file."""
-
-_Kind = Literal["shared", "exclusive"]
 
 
 @contextmanager
@@ -71,9 +66,10 @@ def lock_log_dir(log_dir: Path) -> Iterator[None]:
         path = log_dir / BROKER_LOCK
         file = _acquire(directory, path, "shared")
         if file is None:
-            holder = _holder(directory, BROKER_LOCK)
+            process = holder(directory, BROKER_LOCK)
+            by = f" (process {process})" if process else ""
             raise LogDirLocked(
-                f"a broker{holder} holds this lock.",
+                f"a broker{by} holds this lock.",
                 path=path,
                 remedy="Stop the broker that uses this log directory, then run it again.",
             )
@@ -194,7 +190,7 @@ def staging_is_held(staging: Path) -> bool:
     finally:
         os.close(directory)
     try:
-        return not _try_lock(file, "exclusive")
+        return not try_lock(file, "exclusive")
     finally:
         os.close(file)
 
@@ -256,7 +252,7 @@ class _Vanished(UnreadableFile):
     """The directory of a lock file was removed while the file was being opened."""
 
 
-def _acquire(directory: int, path: Path, kind: _Kind) -> int | None:
+def _acquire(directory: int, path: Path, kind: Kind) -> int | None:
     """A descriptor of the lock file with the lock on it; None if somebody excludes us."""
     for _ in range(_ATTEMPTS):
         try:
@@ -264,7 +260,7 @@ def _acquire(directory: int, path: Path, kind: _Kind) -> int | None:
         except FileNotFoundError:
             continue  # removed between making and opening it
         try:
-            locked = _try_lock(file, kind)
+            locked = try_lock(file, kind)
             if locked and _is_named(file, directory, path.name):
                 return file
         except OSError:
@@ -322,17 +318,6 @@ def _make_lock_file(directory: int, name: str) -> None:
         os.close(file)
 
 
-def _try_lock(file: int, kind: _Kind) -> bool:
-    wanted = fcntl.F_RDLCK if kind == "shared" else fcntl.F_WRLCK
-    try:
-        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _FLOCK.pack(wanted, os.SEEK_SET, 0, 0, 0))
-    except OSError as error:
-        if error.errno in {errno.EAGAIN, errno.EACCES}:
-            return False
-        raise
-    return True
-
-
 def _is_named(file: int, directory: int, name: str) -> bool:
     """Whether this open file is still the one that has the name."""
     try:
@@ -355,22 +340,8 @@ def _held(file: int, *, remove: tuple[int, str] | None = None) -> Iterator[None]
             with suppress(OSError):  # a lock file that stays does no harm
                 if _is_named(file, *remove):
                     os.unlink(remove[1], dir_fd=remove[0])
-        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
+        release(file)
         os.close(file)
-
-
-def _holder(directory: int, name: str) -> str:
-    """`` (process N)`` if the system tells who excludes a shared lock, else nothing."""
-    with suppress(OSError):
-        file = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-        try:
-            asked = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
-            answer = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, asked))
-        finally:
-            os.close(file)
-        if answer[0] != fcntl.F_UNLCK and answer[4] > 0:
-            return f" (process {answer[4]})"
-    return ""
 
 
 def _open_log_dir(log_dir: Path) -> int:

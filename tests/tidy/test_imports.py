@@ -23,7 +23,7 @@ OPERATIONS = (
 """Folders of the engine that hold one operation each; none knows another."""
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("logwright.units", "logwright.errors", "logwright.kernel"),
+    ("logwright.units", "logwright.errors", "logwright.kernel", "logwright.ofd_lock"),
     ("logwright.format",),
     ("logwright.log",),
     ("logwright.config", "logwright.steps", "logwright.locks", "logwright.java"),

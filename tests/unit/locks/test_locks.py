@@ -25,6 +25,7 @@ from logwright.locks import (
     lock_staging,
     staging_is_held,
 )
+from logwright.ofd_lock import Kind
 
 T0 = TopicPartition("t", 0)
 HOLDER = """
@@ -131,16 +132,16 @@ def test_lock_on_a_deleted_file_is_taken_anew(
     """A broker that stops deletes `.lock` after we opened it: we lock the file with the name."""
     path = log_dir / ".lock"
     path.write_bytes(b"")
-    real: Callable[..., bool] = locks._try_lock
+    real: Callable[..., bool] = locks.try_lock
     seen: list[int] = []
 
-    def broker_stops_meanwhile(file: int, kind: locks._Kind) -> bool:
+    def broker_stops_meanwhile(file: int, kind: Kind) -> bool:
         if not seen:
             path.unlink()
         seen.append(os.fstat(file).st_ino)
         return real(file, kind)
 
-    monkeypatch.setattr(locks, "_try_lock", broker_stops_meanwhile)
+    monkeypatch.setattr(locks, "try_lock", broker_stops_meanwhile)
     with lock_log_dir(log_dir):
         assert len(seen) == 2
         assert path.stat().st_ino == seen[1]
