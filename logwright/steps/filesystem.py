@@ -26,6 +26,8 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PRIVATE_MODE: Final = 0o600
 
+_Names = tuple[str, ...]
+
 
 class FileSystem(Protocol):
     """The acts that steps are made of, one method for each step. All of them raise OSError."""
@@ -83,10 +85,10 @@ class RealFileSystem:
 
     def __init__(self, *roots: Path) -> None:
         """Open the roots; the operator gave them, so each may lead through symbolic links."""
-        self._roots: dict[Path, int] = {}
+        self._roots: dict[_Names, int] = {}
         try:
             for root in roots:
-                self._roots[root] = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._roots[root.parts] = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             self.close()
             raise
@@ -228,23 +230,16 @@ class RealFileSystem:
     @contextmanager
     def _directory(self, path: Path) -> Iterator[int]:
         """A descriptor of a directory at or below the root, reached without following a link."""
-        root, relative = self._locate(path)
-        current = os.dup(root)
-        try:
-            for part in relative.parts:
-                deeper = os.open(part, _DIRECTORY, dir_fd=current)
-                os.close(current)
-                current = deeper
-            yield current
-        finally:
-            os.close(current)
+        with _walked(*self._locate(path)) as directory:
+            yield directory
 
     @contextmanager
     def _parent(self, path: Path) -> Iterator[tuple[int, str]]:
         """The descriptor of a path's directory, and its name in there."""
-        invariant(self._locate(path)[1] != Path(), f"{path} is the root itself")
-        with self._directory(path.parent) as directory:
-            yield directory, path.name
+        root, names = self._locate(path)
+        invariant(names, "a root itself is no file below it")
+        with _walked(root, names[:-1]) as directory:
+            yield directory, names[-1]
 
     @contextmanager
     def _file(self, path: Path, flags: int) -> Iterator[int]:
@@ -258,19 +253,34 @@ class RealFileSystem:
                 os.close(file)
 
     def _stat(self, path: Path) -> os.stat_result:
-        root, relative = self._locate(path)
-        if relative == Path():
+        root, names = self._locate(path)
+        if not names:
             return os.fstat(root)
         with self._parent(path) as (directory, name):
             return os.stat(name, dir_fd=directory, follow_symlinks=False)
 
-    def _locate(self, path: Path) -> tuple[int, Path]:
-        """The root's descriptor and the path below it. A plan that leads elsewhere is a fault of
+    def _locate(self, path: Path) -> tuple[int, _Names]:
+        """The root's descriptor and the names below it. A plan that leads elsewhere is a fault of
         ours.
         """
-        inside = [root for root in self._roots if path.is_relative_to(root)]
-        invariant(len(inside) == 1 and ".." not in path.parts, f"{path} lies in no root")
-        return self._roots[inside[0]], path.relative_to(inside[0])
+        parts = path.parts
+        inside = [root for root in self._roots if parts[: len(root)] == root]
+        invariant(len(inside) == 1 and ".." not in parts, "a step's path lies in no root")
+        return self._roots[inside[0]], parts[len(inside[0]) :]
+
+
+@contextmanager
+def _walked(root: int, names: _Names) -> Iterator[int]:
+    """A descriptor of a directory below an open one, reached without following a link."""
+    current = os.dup(root)
+    try:
+        for name in names:
+            deeper = os.open(name, _DIRECTORY, dir_fd=current)
+            os.close(current)
+            current = deeper
+        yield current
+    finally:
+        os.close(current)
 
 
 def _require_regular(directory: int, name: str) -> None:
