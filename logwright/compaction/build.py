@@ -121,7 +121,11 @@ def _recopy(
     staged: list[StagedSegment] = []
     standing: list[StandingSegment] = []
     for group, aborted in zip(survivors.groups, survivors.aborted, strict=True):
-        facts = group_facts([source for _, source in group], survivors.dead)
+        facts = group_facts(
+            [source for _, source in group],
+            survivors.dead,
+            last_mapped_offset=survivors.last_mapped_offset,
+        )
         stays = standing_segment(plan, group, facts, aborted)
         if stays is not None:
             standing.append(stays)

@@ -8,8 +8,9 @@ of these, modulo 2**64. Sums need no order: passes, shards and segments add up.
    has seen them.
 2. Of each shard the offset map's entries are summed: the latest record of each key (`sum_map`).
    Those of the clean section that the map does not supersede are added (`sum_probed`).
-3. What the output must hold is 2, what it does hold is known from its own bytes (`quick`) and, of
-   batches that were copied as they were, from 1. Neither asks the dead bitmap.
+3. What the output must hold is 2. What it does hold is known from its own bytes (`quick`) and, of
+   batches that keep most of their records, from 1, less what is missing. Neither asks the dead
+   bitmap.
 4. The map itself is tried by a sample of the keys, drawn by their hashes: they are sorted
    (`KeySample`). A log of few records is its own sample.
 """
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.offset_map import find_slot, has_bit
-from logwright.format.batch import DELETE_HORIZON
+from logwright.format.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from logwright.kernel import inline_kernel, kernel
 
 # The cells of what must survive, uint64[TOTAL_CELLS].
@@ -51,6 +52,8 @@ NOTHING_LEAVES: Final[Leaving] = (
 KEYED = np.uint8(0)
 NULL_KEY = np.uint8(1)
 EXPIRED = np.uint8(2)
+TOMBSTONE = np.uint8(3)
+"""One that stays."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ODD = np.uint64(0xD1B54A32D192ED03)
@@ -70,6 +73,14 @@ def mix_batch(batch: Any) -> Any:
     return mix(
         np.uint64(batch.base_offset) * _ODD, np.uint64(batch.last_offset) * _GOLDEN, batch.count
     )
+
+
+@inline_kernel
+def keeps_most(kept: int, batch: Any, last_mapped: int) -> Any:
+    """Whether the keys of a batch that keeps so many of its records are told as a whole, less what
+    it loses. Records above the map's end have no sum.
+    """
+    return 0 < batch.count <= 2 * kept and batch.last_offset <= last_mapped
 
 
 @inline_kernel
@@ -138,6 +149,15 @@ def note_key(notes: Any, hash1: Any, hash2: Any, ordinal: int, tombstone: bool) 
         sampled[0] = at + 1
 
 
+@inline_kernel
+def note_batch(batch: Any, tombstones: int, first_delta: int) -> None:
+    """Keep what the records of a batch told: tombstones, smallest timestamp delta in ms."""
+    batch.tombstones, batch.has_tombstone = tombstones, tombstones > 0
+    batch.min_timestamp = batch.base_timestamp + first_delta
+    if batch.attributes & LOG_APPEND_TIME != 0:
+        batch.min_timestamp = batch.max_timestamp
+
+
 @kernel
 def keep_sums(batches: Any, sums: Any) -> None:
     """Add a window's sums, uint64[rows, 2] of digest and records, to its batches."""
@@ -147,20 +167,24 @@ def keep_sums(batches: Any, sums: Any) -> None:
 
 
 @kernel
-def cut_sums(batches: Any, row: int, found: Any, stopped: int, sums: Any, notes: Any) -> None:
-    """Take back what lies at and after record `stopped`, in row `row`, before which the map ended.
+def sum_found(found: Any, starts: Any, taken: int, sums: Any, notes: Any) -> None:
+    """Sum and sample the first `taken` records that were read of a window.
 
-    found: of `mapping`: hashes, ordinals; of the whole window, there being no shards.
+    found: of `mapping`: hashes, ordinals, offsets, kinds. starts: where each batch's begin.
     """
     hash1, hash2, ordinals, _, kinds = found
-    _, sample, sampled = notes
-    sums[row:] = np.uint64(0)
-    for index in range(stopped):
-        if ordinals[index] >= batches[row].first_ordinal and kinds[index] != NULL_KEY:
-            sums[row, 0] += mix(hash1[index], hash2[index], ordinals[index])
-            sums[row, 1] += np.uint64(1)
-    while sampled[0] > 0 and sample[2][sampled[0] - 1] >= ordinals[stopped]:
-        sampled[0] -= 1
+    mask, _, _ = notes
+    for row in range(len(sums)):
+        total, keys = np.uint64(0), np.uint64(0)
+        for index in range(starts[row], min(starts[row + 1], taken)):
+            has_key = np.uint64(kinds[index] != NULL_KEY)
+            total += mix(hash1[index], hash2[index], ordinals[index]) * has_key
+            keys += has_key
+        sums[row, 0], sums[row, 1] = total, keys
+    for index in range(taken):
+        if hash1[index] & mask == np.uint64(0) and kinds[index] != NULL_KEY:
+            is_tombstone = kinds[index] == TOMBSTONE or kinds[index] == EXPIRED
+            note_key(notes, hash1[index], hash2[index], ordinals[index], is_tombstone)
 
 
 @kernel

@@ -15,10 +15,12 @@ from logwright.compaction.digest import (
     EXPIRED,
     KEYED,
     NULL_KEY,
-    cut_sums,
+    TOMBSTONE,
     keep_sums,
     mix,
+    note_batch,
     note_key,
+    sum_found,
     sum_probed,
 )
 from logwright.compaction.offset_map import (
@@ -28,13 +30,14 @@ from logwright.compaction.offset_map import (
     NULL_KEYS,
     OFFERED,
     PREFETCH_DISTANCE,
+    SHARD_SPACE,
     find_slot,
     has_bit,
     prefetch_slot,
     set_bit,
 )
 from logwright.compaction.siphash import siphash128
-from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME
+from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON
 from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, read_record
 from logwright.kernel import kernel
 from logwright.units import INT64_MAX
@@ -53,6 +56,7 @@ def _read_window(
     bounds: Any,
     key: Any,
     found: Any,
+    starts: Any,
     sums: Any,
     notes: Any,
 ) -> Any:
@@ -60,12 +64,15 @@ def _read_window(
 
     bounds: int64[7]: first offset, end offset, now in ms, primary shard (1) or not (0), first and
     end of the shard, mode. Control batches have no keys; while inserting, `unmapped` batches are
-    passed over, else the discarded. sums, notes: see `map_window`.
+    passed over, else the discarded. starts: int64[rows + 1], set to where each batch's records
+    begin in `found`. sums, notes: of `digest`; of a shard they are kept here, since `found` lacks
+    what belongs to others.
     """
     hash1, hash2, ordinals, offsets, kinds = found
     first_offset, end_offset, now_ms = bounds[0], bounds[1], bounds[2]
     primary = bounds[3] == 1
     shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
+    is_sharded = bounds[4] > 0 or bounds[5] < SHARD_SPACE
     taken = 0
     for row in range(len(batches)):
         batch = batches[row]
@@ -74,10 +81,11 @@ def _read_window(
         chosen = batch.unmapped if bounds[6] == INSERT else batch.discard
         passed_over = chosen or batch.attributes & CONTROL != 0
         expires = batch.attributes & DELETE_HORIZON != 0 and now_ms >= batch.base_timestamp
+        tombstone = EXPIRED if expires else TOMBSTONE
         delta_limit = batch.last_offset - batch.base_offset
         last_delta = np.int64(-1)
-        tombstones, mapped, digest = np.int64(0), np.uint64(0), np.uint64(0)
-        first_delta = np.int64(INT64_MAX)
+        tombstones, first_delta = np.int64(0), np.int64(INT64_MAX)
+        starts[row] = taken
         for index in range(batch.count):
             position, _, time_delta, _, delta, at, length, value_length = read_record(
                 source, position, end
@@ -101,25 +109,21 @@ def _read_window(
                     taken += 1
                 continue
             one, two = siphash128(source, at, length, key[0], key[1])
-            digest += mix(one, two, batch.first_ordinal + index)
-            mapped += np.uint64(1)
-            note_key(notes, one, two, batch.first_ordinal + index, value_length < 0)
+            if is_sharded:
+                sums[row, 0] += mix(one, two, batch.first_ordinal + index)
+                sums[row, 1] += np.uint64(1)
+                note_key(notes, one, two, batch.first_ordinal + index, value_length < 0)
             part = two >> np.uint64(32)
             elsewhere = part < shard_start or part >= shard_end
             if elsewhere and not (primary and expires and value_length < 0):
                 continue
             hash1[taken], hash2[taken] = one, two
-            kinds[taken] = EXPIRED if expires and value_length < 0 else KEYED
+            kinds[taken] = tombstone if value_length < 0 else KEYED
             taken += 1
         if position != end:
             return taken, row, np.int64(TRAILING)
-        sums[row, 0], sums[row, 1] = digest, mapped
-        batch.tombstones, batch.has_tombstone = tombstones, tombstones > 0
-        batch.min_timestamp = (
-            batch.max_timestamp
-            if batch.attributes & LOG_APPEND_TIME != 0
-            else batch.base_timestamp + first_delta
-        )
+        note_batch(batch, tombstones, first_delta)
+    starts[len(batches)] = taken
     return taken, len(batches), np.int64(OK)
 
 
@@ -236,12 +240,15 @@ def map_window(
         np.empty(total, dtype=np.int64),
         np.empty(total, dtype=np.uint8),
     )
-    sums = np.empty((len(batches), 2), dtype=np.uint64)
+    starts = np.empty(len(batches) + 1, dtype=np.int64)
+    sums = np.zeros((len(batches), 2), dtype=np.uint64)
     taken, row, status = _read_window(
-        data, scratch, batches, spans, bounds, key, found, sums, notes
+        data, scratch, batches, spans, bounds, key, found, starts, sums, notes
     )
     if status != OK:
         return row, status
+    if bounds[4] == 0 and bounds[5] == SHARD_SPACE:
+        sum_found(found, starts, taken, sums, notes)
     mode = bounds[6]
     shard = bounds[4:6]
     if mode == PROBE:
@@ -258,7 +265,9 @@ def map_window(
                 return 0, np.int64(OK)
             counters[OFFERED] += stopped
             row = _end_map(batches, found, stopped, bits[0], counters)
-            cut_sums(batches, row, found, stopped, sums, notes)
+            notes[2][0] = 0
+            sums[:] = np.uint64(0)
+            sum_found(found, starts, stopped, sums, notes)
             keep_sums(batches, sums)
             return row, np.int64(OK)
         counters[OFFERED] += taken

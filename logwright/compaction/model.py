@@ -122,20 +122,21 @@ class GroupFacts:
         first_ordinals: of each source segment, number of its first record.
         kept_records: of each source segment, records that are not dead.
         changes: batches that do not stay as they are.
-        verbatim_set: sum of the batches that stay as they are (`digest.mix_batch`), modulo 2**64.
-        verbatim_digest, verbatim_mapped: their mapped keys, sum and number.
-        verbatim_tombstones: their tombstones.
-        verbatim_min_timestamp_ms: their records' smallest timestamp, ms; None without records.
+        mostly_set: sum of the batches that keep most of their records (`digest.keeps_most`) or stay
+            as they are, modulo 2**64.
+        mostly_digest, mostly_mapped: their mapped keys, sum and number.
+        mostly_tombstones: their tombstones.
+        verbatim_min_timestamp_ms: smallest timestamp of those that stay, ms; None without records.
         aborted_records: records of aborted transactions.
     """
 
     first_ordinals: tuple[int, ...]
     kept_records: tuple[int, ...]
     changes: int
-    verbatim_set: int
-    verbatim_digest: int
-    verbatim_mapped: int
-    verbatim_tombstones: int
+    mostly_set: int
+    mostly_digest: int
+    mostly_mapped: int
+    mostly_tombstones: int
     verbatim_min_timestamp_ms: TimestampMs | None
     aborted_records: int
 

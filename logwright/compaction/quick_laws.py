@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from logwright.compaction import laws
-from logwright.compaction.digest import mix, mix_batch
+from logwright.compaction.digest import keeps_most, mix, mix_batch
 from logwright.compaction.siphash import siphash128
 from logwright.format.batch import (
     CODEC_MASK,
@@ -31,13 +31,13 @@ from logwright.format.walk import (
 from logwright.kernel import inline_kernel, kernel
 
 # The cells of what was found in the output, uint64[FOUND_CELLS].
-VERBATIM_SET: Final = 0
-"""Sum of the batches that are their source's byte for byte."""
-VERBATIM_MAPPED: Final = 1
+MOSTLY_SET: Final = 0
+"""Sum of the batches whose keys the map pass has summed: all that keep most of their records."""
+EXPECTED_MAPPED: Final = 1
 """How many keys the map must have been offered of them."""
 DIGEST: Final = 2
 MAPPED: Final = 3
-"""Sum and number of the mapped keys of the other batches."""
+"""Sum and number of the mapped keys that other batches have, less those that the former lost."""
 FOUND_CELLS: Final = 4
 
 _FIXED_START: Final = 21
@@ -57,7 +57,6 @@ def find_verbatim(
     data: Any,
     batches: Any,
     partners: Any,
-    last_mapped: int,
     found: Any,
     facts: Any,
 ) -> Any:
@@ -79,9 +78,7 @@ def find_verbatim(
         verbatim[row] = True
         if batch.count == 0:
             continue
-        found[VERBATIM_SET] += mix_batch(batch)
-        if batch.attributes & CONTROL == 0 and batch.last_offset <= last_mapped:
-            found[VERBATIM_MAPPED] += np.uint64(batch.count)
+        _note_most(batch, found)
         facts[laws.MAX_TIMESTAMP] = max(facts[laws.MAX_TIMESTAMP], batch.max_timestamp)
         facts[laws.RECORDS] += batch.count
     return verbatim
@@ -99,19 +96,18 @@ def check_rebuilt(
     spans: Any,
     rule: Any,
     key: Any,
-    verdicts: Any,
+    verdict: Any,
     found: Any,
     facts: Any,
 ) -> Any:
-    """Compare the records of rebuilt batches with those of their sources, which are stepped over
-    where the output has none.
+    """Compare the records of rebuilt batches with those of their sources.
 
     Args:
         staged, batches: BATCH[n] each, pairs of equal base offsets; the sources numbered as in the
             map pass.
         rule: int64[2]: the map's last offset, the delete horizon that this cleaning sets.
         key: uint64[2], of the keys' hash.
-        verdicts: int64[2, 2], of the survivors' and of the order's law.
+        verdict: int64[2], of the survivors' law.
         found, facts: see `find_verbatim`.
 
     Returns:
@@ -123,9 +119,12 @@ def check_rebuilt(
         left = staged_scratch if one.attributes & CODEC_MASK != 0 else staged_data
         right = scratch if other.attributes & CODEC_MASK != 0 else data
         if not _headers_agree(staged_data, one, data, other, rule[1]):
-            laws.blame(verdicts[0], one.base_offset)
+            laws.blame(verdict, one.base_offset)
         sides = (left, one, staged_spans[row]), (right, other, spans[row])
-        status, source_status = _check_records(sides, rule, key, verdicts, found, facts)
+        if keeps_most(one.count, other, rule[0]):
+            status, source_status = _check_most(sides, key, verdict, found, facts)
+        else:
+            status, source_status = _check_few(sides, rule[0], key, verdict, found, facts)
         if status != OK or source_status != OK:
             return row, status, source_status
     return len(staged), np.int64(OK), np.int64(OK)
@@ -155,69 +154,130 @@ def _headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms
 
 
 @kernel
-def _check_records(sides: Any, rule: Any, key: Any, verdicts: Any, found: Any, facts: Any) -> Any:
-    """Compare the records of one batch, each side its bytes, row and span; (status, status of the
+def _check_most(sides: Any, key: Any, verdict: Any, found: Any, facts: Any) -> Any:
+    """A batch that keeps most of its records: they are found one after the other among its
+    source's, and the keys of the others taken from what the map pass told. (status, status of the
     source).
+
+    Each side is its bytes, row and span.
+    """
+    (left, one, span), (right, other, source_span) = sides
+    position, end = span[0], span[1]
+    at, source_end = source_span[0], source_span[1]
+    found_records, is_read = np.int64(0), False
+    stop, rest, timestamp = position, position, np.int64(0)
+    _note_most(other, found)
+    for index in range(other.count):
+        if not is_read and found_records < one.count:
+            stop, time_delta, rest = _read_time(left, position, end)
+            if stop < 0:
+                return stop, np.int64(OK)
+            timestamp, is_read = _time_of(one, time_delta), True
+        source_stop, source_delta, source_rest = _read_time(right, at, source_end)
+        if source_stop < 0:
+            return np.int64(OK), source_stop
+        if is_read and same_record(left, rest, stop, right, source_rest, source_stop):
+            if timestamp != _time_of(other, source_delta):
+                laws.blame(verdict, one.base_offset)
+            _note_time(facts, timestamp)
+            position, is_read = stop, False
+            found_records += 1
+        else:
+            _note_missing(right, at, source_end, other, index, key, found, facts)
+        at = source_stop
+    if found_records < one.count:
+        laws.blame(verdict, one.base_offset)
+        return np.int64(OK), np.int64(OK)
+    return np.int64(OK) if position == end else np.int64(TRAILING), np.int64(OK)
+
+
+@kernel
+def _check_few(sides: Any, last_mapped: int, key: Any, verdict: Any, found: Any, facts: Any) -> Any:
+    """A batch that keeps few of its records: each is compared with the source's at its offset, and
+    its key added. (status, status of the source).
     """
     (left, one, span), (right, other, source_span) = sides
     position, end = span[0], span[1]
     at, source_end = source_span[0], source_span[1]
     is_dense = other.count == other.last_offset - other.base_offset + 1
     maps = one.attributes & CONTROL == 0
-    next_index, last_delta = np.int64(0), np.int64(-1)
+    next_index = np.int64(0)
     for _ in range(one.count):
         position, _, time_delta, rest, delta, key_at, length, value_length = read_record(
             left, position, end
         )
         if position < 0:
             return position, np.int64(OK)
-        offset = one.base_offset + delta
-        if delta <= last_delta or offset > one.last_offset:
-            laws.blame(verdicts[1], offset)
-        last_delta = delta
-        timestamp = _time_of(one, time_delta)
-        _note_record(facts, offset, timestamp, length, value_length)
+        offset, timestamp = one.base_offset + delta, _time_of(one, time_delta)
+        _note_time(facts, timestamp)
+        _note_kind(facts, offset, length, value_length)
         if is_dense:
             at, index = _skip_records(right, at, source_end, next_index, min(delta, other.count))
         else:
             at, index = _skip_to(right, at, source_end, next_index, other.count, delta)
         if at < 0:
             return np.int64(OK), at
+        next_index = index + 1
         if index >= other.count:
-            laws.blame(verdicts[0], offset)
-            next_index = index
+            laws.blame(verdict, offset)
             continue
-        at, source_delta, source_rest = _source_time(right, at, source_end)
+        at, source_delta, source_rest = _read_time(right, at, source_end)
         if at < 0:
             return np.int64(OK), at
-        next_index = index + 1
-        size = position - rest
-        if (
-            size != at - source_rest
-            or timestamp != _time_of(other, source_delta)
-            or not same_span(left, rest, right, source_rest, size)
+        if timestamp != _time_of(other, source_delta) or not same_record(
+            left, rest, position, right, source_rest, at
         ):
-            laws.blame(verdicts[0], offset)
-        if maps and length >= 0 and offset <= rule[0]:
+            laws.blame(verdict, offset)
+        if maps and length >= 0 and offset <= last_mapped:
             hash1, hash2 = siphash128(left, key_at, length, key[0], key[1])
             found[DIGEST] += mix(hash1, hash2, other.first_ordinal + index)
             found[MAPPED] += np.uint64(1)
     return np.int64(OK) if position == end or one.count == 0 else np.int64(TRAILING), np.int64(OK)
 
 
+@kernel
+def _note_most(batch: Any, found: Any) -> None:
+    """A batch of which the map pass told the keys."""
+    found[MOSTLY_SET] += mix_batch(batch)
+    if batch.attributes & CONTROL == 0:
+        found[EXPECTED_MAPPED] += np.uint64(batch.count)
+
+
 @inline_kernel
-def _note_record(facts: Any, offset: int, timestamp: int, length: int, value_length: int) -> None:
-    """Add a record to the facts of its segment, as `laws.survey` does."""
-    if facts[laws.MIN_TIMESTAMP] == -1 or timestamp < facts[laws.MIN_TIMESTAMP]:
-        facts[laws.MIN_TIMESTAMP] = timestamp
+def _note_time(facts: Any, timestamp: Any) -> None:
+    """Count a record."""
+    facts[laws.MIN_TIMESTAMP] = min(facts[laws.MIN_TIMESTAMP], timestamp)
     facts[laws.MAX_TIMESTAMP] = max(facts[laws.MAX_TIMESTAMP], timestamp)
     facts[laws.RECORDS] += 1
+
+
+@inline_kernel
+def _note_kind(facts: Any, offset: int, length: int, value_length: int) -> None:
+    """Count a record if it is a tombstone or has no key."""
     if value_length < 0:
         facts[laws.TOMBSTONES] += 1
     if length < 0:
         if facts[laws.NULL_KEYS] == 0:
             facts[laws.FIRST_NULL_KEY] = offset
         facts[laws.NULL_KEYS] += 1
+
+
+@kernel
+def _note_missing(
+    data: Any, at: int, end: int, batch: Any, index: int, key: Any, found: Any, facts: Any
+) -> None:
+    """Take a missing record from what the map pass told of its batch."""
+    _, _, _, _, _, key_at, length, value_length = read_record(data, at, end)
+    if value_length < 0:
+        facts[laws.TOMBSTONES] -= 1
+    if batch.attributes & CONTROL != 0:
+        return
+    if length < 0:
+        found[EXPECTED_MAPPED] -= np.uint64(1)
+        return
+    hash1, hash2 = siphash128(data, key_at, length, key[0], key[1])
+    found[DIGEST] -= mix(hash1, hash2, batch.first_ordinal + index)
+    found[MAPPED] -= np.uint64(1)
 
 
 @inline_kernel
@@ -253,7 +313,7 @@ def _skip_to(data: Any, at: Any, end: Any, index: Any, count: Any, wanted: Any) 
 
 
 @inline_kernel
-def _source_time(data: Any, at: int, end: int) -> Any:
+def _read_time(data: Any, at: int, end: int) -> Any:
     """(end of a record or a status, its timestamp delta, position after that)."""
     zero = np.int64(0)
     length, body = read_varint(data, at, end)
@@ -268,6 +328,21 @@ def _source_time(data: Any, at: int, end: int) -> Any:
 
 
 @inline_kernel
+def same_record(
+    left: Any, rest: int, stop: int, right: Any, source_rest: int, source_stop: int
+) -> Any:
+    """Whether two records are the same behind their timestamps: offset delta, key, value, headers.
+    Most that are not differ in the first bytes.
+    """
+    size = stop - rest
+    if size != source_stop - source_rest or size < 2:
+        return False
+    if left[rest] != right[source_rest] or left[rest + 1] != right[source_rest + 1]:
+        return False
+    return same_span(left, rest, right, source_rest, size)
+
+
+@inline_kernel
 def _time_of(batch: Any, delta: int) -> Any:
     """A record's timestamp in ms."""
     if batch.attributes & LOG_APPEND_TIME != 0:
@@ -275,16 +350,19 @@ def _time_of(batch: Any, delta: int) -> Any:
     return np.int64(batch.base_timestamp + delta)
 
 
-@kernel
+@inline_kernel
 def same_span(left: Any, left_start: Any, right: Any, right_start: Any, length: Any) -> Any:
-    """Whether two spans hold the same bytes; 64 at a step, without a branch among them."""
+    """Whether two spans hold the same bytes; four words at a step, without a branch among them."""
+    if length < 8:
+        return laws.same_bytes(left, left_start, right, right_start, length)
+    differs = load_u64(left, left_start + length - 8) ^ load_u64(right, right_start + length - 8)
     index = np.int64(0)
-    differs = np.uint64(0)
-    while index + 64 <= length:
-        for word in range(8):
+    while index + 32 <= length:
+        for word in range(4):
             at = index + 8 * word
             differs |= load_u64(left, left_start + at) ^ load_u64(right, right_start + at)
-        index += 64
-    if differs != np.uint64(0):
-        return False
-    return laws.same_bytes(left, left_start + index, right, right_start + index, length - index)
+        index += 32
+    while index + 8 <= length:
+        differs |= load_u64(left, left_start + index) ^ load_u64(right, right_start + index)
+        index += 8
+    return differs == np.uint64(0)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction import recopy as copying
-from logwright.compaction.digest import mix_batch
+from logwright.compaction.digest import keeps_most, mix_batch
 from logwright.compaction.model import CleanPlan, GroupFacts, StandingSegment
 from logwright.compaction.source import Source
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
@@ -40,7 +40,7 @@ _COUNT_CELLS: Final = 5
 
 
 @kernel
-def _sum_batches(batches: Any, dead: Any, sums: Any, counts: Any) -> Any:
+def _sum_batches(batches: Any, dead: Any, last_mapped: int, sums: Any, counts: Any) -> Any:
     """Add the batches of a source to `sums` and `counts`; its records that are not dead."""
     kept = np.int64(0)
     for row in range(len(batches)):
@@ -64,20 +64,26 @@ def _sum_batches(batches: Any, dead: Any, sums: Any, counts: Any) -> Any:
         if not stays:
             counts[_CHANGES] += 1
         elif batch.count > 0:
+            counts[_MIN_TIMESTAMP] = min(counts[_MIN_TIMESTAMP], batch.min_timestamp)
+        if batch.count > 0 and (stays or keeps_most(alive, batch, last_mapped)):
             sums[_SET] += mix_batch(batch)
             sums[_DIGEST] += batch.keys_digest
             counts[_MAPPED] += batch.mapped
             counts[_TOMBSTONES] += batch.tombstones
-            counts[_MIN_TIMESTAMP] = min(counts[_MIN_TIMESTAMP], batch.min_timestamp)
     return kept
 
 
-def group_facts(sources: list[Source], dead: NDArray[np.uint8]) -> GroupFacts:
-    """What becomes of the batches of a group by the dead bitmap."""
+def group_facts(
+    sources: list[Source], dead: NDArray[np.uint8], *, last_mapped_offset: int
+) -> GroupFacts:
+    """What becomes of the batches of a group by the dead bitmap and the map's end."""
     sums = np.zeros(_SUM_CELLS, dtype=np.uint64)
     counts = np.zeros(_COUNT_CELLS, dtype=np.int64)
     counts[_MIN_TIMESTAMP] = INT64_MAX
-    kept = [int(_sum_batches(source.batches, dead, sums, counts)) for source in sources]
+    kept = [
+        int(_sum_batches(source.batches, dead, last_mapped_offset, sums, counts))
+        for source in sources
+    ]
     smallest = int(counts[_MIN_TIMESTAMP])
     return GroupFacts(
         first_ordinals=tuple(
@@ -86,10 +92,10 @@ def group_facts(sources: list[Source], dead: NDArray[np.uint8]) -> GroupFacts:
         ),
         kept_records=tuple(kept),
         changes=int(counts[_CHANGES]),
-        verbatim_set=int(sums[_SET]),
-        verbatim_digest=int(sums[_DIGEST]),
-        verbatim_mapped=int(counts[_MAPPED]),
-        verbatim_tombstones=int(counts[_TOMBSTONES]),
+        mostly_set=int(sums[_SET]),
+        mostly_digest=int(sums[_DIGEST]),
+        mostly_mapped=int(counts[_MAPPED]),
+        mostly_tombstones=int(counts[_TOMBSTONES]),
         verbatim_min_timestamp_ms=None if smallest == INT64_MAX else TimestampMs(smallest),
         aborted_records=int(counts[_ABORTED]),
     )
