@@ -47,6 +47,7 @@ from logwright.recovery.run import (
     DirectoryResult,
     Settings,
     commit_directory,
+    partitions_to_recover,
     plan_directory,
 )
 from logwright.roll.plan import plan_roll
@@ -66,6 +67,7 @@ __all__ = [
     "discard",
     "examine",
     "lag_metrics",
+    "partitions_to_recover",
     "plan_clean",
     "purge",
     "recover",
@@ -298,9 +300,10 @@ def recover(
     now_ms: TimestampMs,
     options: RecoveryOptions,
 ) -> DirectoryResult:
-    """Plan and do the recovery of some partitions of a log directory. Effects and errors: see
-    `plan_directory` and `commit_directory`.
+    """Plan and do the recovery of some partitions of a log directory, while no broker can start on
+    it. Effects and errors: see `plan_directory` and `commit_directory`.
     """
-    return commit_directory(
-        plan_directory(log_dir, partitions, settings, now_ms=now_ms, options=options)
-    )
+    with lock_log_dir(log_dir):
+        return commit_directory(
+            plan_directory(log_dir, partitions, settings, now_ms=now_ms, options=options)
+        )

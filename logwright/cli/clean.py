@@ -16,6 +16,7 @@ from logwright.cli.planning import (
     plan_partitions,
     show_plan,
 )
+from logwright.cli.recover import recover_first
 from logwright.cli.request import Request, like_kafka_option, request_options
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def command(
     else:
         request.partitions()  # locking makes a file, which only a log directory may get
         with lock_log_dir(request.log_dir):
+            recover_first(request, failures, like_kafka=like_kafka)
             plans = _plans(request, failures, options, dedupe_buffer)
             _ask(request, plans)
             _report(request.output, _clean(request, plans, failures, passes=passes))
@@ -71,10 +73,11 @@ def command(
 def _plans(
     request: Request, failures: FailureLog, options: CleaningOptions, dedupe_buffer: int | None
 ) -> list[CleanPlan]:
+    failed = {partition for partition, _ in failures.failures}
     return cleaning_order(
         plan_partitions(
             request,
-            request.partitions(),
+            [one for one in request.partitions() if one not in failed],
             failures,
             options=options,
             dedupe_buffer=dedupe_buffer,

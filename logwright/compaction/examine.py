@@ -78,11 +78,20 @@ class _Examination:
     staged: StagedCleaning
     verdicts: Verdicts
     pairs: list[_Pair]
+    tombstones_may_go: bool
 
 
-def examine(plan: CleanPlan, staged: StagedCleaning) -> OutputFacts:
+def examine(
+    plan: CleanPlan, staged: StagedCleaning, *, tombstones_may_go: bool = False
+) -> OutputFacts:
     """Judge the staged output of a plan. Effects: reads the staged files and the segments they were
     made from.
+
+    Args:
+        plan: whose source is compared.
+        staged: what is judged.
+        tombstones_may_go: also those that have no delete horizon yet: more than one cleaning may
+            lie between.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -93,7 +102,13 @@ def examine(plan: CleanPlan, staged: StagedCleaning) -> OutputFacts:
     pairs = [
         _open_pair(segment, staged.directory, sources, verdicts) for segment in staged.segments
     ]
-    task = _Examination(plan=plan, staged=staged, verdicts=verdicts, pairs=pairs)
+    task = _Examination(
+        plan=plan,
+        staged=staged,
+        verdicts=verdicts,
+        pairs=pairs,
+        tombstones_may_go=tombstones_may_go,
+    )
     _check_order(task)
     _set_valueless(task)
     facts: list[SegmentFacts] = []
@@ -343,7 +358,7 @@ def _key_table(task: _Examination) -> KeyTable:
     """Room for the keys of the output, and of the source's tombstones that may be gone."""
     records = sum(pair.staged.records for pair in task.pairs)
     for source in (source for pair in task.pairs for source in pair.sources):
-        counts = source.batches["count"][_expiring(source, task.plan.now_ms)]
+        counts = source.batches["count"][_expiring(task, source)]
         records += int(counts.sum(dtype=np.int64))
     return KeyTable(
         records=records,
@@ -353,11 +368,13 @@ def _key_table(task: _Examination) -> KeyTable:
     )
 
 
-def _expiring(source: Source, now_ms: int) -> NDArray[np.int64]:
+def _expiring(task: _Examination, source: Source) -> NDArray[np.int64]:
     """Rows of the batches whose delete horizon is reached."""
     batches = source.batches
+    if task.tombstones_may_go:
+        return np.arange(len(batches))
     has_horizon = (batches["attributes"] & DELETE_HORIZON) != 0
-    return np.flatnonzero(has_horizon & (batches["base_timestamp"] <= now_ms))
+    return np.flatnonzero(has_horizon & (batches["base_timestamp"] <= task.plan.now_ms))
 
 
 def _note_staged(task: _Examination, keys: KeyTable) -> None:
@@ -370,5 +387,5 @@ def _note_staged(task: _Examination, keys: KeyTable) -> None:
 def _note_expiring(task: _Examination, keys: KeyTable) -> None:
     """Note the keys of tombstones whose delete horizon is reached: they may be gone."""
     for source in (source for pair in task.pairs for source in pair.sources):
-        for run in _runs(source, _expiring(source, task.plan.now_ms)):
+        for run in _runs(source, _expiring(task, source)):
             keys.note(source, open_window(source, run), only_tombstones=True)

@@ -7,6 +7,7 @@ here by name alone, and refused.
 from __future__ import annotations
 
 import stat
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import UncleanLogDir
@@ -27,10 +28,25 @@ _KNOWN_FILES: Final = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_
 _MOST_NAMED: Final = 5
 _REMEDIES: Final = {
     True: "The log was left untouched and is whole: `logwright purge` removes what was left.",
-    False: "The log was left untouched. Recover it first: start a broker on the directory"
-    " and stop it cleanly.",
+    False: "The log was left untouched. Recover it first: `logwright recover`; or start a broker on"
+    " the directory and stop it cleanly.",
 }
 """By whether a purge is enough (`logwright.purge.plan`, 2 and 3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """What the names of a partition's files say.
+
+    Attributes:
+        findings: what is wrong, in words.
+        stems: base offsets of the segments as they are written.
+        purgeable: a purge is enough to mend it.
+    """
+
+    findings: tuple[str, ...]
+    stems: frozenset[str]
+    purgeable: bool
 
 
 def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
@@ -75,9 +91,19 @@ def segment_bases(
         UncleanLogDir: the marker is missing, an interrupted operation left files, or a segment is
             not whole; all of that is named.
     """
-    findings: list[str] = []
+    found = look_for_damage(stamps)
+    findings = list(found.findings)
     if not clean_shutdown:
-        findings.append(f"the broker was not stopped cleanly (no {names.CLEAN_SHUTDOWN_MARKER})")
+        marker = f"the broker was not stopped cleanly (no {names.CLEAN_SHUTDOWN_MARKER})"
+        findings.insert(0, marker)
+    if findings:
+        purgeable = clean_shutdown and found.purgeable
+        raise UncleanLogDir("; ".join(findings) + ".", path=path, remedy=_REMEDIES[purgeable])
+    return sorted(int(stem) for stem in found.stems)
+
+
+def look_for_damage(stamps: Mapping[str, FileStamp]) -> Damage:
+    """What the names say of interrupted operations and missing files."""
     leftovers = [name for name in stamps if name.endswith(_LEFTOVER_SUFFIXES)]
     live = [name for name in stamps if name.endswith(_LIVE_SUFFIXES)]
     foreign = [name for name in live if not _is_canonical(name)]
@@ -93,6 +119,7 @@ def segment_bases(
         for suffix in (names.INDEX, names.TIMEINDEX)
         if stem + suffix not in stamps
     ]
+    findings: list[str] = []
     for what, files in (
         ("an interrupted operation left", leftovers),
         ("no broker writes a file", foreign),
@@ -104,11 +131,12 @@ def segment_bases(
             findings.append(f"{what} {', '.join(files[:_MOST_NAMED])}{more}")
     if not stems:
         findings.append("there is no segment")
-    if findings:
-        worthless = clean_shutdown and bool(stems) and not foreign and not missing
-        purgeable = worthless and _uncommitted(leftovers, stems)
-        raise UncleanLogDir("; ".join(findings) + ".", path=path, remedy=_REMEDIES[purgeable])
-    return sorted(int(stem) for stem in stems)
+    worthless = bool(stems) and not foreign and not missing
+    return Damage(
+        findings=tuple(findings),
+        stems=frozenset(stems),
+        purgeable=worthless and _uncommitted(leftovers, stems),
+    )
 
 
 def snapshot_offsets(stamps: Mapping[str, FileStamp]) -> tuple[Offset, ...]:

@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("logwright.log",),
     ("logwright.config", "logwright.steps", "logwright.locks", "logwright.java"),
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
-    ("logwright.maintain",),
+    ("logwright.maintain", "logwright.verify"),
     ("logwright.spark",),
     ("logwright.resources",),
     ("logwright.assets",),
