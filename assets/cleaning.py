@@ -22,6 +22,7 @@ from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError, StepFailed
 from logwright.locks import lock_log_dir
 from logwright.log.load import read_checkpoints
+from logwright.recovery.model import RecoveryOptions
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.spark.sweep import build_partitions, examine_partitions
 from logwright.units import TimestampMs
@@ -39,6 +40,19 @@ class Swapped:
     work: LogWork
     result: CommitResult
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What was recovered before a cleaning.
+
+    Attributes:
+        findings: by key, what was done to a log and why.
+        failures: by key, why a log could not be recovered.
+    """
+
+    findings: Mapping[str, tuple[str, ...]]
+    failures: Mapping[str, LogwrightError]
 
 
 class Planner:
@@ -72,17 +86,62 @@ class Planner:
         )
 
 
+def recover_logs(
+    logs: Iterable[MaintainedLog], policies: Policies, *, now_ms: TimestampMs
+) -> Recovered:
+    """Recover what a cleaning would refuse: a directory without the clean-shutdown marker whole,
+    else the logs with leftovers. Nothing is dropped. Effects: changes log directories, under the
+    locks.
+    """
+    by_directory: dict[Path, list[MaintainedLog]] = {}
+    for log in logs:
+        by_directory.setdefault(log.log_dir, []).append(log)
+    findings: dict[str, tuple[str, ...]] = {}
+    failures: dict[str, LogwrightError] = {}
+    for log_dir, members in by_directory.items():
+        try:
+            damaged = maintain.partitions_to_recover(log_dir, [log.partition for log in members])
+            if not damaged:
+                continue
+            result = maintain.recover(
+                log_dir,
+                damaged,
+                lambda topic: parse_settings(policies.settings_for(topic))[0],
+                now_ms=now_ms,
+                options=RecoveryOptions(),
+            )
+        except LogwrightError as error:
+            failures |= {log.key: error for log in members}
+            continue
+        done = {plan.partition: plan for plan in result.recovered}
+        for log in members:
+            if log.partition in result.failures:
+                failures[log.key] = result.failures[log.partition]
+            elif log.partition in done:
+                findings[log.key] = tuple(
+                    f"{one.action} {', '.join(one.files)}: {one.reason}"
+                    for one in done[log.partition].findings
+                )
+    return Recovered(findings=findings, failures=failures)
+
+
 def plan_wave(
     logs: Iterable[MaintainedLog],
     policies: Policies,
     *,
     now_ms: TimestampMs,
     options: CleaningOptions,
+    refused: Mapping[str, LogwrightError] | None = None,
 ) -> Wave:
-    """Decide about each log. Effects: reads the log directories."""
+    """Decide about each log but those that are `refused` already, by key. Effects: reads the log
+    directories.
+    """
     planner = Planner(policies, now_ms=now_ms, options=options)
     works = []
     for log in logs:
+        if refused is not None and log.key in refused:
+            works.append(LogWork(key=log.key, failure=refused[log.key]))
+            continue
         try:
             plan = planner.plan(log)
         except LogwrightError as error:

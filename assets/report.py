@@ -29,6 +29,16 @@ REMOVED: Final = {
 Metadata = dict[str, Any]
 
 
+def recovery_metadata(findings: Mapping[str, tuple[str, ...]]) -> Metadata:
+    """What was recovered before anything was planned, and why."""
+    rows = [
+        f"| {key} | {_cell('; '.join(said) or 'nothing to repair')} |"
+        for key, said in list(findings.items())[:SHOWN_LOGS]
+    ]
+    table = "\n".join(["| log | recovered |", "|---|---|", *rows])
+    return {"recovered": len(findings), "recoveries": dg.MetadataValue.md(table)}
+
+
 def decision_metadata(wave: Wave) -> Metadata:
     """What was decided about each log, as a table: the deferred and the failed with their reason
     too.

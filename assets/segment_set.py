@@ -6,7 +6,7 @@ and `swap` never starts; in a run over several logs the others are swapped, and 
 and names those that were not (docs/adr/0003).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from logwright.assets.cleaning import (
     discard_failed,
     examine_wave,
     plan_wave,
+    recover_logs,
     swap_wave,
     unstaged_on_error,
     with_failures,
@@ -29,6 +30,7 @@ from logwright.assets.report import (
     check_evaluations,
     decision_metadata,
     materialization,
+    recovery_metadata,
     run_line,
     staged_metadata,
     swap_metadata,
@@ -36,11 +38,13 @@ from logwright.assets.report import (
 from logwright.assets.verdict import CHECKS
 from logwright.assets.wave import Wave
 from logwright.compaction.model import CleaningOptions
+from logwright.config.policies import Policies
 from logwright.resources.catalogue import WAVES
 from logwright.resources.clock import Clock
-from logwright.resources.log_dirs import LogDirs
+from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.spark import Spark
+from logwright.units import TimestampMs
 
 POOL: Final = "log_cleaner"
 """Its limit is how many runs clean at once: `log.cleaner.threads`."""
@@ -70,6 +74,20 @@ class CleaningConfig(dg.Config):
         return CleaningOptions(force=self.force, like_kafka=self.like_kafka)
 
 
+def recovered_plan(
+    context: dg.OpExecutionContext,
+    logs: Sequence[MaintainedLog],
+    policies: Policies,
+    asked: tuple[TimestampMs, CleaningOptions],
+) -> Wave:
+    """Recover what is unclean, say so, then plan. `asked`: the clock, and how to clean."""
+    now_ms, options = asked
+    recovered = recover_logs(logs, policies, now_ms=now_ms)
+    if recovered.findings:
+        context.add_output_metadata(recovery_metadata(recovered.findings))
+    return plan_wave(logs, policies, now_ms=now_ms, options=options, refused=recovered.failures)
+
+
 @dg.op(out=WAVE_OUT)
 def plan(
     context: dg.AssetExecutionContext,
@@ -81,7 +99,9 @@ def plan(
     """Look at each log of the run and decide what is due, by its topic's policy."""
     with boundary("plan"):
         logs = log_dirs.listing().find_all(context.partition_keys)
-        wave = plan_wave(logs, policies.load(), now_ms=clock.now_ms(), options=config.options())
+        wave = recovered_plan(
+            context.op_execution_context, logs, policies.load(), (clock.now_ms(), config.options())
+        )
     return checked(wave, context.op_execution_context)
 
 

@@ -52,6 +52,7 @@ from logwright.recovery.run import (
     DirectoryResult,
     Settings,
     commit_directory,
+    partitions_to_recover,
     plan_directory,
 )
 from logwright.retention.plan import RetentionPlan
@@ -84,6 +85,7 @@ __all__ = [
     "lag_metrics",
     "look_at_move",
     "move_partition",
+    "partitions_to_recover",
     "plan_clean",
     "plan_purge_deleted",
     "plan_retention",
@@ -380,9 +382,10 @@ def recover(
     now_ms: TimestampMs,
     options: RecoveryOptions,
 ) -> DirectoryResult:
-    """Plan and do the recovery of some partitions of a log directory. Effects and errors: see
-    `plan_directory` and `commit_directory`.
+    """Plan and do the recovery of some partitions of a log directory, while no broker can start on
+    it. Effects and errors: see `plan_directory` and `commit_directory`.
     """
-    return commit_directory(
-        plan_directory(log_dir, partitions, settings, now_ms=now_ms, options=options)
-    )
+    with lock_log_dir(log_dir):
+        return commit_directory(
+            plan_directory(log_dir, partitions, settings, now_ms=now_ms, options=options)
+        )

@@ -12,7 +12,7 @@ import dagster as dg
 from pydantic import Field
 
 from logwright.assets.boundary import after_failed_swap, boundary, checked
-from logwright.assets.cleaning import plan_wave, swap_wave
+from logwright.assets.cleaning import swap_wave
 from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
 from logwright.assets.report import (
     by_key,
@@ -21,7 +21,15 @@ from logwright.assets.report import (
     run_metadata,
     swap_metadata,
 )
-from logwright.assets.segment_set import POOL, WAVE_OUT, CleaningConfig, dedupe, quality, roll
+from logwright.assets.segment_set import (
+    POOL,
+    WAVE_OUT,
+    CleaningConfig,
+    dedupe,
+    quality,
+    recovered_plan,
+    roll,
+)
 from logwright.assets.wave import Wave
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
@@ -55,7 +63,7 @@ def plan_sweep(
         logs = listing.find_all(config.logs or listing.logs)
         # A sweep may be asked for before discovery has seen a log; its events need the partition.
         context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
-        wave = plan_wave(logs, policies.load(), now_ms=clock.now_ms(), options=config.options())
+        wave = recovered_plan(context, logs, policies.load(), (clock.now_ms(), config.options()))
     return checked(wave, context)
 
 

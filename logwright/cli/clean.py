@@ -17,6 +17,7 @@ from logwright.cli.planning import (
     plan_partitions,
     show_plan,
 )
+from logwright.cli.recover import recover_first
 from logwright.cli.request import Request, like_kafka_option, request_options
 from logwright.errors import LogwrightError
 
@@ -81,6 +82,7 @@ def command(
     else:
         request.partitions()  # locking makes a file, which only a log directory may get
         with lock_log_dir(request.log_dir):
+            recover_first(request, failures, like_kafka=like_kafka)
             plans = _plans(request, failures, options, dedupe_buffer)
             _ask(request, plans)
             cleanings = _clean(request, plans, failures, passes=passes)
@@ -92,10 +94,15 @@ def command(
 def _plans(
     request: Request, failures: FailureLog, options: CleaningOptions, dedupe_buffer: int | None
 ) -> list[CleanPlan]:
+    failed = {partition for partition, _ in failures.failures}
     return cleaning_order(
         plan_partitions(
             request,
-            leave_held(request, request.partitions(), force=options.force),
+            leave_held(
+                request,
+                [one for one in request.partitions() if one not in failed],
+                force=options.force,
+            ),
             failures,
             options=options,
             dedupe_buffer=dedupe_buffer,

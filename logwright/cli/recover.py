@@ -55,6 +55,33 @@ def command(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
     click.get_current_context().exit(failures.exit_status)
 
 
+def recover_first(request: Request, failures: FailureLog, *, like_kafka: bool) -> None:
+    """What another command does about a directory that was not stopped cleanly, or partitions with
+    leftovers, before its own work. Effects: changes the log directory, which is locked.
+
+    Partitions that cannot be recovered without a loss are put down as failures.
+    """
+    from logwright.recovery.model import RecoveryOptions  # noqa: PLC0415 -- not for --help
+    from logwright.recovery.run import partitions_to_recover, plan_directory  # noqa: PLC0415
+
+    damaged = partitions_to_recover(request.log_dir, request.partitions())
+    if not damaged:
+        return
+    plan = plan_directory(
+        request.log_dir,
+        damaged,
+        lambda topic: request.settings(topic)[0],
+        now_ms=request.now_ms,
+        options=RecoveryOptions(like_kafka=like_kafka),
+    )
+    _ask(request, plan)
+    result = _commit(plan)
+    request.output.message(f"Recovered {len(result.recovered)} partitions first.")
+    say_findings(result.recovered, request.output.message)
+    for partition, error in result.failures.items():
+        failures.add(partition, error)
+
+
 def _plan(request: Request, options: RecoveryOptions) -> DirectoryPlan:
     from logwright.recovery.run import plan_directory  # noqa: PLC0415 -- kernels: not for --help
 

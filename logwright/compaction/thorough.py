@@ -60,13 +60,14 @@ class _Matched:
 
 @dataclass(slots=True, kw_only=True)
 class _Examination:
-    """Attributes: standing: the segments that stay."""
+    """Attributes: standing: the segments that stay. tombstones_may_go: whatever their horizon."""
 
     plan: CleanPlan
     staged: StagedCleaning
     verdicts: Verdicts
     matched: list[_Matched]
     standing: list[Source]
+    tombstones_may_go: bool
 
     @property
     def pairs(self) -> list[Pair]:
@@ -79,11 +80,15 @@ class _Examination:
         return [*standing, *((pair.staged, pair.readable_rows()) for pair in self.pairs)]
 
 
-def examine_thoroughly(plan: CleanPlan, staged: StagedCleaning) -> OutputFacts:
+def examine_thoroughly(
+    plan: CleanPlan, staged: StagedCleaning, *, tombstones_may_go: bool = False
+) -> OutputFacts:
     """Judge the staged output of a plan by the segments it was made from, whatever was remembered
     from building it. Effects: reads the staged files and the segments in the cleaning's range.
 
     Of `staged` are used: the directory, the staged and the standing segments, and the map's end.
+    `tombstones_may_go`: also those without a delete horizon, where more than one cleaning may
+    lie between.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -98,6 +103,7 @@ def examine_thoroughly(plan: CleanPlan, staged: StagedCleaning) -> OutputFacts:
         verdicts=verdicts,
         matched=[_unmatched(pair, verdicts) for pair in pairs],
         standing=[*standing.values()],
+        tombstones_may_go=tombstones_may_go,
     )
     sources = [source for pair in pairs for source in (pair.staged, *pair.sources)]
     set_valueless(plan, [*sources, *task.standing])
@@ -221,7 +227,7 @@ def _key_table(task: _Examination) -> KeyTable:
     """Room for the keys of the output, and of the source's tombstones that may be gone."""
     records = sum(source.records for source, _ in task.output)
     for source in (source for pair in task.pairs for source in pair.sources):
-        counts = source.batches["count"][_expiring(source, task.plan.now_ms)]
+        counts = source.batches["count"][_expiring(task, source)]
         records += int(counts.sum(dtype=np.int64))
     return KeyTable(
         records=records,
@@ -231,15 +237,17 @@ def _key_table(task: _Examination) -> KeyTable:
     )
 
 
-def _expiring(source: Source, now_ms: int) -> NDArray[np.int64]:
-    """Rows of the batches whose delete horizon is reached."""
+def _expiring(task: _Examination, source: Source) -> NDArray[np.int64]:
+    """Rows of the batches whose tombstones may be gone."""
     batches = source.batches
+    if task.tombstones_may_go:
+        return np.arange(len(batches))
     has_horizon = (batches["attributes"] & DELETE_HORIZON) != 0
-    return np.flatnonzero(has_horizon & (batches["base_timestamp"] <= now_ms))
+    return np.flatnonzero(has_horizon & (batches["base_timestamp"] <= task.plan.now_ms))
 
 
 def _note_expiring(task: _Examination, keys: KeyTable) -> None:
     """Note the keys of tombstones whose delete horizon is reached: they may be gone."""
     for source in (source for pair in task.pairs for source in pair.sources):
-        for run in runs(source, _expiring(source, task.plan.now_ms)):
+        for run in runs(source, _expiring(task, source)):
             keys.note(source, open_window(source, run), only_tombstones=True)

@@ -7,6 +7,7 @@ here by name alone, and refused.
 from __future__ import annotations
 
 import stat
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import UncleanLogDir
@@ -27,10 +28,25 @@ _DIGITS: Final = 20
 _LARGEST: Final = f"{INT64_MAX:020d}"
 _REMEDIES: Final = {
     True: "The log was left untouched and is whole: `logwright purge` removes what was left.",
-    False: "The log was left untouched. Recover it first: start a broker on the directory"
-    " and stop it cleanly.",
+    False: "The log was left untouched. Recover it first: `logwright recover`; or start a broker on"
+    " the directory and stop it cleanly.",
 }
 """By whether a purge is enough (`logwright.purge.plan`, 2 and 3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """What the names of a partition's files say.
+
+    Attributes:
+        findings: what is wrong, in words.
+        stems: base offsets of the segments as they are written, ascending.
+        purgeable: a purge is enough to mend it.
+    """
+
+    findings: tuple[str, ...]
+    stems: tuple[str, ...]
+    purgeable: bool
 
 
 def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
@@ -70,6 +86,19 @@ def segment_bases(stamps: Mapping[str, FileStamp], path: str, *, clean_shutdown:
         UncleanLogDir: the marker is missing, an interrupted operation left files, or a segment is
             not whole; all of that is named.
     """
+    found = look_for_damage(stamps)
+    findings = list(found.findings)
+    if not clean_shutdown:
+        marker = f"the broker was not stopped cleanly (no {names.CLEAN_SHUTDOWN_MARKER})"
+        findings.insert(0, marker)
+    if findings:
+        purgeable = clean_shutdown and found.purgeable
+        raise UncleanLogDir("; ".join(findings) + ".", path=path, remedy=_REMEDIES[purgeable])
+    return [int(stem) for stem in found.stems]
+
+
+def look_for_damage(stamps: Mapping[str, FileStamp]) -> Damage:
+    """What the names say of interrupted operations and missing files."""
     stems, indexes, leftovers, foreign = _by_kind(stamps)
     logs = set(stems)
     orphans = [name for name in indexes if name[:_DIGITS] not in logs]
@@ -80,8 +109,6 @@ def segment_bases(stamps: Mapping[str, FileStamp], path: str, *, clean_shutdown:
         if stem + suffix not in stamps
     ]
     findings: list[str] = []
-    if not clean_shutdown:
-        findings.append(f"the broker was not stopped cleanly (no {names.CLEAN_SHUTDOWN_MARKER})")
     for what, files in (
         ("an interrupted operation left", leftovers),
         ("no broker writes a file", foreign),
@@ -93,11 +120,12 @@ def segment_bases(stamps: Mapping[str, FileStamp], path: str, *, clean_shutdown:
             findings.append(f"{what} {', '.join(files[:_MOST_NAMED])}{more}")
     if not stems:
         findings.append("there is no segment")
-    if findings:
-        worthless = clean_shutdown and bool(stems) and not foreign and not missing
-        purgeable = worthless and _uncommitted(leftovers, logs)
-        raise UncleanLogDir("; ".join(findings) + ".", path=path, remedy=_REMEDIES[purgeable])
-    return [int(stem) for stem in stems]
+    worthless = bool(stems) and not foreign and not missing
+    return Damage(
+        findings=tuple(findings),
+        stems=tuple(stems),
+        purgeable=worthless and _uncommitted(leftovers, logs),
+    )
 
 
 def _by_kind(stamps: Mapping[str, FileStamp]) -> tuple[list[str], list[str], list[str], list[str]]:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.errors import CorruptProducerSnapshot, UnsupportedFormatError
+from logwright.errors import CorruptBatch, CorruptProducerSnapshot, UnsupportedFormatError
 from logwright.format.batch import (
     CONTROL,
     HEADER_BYTES,
@@ -167,11 +167,21 @@ class Replay:
         entries: by producer id.
         completed: see `Producers`.
         aborted: what a transaction index says of the transactions that were aborted.
+        ongoing: producer by first offset of its open transaction; as in Kafka, of two that begin
+            at one offset (which only damage makes) the later one counts.
     """
 
     entries: dict[int, ProducerEntry]
     completed: list[tuple[Offset, Offset]] = field(default_factory=list)
     aborted: list[AbortedTransaction] = field(default_factory=list)
+    ongoing: dict[Offset, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ongoing = {
+            entry.current_txn_first_offset: producer_id
+            for producer_id, entry in self.entries.items()
+            if entry.current_txn_first_offset is not None
+        }
 
 
 def _replay_segment(
@@ -190,7 +200,7 @@ def replay_batches(replayed: Replay, data: NDArray[np.uint8], rows: NDArray[np.v
     transaction began.
 
     Raises:
-        CorruptBatch: a control batch cannot be read.
+        CorruptBatch, UnsupportedFormatError: a control batch cannot be read; with its position.
     """
     rows = rows[rows["producer_id"] >= 0]
     begin = 0
@@ -198,7 +208,11 @@ def replay_batches(replayed: Replay, data: NDArray[np.uint8], rows: NDArray[np.v
         _replay_data(replayed, data, rows[begin:at])
         if at < len(rows):
             content = _content(data, rows[at])
-            _replay_marker(replayed, parse_batch(content), content)
+            try:
+                _replay_marker(replayed, parse_batch(content), content)
+            except (CorruptBatch, UnsupportedFormatError) as error:
+                position = int(rows[at]["position"])
+                raise type(error)(error.problem, position=position) from error
         begin = at + 1
 
 
@@ -212,6 +226,11 @@ def _replay_data(replayed: Replay, data: NDArray[np.uint8], rows: NDArray[np.voi
     transactional = rows[(rows["attributes"] & TRANSACTIONAL) != 0]
     ids, begins = np.unique(transactional["producer_id"], return_index=True)
     opened = dict(zip(ids.tolist(), transactional["base_offset"][begins].tolist(), strict=True))
+    for begin in np.sort(begins).tolist():
+        producer_id = int(transactional[begin]["producer_id"])
+        known = replayed.entries.get(producer_id)
+        if known is None or known.current_txn_first_offset is None:
+            replayed.ongoing[opened[producer_id]] = producer_id
     _, from_end = np.unique(rows["producer_id"][::-1], return_index=True)
     for row in rows[len(rows) - 1 - from_end]:
         batch = parse_batch(data[int(row["position"]) :][:HEADER_BYTES].tobytes())
@@ -256,6 +275,7 @@ def _replay_marker(replayed: Replay, batch: RecordBatch, content: bytes) -> None
         replayed.completed.append((first, batch.last_offset))
         if kind is ControlType.ABORT:
             replayed.aborted.append(_aborted(replayed, batch, first))
+        replayed.ongoing.pop(first, None)
     replayed.entries[batch.producer_id] = replace(
         entry,
         timestamp_ms=marker.timestamp_ms,
@@ -266,11 +286,7 @@ def _replay_marker(replayed: Replay, batch: RecordBatch, content: bytes) -> None
 
 def _aborted(replayed: Replay, batch: RecordBatch, first: Offset) -> AbortedTransaction:
     """Its last stable offset is where the earliest open transaction of another producer begins."""
-    others = [
-        entry.current_txn_first_offset
-        for entry in replayed.entries.values()
-        if entry.current_txn_first_offset is not None and entry.producer_id != batch.producer_id
-    ]
+    others = (one for one, producer in replayed.ongoing.items() if producer != batch.producer_id)
     return AbortedTransaction(
         version=0,
         producer_id=batch.producer_id,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logwright.errors import CorruptBatch, CorruptProducerSnapshot, UnsupportedFormatError
 from logwright.format.names import SNAPSHOT, segment_file_name
@@ -145,14 +146,7 @@ class ProducerState:
         """
         if not rows:
             return
-        try:
-            replay_batches(self.replay, segment.data(), found.batches[:rows])
-        except CorruptBatch as error:
-            raise CorruptBatch(
-                error.problem,
-                path=segment.path,
-                remedy="Nothing was changed. Restore the segment.",
-            ) from error
+        self._replay_rows(segment, found.batches[:rows])
         self.end_offset = int(found.batches[rows - 1]["last_offset"]) + 1
 
     def take_snapshot(self) -> None:
@@ -206,11 +200,16 @@ class ProducerState:
             beyond = np.flatnonzero(offsets >= end_offset)
             holds_end = after is None or end_offset < after
             stop = int(beyond[0]) if holds_end and len(beyond) else len(offsets)
-            try:
-                replay_batches(self.replay, segment.data(), found.batches[first:stop])
-            except CorruptBatch as error:
-                raise CorruptBatch(
-                    error.problem,
-                    path=segment.path,
-                    remedy="Nothing was changed. Restore the segment.",
-                ) from error
+            self._replay_rows(segment, found.batches[first:stop])
+
+    def _replay_rows(self, segment: LoadedSegment, rows: NDArray[np.void]) -> None:
+        try:
+            replay_batches(self.replay, segment.data(), rows)
+        except (CorruptBatch, UnsupportedFormatError) as error:
+            raise type(error)(
+                error.problem,
+                path=segment.path,
+                position=error.position,
+                remedy="Nothing was changed. Kafka's loading fails on it as well, or stops there;"
+                " restore the segment.",
+            ) from error

@@ -29,7 +29,8 @@ from logwright.format.names import (
     TopicPartition,
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition, lock_recovery
-from logwright.log.files import list_directory, open_log_dir
+from logwright.log.files import list_directory, open_log_dir, open_partition_dir
+from logwright.log.listing import look_for_damage, stamp_files
 from logwright.log.load import list_partitions
 from logwright.log.mapped import map_file
 from logwright.recovery.model import RecoveryOptions, RecoveryPlan
@@ -96,6 +97,27 @@ class DirectoryResult:
     failures: dict[TopicPartition, LogwrightError] = field(default_factory=dict)
     clean: bool = False
     cut: dict[TopicPartition, Path] = field(default_factory=dict)
+
+
+def partitions_to_recover(
+    log_dir: Path, wanted: Iterable[TopicPartition]
+) -> tuple[TopicPartition, ...]:
+    """Those that a cleaning would refuse before it reads a batch. Effects: lists directories.
+
+    Without the clean-shutdown marker these are all of the directory: it counts for all of them.
+
+    Raises:
+        NotALogDir, UnreadableFile: the directory cannot be listed.
+    """
+    present = list_partitions(log_dir)
+    if not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
+        return tuple(present)
+    return tuple(one for one in sorted(set(wanted)) if one in present and _is_damaged(log_dir, one))
+
+
+def _is_damaged(log_dir: Path, partition: TopicPartition) -> bool:
+    with open_partition_dir(log_dir, partition) as directory:
+        return bool(look_for_damage(stamp_files(directory)).findings)
 
 
 def plan_directory(

@@ -119,7 +119,7 @@ class PowerLossModel:
         self.pending.append((None, target.name, self.view[source.name]))
 
     def rename(self, source: Path, target: Path) -> None:
-        if source.parent != self.directory and target.parent != self.directory:
+        if self.directory not in (source.parent, target.parent):
             self.others[target] = self.others.pop(source)
             return
         invariant(target.parent == self.directory, "renames lead into the directory")
@@ -154,7 +154,7 @@ class PowerLossModel:
         if path.parent != self.directory:
             return
         self.unsynced_content.discard(path.name)
-        for change in [one for one in self.pending if one[0] == one[1] == path.name]:
+        for change in [one for one in self.pending if one[:2] == (path.name, path.name)]:
             self.pending.remove(change)
             self.durable[path.name] = change[2]
 

@@ -77,16 +77,20 @@ class Damaged:
 
     @property
     def now_ms(self) -> TimestampMs:
+        """The case's clock."""
         return TimestampMs(fixtures.description(self.name)["now"])
 
     def copy(self, target: Path) -> Path:
+        """A copy to work on."""
         shutil.copytree(self.origin, target, copy_function=shutil.copy2)
         return target
 
     def settings(self) -> dict[str, str]:
+        """The topic's."""
         return dict(fixtures.partition_of(self.name).config)
 
     def recover(self, log_dir: Path) -> None:
+        """Recover it; then it counts as cleanly stopped."""
         config, _ = parse_settings(self.settings())
         result = maintain.recover(
             log_dir, [PARTITION], lambda _: config, now_ms=self.now_ms, options=self.options

@@ -171,7 +171,7 @@ def test_one_bad_log_does_not_stop_the_others(call: Call, tmp_path: Path) -> Non
     content = bytearray(log.read_bytes())
     content[200] ^= 1
     log.write_bytes(content)
-    (log_dir / "u-0" / f"{0:020d}.log.cleaned").touch()
+    (log_dir / "u-0" / "5.log").touch()
     corrupt = snapshot(log_dir / "a-0")
     answer = call("clean", log_dir, *COMPACT, "--yes", "--output", "json")
     assert answer.status == 5
@@ -185,12 +185,25 @@ def test_one_bad_log_does_not_stop_the_others(call: Call, tmp_path: Path) -> Non
     assert call("clean", log_dir, "a-0", *COMPACT, "--yes", "--force").status == 3
 
 
-def test_unclean_directory_is_refused(call: Call, tmp_path: Path) -> None:
-    """Without the clean-shutdown marker `clean` refuses and names what it found."""
+def test_unclean_directory_is_recovered_first(call: Call, tmp_path: Path) -> None:
+    """Without the clean-shutdown marker `clean` recovers the directory, says so, and cleans."""
     log_dir = copy_before("crash-cleaned", tmp_path)
+    answer = call("clean", log_dir, *COMPACT, "--force", "--yes")
+    assert answer.status == 0
+    assert "Recovered 1 partitions first." in answer.err
+    assert f"removed {0:020d}.index.cleaned" in answer.err
+    assert (log_dir / ".kafka_cleanshutdown").exists()
+
+
+def test_clean_drops_nothing_to_recover(call: Call, tmp_path: Path) -> None:
+    """What only a loss would recover is left as it is, with the way out in the message."""
+    log_dir = copy_before("bad-crc-sealed", tmp_path)
+    before = snapshot(log_dir / "t-0")
     answer = call("clean", log_dir, *COMPACT, "--yes")
     assert answer.status == 5
-    assert ".kafka_cleanshutdown" in answer.err
+    assert "--accept-loss" in answer.err
+    assert before == snapshot(log_dir / "t-0")
+    assert not (log_dir / ".kafka_cleanshutdown").exists()
 
 
 @pytest.mark.parametrize("size", ["24", "0", "-1", "x"])

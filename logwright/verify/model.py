@@ -1,0 +1,46 @@
+"""What a verification finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_PER_FILE = 20
+"""Findings of one kind in one file that are named one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that is wrong.
+
+    Attributes:
+        position: byte in the file, None if the whole file is concerned.
+        problem: in words, without a full stop; never a record's key or value.
+    """
+
+    path: Path
+    position: int | None
+    problem: str
+
+    def __str__(self) -> str:
+        where = "" if self.position is None else f" at byte {self.position}"
+        return f"{self.path}{where}: {self.problem}"
+
+
+def entry_faults(
+    path: Path, wrong: NDArray[np.bool_], *, entry_bytes: int, problem: str
+) -> list[Fault]:
+    """A fault for each wrong entry of an index, the first ones by name."""
+    rows = np.flatnonzero(wrong)
+    faults = [
+        Fault(path=path, position=int(row) * entry_bytes, problem=f"entry {int(row)} {problem}")
+        for row in rows[:MOST_PER_FILE]
+    ]
+    if len(rows) > MOST_PER_FILE:
+        more = f"{len(rows) - MOST_PER_FILE} more entries are wrong"
+        position = int(rows[MOST_PER_FILE]) * entry_bytes
+        faults.append(Fault(path=path, position=position, problem=more))
+    return faults

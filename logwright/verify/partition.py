@@ -1,0 +1,147 @@
+"""Everything that a log directory says of one partition, compared with its batches.
+
+1. Names: leftovers, indexes without a log, logs without an index.
+2. Each segment: every batch, record and index entry (`segments`).
+3. Producer snapshots: their bytes, and that they speak of nothing behind their number.
+4. Leader epochs, the topic id, and the partition's entry in each checkpoint file.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from logwright.errors import CorruptLogError, UnsupportedFormatError
+from logwright.format.checkpoints import parse_leader_epochs, parse_offset_checkpoint
+from logwright.format.names import (
+    CLEAN_SHUTDOWN_MARKER,
+    CLEANER_OFFSET_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    SNAPSHOT,
+    TopicPartition,
+    segment_file_name,
+)
+from logwright.format.snapshot import ProducerEntry, parse_snapshot
+from logwright.log.files import open_partition_dir
+from logwright.log.listing import look_for_damage, snapshot_offsets, stamp_files
+from logwright.log.load import CHECKPOINT_FILES
+from logwright.log.mapped import map_file
+from logwright.units import INT64_MAX
+from logwright.verify.model import Fault
+from logwright.verify.segments import check_segment
+
+_METADATA: Final = re.compile(rb"version: 0\ntopic_id: [A-Za-z0-9_-]{22}\n?")
+
+
+def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
+    """All that is wrong with a partition. Effects: reads everything of it.
+
+    Raises:
+        NotALogDir, UnreadableFile: it is not there or cannot be read.
+    """
+    with open_partition_dir(log_dir, partition) as opened:
+        stamps = stamp_files(opened)
+    directory = log_dir / partition.directory_name
+    damage = look_for_damage(stamps)
+    faults = [Fault(path=directory, position=None, problem=one) for one in damage.findings]
+    bases = sorted(int(stem) for stem in damage.stems if stem.isdigit())
+    end = bases[0] if bases else 0
+    for base, following in zip(bases, [*bases[1:], INT64_MAX], strict=True):
+        found, end = check_segment(directory, base, following)
+        faults += found
+    start = bases[0] if bases else 0
+    clean = (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+    faults += _check_snapshots(directory, snapshot_offsets(stamps), (start, end), clean=clean)
+    faults += _check_epochs(directory / LEADER_EPOCH_CHECKPOINT, end)
+    faults += _check_metadata(directory / PARTITION_METADATA)
+    return faults + _check_checkpoints(log_dir, partition, end)
+
+
+def _check_snapshots(
+    directory: Path, numbers: tuple[int, ...], bounds: tuple[int, int], *, clean: bool
+) -> list[Fault]:
+    faults: list[Fault] = []
+    start, end = bounds
+    for number in numbers:
+        path = directory / segment_file_name(number, SNAPSHOT)
+        try:
+            entries = parse_snapshot(map_file(path).tobytes(), path)
+        except (CorruptLogError, UnsupportedFormatError) as error:
+            faults.append(_fault(error, path))
+            continue
+        faults += [
+            Fault(path=path, position=None, problem=f"producer {entry.producer_id} {problem}")
+            for entry in entries
+            if (problem := _producer_problem(entry, number)) is not None
+        ]
+        if number > end:
+            problem = f"it is beyond the log's end at {end}"
+            faults.append(Fault(path=path, position=None, problem=problem))
+    if clean and end > start and not numbers:
+        problem = "there is no producer snapshot: a broker would know of no producer"
+        faults.append(Fault(path=directory, position=None, problem=problem))
+    return faults
+
+
+def _producer_problem(entry: ProducerEntry, number: int) -> str | None:
+    if entry.last_offset >= number:
+        return f"has its last batch at {entry.last_offset}, behind the snapshot"
+    if entry.current_txn_first_offset is not None and entry.current_txn_first_offset >= number:
+        return f"has a transaction open from {entry.current_txn_first_offset}, behind the snapshot"
+    return None
+
+
+def _check_epochs(path: Path, end: int) -> list[Fault]:
+    if not path.exists():
+        return []
+    try:
+        epochs = parse_leader_epochs(map_file(path).tobytes(), path)
+    except (CorruptLogError, UnsupportedFormatError) as error:
+        return [_fault(error, path)]
+    return [
+        Fault(path=path, position=None, problem=f"epoch {one.epoch} begins behind the log's end")
+        for one in epochs
+        if one.start_offset > end
+    ]
+
+
+def _check_metadata(path: Path) -> list[Fault]:
+    if path.exists() and _METADATA.fullmatch(map_file(path).tobytes()) is None:
+        return [Fault(path=path, position=None, problem="it names no topic id")]
+    return []
+
+
+def _check_checkpoints(log_dir: Path, partition: TopicPartition, end: int) -> list[Fault]:
+    """None of the four may lie behind the log's end, nor the start behind the high watermark."""
+    faults: list[Fault] = []
+    entries: dict[str, int] = {}
+    for name in CHECKPOINT_FILES:
+        path = log_dir / name
+        if not path.exists():
+            continue
+        try:
+            found = parse_offset_checkpoint(map_file(path).tobytes(), path)
+        except (CorruptLogError, UnsupportedFormatError) as error:
+            faults.append(_fault(error, path))
+            continue
+        if partition in found:
+            entries[name] = found[partition]
+    for name in (
+        RECOVERY_POINT_CHECKPOINT,
+        LOG_START_OFFSET_CHECKPOINT,
+        HIGH_WATERMARK_CHECKPOINT,
+        CLEANER_OFFSET_CHECKPOINT,
+    ):
+        if entries.get(name, end) > end:
+            problem = f"{partition} is at {entries[name]}, behind the log's end at {end}"
+            faults.append(Fault(path=log_dir / name, position=None, problem=problem))
+    return faults
+
+
+def _fault(error: CorruptLogError | UnsupportedFormatError, path: Path) -> Fault:
+    return Fault(path=path, position=error.position, problem=error.problem.removesuffix("."))

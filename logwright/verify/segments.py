@@ -1,0 +1,195 @@
+"""Every batch, record and index entry of one segment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction import laws
+from logwright.compaction.source import Source, open_window, row_ranges
+from logwright.errors import CorruptBatch, UnsupportedFormatError
+from logwright.format.batch import CONTROL
+from logwright.format.index import (
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    TXN_ENTRY_BYTES,
+    parse_offset_index,
+    parse_time_index,
+    parse_txn_index,
+)
+from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name
+from logwright.format.scan import bad_crcs
+from logwright.format.valid import valid_batches
+from logwright.format.walk import OK, raise_for_status
+from logwright.log.mapped import map_file
+from logwright.recovery.segments import ENDS
+from logwright.verify.model import Fault, entry_faults
+
+_ENTRY_BYTES: Final = {
+    INDEX: OFFSET_ENTRY_BYTES,
+    TIMEINDEX: TIME_ENTRY_BYTES,
+    TXNINDEX: TXN_ENTRY_BYTES,
+}
+
+
+def check_segment(directory: Path, base_offset: int, end_offset: int) -> tuple[list[Fault], int]:
+    """What is wrong with a segment, and the offset behind its last batch. Effects: reads its files.
+
+    Args:
+        directory: the partition's.
+        base_offset: of the segment.
+        end_offset: its offsets must lie below it.
+
+    Raises:
+        UnreadableFile: a file cannot be read.
+    """
+    path = directory / segment_file_name(base_offset, LOG)
+    data = map_file(path)
+    found = valid_batches(data, base_offset=base_offset, end_offset=end_offset, check_crcs=False)
+    batches = found.batches
+    counts = batches["count"].astype(np.int64)
+    batches["first_ordinal"] = np.cumsum(counts) - counts
+    faults = []
+    damaged = set(bad_crcs(data, batches))
+    for row in sorted(damaged):
+        position, offset = int(batches[row]["position"]), int(batches[row]["base_offset"])
+        problem = f"the CRC of the record batch at offset {offset} is wrong"
+        faults.append(Fault(path=path, position=position, problem=problem))
+    readable = np.setdiff1d(np.arange(len(batches)), sorted(damaged))
+    source = Source(base_offset=base_offset, path=path, data=data, batches=batches)
+    faults += _unreadable_records(source, readable)
+    if found.end != "whole":
+        faults.append(Fault(path=path, position=found.valid_bytes, problem=ENDS[found.end]))
+    faults += _check_indexes(directory, base_offset, batches)
+    next_offset = int(batches[-1]["last_offset"]) + 1 if len(batches) else base_offset
+    return faults, next_offset
+
+
+def _unreadable_records(source: Source, readable: NDArray[np.int64]) -> list[Fault]:
+    """Batches whose records cannot be read, or do not ascend."""
+    faults: list[Fault] = []
+    for first, last in row_ranges(source, first=0, last=len(source.batches)):
+        rows = readable[(readable >= first) & (readable < last)]
+        if rows.size and not _reads(source, rows):
+            faults += [fault for row in rows for fault in _record_fault(source, int(row))]
+    return faults
+
+
+def _reads(source: Source, rows: NDArray[np.int64]) -> bool:
+    """Whether all of these can be read without a fault."""
+    facts, order = _cells()
+    try:
+        window = open_window(source, rows)
+    except (CorruptBatch, UnsupportedFormatError):
+        return False
+    if not _counts_are_possible(window.batches):
+        return False
+    _, status = laws.survey(source.data, window.scratch, window.batches, window.spans, facts, order)
+    return bool(status == OK and order[laws.VIOLATIONS] == 0)
+
+
+def _record_fault(source: Source, row: int) -> list[Fault]:
+    """What is wrong inside one batch, nothing if it can be read."""
+    batch = source.batches[row]
+    position, offset = int(batch["position"]), int(batch["base_offset"])
+    facts, order = _cells()
+    problem = None
+    try:
+        window = open_window(source, np.array([row]))
+        if not _counts_are_possible(window.batches):
+            problem = f"the record count of the batch at offset {offset} is impossible"
+        else:
+            _, status = laws.survey(
+                source.data, window.scratch, window.batches, window.spans, facts, order
+            )
+            raise_for_status(int(status), path=source.path, position=position, base_offset=offset)
+            if order[laws.VIOLATIONS]:
+                problem = f"the offsets of the records at offset {offset} do not ascend"
+    except (CorruptBatch, UnsupportedFormatError) as error:
+        problem = error.problem.removesuffix(".")
+    return [] if problem is None else [Fault(path=source.path, position=position, problem=problem)]
+
+
+def _cells() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cells for `laws.survey`: facts, and the verdict on the order of offsets."""
+    facts = np.zeros(laws.FACT_CELLS, dtype=np.int64)
+    return facts, np.array([0, -1], dtype=np.int64)
+
+
+def _counts_are_possible(batches: NDArray[np.void]) -> bool:
+    spans = batches["last_offset"] - batches["base_offset"]
+    return bool(((batches["count"] >= 0) & (batches["count"] <= spans + 1)).all())
+
+
+def _check_indexes(directory: Path, base: int, batches: NDArray[np.void]) -> list[Fault]:
+    faults: list[Fault] = []
+    for suffix, entry_bytes in _ENTRY_BYTES.items():
+        path = directory / segment_file_name(base, suffix)
+        if not path.exists():
+            continue
+        content = map_file(path).tobytes()
+        whole = len(content) - len(content) % entry_bytes
+        if whole != len(content):
+            problem = f"{len(content) - whole} bytes are no whole entry"
+            faults.append(Fault(path=path, position=whole, problem=problem))
+        if suffix == INDEX:
+            faults += _offset_faults(path, parse_offset_index(content, base), batches)
+        elif suffix == TIMEINDEX:
+            faults += _time_faults(path, parse_time_index(content, base), batches)
+        else:
+            faults += _txn_faults(path, content, batches)
+    return faults
+
+
+def _offset_faults(
+    path: Path, entries: NDArray[np.int64], batches: NDArray[np.void]
+) -> list[Fault]:
+    """An entry is the last offset of the batch at its position."""
+    rows = np.searchsorted(batches["position"], entries[:, 1])
+    inside = rows < len(batches)
+    right = np.zeros(len(entries), dtype=np.bool_)
+    right[inside] = (batches["position"][rows[inside]] == entries[inside, 1]) & (
+        batches["last_offset"][rows[inside]] == entries[inside, 0]
+    )
+    right[1:] &= np.diff(entries[:, 0]) > 0
+    return entry_faults(
+        path, ~right, entry_bytes=OFFSET_ENTRY_BYTES, problem="does not name a batch of the .log"
+    )
+
+
+def _time_faults(path: Path, entries: NDArray[np.int64], batches: NDArray[np.void]) -> list[Fault]:
+    """No batch up to an entry's offset has a larger timestamp, and there is such a batch."""
+    rows = np.searchsorted(batches["last_offset"], entries[:, 1])
+    inside = rows < len(batches)
+    right = np.zeros(len(entries), dtype=np.bool_)
+    if len(batches):
+        largest = np.maximum.accumulate(batches["max_timestamp"])
+        right[inside] = largest[rows[inside]] <= entries[inside, 0]
+    right[1:] &= (np.diff(entries[:, 0]) > 0) & (np.diff(entries[:, 1]) >= 0)
+    return entry_faults(
+        path, ~right, entry_bytes=TIME_ENTRY_BYTES, problem="does not tell the truth of the .log"
+    )
+
+
+def _txn_faults(path: Path, content: bytes, batches: NDArray[np.void]) -> list[Fault]:
+    """An entry names a marker of its producer in this segment."""
+    markers = batches[(batches["attributes"] & CONTROL) != 0]
+    known = set(zip(markers["producer_id"].tolist(), markers["last_offset"].tolist(), strict=True))
+    entries = parse_txn_index(content)
+    last = [-1, *(entry.last_offset for entry in entries)]
+    wrong = [
+        entry.version != 0
+        or (entry.producer_id, entry.last_offset) not in known
+        or not before < entry.last_offset
+        or entry.first_offset > entry.last_offset
+        for entry, before in zip(entries, last, strict=False)
+    ]
+    return entry_faults(
+        path,
+        np.array(wrong, dtype=np.bool_),
+        entry_bytes=TXN_ENTRY_BYTES,
+        problem="does not name a marker of the .log",
+    )

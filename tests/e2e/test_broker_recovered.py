@@ -1,0 +1,84 @@
+"""A broker that is killed, recovered by us and started again finds nothing to recover."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.broker_life import TELL
+from tests.e2e.command import call, free_port
+from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath, run_oracle
+
+pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
+
+START_SECONDS = 120
+STOP_SECONDS = 60
+RECORDS = 300
+
+
+@contextmanager
+def broker(work: Path, name: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A real broker on `work`/broker; its process, and where it listens. Effects: a process."""
+    options = (*JVM_OPTIONS, *TELL, "-cp", oracle_classpath(), "oracle.Main", "broker")
+    place = ("--dir", str(work / "broker"), "--port", str(free_port()))
+    until = ("--until-file", str(work / f"{name}.stop"))
+    with (
+        (work / f"{name}.txt").open("w") as said,
+        subprocess.Popen(
+            [java(), *options, *place, *until, *words],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            yield process, json.loads(process.stdout.readline())["bootstrap"]
+        except BaseException:
+            process.kill()
+            raise
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def test_a_broker_finds_nothing_to_recover(tmp_path: Path) -> None:
+    """After SIGKILL and a torn tail, `recover` leaves a directory that a broker takes for cleanly
+    stopped, with every whole record in it.
+    """
+    log_dir = tmp_path / "broker" / "logs"
+    lines = [{"key": encoded(f"k{n % 20}"), "value": encoded(f"v{n}")} for n in range(RECORDS)]
+    (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with broker(tmp_path, "first", "--create", "t", "u") as (process, bootstrap):
+        for topic in ("t", "u"):
+            run_oracle(
+                *("produce", "--bootstrap", bootstrap, "--topic", topic),
+                *("--in", tmp_path / "in.jsonl", "--producer-config", "enable.idempotence=true"),
+            )
+        process.kill()
+        process.wait(STOP_SECONDS)
+    (log,) = sorted((log_dir / "t-0").glob("*.log"))
+    whole = log.read_bytes()
+    log.write_bytes(whole + whole[:50])
+    answer = call("recover", log_dir, "--yes")
+    assert 0 == answer.status, answer.err
+    assert whole == log.read_bytes()
+    assert 0 == call("verify", log_dir).status
+    with broker(tmp_path, "second") as (process, bootstrap):
+        read = tmp_path / "out.jsonl"
+        consume = ("consume", "--bootstrap", bootstrap, "--topic-partition", "t-0")
+        run_oracle(*consume, "--out", read)
+        assert RECORDS == len(read.read_text().splitlines())
+        (tmp_path / "second.stop").touch()
+        process.wait(STOP_SECONDS)
+    said = (tmp_path / "second.txt").read_text().splitlines()
+    assert any("Skipping recovery of 2 logs" in line for line in said)
+    # It goes through its own metadata log at every start.
+    assert not [line for line in said if "ecovering" in line and "__cluster_metadata" not in line]

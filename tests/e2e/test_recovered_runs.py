@@ -1,0 +1,51 @@
+"""A run over logs that were not stopped cleanly recovers them first, and says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+
+from tests.e2e.harness import MARKS, POLICY, make_platform
+
+pytestmark = MARKS
+
+SMALL_SEGMENTS = "topics:\n  - name: orders\n    internal.segment.bytes: 8192\n"
+
+
+def planned_metadata(run: dg.ExecuteInProcessResult, step: str) -> dict[str, object]:
+    """What a step put beside its output."""
+    outputs = [event for event in run.all_events if event.is_successful_output]
+    (event,) = [one for one in outputs if one.step_key is not None and one.step_key.endswith(step)]
+    metadata = event.step_output_data.metadata
+    return {name: value.value for name, value in metadata.items()}
+
+
+def test_an_unclean_log_is_recovered_and_cleaned(tmp_path: Path) -> None:
+    """The torn tail is cut and kept; the plan's metadata names it; the log is compacted."""
+    platform = make_platform(tmp_path, {"orders-0": "torn-tail"}, POLICY + SMALL_SEGMENTS)
+    (platform.log_dir / ".kafka_cleanshutdown").unlink()
+    run = platform.sweep(["orders-0"])
+    assert run.success
+    metadata = planned_metadata(run, "plan_sweep")
+    assert 1 == metadata["recovered"]
+    assert "the record batch is cut off" in str(metadata["recoveries"])
+    assert (platform.log_dir / ".kafka_cleanshutdown").exists()
+    assert {"orders-0"} == platform.materialized()
+    assert list(platform.partition("orders-0").glob(".logwright/cut/*/manifest.json"))
+
+
+def test_a_loss_is_not_accepted_by_a_run(tmp_path: Path) -> None:
+    """Whole segments behind damage: the run fails with the way out, and the log is as it was."""
+    platform = make_platform(tmp_path, {"orders-0": "bad-crc-sealed"}, POLICY + SMALL_SEGMENTS)
+    (platform.log_dir / ".kafka_cleanshutdown").unlink()
+    before = {path.name: path.read_bytes() for path in platform.partition("orders-0").glob("0*")}
+    run = platform.sweep(["orders-0"])
+    assert not run.success
+    (failure,) = [event for event in run.all_events if event.is_step_failure]
+    assert failure.step_key == "plan_sweep"
+    assert "--accept-loss" in str(failure.step_failure_data.user_failure_data) + str(
+        failure.event_specific_data
+    )
+    found = {path.name: path.read_bytes() for path in platform.partition("orders-0").glob("0*")}
+    assert before == found

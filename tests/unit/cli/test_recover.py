@@ -1,0 +1,187 @@
+"""What `logwright recover` says, keeps and refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from logwright.format.crc import crc32c
+from tests.fixtures import case_dir, copy_before, settings
+from tests.unit.cli.conftest import Call
+
+MARKER = ".kafka_cleanshutdown"
+
+
+def contents(log_dir: Path) -> dict[str, bytes]:
+    """Every file below a log directory but lock files."""
+    return {
+        str(path.relative_to(log_dir)): path.read_bytes()
+        for path in sorted(log_dir.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def test_a_torn_tail_is_cut_and_kept(call: Call, tmp_path: Path) -> None:
+    """Exit status 0; the bytes lie in the cut directory, with a manifest that says what and why."""
+    log_dir = copy_before("torn-tail", tmp_path)
+    name = f"{152:020d}.log"
+    torn = (log_dir / "t-0" / name).read_bytes()
+    answer = call("recover", log_dir, *settings("torn-tail"), "--yes", "--now", "1760003654031")
+    assert 0 == answer.status, answer.err
+    kept = log_dir / "t-0" / ".logwright" / "cut" / "1760003654031-0"
+    assert torn[3047:] == (kept / f"{name}.from-3047").read_bytes()
+    assert torn[:3047] == (log_dir / "t-0" / name).read_bytes()
+    manifest = json.loads((kept / "manifest.json").read_text())
+    (entry,) = manifest["entries"]
+    assert (3047, 3238, 182) == (entry["fromByte"], entry["toByte"], entry["firstOffset"])
+    assert ("cut", "the record batch is cut off") == (entry["action"], entry["reason"])
+    assert 1760003654031 == manifest["atMs"]
+    assert f"cut {name} at byte 3047 from offset 182 (191 B)" in answer.out
+    assert b'{"version":0,"brokerEpoch":-1}' == (log_dir / MARKER).read_bytes()
+
+
+def test_a_loss_must_be_accepted(call: Call, tmp_path: Path) -> None:
+    """Without --accept-loss nothing is changed; with it the dropped segments are kept aside."""
+    log_dir = copy_before("bad-crc-sealed", tmp_path)
+    before = contents(log_dir)
+    words = ("recover", log_dir, *settings("bad-crc-sealed"), "--yes", "--now", "7")
+    refused = call(*words)
+    assert 5 == refused.status
+    assert "--accept-loss" in refused.err
+    assert before == contents(log_dir)
+    accepted = call(*words, "--accept-loss", "--output", "json")
+    assert 0 == accepted.status, accepted.err
+    (line,) = accepted.lines
+    assert [37, 76, 116, 150] == line["droppedSegments"]
+    assert 3 == line["logEndOffset"]
+    kept = Path(line["keptIn"])
+    for base in line["droppedSegments"]:
+        name = f"{base:020d}.log"
+        assert before[f"t-0/{name}"] == (kept / name).read_bytes()
+        assert not (log_dir / "t-0" / name).exists()
+    assert (log_dir / MARKER).exists()
+
+
+def test_a_second_recovery_has_nothing_to_do(call: Call, tmp_path: Path) -> None:
+    """The directory is as a clean stop leaves it: no byte changes."""
+    log_dir = copy_before("crash-swap-some-deleted", tmp_path)
+    words = ("recover", log_dir, *settings("crash-swap-some-deleted"), "--yes", "--now", "9")
+    assert 0 == call(*words).status
+    before = contents(log_dir)
+    again = call(*words)
+    assert 0 == again.status
+    assert before == contents(log_dir)
+
+
+def test_the_marker_comes_only_with_every_partition(call: Call, tmp_path: Path) -> None:
+    """Recovering one of two leaves the directory unclean, recovering both does not."""
+    log_dir = copy_before("torn-tail", tmp_path)
+    shutil.copytree(log_dir / "t-0", log_dir / "u-0", copy_function=shutil.copy2)
+    words = (*settings("torn-tail"), "--yes")
+    one = call("recover", log_dir, "t-0", *words)
+    assert 0 == one.status
+    assert "still counts as not cleanly stopped, because of u-0" in one.err
+    assert not (log_dir / MARKER).exists()
+    assert 0 == call("recover", log_dir, *words).status
+    assert (log_dir / MARKER).exists()
+
+
+def test_a_marker_that_was_there_stays(call: Call, tmp_path: Path) -> None:
+    """A broker's epoch in it is kept, when leftovers of one partition are removed."""
+    log_dir = copy_before("missing-index", tmp_path)
+    (log_dir / MARKER).write_bytes(b'{"version":0,"brokerEpoch":7}')
+    assert 0 == call("recover", log_dir, "t-0", *settings("missing-index"), "--yes").status
+    assert b'{"version":0,"brokerEpoch":7}' == (log_dir / MARKER).read_bytes()
+    assert (log_dir / "t-0" / f"{39:020d}.index").exists()
+
+
+def test_retired_files_wait_and_foreign_ones_are_listed(call: Call, tmp_path: Path) -> None:
+    """Kafka deletes `.deleted` files at load; without --like-kafka they stay for a purge."""
+    log_dir = copy_before("crash-deleted", tmp_path)
+    retired = sorted(path.name for path in (log_dir / "t-0").glob("*.deleted"))
+    answer = call("recover", log_dir, *settings("crash-deleted"), "--yes")
+    assert 0 == answer.status
+    assert f"kept {', '.join(retired)}" in answer.out
+    assert retired == sorted(path.name for path in (log_dir / "t-0").glob("*.deleted"))
+    kafka = call("recover", log_dir, *settings("crash-deleted"), "--yes", "--like-kafka")
+    assert 0 == kafka.status
+    assert [] == list((log_dir / "t-0").glob("*.deleted"))
+
+
+def test_a_torn_tail_under_the_marker_is_mended(call: Call, tmp_path: Path) -> None:
+    """Kafka would append behind it; without its ways being asked for it is cut off."""
+    log_dir = copy_before("torn-tail-marked-clean", tmp_path)
+    answer = call("recover", log_dir, *settings("torn-tail-marked-clean"), "--yes")
+    assert 0 == answer.status, answer.err
+    assert 0 == call("verify", log_dir).status
+    assert "cut" in answer.out
+
+
+def test_dry_run_changes_nothing(call: Call, tmp_path: Path) -> None:
+    """The plan is shown, and no file is touched."""
+    log_dir = copy_before("crash-swap", tmp_path)
+    before = contents(log_dir)
+    answer = call("recover", log_dir, *settings("crash-swap"), "--dry-run")
+    assert 0 == answer.status
+    assert "swapped in" in answer.out
+    assert before == contents(log_dir)
+
+
+def test_a_log_that_ends_below_its_start_begins_anew(call: Call, tmp_path: Path) -> None:
+    """As LogLoader does it, once the loss is accepted."""
+    log_dir = copy_before("torn-tail", tmp_path)
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 1000\n")
+    words = ("recover", log_dir, *settings("torn-tail"), "--yes")
+    assert 5 == call(*words).status
+    assert 0 == call(*words, "--accept-loss").status
+    assert [f"{1000:020d}.log"] == [path.name for path in (log_dir / "t-0").glob("*.log")]
+    assert 0 == call("inspect", log_dir).status
+
+
+@pytest.mark.parametrize("name", ["wrong-index", "bad-crc-sealed", "torn-tail-marked-clean"])
+def test_verify_names_file_and_position(call: Call, name: str) -> None:
+    """Exit status 3, and a line for each thing that is wrong."""
+    answer = call("verify", case_dir(name) / "before", "--output", "json")
+    assert 3 == answer.status
+    assert answer.lines
+    assert all(Path(line["path"]).exists() for line in answer.lines)
+    assert any(line["position"] is not None for line in answer.lines)
+
+
+@pytest.mark.parametrize("name", ["txn-2-second", "odd-records", "gap-huge-2", "real-broker"])
+def test_verify_finds_nothing_wrong_in_what_kafka_left(call: Call, name: str) -> None:
+    """Both sides of a cleaning, and the one against the other."""
+    now = "1770000000000"
+    for side in ("before", "after"):
+        assert 0 == call("verify", case_dir(name) / side).status
+    against = ("--against", case_dir(name) / "before", "--now", now)
+    answer = call("verify", case_dir(name) / "after", *against)
+    assert 0 == answer.status, answer.out
+
+
+def test_verify_sees_the_key_that_kafka_lost(call: Call) -> None:
+    """Two keys with one MD5: Kafka's cleaner took the first one's only record."""
+    case = case_dir("md5-collision")
+    answer = call("verify", case / "after", "--against", case / "before")
+    assert 3 == answer.status
+    assert "records are gone, with no later one of their key, first at offset 0" in answer.out
+
+
+def test_verify_sees_an_invented_record(call: Call, tmp_path: Path) -> None:
+    """What the earlier log does not have is new, also when all of its bytes are sound."""
+    case = case_dir("basic-none")
+    shutil.copytree(case / "after", tmp_path / "later")
+    shutil.copytree(case / "before", tmp_path / "earlier")
+    log = tmp_path / "earlier" / "t-0" / f"{482:020d}.log"
+    content = bytearray(log.read_bytes())
+    log.chmod(0o600)
+    size = int.from_bytes(content[8:12], "big") + 12
+    content[34] ^= 1  # its base timestamp
+    content[17:21] = crc32c(bytes(content[21:size])).to_bytes(4, "big")
+    log.write_bytes(content)
+    answer = call("verify", tmp_path / "later", "--against", tmp_path / "earlier")
+    assert 3 == answer.status
+    assert "not those that the earlier log has" in answer.out
