@@ -48,7 +48,7 @@ final class RandomRetentions {
             clock = Math.max(clock, log.clock);
         }
         before.closeCleanly();
-        long now = clock + new long[] {-600_000, 0, 1, 1000, 600_000, CaseWriter.HOUR, CaseWriter.DAY}[random.nextInt(7)];
+        long now = clock + new long[] {-CaseWriter.HOUR, -600_000, 0, 1, 1000, 600_000, CaseWriter.HOUR, CaseWriter.DAY}[random.nextInt(8)];
         boolean checkpoint = shape.has("highWatermark", 0.4);
         moveWatermarks(random, before, settings);
         ObjectNode answer = Json.object();
