@@ -1,8 +1,10 @@
 """Purging: `.deleted` files go for good when `file.delete.delay.ms` is over."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import dagster as dg
@@ -13,7 +15,8 @@ from logwright.assets.boundary import boundary, dagster_failure
 from logwright.assets.partitions import SEGMENT_SET
 from logwright.assets.segment_set import POOL
 from logwright.config.policies import Policies
-from logwright.config.topic import parse_settings
+from logwright.config.topic import broker_settings, parse_settings
+from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError
 from logwright.pipelines.due import shortened, skip_message
 from logwright.pipelines.runs import RUNS_IN_FLIGHT
@@ -64,9 +67,25 @@ def purge_logs(
         else:
             if result.removed or result.leftovers or result.staging:
                 yield _observation(log, result)
+    purged: list[PurgedLog] = []
+    delay_ms = broker_settings(loaded.defaults).file_delete_delay_ms
+    for name, log_dir in log_dirs.named().items():
+        try:
+            purged += maintain.purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
+        except LogwrightError as error:
+            failures[name] = error
     if failures:
         raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
-    yield dg.Output(None)
+    gone = [one for one in purged if one.goes]
+    yield dg.Output(
+        None,
+        metadata={
+            "deleted logs purged": len(gone),
+            "deleted logs": dg.MetadataValue.md(
+                "\n".join(f"- `{one.directory}`: {one.reason}" for one in purged[:SHOWN_FILES])
+            ),
+        },
+    )
 
 
 @dg.job(name=PURGE, executor_def=dg.in_process_executor)
@@ -131,6 +150,21 @@ def purge_outlook(
     return PurgeOutlook(due=tuple(due), waiting=waiting)
 
 
+def deleted_outlook(
+    directories: Iterable[Path], policies: Policies, *, now_ms: TimestampMs
+) -> tuple[str, ...]:
+    """Names of the deleted logs whose delay is over. Effects: lists the log directories; one that
+    cannot be read has none.
+    """
+    delay_ms = broker_settings(policies.defaults).file_delete_delay_ms
+    found: list[str] = []
+    for log_dir in directories:
+        with suppress(LogwrightError):
+            plans = maintain.plan_purge_deleted(log_dir, now_ms=now_ms, delay_ms=delay_ms)
+            found += [one.directory for one in plans if one.goes]
+    return tuple(found)
+
+
 @dg.sensor(
     job=purge,
     description="Asks for a purge of the logs whose retired files have waited long enough.",
@@ -145,13 +179,15 @@ def purge_due(
 ) -> dg.SensorResult:
     """Ask for a purge of the logs that hold retired files whose delay is over."""
     now_ms = clock.now_ms()
-    outlook = purge_outlook(log_dirs.listing().logs.values(), policies.load(), now_ms=now_ms)
+    loaded = policies.load()
+    outlook = purge_outlook(log_dirs.listing().logs.values(), loaded, now_ms=now_ms)
+    deleted = deleted_outlook(log_dirs.named().values(), loaded, now_ms=now_ms)
     running = context.instance.get_runs_count(
         dg.RunsFilter(job_name=PURGE, statuses=RUNS_IN_FLIGHT)
     )
     if running:
         return dg.SensorResult(skip_reason="A purge is under way.")
-    if not outlook.due:
+    if not (outlook.due or deleted):
         waiting = (
             skip_message(outlook.waiting) if outlook.waiting else "No log holds retired files."
         )
@@ -160,7 +196,7 @@ def purge_due(
     return dg.SensorResult(
         run_requests=[
             dg.RunRequest(
-                run_key=f"{now_ms}:{logs[0]}:{len(logs)}",
+                run_key=f"{now_ms}:{[*logs, *deleted][0]}:{len(logs)}",
                 run_config={"ops": {PURGE_LOGS: {"config": {"logs": logs}}}},
                 tags={"logwright/logs": str(len(logs))},
             )

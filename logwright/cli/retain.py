@@ -95,7 +95,7 @@ def _retain(plans: list[RetentionPlan], failures: FailureLog) -> list[RetentionP
 def _show(request: Request, plans: list[RetentionPlan]) -> None:
     output = request.output
     for plan in plans:
-        output.json_object(_object(plan, done=not request.dry_run))
+        output.json_object(plan_object(plan, done=not request.dry_run))
         for line in _lines(plan):
             output.text(line)
     header = ("partition", "segments", "deleted", "bytes", "after", "freed", "log start", "was")
@@ -131,7 +131,7 @@ def _lines(plan: RetentionPlan) -> list[str]:
     return lines + ([f"{partition}: {more} more stay behind it"] if more > 0 else [])
 
 
-def _object(plan: RetentionPlan, *, done: bool) -> dict[str, object]:
+def plan_object(plan: RetentionPlan, *, done: bool) -> dict[str, object]:
     """By the names of the oracle's ``retain``, and ours."""
     log = plan.log
     left = [verdict.base_offset for verdict in plan.verdicts if not verdict.deleted]

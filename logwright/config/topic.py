@@ -63,7 +63,6 @@ INERT: Final = frozenset(
         "preallocate",
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
-        "segment.jitter.ms",
         "unclean.leader.election.enable",
     }
 )

@@ -20,6 +20,7 @@ from logwright.errors import CannotUndo
 from logwright.format.deleted_logs import DeletedLog
 from logwright.format.names import DELETE_DIRECTORY, marked_directory_name
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
+from logwright.log.files import open_partition_dir
 from logwright.log.load import CHECKPOINT_FILES, read_checkpoints
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
@@ -48,6 +49,7 @@ def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs)
     """
     with (
         lock_log_dir(log_dir),
+        open_partition_dir(log_dir, partition),
         lock_partition(log_dir, partition),
         RealFileSystem(log_dir) as files,
     ):

@@ -47,10 +47,11 @@ def undo_partition(plan: UndoPlan, *, now_ms: TimestampMs) -> None:
     """
     log = plan.log
     with live_log(log) as files:
-        set_offsets(log.log_dir, log.partition, plan.checkpoints, files)
+        # the epochs first: a record that is seen again must have one
         if plan.epochs is not None:
             content, _ = _epochs(log)
             execute(set_leader_epochs(log.directory, content or None, plan.epochs), files)
+        set_offsets(log.log_dir, log.partition, plan.checkpoints, files)
         identity = f"{now_ms}-{secrets.token_hex(4)}"
         execute(undo_steps(plan, identity, now_ms=now_ms), files)
     _LOG.info(

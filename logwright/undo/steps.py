@@ -26,7 +26,8 @@ U4     the empty ``.txnindex``, if one was       the old ones
 snapshot by link, fsync, then its ``.log``, fsync. The loader deletes indexes without a log, and
 what is not back yet; the log is then as a shorter retention would have left it.
 
-Before both, what the checkpoints said; they are harmless before their segments are there. After
+Before both, the leader epochs, then what the checkpoints said; they are harmless before their
+segments are there. After
 both, the ledger's line, then the ``.deleted`` names go.
 """
 

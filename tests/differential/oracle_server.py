@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from types import TracebackType
 from typing import IO, Any, Self
 
@@ -35,10 +35,12 @@ class OracleServer:
 
     Args:
         classpath: of a build other than that of tests/oracle.
+        properties: system properties, ``name=value``.
     """
 
-    def __init__(self, classpath: str | None = None) -> None:
-        command = [java(), *JVM_OPTIONS, "-cp", classpath or oracle_classpath()]
+    def __init__(self, classpath: str | None = None, properties: Sequence[str] = ()) -> None:
+        defined = [f"-D{one}" for one in properties]
+        command = [java(), *JVM_OPTIONS, *defined, "-cp", classpath or oracle_classpath()]
         # both are closed in __exit__
         self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from logwright.cli.main import main
 from tests import fixtures
+from tests.differential.random_retentions import compare_results
 
 CASES = [
     name
@@ -36,39 +36,6 @@ def options(name: str, operation: str) -> list[str]:
     case = fixtures.description(name)
     clock = ["--now", str(case["now"]), "--high-watermark", case["highWatermark"]]
     return ["--like-kafka", "--yes", *clock, *fixtures.settings(name)]
-
-
-def compare_results(said: dict[str, Any], ours: dict[str, Any]) -> list[str]:
-    """The differences of what was decided, of each segment too."""
-    found = [
-        f"{name}: expected {value}, got {ours.get(name)}"
-        for name, value in said.items()
-        if name not in ("segmentsBefore", "deleted", "op") and value != ours.get(name)
-    ]
-    for wanted, got in zip(said["segmentsBefore"], ours["segmentsBefore"], strict=True):
-        found += [f"{name}: {got}" for name, value in wanted.items() if value != got[name]]
-    deleted = [(one["baseOffset"], one) for one in ours["segmentsBefore"] if one["deleted"]]
-    reasons = {one["baseOffset"]: one["reason"] for one in said["deleted"]}
-    assert reasons.keys() == dict(deleted).keys()
-    return found + [
-        f"reason of {base}: expected {reasons[base]!r}, got {kafkas_reason(one)!r}"
-        for base, one in deleted
-        if reasons[base] != kafkas_reason(one)
-    ]
-
-
-def kafkas_reason(segment: dict[str, Any]) -> str:
-    """Kafka's audit line made of our cause and numbers: the facts are the same."""
-    limit = segment["limit"]
-    if segment["cause"] == "time":
-        whose = "largest record timestamp in the segment"
-        if not segment["timestampFromRecords"]:
-            whose = "last modified time of the segment"
-        return f"log retention time {limit}ms breach based on the {whose}"
-    if segment["cause"] == "size":
-        left = f"Log size after deletion will be {segment['value']}."
-        return f"log retention size {limit} breach. {left}"
-    return f"log start offset {limit} breach"
 
 
 def test_there_are_cases() -> None:

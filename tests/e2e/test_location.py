@@ -24,11 +24,12 @@ def test_definitions_are_complete() -> None:
     dg.Definitions.validate_loadable(defs)
     repository = defs.get_repository_def()
     assert {SEGMENT_SET, FLEET_INVENTORY} == set(repository.assets_defs_by_key)
-    assert {"sweep", "purge"} <= {job.name for job in repository.get_all_jobs()}
+    assert {"sweep", "retention", "purge"} <= {job.name for job in repository.get_all_jobs()}
     assert {"discovery", "due_logs", "purge_due", "failed_runs"} == {
         sensor.name for sensor in repository.sensor_defs
     }
-    assert ["fleet_report"] == [schedule.name for schedule in repository.schedule_defs]
+    schedules = {schedule.name for schedule in repository.schedule_defs}
+    assert {"fleet_report", "retention_check"} == schedules
 
 
 def test_checks_block_and_backfills_are_one_run() -> None:

@@ -37,6 +37,7 @@ final class ServeCommand {
                 case "random" -> RandomCase.run(request);
                 case "plan" -> RandomPlans.run(request);
                 case "recover" -> RecoverRequest.run(request);
+                case "retain" -> RandomRetentions.run(request);
                 default -> throw new Args.UsageException("no such request: " + request.path("request").asText());
             };
         } catch (RandomCase.CleanerFailed e) {

@@ -1,0 +1,70 @@
+"""Retention of one log by its topic's policy, and what is recorded of it; the job is elsewhere."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import dagster as dg
+
+from logwright import maintain
+from logwright.assets.partitions import SEGMENT_SET
+from logwright.config.policies import Policies
+from logwright.config.topic import parse_settings
+from logwright.resources.log_dirs import MaintainedLog
+from logwright.retention.plan import RetentionPlan
+from logwright.units import TimestampMs
+
+SHOWN_SEGMENTS: Final = 50
+"""Segments that are listed in one log's metadata; the counts are always exact."""
+
+_PERCENT: Final = 100
+
+
+def retain_log(log: MaintainedLog, policies: Policies, *, now_ms: TimestampMs) -> RetentionPlan:
+    """Decide and do it. Effects: changes the log.
+
+    Raises:
+        LogwrightError: the log cannot be planned or changed as it is.
+    """
+    config, _ = parse_settings(policies.settings_for(log.partition.topic))
+    plan = maintain.plan_retention(
+        log.log_dir,
+        log.partition,
+        config,
+        now_ms=now_ms,
+        high_watermark=policies.high_watermark,
+    )
+    if plan.deleted:
+        maintain.retain(plan)
+    return plan
+
+
+def retention_observation(
+    log: MaintainedLog, plan: RetentionPlan, policies: Policies
+) -> dg.AssetObservation:
+    """What one log lost, segment by segment with the reason, and what it has left."""
+    config, _ = parse_settings(policies.settings_for(log.partition.topic))
+    limit = config.retention_bytes
+    metadata: dict[str, Any] = {
+        "segments deleted": len(plan.deleted),
+        "segments left": len(plan.verdicts) - len(plan.deleted) + plan.rolls,
+        "bytes before": plan.log.log_bytes,
+        "bytes after": plan.bytes_after,
+        "bytes to be freed": plan.freed_bytes,
+        "log start offset before": plan.log.log_start_offset,
+        "log start offset": plan.log_start_offset,
+        "rolled": plan.rolls,
+        # Kafka's gauge RetentionSizeInPercent
+        "retention size in percent": plan.bytes_after * _PERCENT // limit if limit > 0 else 0,
+        "reasons": dg.MetadataValue.md(_table(plan)),
+    }
+    return dg.AssetObservation(asset_key=SEGMENT_SET, partition=log.key, metadata=metadata)
+
+
+def _table(plan: RetentionPlan) -> str:
+    kept = [verdict for verdict in plan.verdicts if not verdict.deleted][:1]
+    rows: Iterable[str] = (
+        f"| {verdict.base_offset} | {verdict.bytes} | {verdict.cause or 'stays'} |"
+        f" {verdict.reason} |"
+        for verdict in (*plan.deleted[:SHOWN_SEGMENTS], *kept)
+    )
+    return "\n".join(["| segment | bytes | by | why |", "|---|---|---|---|", *rows])

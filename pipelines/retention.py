@@ -1,0 +1,97 @@
+"""Retention: old segments go by `retention.bytes`, `retention.ms` and the log start offset, as
+often as a broker would look.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import dagster as dg
+from pydantic import Field
+
+from logwright.assets.boundary import boundary, dagster_failure
+from logwright.assets.retention import retain_log, retention_observation
+from logwright.assets.segment_set import POOL
+from logwright.config.topic import broker_settings
+from logwright.errors import LogwrightError
+from logwright.pipelines.runs import RUNS_IN_FLIGHT
+from logwright.resources.clock import Clock
+from logwright.resources.log_dirs import LogDirs
+from logwright.resources.policies import PolicyDirectory
+
+RETENTION: Final = "retention"
+RETAIN_LOGS: Final = "retain_logs"
+TICK_MS: Final = 60_000
+
+
+class RetentionConfig(dg.Config):
+    """Which logs to look at.
+
+    Attributes:
+        logs: partition keys; none: all that the log directories hold.
+    """
+
+    logs: list[str] = Field(default_factory=list)
+
+
+@dg.op(out=dg.Out(dg.Nothing), pool=POOL)
+def retain_logs(
+    context: dg.OpExecutionContext,
+    config: RetentionConfig,
+    log_dirs: LogDirs,
+    policies: PolicyDirectory,
+    clock: Clock,
+) -> Iterator[dg.AssetObservation | dg.Output[None]]:
+    """Delete what each log's policy says and record why; a failing log does not stop the others."""
+    with boundary(RETAIN_LOGS):
+        listing = log_dirs.listing()
+        logs = listing.find_all(config.logs or listing.logs)
+        loaded = policies.load()
+    failures: dict[str, LogwrightError] = {}
+    segments = freed = 0
+    for log in logs:
+        try:
+            plan = retain_log(log, loaded, now_ms=clock.now_ms())
+        except LogwrightError as error:
+            failures[log.key] = error
+            continue
+        segments += len(plan.deleted)
+        freed += plan.freed_bytes
+        if plan.deleted:
+            yield retention_observation(log, plan, loaded)
+    if failures:
+        raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
+    totals = {"logs": len(logs), "segments deleted": segments, "bytes to be freed": freed}
+    yield dg.Output(None, metadata=totals)
+
+
+@dg.job(name=RETENTION, executor_def=dg.in_process_executor)
+def retention() -> None:
+    """Delete old segments of all logs in care; a purge unlinks them later."""
+    retain_logs()
+
+
+def is_due(scheduled_ms: int, interval_ms: int) -> bool:
+    """A multiple of the interval lies in the minute that ends at this tick."""
+    return scheduled_ms // interval_ms != (scheduled_ms - TICK_MS) // interval_ms
+
+
+@dg.schedule(
+    job=retention,
+    cron_schedule="* * * * *",
+    description="Retention every log.retention.check.interval.ms of the policies' defaults, to the"
+    " minute.",
+)
+def retention_check(
+    context: dg.ScheduleEvaluationContext, policies: PolicyDirectory
+) -> dg.RunRequest | dg.SkipReason:
+    """Ask for a retention when the interval is over. The policies are read at each tick."""
+    scheduled_ms = int(context.scheduled_execution_time.timestamp() * 1000)
+    interval_ms = broker_settings(policies.load().defaults).retention_check_interval_ms
+    if not is_due(scheduled_ms, interval_ms):
+        return dg.SkipReason(f"log.retention.check.interval.ms={interval_ms} is not over.")
+    running = context.instance.get_runs_count(
+        dg.RunsFilter(job_name=RETENTION, statuses=RUNS_IN_FLIGHT)
+    )
+    if running:
+        return dg.SkipReason("A retention is under way.")
+    return dg.RunRequest(run_key=f"{RETENTION}:{scheduled_ms}")

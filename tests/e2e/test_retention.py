@@ -1,0 +1,155 @@
+"""Retention as a Dagster job: what goes, what is recorded of each log, and when it is asked for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from logwright.format.names import TopicPartition
+from logwright.maintain import delete_log
+from logwright.pipelines.definitions import defs
+from logwright.pipelines.purge import purge, purge_due
+from logwright.pipelines.retention import RETENTION, is_due, retention, retention_check
+from logwright.units import TimestampMs
+from tests.e2e.harness import MARKS, Platform, make_platform, tree
+from tests.fixtures import description
+
+pytestmark = [pytest.mark.e2e, *(mark for mark in MARKS if mark.name == "filterwarnings")]
+
+POLICY = """\
+version: 1
+high_watermark: end
+defaults:
+  cleanup.policy: delete
+  retention.ms: -1
+  segment.ms: 9000000000000
+  log.retention.check.interval.ms: 120000
+  log.segment.delete.delay.ms: 30000
+topics:
+  - name: size
+    retention.bytes: 12000
+  - name: time
+    retention.ms: 10800000
+  - name: compacted
+    cleanup.policy: compact
+    retention.ms: 1
+"""
+LOGS = {"size-0": "delete-size", "time-0": "delete-time", "compacted-0": "delete-time-all"}
+
+
+def run(platform: Platform, job: dg.JobDefinition = retention) -> dg.ExecuteInProcessResult:
+    return job.execute_in_process(
+        instance=platform.instance, resources=platform.resources(), raise_on_error=False
+    )
+
+
+def tick(platform: Platform, minute: int) -> dg.ScheduleExecutionData:
+    """One evaluation of the schedule, as the daemon makes it."""
+    with dg.build_schedule_context(
+        instance=platform.instance,
+        scheduled_execution_time=datetime(2026, 1, 1, 0, minute, tzinfo=UTC),
+        resources=platform.resources(),
+    ) as context:
+        return retention_check.evaluate_tick(context)
+
+
+def observations(found: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
+    """Metadata of each log's observation, by its key."""
+    said = [
+        event.asset_observation_data.asset_observation
+        for event in found.all_events
+        if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION
+    ]
+    return {
+        str(one.partition): {name: value.value for name, value in one.metadata.items()}
+        for one in said
+    }
+
+
+def test_run_deletes_by_policy_and_says_why(tmp_path: Path) -> None:
+    """By size, by time, and not at all of a compacted log; the same as Kafka deleted."""
+    platform = make_platform(tmp_path, LOGS, POLICY)
+    platform = platform.at(description("delete-time")["now"])
+    untouched = tree(platform.partition("compacted-0"))
+    done = run(platform)
+    assert done.success
+    said = observations(done)
+    assert {"size-0", "time-0"} == said.keys()
+    for key, case in (("size-0", "delete-size"), ("time-0", "delete-time")):
+        (kafkas,) = description(case)["results"]
+        assert (kafkas["deletedSegments"], kafkas["logStartOffset"]) == (
+            said[key]["segments deleted"],
+            said[key]["log start offset"],
+        )
+        bases = [int(path.stem) for path in platform.partition(key).glob("*.log")]
+        assert kafkas["segmentsAfter"] == sorted(bases)
+    assert "| 0 | 3897 | size | 28143 bytes are left" in said["size-0"]["reasons"]
+    assert "retention.ms=10800000" in said["time-0"]["reasons"]
+    assert "in the future" not in said["size-0"]["reasons"]
+    retired = list(platform.partition("size-0").glob("*.deleted"))
+    freed = sum(path.stat().st_size for path in retired if "snapshot" not in path.name)
+    assert freed == said["size-0"]["bytes to be freed"]
+    assert (
+        said["size-0"]["bytes after"] * 100 // 12_000
+        == (said["size-0"]["retention size in percent"])
+    )
+    assert untouched == tree(platform.partition("compacted-0"))
+    assert {} == observations(run(platform))
+
+
+def test_failing_log_does_not_stop_the_others(tmp_path: Path) -> None:
+    """The run is red and names it; the other logs are done."""
+    platform = make_platform(tmp_path, LOGS, POLICY)
+    (platform.partition("size-0") / f"{0:020d}.index").unlink()
+    done = run(platform.at(description("delete-time")["now"]))
+    assert not done.success
+    assert {"time-0"} == observations(done).keys()
+    failure = next(event for event in done.all_events if event.is_step_failure)
+    assert "size-0: UncleanLogDir" in str(failure.step_failure_data.user_failure_data.description)
+
+
+@pytest.mark.parametrize(
+    ("minute", "asked"), [(0, True), (1, False), (2, True), (3, False)], ids=str
+)
+def test_schedule_keeps_the_brokers_interval(tmp_path: Path, minute: int, asked: bool) -> None:
+    """Every two minutes by this policy; one run at a time."""
+    platform = make_platform(tmp_path, {"size-0": "delete-size"}, POLICY)
+    found = tick(platform, minute)
+    assert asked == bool(found.run_requests)
+    assert asked or "120000 is not over" in str(found.skip_message)
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "runs"), [(1, 60), (60_000, 60), (300_000, 12), (3_600_000, 1), (7_200_000, 1)]
+)
+def test_interval_is_kept_to_the_minute(interval_ms: int, runs: int) -> None:
+    """In one hour of ticks from midnight on."""
+    assert runs == sum(is_due(minute * 60_000, interval_ms) for minute in range(1440, 1500))
+
+
+def test_schedule_waits_for_a_run_under_way(tmp_path: Path) -> None:
+    """A second retention would only find locks."""
+    platform = make_platform(tmp_path, {"size-0": "delete-size"}, POLICY)
+    platform.instance.create_run_for_job(
+        defs.get_job_def(RETENTION), status=dg.DagsterRunStatus.STARTED
+    )
+    assert "under way" in str(tick(platform, 0).skip_message)
+
+
+def test_deleted_log_is_purged_after_the_brokers_delay(tmp_path: Path) -> None:
+    """The sensor asks, the job removes; neither before log.segment.delete.delay.ms is over."""
+    platform = make_platform(tmp_path, LOGS, POLICY)
+    delete_log(platform.log_dir, TopicPartition("size", 0), now_ms=TimestampMs(platform.now_ms))
+    for later_ms, left in ((29_999, 1), (30_000, 0)):
+        later = platform.at(platform.now_ms + later_ms)
+        with dg.build_sensor_context(
+            instance=platform.instance, resources=later.resources()
+        ) as context:
+            assert (left == 0) == bool(purge_due.evaluate_tick(context).run_requests)
+        assert run(later, purge).success
+        assert left == len(list(platform.log_dir.glob("size-0.*-delete")))
+    assert not (platform.log_dir / ".logwright-deleted-logs.jsonl").exists()
