@@ -22,6 +22,7 @@ from logwright.errors import LogwrightError, StepFailed
 from logwright.locks import lock_log_dir
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.spark.sweep import build_partitions, examine_partitions
+from logwright.state.model import Hold
 from logwright.units import TimestampMs
 
 if TYPE_CHECKING:
@@ -67,16 +68,28 @@ def plan_wave(
     *,
     now_ms: TimestampMs,
     options: CleaningOptions,
+    held: Mapping[str, Hold | LogwrightError],
 ) -> Wave:
-    """Decide about each log. Effects: reads the log directories."""
+    """Decide about each log but those that are left alone. Effects: reads the log directories.
+
+    `held`: of `logwright.assets.holds.holds_of`.
+    """
     works = []
     for log in logs:
+        work = LogWork(key=log.key, log=log, now_ms=now_ms)
+        hold = held.get(log.key)
+        if isinstance(hold, LogwrightError):
+            works.append(replace(work, failure=hold))
+            continue
+        if hold is not None:
+            works.append(replace(work, held=hold))
+            continue
         try:
             plan = plan_log(log, policies, now_ms=now_ms, options=options)
         except LogwrightError as error:
-            works.append(LogWork(key=log.key, failure=error))
+            works.append(replace(work, failure=error))
         else:
-            works.append(LogWork(key=log.key, plan=plan))
+            works.append(replace(work, plan=plan))
     return Wave(works=tuple(works))
 
 

@@ -22,6 +22,7 @@ from logwright.assets.cleaning import (
     unstaged_on_error,
     with_failures,
 )
+from logwright.assets.holds import holds_of
 from logwright.assets.partitions import LOGS, SEGMENT_SET
 from logwright.assets.quality import judge
 from logwright.assets.report import (
@@ -81,7 +82,14 @@ def plan(
     """Look at each log of the run and decide what is due, by its topic's policy."""
     with boundary("plan"):
         logs = log_dirs.listing().find_all(context.partition_keys)
-        wave = plan_wave(logs, policies.load(), now_ms=clock.now_ms(), options=config.options())
+        now_ms = clock.now_ms()
+        wave = plan_wave(
+            logs,
+            policies.load(),
+            now_ms=now_ms,
+            options=config.options(),
+            held=holds_of(logs, now_ms=now_ms, force=config.force),
+        )
     return checked(wave, context.op_execution_context)
 
 

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from logwright.assets.boundary import after_failed_swap, boundary, checked
 from logwright.assets.cleaning import plan_wave, swap_wave
+from logwright.assets.holds import holds_of, uncleanable
 from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
 from logwright.assets.report import (
     by_key,
@@ -55,7 +56,14 @@ def plan_sweep(
         logs = listing.find_all(config.logs or listing.logs)
         # A sweep may be asked for before discovery has seen a log; its events need the partition.
         context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
-        wave = plan_wave(logs, policies.load(), now_ms=clock.now_ms(), options=config.options())
+        now_ms = clock.now_ms()
+        wave = plan_wave(
+            logs,
+            policies.load(),
+            now_ms=now_ms,
+            options=config.options(),
+            held=holds_of(logs, now_ms=now_ms, force=config.force),
+        )
     return checked(wave, context)
 
 
@@ -78,7 +86,8 @@ def swap_sweep(
             )
     if wave.failures:
         raise after_failed_swap(wave, context)
-    yield dg.Output(None, metadata=run_metadata(swapped))
+    log_dirs = [work.log.log_dir for work in wave.works if work.log is not None]
+    yield dg.Output(None, metadata=run_metadata(swapped) | uncleanable(log_dirs))
 
 
 @dg.job(
