@@ -7,6 +7,7 @@ from typing import Final
 import dagster as dg
 
 from logwright.assets.cleaning import discard_failed
+from logwright.assets.holds import quarantine_failed
 from logwright.assets.wave import Wave
 from logwright.errors import LogwrightError, NotALogDir, PreconditionError, StalePlan
 
@@ -50,10 +51,11 @@ def checked(wave: Wave, context: dg.OpExecutionContext) -> Wave:
     """The wave, if a log is left in it.
 
     Raises:
-        Failure: all logs failed.
+        Failure: all logs failed. Those that failed for good are in quarantine.
         RetryRequested: its only log did, and may do better in a while.
     """
     if wave.failures and not wave.going_on:
+        quarantine_failed(wave)
         raise dagster_failure(
             wave.failures, logs=len(wave.works), retry_number=context.retry_number
         ) from next(iter(wave.failures.values()))
@@ -61,11 +63,13 @@ def checked(wave: Wave, context: dg.OpExecutionContext) -> Wave:
 
 
 def after_failed_swap(wave: Wave, context: dg.OpExecutionContext) -> dg.Failure | dg.RetryRequested:
-    """What to raise when logs are left that were not swapped. Effects: removes their staged files
-    unless they are
-    needed: for a retry, or because a file step failed in the midst and recovery should find things
-    as they are.
+    """What to raise when logs are left that were not swapped.
+
+    Effects: those that failed for good get into quarantine. Removes their staged files unless they
+    are needed: for a retry, or because a file step failed in the midst and recovery should find
+    things as they are.
     """
+    quarantine_failed(wave)
     raised = dagster_failure(wave.failures, logs=len(wave.works), retry_number=context.retry_number)
     if not isinstance(raised, dg.RetryRequested):
         discard_failed(wave)

@@ -25,6 +25,7 @@ from logwright.log.load import read_checkpoints
 from logwright.recovery.model import RecoveryOptions
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.spark.sweep import build_partitions, examine_partitions
+from logwright.state.model import Hold
 from logwright.units import TimestampMs
 
 if TYPE_CHECKING:
@@ -131,23 +132,29 @@ def plan_wave(
     *,
     now_ms: TimestampMs,
     options: CleaningOptions,
-    refused: Mapping[str, LogwrightError] | None = None,
+    held: Mapping[str, Hold | LogwrightError],
 ) -> Wave:
-    """Decide about each log but those that are `refused` already, by key. Effects: reads the log
-    directories.
+    """Decide about each log but those that are left alone. Effects: reads the log directories.
+
+    `held`: of `logwright.assets.holds.holds_of`; and why others could not be recovered.
     """
     planner = Planner(policies, now_ms=now_ms, options=options)
     works = []
     for log in logs:
-        if refused is not None and log.key in refused:
-            works.append(LogWork(key=log.key, failure=refused[log.key]))
+        work = LogWork(key=log.key, log=log, now_ms=now_ms)
+        hold = held.get(log.key)
+        if isinstance(hold, LogwrightError):
+            works.append(replace(work, failure=hold))
+            continue
+        if hold is not None:
+            works.append(replace(work, held=hold))
             continue
         try:
             plan = planner.plan(log)
         except LogwrightError as error:
-            works.append(LogWork(key=log.key, failure=error))
+            works.append(replace(work, failure=error))
         else:
-            works.append(LogWork(key=log.key, plan=plan))
+            works.append(replace(work, plan=plan))
     return Wave(works=tuple(works))
 
 

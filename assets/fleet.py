@@ -7,12 +7,15 @@ import dagster as dg
 
 from logwright.assets.boundary import boundary
 from logwright.assets.cleaning import plan_wave
+from logwright.assets.holds import holds_of, uncleanable
 from logwright.assets.partitions import FLEET_INVENTORY, SEGMENT_SET
 from logwright.assets.wave import LogWork
 from logwright.compaction.model import CleaningOptions
+from logwright.errors import LogwrightError
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
+from logwright.state.model import Hold
 
 SHOWN_LOGS: Final = 500
 """Rows of the table in the UI: the dirtiest. The stored value has all."""
@@ -26,6 +29,8 @@ class FleetRow:
         state: ``due``, ``in order``, or ``refused`` with the reason in `why`.
         dirty_ratio: cleanable bytes of all compactable ones; 0 if it was refused.
         due_at_ms: when `max.compaction.lag.ms` will make it due, -1 if never.
+        paused: who paused it, why and until when; nothing if it is not.
+        quarantined: why it cannot be cleaned and when it is tried again; nothing if it can.
     """
 
     log: str
@@ -37,6 +42,8 @@ class FleetRow:
     dirty_ratio: float
     min_dirty_ratio: float
     due_at_ms: int
+    paused: str
+    quarantined: str
     why: str
 
 
@@ -54,10 +61,14 @@ def fleet_inventory(
     """
     with boundary("fleet_inventory"):
         listing = log_dirs.listing()
-        wave = plan_wave(
-            listing.logs.values(), policies.load(), now_ms=clock.now_ms(), options=CleaningOptions()
-        )
-    rows = sorted((fleet_row(work) for work in wave.works), key=lambda row: -row.dirty_ratio)
+        now_ms = clock.now_ms()
+        logs = listing.logs.values()
+        wave = plan_wave(logs, policies.load(), now_ms=now_ms, options=CleaningOptions(), held={})
+        held = holds_of(logs, now_ms=now_ms)
+    rows = sorted(
+        (fleet_row(work, held.get(work.key)) for work in wave.works),
+        key=lambda row: -row.dirty_ratio,
+    )
     return dg.MaterializeResult(
         value=[asdict(row) for row in rows],
         metadata={
@@ -65,6 +76,9 @@ def fleet_inventory(
             "bytes": sum(row.bytes for row in rows),
             "due": sum(row.state == "due" for row in rows),
             "refused": sum(row.state == "refused" for row in rows),
+            "paused": sum(bool(row.paused) for row in rows),
+            "quarantined": sum(bool(row.quarantined) for row in rows),
+            **uncleanable(log.log_dir for log in logs),
             "unreadable log directories": len(listing.unreadable),
             "logs": dg.MetadataValue.table(
                 [dg.TableRecord(asdict(row)) for row in rows[:SHOWN_LOGS]]
@@ -73,9 +87,17 @@ def fleet_inventory(
     )
 
 
-def fleet_row(work: LogWork) -> FleetRow:
-    """The row of a planned log, or of one that could not be planned."""
+def fleet_row(work: LogWork, hold: Hold | LogwrightError | None) -> FleetRow:
+    """The row of a planned log, or of one that could not be planned.
+
+    `hold`: why it is left alone, or the error where that is not known; None if it is not.
+    """
     plan = work.plan
+    kind = hold.kind if isinstance(hold, Hold) else None
+    why = "" if hold is None else hold.sentence if isinstance(hold, Hold) else str(hold)
+    paused, quarantined = (why if kind == one else "" for one in ("paused", "quarantined"))
+    if isinstance(hold, LogwrightError):
+        paused = why
     if plan is None:
         return FleetRow(
             log=work.key,
@@ -87,6 +109,8 @@ def fleet_row(work: LogWork) -> FleetRow:
             dirty_ratio=0.0,
             min_dirty_ratio=0.0,
             due_at_ms=-1,
+            paused=paused,
+            quarantined=quarantined,
             why=str(work.failure),
         )
     compaction = plan.compaction
@@ -100,5 +124,7 @@ def fleet_row(work: LogWork) -> FleetRow:
         dirty_ratio=round(compaction.cleanable_ratio, 4),
         min_dirty_ratio=compaction.min_cleanable_ratio,
         due_at_ms=-1 if compaction.due_at_ms is None else compaction.due_at_ms,
+        paused=paused,
+        quarantined=quarantined,
         why="; ".join((*compaction.reasons, f"roll: {plan.roll.reason}")),
     )

@@ -50,12 +50,15 @@ def decision_metadata(wave: Wave) -> Metadata:
         "logs": len(wave.works),
         "to clean": sum(plan.clean for plan in planned),
         "to roll": sum(plan.roll.due for plan in planned),
+        "left alone": sum(work.held is not None for work in wave.works),
         "failed": len(wave.failures),
         "decisions": dg.MetadataValue.md(table),
     }
 
 
 def _decision_row(work: LogWork) -> str:
+    if work.held is not None:
+        return f"| {work.key} | left alone | | {_cell(work.held.sentence)} |"
     if work.plan is None:
         return f"| {work.key} | refused | | {_cell(str(work.failure))} |"
     plan = work.plan
@@ -128,6 +131,8 @@ def _nothing_staged(key: str, check: str) -> dg.AssetCheckEvaluation:
 def swap_metadata(work: LogWork, swapped: Swapped | None) -> Metadata:
     """What became of one log."""
     plan = work.plan
+    if work.held is not None:
+        return {"outcome": "left alone", "why": work.held.sentence}
     if plan is None:
         return {}
     metadata: Metadata = {"outcome": _outcome(plan, swapped)}

@@ -23,6 +23,7 @@ from logwright.assets.cleaning import (
     unstaged_on_error,
     with_failures,
 )
+from logwright.assets.holds import holds_of
 from logwright.assets.partitions import LOGS, SEGMENT_SET
 from logwright.assets.quality import judge
 from logwright.assets.report import (
@@ -80,12 +81,16 @@ def recovered_plan(
     policies: Policies,
     asked: tuple[TimestampMs, CleaningOptions],
 ) -> Wave:
-    """Recover what is unclean, say so, then plan. `asked`: the clock, and how to clean."""
+    """Recover what is unclean and not held, say so, then plan. `asked`: clock, how to clean."""
     now_ms, options = asked
-    recovered = recover_logs(logs, policies, now_ms=now_ms)
+    held = holds_of(logs, now_ms=now_ms, force=options.force)
+    free = [log for log in logs if log.key not in held]
+    recovered = recover_logs(free, policies, now_ms=now_ms)
     if recovered.findings:
         context.add_output_metadata(recovery_metadata(recovered.findings))
-    return plan_wave(logs, policies, now_ms=now_ms, options=options, refused=recovered.failures)
+    return plan_wave(
+        logs, policies, now_ms=now_ms, options=options, held={**held, **recovered.failures}
+    )
 
 
 @dg.op(out=WAVE_OUT)

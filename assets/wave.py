@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
 from logwright.errors import LogwrightError
+from logwright.resources.log_dirs import MaintainedLog
+from logwright.state.model import Hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +21,9 @@ class LogWork:
         staged: what was built, if something was to be cleaned.
         facts: what was read back from it.
         failure: why it goes no further.
+        held: why it is left alone; it is neither planned nor failed then.
+        log: where it lies; None where a test made it up.
+        now_ms: the run's clock.
     """
 
     key: str
@@ -26,6 +31,9 @@ class LogWork:
     staged: StagedCleaning | None = None
     facts: OutputFacts | None = None
     failure: LogwrightError | None = None
+    held: Hold | None = None
+    log: MaintainedLog | None = None
+    now_ms: int = 0
 
     @property
     def due(self) -> bool:

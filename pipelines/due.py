@@ -7,7 +7,8 @@ tested with tables.
 3. Due logs are ordered: those past `max.compaction.lag.ms` by their deadline, then the filthiest
    (LogCleanerManager, 4.3.0, takes the filthiest only; deadline first is a declared difference),
    then those that only roll.
-4. A log that a sweep was asked for and that is as it was then has to wait, so that one that cannot
+4. A log that is paused or in quarantine is left alone; who wants that and until when is said.
+5. A log that a sweep was asked for and that is as it was then has to wait, so that one that cannot
    be swept is not asked for at every tick.
 """
 
@@ -19,6 +20,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
 from logwright.compaction.model import CleanPlan
@@ -142,6 +144,7 @@ def choose(
     in_flight: frozenset[str],
     limits: SweepLimits,
     now_ms: int,
+    held: Mapping[str, str] = MappingProxyType({}),
 ) -> Choice:
     """What to ask for now.
 
@@ -150,6 +153,7 @@ def choose(
         in_flight: keys of logs that a queued or started run works on.
         limits: how much one sweep takes; a larger log still goes, alone.
         now_ms: the time.
+        held: why logs are left alone, paused or in quarantine, by key.
     """
     chosen: list[str] = []
     skipped: dict[str, str] = {}
@@ -158,7 +162,9 @@ def choose(
         readings.items(), key=lambda item: (*_urgency(item[1], now_ms), item[0])
     ):
         waits_ms = reading.requested_ms + RETRY_AFTER_MS - now_ms
-        if not reading.due:
+        if key in held:
+            skipped[key] = held[key]
+        elif not reading.due:
             skipped[key] = reading.reason
         elif key in in_flight:
             skipped[key] = "a run works on it"

@@ -7,6 +7,7 @@ from typing import Final
 import dagster as dg
 
 from logwright.assets.cleaning import Planner
+from logwright.assets.holds import holds_of
 from logwright.assets.partitions import LOGS, LOGS_NAME
 from logwright.config.policies import Policies
 from logwright.errors import LogwrightError
@@ -27,6 +28,7 @@ from logwright.pipelines.sweep import sweep, sweep_run_config
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
+from logwright.state.model import Hold
 from logwright.units import TimestampMs
 
 DISCOVERY_SECONDS: Final = 60
@@ -95,8 +97,10 @@ def due_logs(
     now_ms = clock.now_ms()
     logs = log_dirs.listing().logs
     readings = read_changed(logs, loaded, load_cursor(context.cursor), now_ms=now_ms)
+    held = {key: _said(hold) for key, hold in holds_of(logs.values(), now_ms=now_ms).items()}
     choice = choose(
         readings,
+        held=held,
         in_flight=logs_in_flight(context.instance),
         limits=loaded.sweep,
         now_ms=now_ms,
@@ -108,6 +112,10 @@ def due_logs(
         return dg.SensorResult(skip_reason=message, cursor=cursor)
     context.log.info("asked for %s logs; left alone:\n%s", len(choice.logs), message)
     return dg.SensorResult(run_requests=[sweep_request(choice.logs, now_ms)], cursor=cursor)
+
+
+def _said(hold: Hold | LogwrightError) -> str:
+    return hold.sentence if isinstance(hold, Hold) else f"refused: {hold}"
 
 
 def sweep_request(logs: Sequence[str], now_ms: int) -> dg.RunRequest:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from logwright.assets.boundary import after_failed_swap, boundary, checked
 from logwright.assets.cleaning import swap_wave
+from logwright.assets.holds import uncleanable
 from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
 from logwright.assets.report import (
     by_key,
@@ -86,7 +87,8 @@ def swap_sweep(
             )
     if wave.failures:
         raise after_failed_swap(wave, context)
-    yield dg.Output(None, metadata=run_metadata(swapped))
+    log_dirs = [work.log.log_dir for work in wave.works if work.log is not None]
+    yield dg.Output(None, metadata=run_metadata(swapped) | uncleanable(log_dirs))
 
 
 @dg.job(

@@ -90,11 +90,13 @@ class SweepLimits(BaseModel):
     Attributes:
         max_logs: partitions. max_bytes: ``.log`` bytes to be read; one larger log still goes,
         alone.
+        flag_after_ms: a log that was due for so long and that nobody cleaned is told of.
     """
 
     model_config = _FROZEN
     max_logs: Annotated[Int32, Field(ge=1)] = 200
     max_bytes: Annotated[Int64, Field(ge=1)] = 68_719_476_736
+    flag_after_ms: Annotated[Int64, Field(ge=0)] = 86_400_000
 
 
 class Expectations(BaseModel):

@@ -59,8 +59,8 @@ def stage_of(places: Places) -> Stage:
     """
     live, moved = places.live.is_dir(), places.moved.is_dir()
     copied, placed = places.copy.is_dir(), places.placed.is_dir()
-    if live and not moved and not placed:
-        return "copying"
+    if live and not moved:
+        return "copying"  # a destination that has it too is refused before anything is copied
     if moved and not live and copied != placed:
         return "hidden" if copied else "placed"
     if placed and not moved and not live:
@@ -72,8 +72,8 @@ def stage_of(places: Places) -> Stage:
             remedy="Name a partition that is in this log directory.",
         )
     raise PreconditionError(
-        f"{places.partition} is in both log directories, or the copy of an open move is gone.",
-        path=places.moved if moved else places.placed,
+        f"{places.partition} is there twice, or the copy of an open move is gone.",
+        path=places.moved,
         remedy="Nothing was changed. Look at both; keep one, under its plain name.",
     )
 

@@ -19,6 +19,7 @@ CASES = ("basic-mixed", "tombstones-4-late", "small-buffer", "leader-epochs", "r
 UNCLEAN = "leader-epochs"
 """The broker recovers this one: it rebuilds indexes and the leader epochs from the log."""
 ROLLED = "basic-mixed"
+MOVED = "leader-epochs"
 LEVELS = ("read_uncommitted", "read_committed")
 DAY_MS = 86_400_000
 FIELDS = ("offset", "timestamp", "key", "value")
@@ -71,6 +72,18 @@ def cleaned(name: str, directory: Path) -> Path:
     return log_dir
 
 
+def moved(name: str, directory: Path) -> Path:
+    """A case, cleaned and then moved to a log directory that was empty."""
+    log_dir = cleaned(name, directory)
+    destination = directory / "moved"
+    destination.mkdir()
+    for file in ("meta.properties", ".kafka_cleanshutdown"):
+        (destination / file).write_text("version=1\n")
+    answer = call("move", log_dir, "t-0", "--to", destination, "--yes")
+    assert 0 == answer.status, answer.err
+    return destination
+
+
 def rolled(name: str, directory: Path) -> tuple[Path, int]:
     """A case at a clock at which its idle active segment is due; the base offset of the new one."""
     log_dir = fixtures.copy_before(name, directory)
@@ -115,6 +128,7 @@ def after_clean_stop(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Chec
     work = tmp_path_factory.mktemp("clean")
     log_dirs = {name: cleaned(name, work / "logs") for name in CASES}
     log_dirs["rolled"], _ = rolled(ROLLED, work / "rolled")
+    log_dirs["moved"] = moved(MOVED, work / "moves")
     return broker_check(work, log_dirs, "--append")
 
 
@@ -160,7 +174,15 @@ def test_a_rolled_log_is_read_and_appended_to(after_clean_stop: dict[str, Check]
     assert check.said["appended"]["sentOffset"] == end
 
 
-@pytest.mark.parametrize("name", [*CASES, "rolled"])
+@pytest.mark.parametrize("isolation", LEVELS)
+def test_a_moved_log_is_read_as_before(isolation: str, after_clean_stop: dict[str, Check]) -> None:
+    """What a broker finds in the other log directory is what was in the first."""
+    check = after_clean_stop["moved"]
+    assert live(fixtures.dump_lines(MOVED, "after")) == check.read(isolation)
+    assert ours(check.log_dir) == check.read(isolation)
+
+
+@pytest.mark.parametrize("name", [*CASES, "rolled", "moved"])
 def test_appends_go_on(name: str, after_clean_stop: dict[str, Check]) -> None:
     """A record that is produced afterwards gets the next offset and is consumed."""
     said = after_clean_stop[name].said

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from logwright.errors import LogDirLocked
+from logwright.locks import lock_log_dir
 from tests.e2e.command import Answer, call, free_port, tree
 from tests.fixtures import copy_before
 from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
@@ -52,12 +53,19 @@ def refused(answer: Answer, log_dir: Path, pid: int) -> None:
 def test_a_jvm_holds_the_lock(tmp_path: Path) -> None:
     """Nothing is planned, changed or made while it does; afterwards all is as always."""
     log_dir = copy_before("basic-none", tmp_path)
+    other = copy_before("basic-none", tmp_path / "other")
+    (other / "t-0").rename(other / "u-0")
+    others = tree(other)
     with jvm(TRY_LOCK, log_dir / ".lock") as (pid, said):
         assert f"locked {pid}\n" == said
         before = tree(log_dir)
         for command in ("clean", "purge"):
             refused(call(command, log_dir, *WORDS, "--yes"), log_dir, pid)
         refused(call("plan", log_dir, *WORDS), log_dir, pid)
+        options = ("--yes", "--output", "json")
+        refused(call("move", log_dir, "t-0", "--to", other, *options), log_dir, pid)
+        refused(call("move", other, "u-0", "--to", log_dir, *options), log_dir, pid)
+        assert others == tree(other)
         shown = call("inspect", log_dir, "--output", "json")
         assert 0 == shown.status
         assert f"(process {pid})" in shown.lines[0]["lockedBy"]
@@ -80,6 +88,19 @@ def test_a_broker_runs(tmp_path: Path) -> None:
         assert before == partition(log_dir)
     answer = call("plan", log_dir, f"{TOPIC}-0", *WORDS)
     assert 0 == answer.status, answer.err
+    before = tree(log_dir)
+    with lock_log_dir(log_dir):
+        done = subprocess.run(
+            [java(), *options, "broker", *map(str, where[:4])],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert 0 != done.returncode
+    assert "Failed to acquire lock on file .lock" in done.stdout + done.stderr
+    assert before == tree(log_dir)
 
 
 def partition(log_dir: Path) -> dict[str, tuple[object, ...]]:

@@ -1,0 +1,222 @@
+"""Pauses that are over, and logs that are due and that nobody cleans (KAFKA-9087).
+
+A pause, a quarantine, a sensor that is switched off, a sweep that fails each time: whatever the
+cause, a log that stays due for too long is said to be unmaintained, with the cause.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import dagster as dg
+
+from logwright.assets.holds import holds_of
+from logwright.assets.partitions import SEGMENT_SET
+from logwright.config.policies import Policies
+from logwright.config.topic import parse_settings
+from logwright.errors import LogwrightError
+from logwright.pipelines.due import Reading, dump_cursor, load_cursor, shortened
+from logwright.pipelines.sensors import read_changed
+from logwright.resources.clock import Clock
+from logwright.resources.log_dirs import LogDirs, MaintainedLog
+from logwright.resources.policies import PolicyDirectory
+from logwright.state.model import Hold, Pause
+from logwright.state.store import change_state, read_state
+from logwright.units import TimestampMs
+
+PAUSES_SECONDS: Final = 300
+FLAG_AGAIN_MS: Final = 24 * 60 * 60 * 1000
+"""How often the same unmaintained log is told of."""
+
+NEVER_MS: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A log that is due.
+
+    Attributes:
+        since_ms: when a tick saw it due for the first time, or when its lag ran out.
+        flagged_ms: when it was last told of as unmaintained, -1 if it was not.
+    """
+
+    since_ms: int
+    flagged_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmaintained:
+    """A log that was due for longer than it may be.
+
+    Attributes:
+        limit_ms: how long it may wait: `max.compaction.lag.ms`, or the policy's
+            ``sweep.flag_after_ms`` if that is shorter.
+        cause: why it is left alone, as far as that is known.
+    """
+
+    key: str
+    since_ms: int
+    limit_ms: int
+    cause: str
+
+
+def lift_expired(
+    log_dirs: Iterable[Path], now_ms: TimestampMs
+) -> dict[tuple[Path, str], list[Pause]]:
+    """Remove the pauses whose time is over; those that were, by log directory and partition.
+    Effects: the state files. A directory whose state cannot be read is passed over: the fleet's
+    inventory shows it.
+    """
+    lifted: dict[tuple[Path, str], list[Pause]] = {}
+    for log_dir in sorted(set(log_dirs)):
+        try:
+            for partition, state in read_state(log_dir).items():
+                over = [pause for pause in state.pauses if not pause.holds(now_ms)]
+                if over:
+                    change_state(log_dir, partition, lambda now: now.without_expired(now_ms))
+                    lifted[log_dir, str(partition)] = over
+        except LogwrightError:
+            continue
+    return lifted
+
+
+def find_unmaintained(
+    readings: Mapping[str, Reading],
+    before: Mapping[str, Waiting],
+    causes: Mapping[str, str],
+    limits_ms: Mapping[str, int],
+    *,
+    now_ms: int,
+) -> tuple[tuple[Unmaintained, ...], dict[str, Waiting]]:
+    """Which logs to tell of now, and what is remembered for the next tick. Pure.
+
+    Args:
+        readings: of every log, by key. One that could not be planned is as good as due.
+        before: what the last tick remembered, by key.
+        causes: why logs are left alone, by key.
+        limits_ms: how long each may wait, by key.
+        now_ms: the time.
+    """
+    told: list[Unmaintained] = []
+    waiting: dict[str, Waiting] = {}
+    for key, reading in readings.items():
+        refused = reading.reason.startswith("refused: ")
+        if not (reading.due or refused):
+            continue
+        known = before.get(key, Waiting(since_ms=now_ms, flagged_ms=NEVER_MS))
+        since_ms = known.since_ms
+        if NEVER_MS < reading.deadline_ms < since_ms:
+            since_ms = reading.deadline_ms
+        flagged_ms = known.flagged_ms
+        over = now_ms - since_ms > limits_ms[key]
+        if over and (flagged_ms == NEVER_MS or now_ms - flagged_ms >= FLAG_AGAIN_MS):
+            flagged_ms = now_ms
+            cause = causes.get(key) or reading.reason
+            told.append(
+                Unmaintained(key=key, since_ms=since_ms, limit_ms=limits_ms[key], cause=cause)
+            )
+        waiting[key] = Waiting(since_ms=since_ms, flagged_ms=flagged_ms)
+    return tuple(told), waiting
+
+
+@dg.sensor(
+    description="Lifts pauses whose time is over; tells of logs that stay due and uncleaned.",
+    minimum_interval_seconds=PAUSES_SECONDS,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+)
+def pauses(
+    context: dg.SensorEvaluationContext,
+    log_dirs: LogDirs,
+    policies: PolicyDirectory,
+    clock: Clock,
+) -> dg.SensorResult:
+    """Lift pauses whose time is over and observe each log that was due for too long."""
+    now_ms = clock.now_ms()
+    loaded = policies.load()
+    logs = log_dirs.listing().logs
+    lifted = lift_expired((log.log_dir for log in logs.values()), now_ms)
+    known, before = _load(context.cursor)
+    readings = read_changed(logs, loaded, known, now_ms=now_ms)
+    causes = {key: _sentence(hold) for key, hold in holds_of(logs.values(), now_ms=now_ms).items()}
+    told, waiting = find_unmaintained(
+        readings, before, causes, _limits(logs, loaded), now_ms=now_ms
+    )
+    keys = {(log.log_dir, str(log.partition)): key for key, log in logs.items()}
+    events = [
+        *(_lifted(keys[where], over) for where, over in lifted.items() if where in keys),
+        *map(_unmaintained, told),
+    ]
+    for event in events:
+        context.log.warning("%s: %s", event.partition, event.description)
+    said = "; ".join(f"{key} is {shortened(cause)}" for key, cause in causes.items())
+    return dg.SensorResult(
+        asset_events=events,
+        skip_reason=None if events else said or "Nothing is paused, no log waits for too long.",
+        cursor=_dump(readings, waiting),
+    )
+
+
+def _limits(logs: Mapping[str, MaintainedLog], policies: Policies) -> dict[str, int]:
+    limits: dict[str, int] = {}
+    for log in logs.values():
+        topic = log.partition.topic
+        if topic not in limits:
+            config, _ = parse_settings(policies.settings_for(topic))
+            limits[topic] = min(config.max_compaction_lag_ms, policies.sweep.flag_after_ms)
+    return {key: limits[log.partition.topic] for key, log in logs.items()}
+
+
+def _lifted(key: str, over: list[Pause]) -> dg.AssetObservation:
+    return dg.AssetObservation(
+        asset_key=SEGMENT_SET,
+        partition=key,
+        description="Pauses whose time is over were lifted: "
+        + "; ".join(pause.sentence for pause in over),
+        metadata={"pauses lifted": len(over)},
+    )
+
+
+def _unmaintained(one: Unmaintained) -> dg.AssetObservation:
+    since = datetime.fromtimestamp(one.since_ms / 1000, tz=UTC)
+    return dg.AssetObservation(
+        asset_key=SEGMENT_SET,
+        partition=one.key,
+        description=f"Unmaintained: due since {since:%F %T}Z and not cleaned. {one.cause}",
+        metadata={
+            "unmaintained": True,
+            "due since": dg.MetadataValue.timestamp(since),
+            "limit (ms)": one.limit_ms,
+            "why": one.cause,
+        },
+    )
+
+
+def _sentence(hold: Hold | LogwrightError) -> str:
+    return hold.sentence if isinstance(hold, Hold) else str(hold)
+
+
+def _dump(readings: Mapping[str, Reading], waiting: Mapping[str, Waiting]) -> str:
+    rows = {key: astuple(one) for key, one in waiting.items()}
+    packed = base64.b64encode(zlib.compress(json.dumps(rows).encode())).decode()
+    return json.dumps([dump_cursor(readings), packed])
+
+
+def _load(cursor: str | None) -> tuple[dict[str, Reading], dict[str, Waiting]]:
+    """What `_dump` wrote; nothing from a cursor of another version."""
+    if not cursor:
+        return {}, {}
+    try:
+        readings, packed = json.loads(cursor)
+        rows = json.loads(zlib.decompress(base64.b64decode(packed)))
+        waiting = {
+            key: Waiting(since_ms=since_ms, flagged_ms=flagged_ms)
+            for key, (since_ms, flagged_ms) in rows.items()
+        }
+    except (ValueError, TypeError, AttributeError, zlib.error):
+        return {}, {}
+    return load_cursor(readings), waiting
