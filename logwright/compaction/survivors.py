@@ -28,22 +28,26 @@ from logwright.compaction import mapping, offset_map
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.plan import group_segments
 from logwright.compaction.recopy import discard_batches
-from logwright.compaction.source import Source, open_source, open_window, row_ranges
+from logwright.compaction.source import Source, decompress_batch, open_source, row_ranges
 from logwright.compaction.transactions import (
     TransactionIndexes,
     decide_fates,
     has_transactions,
     mark_unmapped,
 )
+from logwright.compaction.unpacking import NOT_GIVEN, Workspace
 from logwright.errors import PolicyError, invariant
 from logwright.format.batch import CONTROL
 from logwright.format.index import AbortedTransaction
 from logwright.format.scan import check_crcs
-from logwright.format.walk import raise_for_status
+from logwright.format.walk import OK, raise_for_status
 from logwright.log.model import Segment
 
 Progress = Callable[[str, int, int], None]
 """Told the phase and how many of how many bytes of it are done."""
+
+STEP_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of log that one call of the kernels goes through: then progress is told."""
 
 _FIRST_OFFSET: Final = 0
 _ROOMY_LOAD: Final = 0.75
@@ -92,6 +96,8 @@ class _Pass:
     ends_when_full: bool
     shards: list[tuple[int, int]]
     progress: Progress
+    workspace: Workspace
+    found: mapping.Found
     map_reads: int = 0
     distinct_keys: int = 0
     bytes_done: int = 0
@@ -122,6 +128,8 @@ def find_survivors(plan: CleanPlan, *, progress: Progress) -> Survivors:
         ends_when_full=plan.options.like_kafka,
         shards=[(0, offset_map.SHARD_SPACE)],
         progress=progress,
+        workspace=Workspace(),
+        found=mapping.room_for_records(mapping.FOUND_RECORDS),
     )
     if has_transactions(sources):
         mark_unmapped(sources, plan, TransactionIndexes(plan.log))
@@ -278,44 +286,64 @@ def _map_rows(
     mode: int = mapping.INSERT,
 ) -> int:
     """Map rows [first, last) of a source; the row at which the map ended, `last` if it did not."""
-    state = task.state
-    key = np.array([state.key.low, state.key.high], dtype=np.uint64)
-    limits = np.array([state.capacity, task.ends_when_full], dtype=np.int64)
-    for first, last in row_ranges(source, first=rows[0], last=rows[1]):
-        check_crcs(source.data, source.batches, source.path, first=first, last=last)
-        window = open_window(source, slice(first, last))
-        while True:
-            bounds = np.array(
-                [*offsets, task.plan.now_ms, primary, *task.shards[0], mode], dtype=np.int64
-            )
-            row, status = mapping.map_window(
-                source.data,
-                window.scratch,
-                window.batches,
-                window.spans,
-                bounds,
-                limits,
-                state.table,
-                key,
-                (task.dead, task.expired),
-                state.counters,
-            )
-            if status != 0:
-                batch = source.batches[first + row]
-                raise_for_status(
-                    status,
-                    path=source.path,
-                    position=int(batch["position"]),
-                    base_offset=int(batch["base_offset"]),
-                )
-            if not state.counters[offset_map.FULL]:
-                break
-            if task.ends_when_full:
-                return first + int(row)
-            _split_shard(task)
-        task.bytes_done += int(window.batches["size"].sum())
-        task.progress("map", task.bytes_done, sum(len(each.data) for each in task.sources))
+    total = sum(len(each.data) for each in task.sources)
+    for first, last in row_ranges(source, first=rows[0], last=rows[1], window_bytes=STEP_BYTES):
+        row, given = first, NOT_GIVEN
+        while row < last:
+            bounds = [*offsets, task.plan.now_ms, primary, *task.shards[0], mode]
+            row, given, status = _map_batches(task, source, (row, last), given, bounds)
+            if status == OK and task.state.counters[offset_map.FULL]:
+                if task.ends_when_full:
+                    return row
+                _split_shard(task)
+        task.bytes_done += int(source.batches["size"][first:last].sum())
+        task.progress("map", task.bytes_done, total)
     return rows[1]
+
+
+def _map_batches(
+    task: _Pass, source: Source, rows: tuple[int, int], given: int, bounds: list[int]
+) -> tuple[int, int, int]:
+    """Map batches until the end or an obstacle, which is removed; (row to go on from, bytes of its
+    records that the scratch memory holds, status).
+    """
+    state, space = task.state, task.workspace
+    row, status = mapping.map_batches(
+        source.data,
+        source.batches,
+        rows,
+        given,
+        np.array(bounds, dtype=np.int64),
+        np.array([state.capacity, task.ends_when_full], dtype=np.int64),
+        state.table,
+        np.array([state.key.low, state.key.high], dtype=np.uint64),
+        (task.dead, task.expired),
+        state.counters,
+        task.found,
+        space.scratch,
+        space.cells,
+    )
+    row = int(row)
+    if status == OK:
+        return row, NOT_GIVEN, status
+    batch = source.batches[row]
+    match status:
+        case mapping.SCRATCH_FULL:
+            space.double_scratch()
+        case mapping.NOT_UNPACKED:
+            return row, space.fill(decompress_batch(source, batch)), status
+        case mapping.MANY_RECORDS:
+            task.found = mapping.room_for_records(int(batch["count"]))
+        case mapping.WRONG_CRC:
+            check_crcs(source.data, source.batches, source.path, first=row, last=row + 1)
+        case _:
+            raise_for_status(
+                status,
+                path=source.path,
+                position=int(batch["position"]),
+                base_offset=int(batch["base_offset"]),
+            )
+    return row, NOT_GIVEN, status
 
 
 def _split_shard(task: _Pass) -> None:

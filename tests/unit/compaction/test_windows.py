@@ -104,12 +104,11 @@ def test_many_small_bombs_do_not_take_all_memory_together(
 ) -> None:
     """Each batch of a window stays below its own limit; together they would not."""
     builder = LogBuilder(tmp_path / "logs")
-    segment = builder.segment(0)
+    filled = builder.segment(0)
     for offset in range(4):
-        segment.batch(offset, [(f"k{offset}", "v" * 50_000)], codec=4)
+        filled.batch(offset, [(f"k{offset}", "v" * 50_000)], codec=4)
     builder.segment(4)
     builder.write()
-    monkeypatch.setattr(source, "SCRATCH_BYTES", 120_000)
     plan = maintain.plan_clean(
         builder.log_dir,
         builder.partition,
@@ -118,5 +117,9 @@ def test_many_small_bombs_do_not_take_all_memory_together(
         options=CleaningOptions(force=True),
         high_watermark="end",
     )
+    monkeypatch.setattr(source, "SCRATCH_BYTES", 120_000)
+    segment = plan.log.segments[0]
+    opened = source.open_source(plan.log.directory, segment, end_offset=4, first_ordinal=0)
+    source.open_window(opened, slice(0, 2))
     with pytest.raises(CorruptBatch, match="offset 2 does not decompress"):
-        maintain.build(plan)
+        source.open_window(opened, slice(0, 4))
