@@ -48,7 +48,7 @@ NOT_UNPACKED: Final = 3
 MANY_RECORDS: Final = 4
 """The room for records is too small for one batch."""
 
-FOUND_RECORDS: Final = 16 * 1024
+FOUND_RECORDS: Final = 8 * 1024
 """So many are read before they are mapped."""
 _NO_LIMIT = np.int64(1) << np.int64(62)
 
@@ -140,22 +140,23 @@ def _read_records(
     chosen = batch.unmapped if bounds[6] == INSERT else batch.discard
     passed_over = chosen or batch.attributes & CONTROL != 0
     expires = batch.attributes & DELETE_HORIZON != 0 and now_ms >= batch.base_timestamp
-    delta_limit = batch.last_offset - batch.base_offset
+    base_offset, first_ordinal = batch.base_offset, batch.first_ordinal
+    delta_limit = batch.last_offset - base_offset
     last_delta = np.int64(-1)
+    has_tombstone = False
     position = np.int64(start)
-    for index in range(batch.count):
+    for index in range(np.int64(batch.count)):
         position, _, _, _, delta, at, length, value_length = read_record(source, position, end)
         if position < 0:
             return taken, position
         if delta <= last_delta or delta > delta_limit:
             return taken, np.int64(OFFSET_DELTA)
         last_delta = delta
-        offset = batch.base_offset + delta
-        if value_length < 0:
-            batch.has_tombstone = True
+        offset = base_offset + delta
+        has_tombstone |= value_length < 0
         if passed_over or offset < first_offset or offset >= end_offset:
             continue
-        ordinals[taken] = batch.first_ordinal + index
+        ordinals[taken] = first_ordinal + index
         offsets[taken] = offset
         if length < 0:
             if primary:
@@ -170,6 +171,8 @@ def _read_records(
         hash1[taken], hash2[taken] = one, two
         kinds[taken] = _EXPIRED if expires and value_length < 0 else _KEYED
         taken += 1
+    if has_tombstone:
+        batch.has_tombstone = True
     return taken, np.int64(OK if position == end else TRAILING)
 
 

@@ -22,7 +22,7 @@ from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from logwright.log.model import Segment
 from logwright.units import INT32_MAX, ByteCount, Offset
 
-BUFFER_BYTES: Final = 8 * 1024 * 1024
+BUFFER_BYTES: Final = 8192 * 1024
 
 
 class SegmentWriter:

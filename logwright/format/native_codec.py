@@ -88,7 +88,7 @@ def libraries() -> NDArray[np.int64]:
 def python_only() -> NDArray[np.int64]:
     """The same, as if there were no libraries."""
     cells = np.zeros(native.CELLS, dtype=np.int64)
-    cells[native.IN_PYTHON] = libraries()[native.IN_PYTHON]
+    cells[native.IN_PYTHON] = native.libraries(_compress_in_python)[native.IN_PYTHON]
     return cells
 
 

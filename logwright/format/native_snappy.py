@@ -114,18 +114,17 @@ def _elements(data: Any, position: int, end: int, out: Any, begin: int, stop: in
             position += length
             at += length
             continue
-        size = kind if kind < 3 else np.int64(4)
-        if position + size > end:
-            return np.int64(-1)
-        length = (tag >> 2) + 1
-        distance = np.int64(data[position])
-        if kind == 1:
-            length = ((tag >> 2) & 7) + 4
-            distance |= (tag >> 5) << 8
-        elif kind == 2:
-            distance |= np.int64(data[position + 1]) << 8
+        # Written without branches: of which kind a copy is, the CPU could not foresee.
+        size = kind + np.int64(kind == 3)
+        short = kind == 1
+        length = ((tag >> 2) & 7) + 4 if short else (tag >> 2) + 1
+        if position + 4 <= end:
+            word = np.int64(load_u32(data, position))
+        elif position + size <= end:
+            word = _read_last(data, position, end)
         else:
-            distance = np.int64(load_u32(data, position))
+            return np.int64(-1)
+        distance = (word & ((np.int64(1) << (8 * size)) - 1)) | ((tag >> 5) << 8 if short else 0)
         position += size
         if distance == 0 or distance > at - begin or length > stop - at:
             return np.int64(-1)
@@ -135,8 +134,24 @@ def _elements(data: Any, position: int, end: int, out: Any, begin: int, stop: in
 
 
 @inline_kernel
+def _read_last(data: Any, position: int, end: int) -> Any:
+    """Little-endian number of the last bytes of a block."""
+    word = np.int64(0)
+    for index in range(end - position):
+        word |= np.int64(data[position + index]) << np.int64(8 * index)
+    return word
+
+
+@inline_kernel
 def _repeat(out: Any, at: int, distance: int, length: int, is_wide: Any) -> None:
     """Copy what lies `distance` back; if `is_wide`, up to 64 bytes may be written."""
+    if distance >= 16 and is_wide:
+        # Most are short, and of no length that the CPU could foresee.
+        _store_u64(out, at, load_u64(out, at - distance))
+        _store_u64(out, at + 8, load_u64(out, at - distance + 8))
+        for step in range(16, length, 8):
+            _store_u64(out, at + step, load_u64(out, at + step - distance))
+        return
     if distance >= 8 and is_wide:
         for step in range(0, length, 8):
             _store_u64(out, at + step, load_u64(out, at + step - distance))
@@ -207,6 +222,9 @@ def _search(
             base = position
             position += 4
             earlier = candidate + 4
+            while position + 8 <= end and load_u64(data, position) == load_u64(data, earlier):
+                position += 8
+                earlier += 8
             while position < end and data[position] == data[earlier]:
                 position += 1
                 earlier += 1

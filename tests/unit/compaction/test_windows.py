@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from logwright import maintain
-from logwright.compaction import source, writer
+from logwright.compaction import mapping, source, survivors, unpacking, writer
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
+from logwright.format import native_codec
 from logwright.units import TimestampMs
 from tests import faults
 from tests.log_builder import START_MS, LogBuilder
@@ -76,8 +77,26 @@ def test_small_windows_and_buffers_give_the_same_bytes(
     whole = output(plan)
     monkeypatch.setattr(source, "WINDOW_BYTES", window_bytes)
     monkeypatch.setattr(source, "COMPRESSED_WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(survivors, "STEP_BYTES", window_bytes)
+    monkeypatch.setattr(mapping, "FOUND_RECORDS", window_bytes // 50)
+    monkeypatch.setattr(unpacking, "SCRATCH_BYTES", window_bytes)
     monkeypatch.setattr(writer, "BUFFER_BYTES", buffer_bytes)
     assert whole == output(plan)
+
+
+@pytest.mark.parametrize("codecs", [(0,), (1,), (2,), (3,), (4,), (0, 1, 2, 3, 4)])
+def test_without_libraries_the_output_is_the_same(
+    codecs: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same bytes, but for gzip and zstd, which other code packs to others."""
+    plan = a_plan(tmp_path / "logs", codecs)
+    whole = output(plan)
+    monkeypatch.setattr(native_codec, "libraries", native_codec.python_only)
+    monkeypatch.setattr(unpacking, "SCRATCH_BYTES", 100)
+    without = output(plan)
+    assert whole.keys() == without.keys()
+    if not {1, 4} & set(codecs):
+        assert whole == without
 
 
 @pytest.mark.parametrize("plant", [faults.lose_last_value, faults.change_value])
