@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.logs import BenchLog
-from logwright.compaction import digest, laws, mapping, offset_map
+from logwright.compaction import digest, laws, mapping, offset_map, reading
 from logwright.compaction import recopy as copying
 from logwright.compaction.source import Source, Window, open_window, row_ranges
+from logwright.compaction.unpacking import NOT_GIVEN, Workspace
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
 from logwright.log.mapped import map_file
@@ -40,6 +41,8 @@ class Bench:
         self.notes = digest.new_notes(self.records)
         digest.make_room(self.notes, self.records)
         self.bits = (self._bitmap(), self._bitmap())
+        self.found = reading.room_for_records(reading.FOUND_RECORDS)
+        self.space = Workspace()
 
     def _bitmap(self) -> NDArray[np.uint8]:
         return np.zeros(self.records // 8 + 1, dtype=np.uint8)
@@ -54,14 +57,14 @@ class Bench:
         check_crcs(self.source.data, batches, self.source.path, first=0, last=len(batches))
 
     def hash_keys(self) -> None:
-        """Decode the records and hash their keys."""
-        self._map(mapping.FLAG)
+        """Check the CRCs, decode the records and hash their keys."""
+        self._map(reading.FLAG)
 
     def insert_keys(self) -> None:
         """The same, and insert."""
         self.map.table[:] = 0
         self.map.counters[offset_map.DISTINCT] = 0
-        self._map(mapping.INSERT)
+        self._map(reading.INSERT)
 
     def clear_map(self) -> None:
         """What `insert_keys` does first."""
@@ -72,21 +75,25 @@ class Bench:
         limits = np.array([self.map.capacity, 0], dtype=np.int64)
         shard = (0, offset_map.SHARD_SPACE)
         bounds = np.array([0, INT64_MAX, 0, 1, *shard, mode], dtype=np.int64)
-        for window in self.windows:
-            mapping.map_window(
-                self.source.data,
-                window.scratch,
-                window.batches,
-                window.spans,
-                bounds,
-                limits,
-                self.map.table,
-                key,
-                self.bits,
-                self.map.counters,
-                (self.notes.mask, self.notes.sample, self.notes.sampled),
-                self.notes.totals,
-            )
+        space = self.space
+        self.notes.sampled[0] = 0
+        mapping.map_batches(
+            self.source.data,
+            self.source.batches,
+            (0, len(self.source.batches)),
+            NOT_GIVEN,
+            bounds,
+            limits,
+            self.map.table,
+            key,
+            self.bits,
+            self.map.counters,
+            self.found,
+            space.scratch,
+            space.cells,
+            (self.notes.mask, self.notes.sample, self.notes.sampled),
+            self.notes.totals,
+        )
 
     def survey(self) -> None:
         """Walk the records."""
@@ -125,7 +132,7 @@ class Bench:
                 out,
                 indexes,
                 state,
-                copying.nothing_ready(),
+                (self.space.scratch, self.space.plain, self.space.table, self.space.cells),
             )
 
 
@@ -137,14 +144,14 @@ def kernels(log: BenchLog) -> str:
         "header scan": best(bench.scan),
         "CRC": best(bench.check_crcs),
         "decode": best(bench.survey),
-        "decode, hash": best(bench.hash_keys),
-        "decode, hash, insert": max(best(bench.insert_keys) - best(bench.clear_map), 1e-9),
+        "CRC, decode, hash": best(bench.hash_keys),
+        "CRC, decode, hash, insert": max(best(bench.insert_keys) - best(bench.clear_map), 1e-9),
         "copy as it is": best(bench.copy_all),
         "rebuild, a third kept": best(bench.rebuild_all),
     }
     lines = [f"{log.name}: {size / 1e6:.0f} MB, {batches:,} batches, {records:,} records", ""]
     lines += [
-        f"{name:24}{size / spent / 1e9:8.2f} GB/s{records / spent / 1e6:9.1f} M records/s"
+        f"{name:26}{size / spent / 1e9:8.2f} GB/s{records / spent / 1e6:9.1f} M records/s"
         for name, spent in seconds.items()
     ]
     return "\n".join([*lines, "", *_codecs(bench)])
@@ -155,7 +162,7 @@ def _codecs(bench: Bench) -> list[str]:
     spans = bench.windows[0].spans.tolist()
     parts = [bench.source.data[start:end].tobytes() for start, end in spans]
     size = sum(map(len, parts))
-    lines = [f"{'codec, of records':24}{'compress':>13}{'decompress':>13}"]
+    lines = [f"{'codec, of records':26}{'compress':>13}{'decompress':>13}"]
     for codec, name in enumerate(CODEC_NAMES[1:], start=1):
         packed = [compress(codec, part) for part in parts]
 
@@ -168,7 +175,7 @@ def _codecs(bench: Bench) -> list[str]:
                 decompress(codec, part, limit=decompression_limit(len(part)))
 
         speeds = (f"{size / best(work) / 1e6:8.0f} MB/s" for work in (pack, unpack))
-        lines.append(f"{name:24}{''.join(speeds)}")
+        lines.append(f"{name:26}{''.join(speeds)}")
     return lines
 
 

@@ -20,9 +20,9 @@ from logwright.compaction import (
     laws,
     mapping,
     pairs,
+    preparing,
     quick,
     quick_laws,
-    source,
     survivors,
     thorough,
     writer,
@@ -115,8 +115,8 @@ def _nothing(_args: _Arguments, _options: dict[str, Any]) -> int:
     return 0
 
 
-def _of_rows(args: _Arguments, options: dict[str, Any]) -> int:
-    return int(args[1]["size"][options["first"] : options["last"]].sum())
+def _of_mapped(args: _Arguments, _options: dict[str, Any]) -> int:
+    return int(args[1]["size"][slice(*args[2])].sum())
 
 
 def _of_batches(at: int) -> _Size:
@@ -132,22 +132,15 @@ def _of_both(args: _Arguments, _options: dict[str, Any]) -> int:
 
 
 _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
-    (survivors, "open_source", "header scan", _nothing),
-    (survivors, "check_crcs", "CRC", _of_rows),
-    (survivors, "open_window", "windows", _nothing),
-    (source, "decompress_batch", "decompress", _nothing),
-    (mapping, "map_window", "decode, hash, map", _nothing),
+    (preparing, "open_source", "header scan", _nothing),
+    (mapping, "map_batches", "CRC, decode, hash, map", _of_mapped),
     (digest, "sum_map", "sums", _nothing),
     (build, "group_facts", "sums", _nothing),
     (build, "standing_segment", "indexes", _nothing),
     (survivors, "mark_unmapped", "transactions", _nothing),
     (survivors, "decide_fates", "transactions", _nothing),
     (survivors, "discard_batches", "transactions", _nothing),
-    (writer, "open_window", "windows", _nothing),
-    (writer, "compress", "compress", _nothing),
     (copying, "recopy", "recopy", _nothing),
-    (copying, "rows_to_rebuild", "recopy", _nothing),
-    (copying, "rebuild_records", "recopy", _nothing),
     (writer._Output, "write", "write", _nothing),  # noqa: SLF001 -- the one call that writes
     (os, "fsync", "fsync", _nothing),
     (pairs, "open_source", "header scan", _nothing),

@@ -1,28 +1,17 @@
-"""First pass, the kernels: the records of a window of batches are read, and put or asked for in the
-offset map.
+"""First pass, mapping: the records that `reading` found are put or asked for in the offset map.
 
-1. Reading, each record that matters becomes hash, ordinal, offset and kind, in arrays.
-2. Inserting or probing, the table's cache lines are asked for some records ahead.
+1. Inserting or probing, the table's cache lines are asked for some records ahead.
+2. What a kernel cannot do (`SCRATCH_FULL`, `NOT_UNPACKED`, `MANY_RECORDS`), the caller does, and
+   calls it again.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from logwright.compaction.digest import (
-    EXPIRED,
-    KEYED,
-    NULL_KEY,
-    TOMBSTONE,
-    keep_sums,
-    mix,
-    note_batch,
-    note_key,
-    sum_found,
-    sum_probed,
-)
+from logwright.compaction.digest import EXPIRED, NULL_KEY, keep_sums, sum_found, sum_probed
 from logwright.compaction.offset_map import (
     DISTINCT,
     FULL,
@@ -30,101 +19,15 @@ from logwright.compaction.offset_map import (
     NULL_KEYS,
     OFFERED,
     PREFETCH_DISTANCE,
-    SHARD_SPACE,
     find_slot,
     has_bit,
     prefetch_slot,
     set_bit,
 )
-from logwright.compaction.siphash import siphash128
-from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON
-from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, read_record
+from logwright.compaction.reading import INSERT, PROBE, is_sharded, read_batches
+from logwright.compaction.unpacking import NOT_GIVEN
+from logwright.format.walk import OK
 from logwright.kernel import kernel
-from logwright.units import INT64_MAX
-
-INSERT: Final = 0
-PROBE: Final = 1
-FLAG: Final = 2
-
-
-@kernel
-def _read_window(
-    data: Any,
-    scratch: Any,
-    batches: Any,
-    spans: Any,
-    bounds: Any,
-    key: Any,
-    found: Any,
-    starts: Any,
-    sums: Any,
-    notes: Any,
-) -> Any:
-    """Read the records of `batches` into `found`; (records taken, row, status).
-
-    bounds: int64[7]: first offset, end offset, now in ms, primary shard (1) or not (0), first and
-    end of the shard, mode. Control batches have no keys; while inserting, `unmapped` batches are
-    passed over, else the discarded. starts: int64[rows + 1], set to where each batch's records
-    begin in `found`. sums, notes: of `digest`; of a shard they are kept here, since `found` lacks
-    what belongs to others.
-    """
-    hash1, hash2, ordinals, offsets, kinds = found
-    first_offset, end_offset, now_ms = bounds[0], bounds[1], bounds[2]
-    primary = bounds[3] == 1
-    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
-    is_sharded = bounds[4] > 0 or bounds[5] < SHARD_SPACE
-    taken = 0
-    for row in range(len(batches)):
-        batch = batches[row]
-        source = scratch if batch.attributes & CODEC_MASK != 0 else data
-        position, end = spans[row, 0], spans[row, 1]
-        chosen = batch.unmapped if bounds[6] == INSERT else batch.discard
-        passed_over = chosen or batch.attributes & CONTROL != 0
-        expires = batch.attributes & DELETE_HORIZON != 0 and now_ms >= batch.base_timestamp
-        tombstone = EXPIRED if expires else TOMBSTONE
-        delta_limit = batch.last_offset - batch.base_offset
-        last_delta = np.int64(-1)
-        tombstones, first_delta = np.int64(0), np.int64(INT64_MAX)
-        starts[row] = taken
-        for index in range(batch.count):
-            position, _, time_delta, _, delta, at, length, value_length = read_record(
-                source, position, end
-            )
-            if position < 0:
-                return taken, row, position
-            if delta <= last_delta or delta > delta_limit:
-                return taken, row, np.int64(OFFSET_DELTA)
-            last_delta = delta
-            offset = batch.base_offset + delta
-            first_delta = min(first_delta, time_delta)
-            if value_length < 0:
-                tombstones += 1
-            if passed_over or offset < first_offset or offset >= end_offset:
-                continue
-            ordinals[taken] = batch.first_ordinal + index
-            offsets[taken] = offset
-            if length < 0:
-                if primary:
-                    kinds[taken] = NULL_KEY
-                    taken += 1
-                continue
-            one, two = siphash128(source, at, length, key[0], key[1])
-            if is_sharded:
-                sums[row, 0] += mix(one, two, batch.first_ordinal + index)
-                sums[row, 1] += np.uint64(1)
-                note_key(notes, one, two, batch.first_ordinal + index, value_length < 0)
-            part = two >> np.uint64(32)
-            elsewhere = part < shard_start or part >= shard_end
-            if elsewhere and not (primary and expires and value_length < 0):
-                continue
-            hash1[taken], hash2[taken] = one, two
-            kinds[taken] = tombstone if value_length < 0 else KEYED
-            taken += 1
-        if position != end:
-            return taken, row, np.int64(TRAILING)
-        note_batch(batch, tombstones, first_delta)
-    starts[len(batches)] = taken
-    return taken, len(batches), np.int64(OK)
 
 
 @kernel
@@ -199,61 +102,28 @@ def _probe(table: Any, found: Any, taken: int, shard: Any, bits: Any, counters: 
 
 
 @kernel
-def map_window(
-    data: Any,
-    scratch: Any,
+def _put(
     batches: Any,
-    spans: Any,
+    rows: Any,
+    taken: int,
     bounds: Any,
     limits: Any,
     table: Any,
-    key: Any,
+    found: Any,
     bits: Any,
     counters: Any,
-    notes: Any,
+    told: Any,
     totals: Any,
 ) -> Any:
-    """Read and map one window of batches; (row, status), status `OK` or what `raise_for_status`
-    takes.
-
-    Args:
-        data, scratch: uint8 arrays: the segment, and the window's decompressed records.
-        batches: BATCH[rows]; what they tell of their records is set here.
-        spans: int64[rows, 2]: where each batch's records lie, in `scratch` if it is compressed.
-        bounds: int64[7], see `_read_window`. The end offset bounds what may be mapped at all.
-        limits: int64[2]: capacity, 1 if the map ends when it is full.
-        table, key, counters: of the MapState; counters[FULL] becomes 1 when a record had no room.
-            counters[LATEST] is set to the end of each batch that was mapped whole.
-        bits: the bitmaps (dead, expired), one bit per ordinal.
-        notes: (mask, sample, sampled) of `digest.Notes`; the sample is started anew.
-        totals: of `digest.Notes`, to which a probed window is added.
+    """Map the records taken of the batches [rows[0], rows[1]); the row from which on the map was
+    full, else rows[1]. What they tell is kept of those that were mapped.
     """
-    counters[FULL] = 0
-    notes[2][0] = 0
-    total = np.int64(0)
-    for row in range(len(batches)):
-        total += batches[row].count
-    found = (
-        np.empty(total, dtype=np.uint64),
-        np.empty(total, dtype=np.uint64),
-        np.empty(total, dtype=np.int64),
-        np.empty(total, dtype=np.int64),
-        np.empty(total, dtype=np.uint8),
-    )
-    starts = np.empty(len(batches) + 1, dtype=np.int64)
-    sums = np.zeros((len(batches), 2), dtype=np.uint64)
-    taken, row, status = _read_window(
-        data, scratch, batches, spans, bounds, key, found, starts, sums, notes
-    )
-    if status != OK:
-        return row, status
-    if bounds[4] == 0 and bounds[5] == SHARD_SPACE:
-        sum_found(found, starts, taken, sums, notes)
-    mode = bounds[6]
-    shard = bounds[4:6]
+    starts, sums, notes = told
+    first, mode, shard = rows[0], bounds[6], bounds[4:6]
+    chunk, sums = batches[first : rows[1]], sums[: rows[1] - first]
     if mode == PROBE:
         _probe(table, found, taken, shard, bits, counters)
-        sum_probed(table, batches, found, taken, bounds, notes[0], totals)
+        sum_probed(table, chunk, found, taken, bounds, notes[0], totals)
     elif mode == INSERT:
         insert_limits = np.empty(4, dtype=np.int64)
         insert_limits[0:2] = limits
@@ -262,33 +132,93 @@ def map_window(
         if stopped < taken:
             counters[FULL] = 1
             if limits[1] == 0:
-                return 0, np.int64(OK)
+                return first
             counters[OFFERED] += stopped
-            row = _end_map(batches, found, stopped, bits[0], counters)
-            notes[2][0] = 0
-            sums[:] = np.uint64(0)
             sum_found(found, starts, stopped, sums, notes)
-            keep_sums(batches, sums)
-            return row, np.int64(OK)
+            keep_sums(chunk, sums)
+            return _end_map(batches, first, found, stopped, bits[0], counters)
         counters[OFFERED] += taken
-        for row in range(len(batches)):
+        for row in range(first, rows[1]):
             if batches[row].last_offset >= bounds[0]:
                 counters[LATEST] = batches[row].last_offset
     if bounds[3] == 1:
-        keep_sums(batches, sums)
-    return len(batches), np.int64(OK)
+        if not is_sharded(bounds):
+            sum_found(found, starts, taken, sums, notes)
+        keep_sums(chunk, sums)
+    return rows[1]
 
 
 @kernel
-def _end_map(batches: Any, found: Any, stopped: int, dead: Any, counters: Any) -> Any:
+def map_batches(
+    data: Any,
+    batches: Any,
+    rows: Any,
+    given: int,
+    bounds: Any,
+    limits: Any,
+    table: Any,
+    key: Any,
+    bits: Any,
+    counters: Any,
+    found: Any,
+    scratch: Any,
+    cells: Any,
+    notes: Any,
+    totals: Any,
+) -> Any:
+    """Check, decompress, read and map the batches [rows[0], rows[1]); (row, status).
+
+    The status is `OK` at the end, or where the map was full; else it says what is to be done about
+    that row before the call is repeated from there, or what is wrong with it.
+
+    Args:
+        data: uint8 array: the segment.
+        batches: BATCH[n], all of the segment; what they tell of their records is set here.
+        given: bytes of the first row's records that `scratch` holds already, else `NOT_GIVEN`.
+        bounds: int64[7]: first offset, end offset, now in ms, primary shard (1) or not (0), first
+            and end of the shard, mode. The end offset bounds what may be mapped at all.
+        limits: int64[2]: capacity, 1 if the map ends when it is full.
+        table, key, counters: of the MapState; counters[FULL] becomes 1 when a record had no room.
+            counters[LATEST] is set to the end of each batch that was mapped whole.
+        bits: the bitmaps (dead, expired), one bit per ordinal.
+        found: of `room_for_records`. scratch, cells: of the Workspace.
+        notes: (mask, sample, sampled) of `digest.Notes`, whose sample has room for all records of
+            the batches. totals: of `digest.Notes`, to which what is probed is added.
+    """
+    counters[FULL] = 0
+    row, end = np.int64(rows[0]), np.int64(rows[1])
+    status = np.int64(OK)
+    starts = np.empty(end - row + 1, dtype=np.int64)
+    sums = np.empty((end - row, 2), dtype=np.uint64)
+    told = (starts, sums, notes)
+    while row < end and status == OK:
+        sums[:] = np.uint64(0)
+        sampled = notes[2][0]
+        stop, taken, status = read_batches(
+            data, batches, (row, end), given, bounds, key, found, scratch, cells, told
+        )
+        starts[stop - row] = taken
+        given = NOT_GIVEN
+        row = _put(
+            batches, (row, stop), taken, bounds, limits, table, found, bits, counters, told, totals
+        )
+        if counters[FULL] == 1:
+            if limits[1] == 0:
+                notes[2][0] = sampled
+            return row, np.int64(OK)
+    return row, status
+
+
+@kernel
+def _end_map(batches: Any, first: int, found: Any, stopped: int, dead: Any, counters: Any) -> Any:
     """The map ends before record `stopped`: find its row, and take back what lies beyond the latest
     offset.
     """
     _, _, ordinals, offsets, kinds = found
-    row = 0
+    row = first
     while batches[row].last_offset < offsets[stopped]:
         row += 1
-    if row > 0:
+    if row > first:
         counters[LATEST] = max(counters[LATEST], batches[row - 1].last_offset)
     index = stopped - 1
     while index >= 0 and kinds[index] == NULL_KEY and offsets[index] > counters[LATEST]:

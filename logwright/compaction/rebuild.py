@@ -22,7 +22,7 @@ from logwright.format.batch import (
     LOG_OVERHEAD_BYTES,
 )
 from logwright.format.crc import copy_span, span_crc32c
-from logwright.format.walk import read_record
+from logwright.format.walk import read_varint, read_varlong
 from logwright.kernel import inline_kernel, kernel
 
 KEPT: Final = 0
@@ -72,6 +72,30 @@ def copy_bytes(out: Any, at: int, source: Any, start: int, end: int) -> int:
     return at + length
 
 
+@inline_kernel
+def _step_over(source: Any, at: int, end: int) -> int:
+    """Position behind a dead record: of it nothing but the length is read."""
+    length, body = read_varint(source, at, end)
+    return body + length if body >= 0 and 0 <= length <= end - body else np.int64(end)
+
+
+@inline_kernel
+def _read_kept(source: Any, at: int, end: int) -> Any:
+    """(position behind a record, body position, timestamp delta, position after it, value length).
+
+    The first pass has checked the record; what is malformed now all the same ends the batch.
+    """
+    length, body = read_varint(source, at, end)
+    if body < 0 or length < 1 or length > end - body:
+        return np.int64(end), np.int64(end), np.int64(0), np.int64(end), np.int64(0)
+    stop = body + length
+    delta, after = read_varlong(source, body + 1, stop)
+    _, position = read_varint(source, after, stop)
+    key_length, position = read_varint(source, position, stop)
+    value_length, position = read_varint(source, position + max(key_length, np.int64(0)), stop)
+    return stop, body, delta, after if position >= 0 else stop, value_length
+
+
 @kernel
 def summarise(source: Any, start: int, end: int, batch: Any, dead: Any, horizon_ms: int) -> Any:
     """What rebuilding this batch would make of it.
@@ -93,9 +117,10 @@ def summarise(source: Any, start: int, end: int, batch: Any, dead: Any, horizon_
     largest = np.int64(-1)
     position = np.int64(start)
     for index in range(batch.count):
-        position, _, delta, _, _, _, _, value_length = read_record(source, position, end)
         if has_bit(dead, batch.first_ordinal + index):
+            position = _step_over(source, position, end)
             continue
+        position, _, delta, _, value_length = _read_kept(source, position, end)
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + delta
         if summary[KEPT] == 0:
             first_timestamp = timestamp
@@ -127,10 +152,11 @@ def write_records(
     new_base = summary[BASE_TIMESTAMP]
     as_is = new_base == batch.base_timestamp and not append_time
     for index in range(batch.count):
-        start = position
-        position, body, delta, after, _, _, _, _ = read_record(source, position, end)
         if has_bit(dead, batch.first_ordinal + index):
+            position = _step_over(source, position, end)
             continue
+        start = position
+        position, body, delta, after, _ = _read_kept(source, start, end)
         if as_is:
             attributes = at + (body - start)
             at = copy_bytes(out, at, source, start, position)

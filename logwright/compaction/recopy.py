@@ -5,8 +5,8 @@ grow beside it.
 2. None, and no delete horizon to set: the batch's bytes are copied, compressed or not.
 3. All: nothing is written, except that the last batch of the cleaned range, and of an active
    producer, stays as an empty one, so that the end offset and the sequence numbers are not lost.
-4. Some: an uncompressed batch is rebuilt here. A compressed one is handed back to the caller, who
-   calls the codec, for all such batches of a window at once.
+4. Some: the batch is rebuilt, decompressed before and compressed after if need be. What a kernel
+   cannot do of that, the caller does, and calls it again.
 5. Each batch written may get an offset index and a time index entry, by ``index.interval.bytes``.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from logwright.compaction.offset_map import set_bit
 from logwright.compaction.rebuild import (
@@ -28,7 +27,9 @@ from logwright.compaction.rebuild import (
     summarise,
     write_records,
 )
+from logwright.compaction.unpacking import NO_ROOM, NOT_GIVEN, unpack_batch
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.format.native_codec import pack, packed_bound
 from logwright.kernel import kernel
 
 # The cells of a recopy's state, int64[STATE_CELLS].
@@ -50,34 +51,29 @@ VERBATIM: Final = 10
 REBUILT: Final = 11
 DROPPED: Final = 12
 HORIZONS: Final = 13
-READY: Final = 14
-"""How many of the batches that the caller got ready are written."""
-STATE_CELLS: Final = 15
+GIVEN: Final = 14
+"""Bytes of the first batch's records that the scratch memory holds already, or `NOT_GIVEN`."""
+NEEDED: Final = 15
+"""Bytes of room that the next batch needs."""
+STATE_CELLS: Final = 16
 
 DONE: Final = 0
 BUFFER_FULL: Final = 1
-COMPRESSED: Final = 2
+SCRATCH_FULL: Final = 2
+PLAIN_FULL: Final = 3
+NOT_UNPACKED: Final = 4
+NOT_PACKED: Final = 5
 
 _DROP: Final = 0
 _VERBATIM: Final = 1
 _EMPTY: Final = 2
 _REBUILD: Final = 3
 
-Ready = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
-"""Compressed batches that are rebuilt and not yet written, see `recopy`."""
-
 GROWTH_PER_RECORD: Final = 14
 """Bytes by which a rebuilt record can be longer: 9 of a timestamp delta, 5 of a length."""
 
 
-def nothing_ready() -> Ready:
-    """No batches."""
-    return (
-        np.zeros(0, dtype=np.int64),
-        np.frombuffer(b"", dtype=np.uint8),
-        np.zeros(1, dtype=np.int64),
-        np.zeros((0, SUMMARY_FIELDS), dtype=np.int64),
-    )
+_NO_LIMIT = np.int64(1) << np.int64(62)
 
 
 @kernel
@@ -195,34 +191,37 @@ def place_rebuilt(
 
 
 @kernel
-def _place_ready(
-    data: Any,
-    batches: Any,
-    row: int,
-    ready: Any,
-    interval: int,
-    out: Any,
-    indexes: Any,
-    state: Any,
+def _rebuild_packed(
+    data: Any, batch: Any, dead: Any, rule: Any, out: Any, indexes: Any, state: Any, space: Any
 ) -> int:
-    """Write a compressed batch that was got ready; else why it cannot be, COMPRESSED or
-    BUFFER_FULL.
+    """Decompress, rebuild and compress a batch at the end of the buffer; DONE, or what is in the
+    way.
     """
-    ready_rows, payloads, begins, summaries = ready
-    number, at = state[READY], state[BUFFERED] + HEADER_BYTES
-    if number >= len(ready_rows) or ready_rows[number] != row:
-        return COMPRESSED
-    begin, end = begins[number], begins[number + 1]
-    if at + end - begin > len(out):
-        return BUFFER_FULL
-    state[READY] += 1
-    batch = batches[row]
-    if begin == end:
+    scratch, plain, table, cells = space
+    interval, horizon_ms = rule[0], rule[1]
+    size = state[GIVEN]
+    state[GIVEN] = NOT_GIVEN
+    if size == NOT_GIVEN:
+        size = unpack_batch(data, batch, scratch, np.int64(0), _NO_LIMIT, cells)
+        if size < 0:
+            return SCRATCH_FULL if size == NO_ROOM else NOT_UNPACKED
+    summary = summarise(scratch, np.int64(0), size, batch, dead, horizon_ms)
+    if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
         copy_verbatim(data, batch, interval, out, indexes, state)
-    else:
-        written = copy_bytes(out, at, payloads, begin, end)
-        summary = summaries[number]
-        place_rebuilt(data, batch, written, interval, out, indexes, state, summary)
+        return DONE
+    state[NEEDED] = size + np.int64(batch.count) * GROWTH_PER_RECORD
+    if state[NEEDED] > len(plain):
+        return PLAIN_FULL
+    kept = write_records(plain, np.int64(0), scratch, (np.int64(0), size), batch, dead, summary)
+    state[NEEDED] = HEADER_BYTES + packed_bound(kept)
+    if state[BUFFERED] + state[NEEDED] > len(out):
+        return BUFFER_FULL
+    at = state[BUFFERED] + HEADER_BYTES
+    codec = np.int64(batch.attributes) & CODEC_MASK
+    packed = pack(plain, kept, codec, out, at, table, cells)
+    if packed <= 0:
+        return NOT_PACKED
+    place_rebuilt(data, batch, at + packed, interval, out, indexes, state, summary)
     return DONE
 
 
@@ -236,9 +235,9 @@ def recopy(
     out: Any,
     indexes: Any,
     state: Any,
-    ready: Any,
+    space: Any,
 ) -> Any:
-    """Copy batches from row `first` on; (next row, DONE, BUFFER_FULL or COMPRESSED).
+    """Copy batches from row `first` on; (next row, DONE or what is in the way of it).
 
     Args:
         data: uint8[n], the source segment. batches: its BATCH rows.
@@ -247,13 +246,11 @@ def recopy(
         out: uint8[m], the output buffer; state[BUFFERED] bytes of it are used.
         indexes: (int64[k, 2] of offset and position, int64[k + 1, 2] of timestamp and offset).
         state: int64[STATE_CELLS].
-        ready: compressed batches that the caller rebuilt, in the order of their rows, of which
-            state[READY] are written: (int64[r] rows, uint8[p] payloads, int64[r + 1] where each
-            begins and the last one ends, int64[r, SUMMARY_FIELDS]). An empty payload stands for
-            the batch as it is.
+        space: (scratch, plain, table, cells) of the Workspace.
 
-    At COMPRESSED the returned row, and what follows, is to be got ready by the caller, at
-    BUFFER_FULL the buffer is to be emptied (and enlarged if it was empty); then call again.
+    Then the caller empties the buffer, and enlarges it if state[NEEDED] is more than it has
+    (BUFFER_FULL), enlarges scratch or plain memory (SCRATCH_FULL, PLAIN_FULL), or decompresses the
+    batch into the scratch memory and sets state[GIVEN] (NOT_UNPACKED), and calls again.
     """
     interval, horizon_ms = rule[0], rule[1]
     for row in range(first, len(batches)):
@@ -263,7 +260,8 @@ def recopy(
             state[DROPPED] += 1
             continue
         at = state[BUFFERED]
-        if at + room_for(batch) > len(out):
+        state[NEEDED] = batch.size + np.int64(batch.count) * GROWTH_PER_RECORD
+        if at + state[NEEDED] > len(out):
             return row, BUFFER_FULL
         if fate == _VERBATIM:
             copy_verbatim(data, batch, interval, out, indexes, state)
@@ -275,7 +273,7 @@ def recopy(
             place_rebuilt(data, batch, at + HEADER_BYTES, interval, out, indexes, state, summary)
             continue
         if batch.attributes & CODEC_MASK != 0:
-            why = _place_ready(data, batches, row, ready, interval, out, indexes, state)
+            why = _rebuild_packed(data, batch, dead, rule, out, indexes, state, space)
             if why != DONE:
                 return row, why
             continue
@@ -286,57 +284,3 @@ def recopy(
         written = write_records(out, at + HEADER_BYTES, data, (start, end), batch, dead, summary)
         place_rebuilt(data, batch, written, interval, out, indexes, state, summary)
     return len(batches), DONE
-
-
-@kernel
-def room_for(batch: Any) -> Any:
-    """Bytes that a batch can take at most when it is copied or rebuilt without compression."""
-    return batch.size + np.int64(batch.count) * GROWTH_PER_RECORD
-
-
-@kernel
-def room_for_row(batches: Any, row: int) -> Any:
-    """`room_for` a row of an array."""
-    return room_for(batches[row])
-
-
-@kernel
-def rows_to_rebuild(batches: Any, first: int, last: int, dead: Any) -> Any:
-    """Rows of [first, last) whose batches are compressed and keep some records, int64[r]."""
-    rows = np.empty(last - first, dtype=np.int64)
-    found = 0
-    for row in range(first, last):
-        batch = batches[row]
-        if batch.attributes & CODEC_MASK != 0 and _fate(batch, dead) == _REBUILD:
-            rows[found] = row
-            found += 1
-    return rows[:found]
-
-
-@kernel
-def rebuild_records(
-    scratch: Any, batches: Any, spans: Any, dead: Any, horizon_ms: int, out: Any
-) -> Any:
-    """Rebuild the decompressed records of compressed batches into `out`, one batch after the other.
-
-    Args:
-        scratch, spans: see `source.Window`. batches: BATCH[r].
-        out: uint8[n], with room for `GROWTH_PER_RECORD` bytes a record more than `scratch` has.
-
-    Returns:
-        int64[r + 1], where each batch's records begin, and the last one's end; int64[r,
-        SUMMARY_FIELDS]. There are none of a batch that keeps its bytes: all its records survive and
-        no horizon is to be set.
-    """
-    begins = np.zeros(len(batches) + 1, dtype=np.int64)
-    summaries = np.zeros((len(batches), SUMMARY_FIELDS), dtype=np.int64)
-    at = np.int64(0)
-    for row in range(len(batches)):
-        batch = batches[row]
-        start, end = spans[row, 0], spans[row, 1]
-        summary = summarise(scratch, start, end, batch, dead, horizon_ms)
-        summaries[row] = summary
-        if summary[KEPT] != batch.count or summary[SETS_HORIZON] == 1:
-            at = write_records(out, at, scratch, (start, end), batch, dead, summary)
-        begins[row + 1] = at
-    return begins, summaries

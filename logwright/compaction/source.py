@@ -12,7 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.compaction import unpacking
 from logwright.errors import CorruptBatch
+from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.codec import CodecError, decompress, decompression_limit
 from logwright.format.names import LOG, segment_file_name
@@ -71,6 +73,8 @@ class Window:
 
 
 _NOTHING = np.zeros(0, dtype=np.uint8)
+_USUAL_GROWTH: Final = 4
+"""By how much batches often grow when they are decompressed."""
 
 
 def open_source(
@@ -94,14 +98,20 @@ def open_source(
     return Source(base_offset=segment.base_offset, path=path, data=data, batches=batches)
 
 
-def row_ranges(source: Source, *, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Rows [first, last) of a source in windows of bounded bytes, one batch at least."""
+def row_ranges(
+    source: Source, *, first: int, last: int, window_bytes: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Rows [first, last) of a source in windows of bounded bytes, one batch at least.
+
+    Args:
+        window_bytes: that bound, if it is not to be what stays in the CPU's cache.
+    """
     positions = source.batches["position"]
     ends = positions + source.batches["size"]
     row = first
     while row < last:
         compressed = bool(source.batches[row]["attributes"] & CODEC_MASK)
-        limit = COMPRESSED_WINDOW_BYTES if compressed else WINDOW_BYTES
+        limit = window_bytes or (COMPRESSED_WINDOW_BYTES if compressed else WINDOW_BYTES)
         stop = int(np.searchsorted(ends, positions[row] + limit, side="right"))
         stop = min(max(stop, row + 1), last)
         yield row, stop
@@ -122,60 +132,65 @@ def open_window(source: Source, rows: slice | NDArray[np.int64]) -> Window:
     spans = np.empty((len(batches), 2), dtype=np.int64)
     spans[:, 0] = batches["position"] + HEADER_BYTES
     spans[:, 1] = batches["position"] + batches["size"]
-    has_payload = batches["size"] > HEADER_BYTES
-    compressed = np.flatnonzero((batches["attributes"] & CODEC_MASK) * has_payload)
-    if compressed.size == 0:
+    compressed = (batches["attributes"] & CODEC_MASK) != 0
+    if not compressed.any():
         return Window(batches=batches, scratch=_NOTHING, spans=spans)
-    parts: list[bytes] = []
-    room = SCRATCH_BYTES
-    for position, size, codec in zip(
-        batches["position"][compressed].tolist(),
-        batches["size"][compressed].tolist(),
-        (batches["attributes"][compressed] & CODEC_MASK).tolist(),
-        strict=True,
-    ):
-        own = decompression_limit(size)
-        limit = min(own, max(room, 0)) if parts else own
-        parts.append(decompress_batch(source, position, size, codec, limit=limit))
-        room -= len(parts[-1])
-    lengths = np.array([len(part) for part in parts], dtype=np.int64)
-    _refuse_without_room(source, batches[compressed], lengths)
-    ends = np.cumsum(lengths)
-    spans[compressed, 0] = ends - lengths
-    spans[compressed, 1] = ends
-    scratch = np.frombuffer(b"".join(parts), dtype=np.uint8)
+    packed = int(batches["size"][compressed].sum())
+    scratch = np.empty(_USUAL_GROWTH * packed, dtype=np.uint8)
+    cells = native_codec.libraries()
+    row, at, status = 0, 0, unpacking.NO_ROOM
+    while status != unpacking.OK:
+        row, at, status = unpacking.unpack_batches(
+            source.data, batches, row, scratch, at, spans, SCRATCH_BYTES, cells
+        )
+        if status == unpacking.NO_ROOM:
+            scratch = _enlarged(scratch, at, 2 * len(scratch))
+        elif status != unpacking.OK:
+            records = decompress_batch(
+                source, batches[row], most=max(SCRATCH_BYTES - at, 0) if at else None
+            )
+            if at + len(records) > len(scratch):
+                scratch = _enlarged(scratch, at, at + 2 * len(records))
+            scratch[at : at + len(records)] = np.frombuffer(records, dtype=np.uint8)
+            spans[row] = at, at + len(records)
+            row, at = row + 1, at + len(records)
     return Window(batches=batches, scratch=scratch, spans=spans)
 
 
-def _refuse_without_room(
-    source: Source, batches: NDArray[np.void], lengths: NDArray[np.int64]
-) -> None:
-    """What is allocated for records goes by their count, so it must be possible."""
-    for row in np.flatnonzero(batches["count"].astype(np.int64) * SMALLEST_RECORD_BYTES > lengths):
-        batch = batches[row]
-        raise CorruptBatch(
-            f"the record batch at offset {int(batch['base_offset'])} decompresses to "
-            f"{int(lengths[row])} bytes, too few for {int(batch['count'])} records.",
-            path=source.path,
-            position=int(batch["position"]),
-            remedy="The log was left untouched. Restore the segment.",
-        )
+def _enlarged(scratch: NDArray[np.uint8], used: int, size: int) -> NDArray[np.uint8]:
+    larger = np.empty(size, dtype=np.uint8)
+    larger[:used] = scratch[:used]
+    return larger
 
 
-def decompress_batch(source: Source, position: int, size: int, codec: int, *, limit: int) -> bytes:
-    """The records of one compressed batch, at most `limit` bytes.
+def decompress_batch(source: Source, batch: np.void, *, most: int | None = None) -> bytes:
+    """The records of one compressed batch that the kernels could not decompress, or did not like.
+
+    Args:
+        most: bytes that it may have if that is below its own limit.
 
     Raises:
-        CorruptBatch: it does not decompress, or to more than the limit.
+        CorruptBatch: it does not decompress, or to more than the limit, or to less than its records
+            need.
     """
+    position, size = int(batch["position"]), int(batch["size"])
     payload = source.data[position + HEADER_BYTES : position + size].data
+    own = decompression_limit(size)
+    problem = None
     try:
-        return decompress(codec, payload, limit=limit)
+        limit = own if most is None else min(own, most)
+        records = decompress(int(batch["attributes"]) & CODEC_MASK, payload, limit=limit)
     except CodecError as error:
-        base_offset = int.from_bytes(source.data[position : position + 8].tobytes(), "big")
-        raise CorruptBatch(
-            f"the record batch at offset {base_offset} does not decompress: {error}.",
-            path=source.path,
-            position=position,
-            remedy="The log was left untouched. Restore the segment.",
-        ) from error
+        problem = f"does not decompress: {error}"
+    else:
+        # What is allocated for records goes by their count, so it must be possible.
+        count = int(batch["count"])
+        if count * SMALLEST_RECORD_BYTES <= len(records):
+            return records
+        problem = f"decompresses to {len(records)} bytes, too few for {count} records"
+    raise CorruptBatch(
+        f"the record batch at offset {int(batch['base_offset'])} {problem}.",
+        path=source.path,
+        position=position,
+        remedy="The log was left untouched. Restore the segment.",
+    )

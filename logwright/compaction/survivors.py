@@ -17,37 +17,38 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
-from math import ceil, floor
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction import digest, mapping, offset_map
+from logwright.compaction import digest, mapping, offset_map, reading
 from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
+from logwright.compaction.preparing import dirty_records, new_map, open_sources
 from logwright.compaction.recopy import discard_batches
-from logwright.compaction.source import Source, open_source, open_window, row_ranges
+from logwright.compaction.source import Source, decompress_batch, row_ranges
 from logwright.compaction.transactions import (
     TransactionIndexes,
     decide_fates,
     has_transactions,
     mark_unmapped,
 )
-from logwright.errors import PolicyError, invariant
+from logwright.compaction.unpacking import NOT_GIVEN, Workspace
+from logwright.errors import invariant
 from logwright.format.batch import CONTROL, DELETE_HORIZON
 from logwright.format.index import AbortedTransaction
 from logwright.format.scan import check_crcs
-from logwright.format.walk import raise_for_status
+from logwright.format.walk import OK, raise_for_status
 from logwright.log.model import Segment
 
 Progress = Callable[[str, int, int], None]
 """Told the phase and how many of how many bytes of it are done."""
 
+STEP_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of log that one call of the kernels goes through: then progress is told."""
+
 _FIRST_OFFSET: Final = 0
-_ROOMY_LOAD: Final = 0.75
-"""Load of a map that does not need all its memory: inserts are twice as fast as at 0.9."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,6 +95,8 @@ class _Pass:
     ends_when_full: bool
     shards: list[tuple[int, int]]
     progress: Progress
+    workspace: Workspace
+    found: reading.Found
     notes: digest.Notes
     sample: digest.KeySample = field(default_factory=digest.KeySample)
     map_reads: int = 0
@@ -114,19 +117,21 @@ def find_survivors(plan: CleanPlan, *, progress: Progress) -> Survivors:
         PolicyError: ``log.cleaner.dedupe.buffer.size`` has no room for one key.
     """
     started = time.perf_counter()
-    sources = _open_sources(plan)
+    sources = open_sources(plan)
     records = sum(source.records for source in sources)
     bits = (records + 7) // 8
     task = _Pass(
         plan=plan,
         sources=sources,
-        state=_new_map(plan, records=_dirty_records(plan, sources)),
+        state=new_map(plan, records=dirty_records(plan, sources)),
         dead=np.zeros(bits, dtype=np.uint8),
         expired=np.zeros(bits, dtype=np.uint8),
         ends_when_full=plan.options.like_kafka,
         shards=[(0, offset_map.SHARD_SPACE)],
         progress=progress,
         notes=digest.new_notes(records),
+        workspace=Workspace(),
+        found=reading.room_for_records(reading.FOUND_RECORDS),
     )
     if has_transactions(sources):
         mark_unmapped(sources, plan, TransactionIndexes(plan.log))
@@ -160,57 +165,6 @@ def find_survivors(plan: CleanPlan, *, progress: Progress) -> Survivors:
     )
 
 
-def _open_sources(plan: CleanPlan) -> list[Source]:
-    """All segments below the first uncleanable offset, their records numbered through."""
-    segments = plan.rolled_log.segments
-    sources: list[Source] = []
-    ordinal = 0
-    for segment, following in pairwise(segments):
-        if segment.base_offset >= plan.compaction.first_uncleanable_offset:
-            break
-        source = open_source(
-            plan.log.directory,
-            segment,
-            end_offset=following.base_offset,
-            first_ordinal=ordinal,
-        )
-        ordinal += source.records
-        sources.append(source)
-    return sources
-
-
-def _dirty_records(plan: CleanPlan, sources: list[Source]) -> int:
-    """An upper bound of the keys that the map must take."""
-    first_dirty = plan.compaction.first_dirty_offset
-    return sum(
-        int(
-            source.batches["count"][source.batches["last_offset"] >= first_dirty].sum(
-                dtype=np.int64
-            )
-        )
-        for source in sources
-    )
-
-
-def _new_map(plan: CleanPlan, *, records: int) -> offset_map.MapState:
-    """A map within the budget; under ``like_kafka`` one of exactly Kafka's capacity."""
-    budget_slots = plan.cleaner.dedupe_buffer_bytes // offset_map.ENTRY_BYTES
-    capacity = floor(budget_slots * plan.cleaner.load_factor)
-    if budget_slots < 1 or (plan.options.like_kafka and capacity < 1):
-        given = plan.cleaner.dedupe_buffer_bytes
-        raise PolicyError(
-            f"log.cleaner.dedupe.buffer.size={given} has no room for a key.",
-            remedy=f"Give it {2 * offset_map.ENTRY_BYTES} bytes or more.",
-        )
-    wanted = max(ceil(records / _ROOMY_LOAD), 2)
-    slots = max(min(budget_slots, wanted), 2)
-    if plan.options.like_kafka:
-        slots = max(slots, min(capacity, records) + 1)  # probing ends at an empty slot
-    else:
-        capacity = max(min(capacity, slots - 1), 1) if slots < wanted else slots - 1
-    return offset_map.new_map(slots, capacity=capacity)
-
-
 def _map_shard(task: _Pass) -> None:
     """Insert the dirty and probe the clean section for the next shard of hashes."""
     compaction = task.plan.compaction
@@ -234,7 +188,7 @@ def _map_shard(task: _Pass) -> None:
     clean = (_FIRST_OFFSET, first_dirty)
     for _, source in (pair for group in task.groups for pair in group):
         last = int(np.searchsorted(source.batches["base_offset"], first_dirty, side="left"))
-        _map_rows(task, source, (0, last), clean, primary=primary, mode=mapping.PROBE)
+        _map_rows(task, source, (0, last), clean, primary=primary, mode=reading.PROBE)
         _probe_unmapped(task, source, primary=primary)
     if primary:
         _flag_unmapped(task, *stopped_at)
@@ -302,7 +256,7 @@ def _probe_unmapped(task: _Pass, source: Source, *, primary: bool) -> None:
     offsets = (first_dirty, task.latest + 1)
     for row in np.flatnonzero(batches["unmapped"] & data & ~batches["discard"]) + first:
         rows = (int(row), int(row) + 1)
-        _map_rows(task, source, rows, offsets, primary=primary, mode=mapping.PROBE)
+        _map_rows(task, source, rows, offsets, primary=primary, mode=reading.PROBE)
 
 
 def _map_rows(
@@ -312,53 +266,75 @@ def _map_rows(
     offsets: tuple[int, int],
     *,
     primary: bool,
-    mode: int = mapping.INSERT,
+    mode: int = reading.INSERT,
 ) -> int:
     """Map rows [first, last) of a source; the row at which the map ended, `last` if it did not."""
-    state = task.state
-    key = np.array([state.key.low, state.key.high], dtype=np.uint64)
-    limits = np.array([state.capacity, task.ends_when_full], dtype=np.int64)
-    for first, last in row_ranges(source, first=rows[0], last=rows[1]):
-        check_crcs(source.data, source.batches, source.path, first=first, last=last)
-        window = open_window(source, slice(first, last))
-        digest.make_room(task.notes, int(window.batches["count"].sum(dtype=np.int64)))
-        while True:
-            bounds = np.array(
-                [*offsets, task.plan.now_ms, primary, *task.shards[0], mode], dtype=np.int64
-            )
-            row, status = mapping.map_window(
-                source.data,
-                window.scratch,
-                window.batches,
-                window.spans,
-                bounds,
-                limits,
-                state.table,
-                key,
-                (task.dead, task.expired),
-                state.counters,
-                (task.notes.mask, task.notes.sample, task.notes.sampled),
-                task.notes.totals,
-            )
-            if status != 0:
-                batch = source.batches[first + row]
-                raise_for_status(
-                    status,
-                    path=source.path,
-                    position=int(batch["position"]),
-                    base_offset=int(batch["base_offset"]),
-                )
-            if not state.counters[offset_map.FULL]:
-                break
-            if task.ends_when_full:
-                task.sample.add(task.notes, probed=False)
-                return first + int(row)
-            _split_shard(task)
+    total = sum(len(each.data) for each in task.sources)
+    for first, last in row_ranges(source, first=rows[0], last=rows[1], window_bytes=STEP_BYTES):
+        row, given = first, NOT_GIVEN
+        counts = source.batches["count"][first:last]
+        digest.make_room(task.notes, int(counts.sum(dtype=np.int64)))
+        while row < last:
+            bounds = [*offsets, task.plan.now_ms, primary, *task.shards[0], mode]
+            row, given, status = _map_batches(task, source, (row, last), given, bounds)
+            if status == OK and task.state.counters[offset_map.FULL]:
+                if task.ends_when_full:
+                    task.sample.add(task.notes, probed=False)
+                    return row
+                _split_shard(task)
         if primary:
-            task.sample.add(task.notes, probed=mode == mapping.PROBE)
-        task.bytes_done += int(window.batches["size"].sum())
-        task.progress("map", task.bytes_done, sum(len(each.data) for each in task.sources))
+            task.sample.add(task.notes, probed=mode == reading.PROBE)
+        task.notes.sampled[0] = 0
+        task.bytes_done += int(source.batches["size"][first:last].sum())
+        task.progress("map", task.bytes_done, total)
     return rows[1]
+
+
+def _map_batches(
+    task: _Pass, source: Source, rows: tuple[int, int], given: int, bounds: list[int]
+) -> tuple[int, int, int]:
+    """Map batches until the end or an obstacle, which is removed; (row to go on from, bytes of its
+    records that the scratch memory holds, status).
+    """
+    state, space = task.state, task.workspace
+    row, status = mapping.map_batches(
+        source.data,
+        source.batches,
+        rows,
+        given,
+        np.array(bounds, dtype=np.int64),
+        np.array([state.capacity, task.ends_when_full], dtype=np.int64),
+        state.table,
+        np.array([state.key.low, state.key.high], dtype=np.uint64),
+        (task.dead, task.expired),
+        state.counters,
+        task.found,
+        space.scratch,
+        space.cells,
+        (task.notes.mask, task.notes.sample, task.notes.sampled),
+        task.notes.totals,
+    )
+    row = int(row)
+    if status == OK:
+        return row, NOT_GIVEN, status
+    batch = source.batches[row]
+    match status:
+        case reading.SCRATCH_FULL:
+            space.double_scratch()
+        case reading.NOT_UNPACKED:
+            return row, space.fill(decompress_batch(source, batch)), status
+        case reading.MANY_RECORDS:
+            task.found = reading.room_for_records(int(batch["count"]))
+        case reading.WRONG_CRC:
+            check_crcs(source.data, source.batches, source.path, first=row, last=row + 1)
+        case _:
+            raise_for_status(
+                status,
+                path=source.path,
+                position=int(batch["position"]),
+                base_offset=int(batch["base_offset"]),
+            )
+    return row, NOT_GIVEN, status
 
 
 def _split_shard(task: _Pass) -> None:
@@ -393,4 +369,4 @@ def _flag_unmapped(task: _Pass, stopped_in: int, row: int) -> None:
             break
         first = row if number == stopped_in else 0
         rows = (first, len(source.batches))
-        _map_rows(task, source, rows, (0, 0), primary=True, mode=mapping.FLAG)
+        _map_rows(task, source, rows, (0, 0), primary=True, mode=reading.FLAG)

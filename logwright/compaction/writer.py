@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, Self
 
@@ -15,16 +14,15 @@ from numpy.typing import NDArray
 
 from logwright.compaction import recopy as copying
 from logwright.compaction.model import GroupFacts, StagedSegment
-from logwright.compaction.source import Source, open_window, row_ranges
-from logwright.errors import UnsupportedFormatError
-from logwright.format.batch import CODEC_MASK, HEADER_BYTES
-from logwright.format.codec import compress
+from logwright.compaction.source import Source, decompress_batch
+from logwright.compaction.unpacking import NOT_GIVEN, Workspace
+from logwright.errors import UnsupportedFormatError, invariant
 from logwright.format.index import AbortedTransaction, serialize_txn_index
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.log.model import Segment
 from logwright.units import INT32_MAX, ByteCount, Offset
 
-BUFFER_BYTES: Final = 8 * 1024 * 1024
+BUFFER_BYTES: Final = 8192 * 1024
 
 
 class SegmentWriter:
@@ -64,6 +62,7 @@ class SegmentWriter:
             np.zeros((batches + 1, 2), dtype=np.int64),
         )
         self._buffer = np.empty(BUFFER_BYTES, dtype=np.uint8)
+        self._space = Workspace()
         self.state = np.zeros(copying.STATE_CELLS, dtype=np.int64)
         self.state[copying.LARGEST_TIMESTAMP] = -1
         self.state[copying.LAST_INDEXED_TIMESTAMP] = -1
@@ -112,10 +111,8 @@ class SegmentWriter:
 
     def _copy(self, source: Source, log: _Output) -> None:
         row, rows = 0, len(source.batches)
-        ready = copying.nothing_ready()
-        self.state[copying.READY] = 0
-        windows = row_ranges(source, first=0, last=rows)
-        window_end = 0
+        space = self._space
+        self.state[copying.GIVEN] = NOT_GIVEN
         while row < rows:
             row, why = copying.recopy(
                 source.data,
@@ -126,36 +123,20 @@ class SegmentWriter:
                 self._buffer,
                 self._indexes,
                 self.state,
-                ready,
+                (space.scratch, space.plain, space.table, space.cells),
             )
-            if why == copying.BUFFER_FULL:
-                largest = HEADER_BYTES + int(np.diff(ready[2]).max(initial=0))
-                self._make_room(max(copying.room_for_row(source.batches, row), largest), log)
-            elif why == copying.COMPRESSED:
-                while window_end <= row:
-                    _, window_end = next(windows)
-                ready = self._rebuild_compressed(source, row, window_end)
-
-    def _rebuild_compressed(self, source: Source, first: int, last: int) -> copying.Ready:
-        """Decompress, rebuild and compress those batches of [first, last) that keep some of their
-        records.
-        """
-        rows = copying.rows_to_rebuild(source.batches, first, last, self._dead)
-        window = open_window(source, rows)
-        records = int(window.batches["count"].sum(dtype=np.int64))
-        room = len(window.scratch) + records * copying.GROWTH_PER_RECORD
-        rebuilt = np.empty(room, dtype=np.uint8)
-        begins, summaries = copying.rebuild_records(
-            window.scratch, window.batches, window.spans, self._dead, self._rule[1], rebuilt
-        )
-        codecs = (window.batches["attributes"] & CODEC_MASK).tolist()
-        payloads = [
-            compress(codec, rebuilt[begin:end].data) if begin < end else b""
-            for codec, (begin, end) in zip(codecs, pairwise(begins.tolist()), strict=True)
-        ]
-        begins[1:] = np.cumsum([len(payload) for payload in payloads])
-        self.state[copying.READY] = 0
-        return rows, np.frombuffer(b"".join(payloads), dtype=np.uint8), begins, summaries
+            match why:
+                case copying.BUFFER_FULL:
+                    self._make_room(int(self.state[copying.NEEDED]), log)
+                case copying.SCRATCH_FULL:
+                    space.double_scratch()
+                case copying.PLAIN_FULL:
+                    space.need_plain(int(self.state[copying.NEEDED]))
+                case copying.NOT_UNPACKED:
+                    records = decompress_batch(source, source.batches[row])
+                    self.state[copying.GIVEN] = space.fill(records)
+                case _:
+                    invariant(why == copying.DONE, "the records of a batch cannot be compressed")
 
     def _make_room(self, needed: int, log: _Output) -> None:
         """Empty the buffer, and enlarge it if even then it is too small."""

@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from logwright.kernel import kernel
+from logwright.kernel import inline_kernel, kernel
 
 _POLYNOMIAL = 0x82F63B78
 _MASK = np.uint64(0xFFFFFFFF)
@@ -45,6 +45,31 @@ def _tables() -> NDArray[np.uint64]:
 
 
 _TABLES = _tables()
+_LONG_LANE = 2048
+_SHORT_LANE = 128
+
+
+def _shift_table(zeros: int) -> NDArray[np.uint64]:
+    """uint64[4, 256]: what so many zero bytes, a power of 2, make of each byte of a CRC."""
+    step = _TABLES[0].tolist()
+    bits = [step[1 << bit] if bit < 8 else 1 << (bit - 8) for bit in range(32)]
+    for _ in range(zeros.bit_length() - 1):
+        bits = [_combine(bits, crc) for crc in bits]
+    table = [[_combine(bits, byte << (8 * at)) for byte in range(256)] for at in range(4)]
+    return np.array(table, dtype=np.uint64)
+
+
+def _combine(bits: list[int], crc: int) -> int:
+    """What a linear map makes of a CRC, by what it makes of its bits."""
+    result = 0
+    for bit in range(32):
+        if crc >> bit & 1:
+            result ^= bits[bit]
+    return result
+
+
+_LONG_SHIFT = _shift_table(_LONG_LANE)
+_SHORT_SHIFT = _shift_table(_SHORT_LANE)
 HAS_CRC_INSTRUCTION: bool = bool(llvmlite.binding.get_host_cpu_features().get("sse4.2", False))
 
 
@@ -102,11 +127,40 @@ def _crc_bytes(data: Any, start: int, end: int, crc: Any) -> Any:
     return crc
 
 
+@inline_kernel
+def _shift(table: Any, crc: Any) -> Any:
+    low = np.uint64(0xFF)
+    return (
+        table[0, crc & low]
+        ^ table[1, (crc >> np.uint64(8)) & low]
+        ^ table[2, (crc >> np.uint64(16)) & low]
+        ^ table[3, crc >> np.uint64(24)]
+    )
+
+
+@inline_kernel
+def _three_lanes(data: Any, index: int, end: int, crc: Any, lane: int, table: Any) -> Any:
+    """(CRC, position) after as many whole threes of lanes as there are: the instruction takes a
+    word each cycle, but gives its result three cycles later.
+    """
+    while index + 3 * lane <= end:
+        second, third = np.uint64(0), np.uint64(0)
+        for at in range(index, index + lane, 8):
+            crc = _crc_u64(crc, load_u64(data, at))
+            second = _crc_u64(second, load_u64(data, at + lane))
+            third = _crc_u64(third, load_u64(data, at + 2 * lane))
+        crc = _shift(table, _shift(table, crc) ^ second) ^ third
+        index += 3 * lane
+    return crc, index
+
+
 @kernel
 def span_crc32c_by_instruction(data: Any, start: int, end: int) -> Any:
     """CRC-32C of data[start:end] by SSE4.2, uint64 below 2**32."""
     crc = _MASK
     index = np.int64(start)
+    crc, index = _three_lanes(data, index, end, crc, np.int64(_LONG_LANE), _LONG_SHIFT)
+    crc, index = _three_lanes(data, index, end, crc, np.int64(_SHORT_LANE), _SHORT_SHIFT)
     while index + 8 <= end:
         crc = _crc_u64(crc, load_u64(data, index))
         index += 8

@@ -3,8 +3,8 @@ Kafka 4.3.0).
 
 1. `scan_segment` walks the headers by their lengths, one row a batch, and refuses what it does not
    understand: lengths outside the file, an unknown magic or codec, offsets that do not ascend.
-2. `check_crcs` computes every CRC; callers do so window by window, just before they read the
-   records, so that the bytes come from memory once.
+2. `check_crcs` computes CRCs; kernels that read records call `has_right_crc` just before, so that
+   the bytes come from memory once.
 
 Nothing here looks into the records.
 """
@@ -256,12 +256,17 @@ def _read_headers(data: Any, base_offset: int, end_offset: int, batches: Any) ->
 
 
 @kernel
+def has_right_crc(data: Any, batch: Any) -> Any:
+    """Whether the CRC of a batch is right."""
+    computed = span_crc32c(data, batch.position + 21, batch.position + batch.size)
+    return np.int64(computed) == read_uint32(data, batch.position + 17)
+
+
+@kernel
 def _first_bad_crc(data: Any, batches: Any, first: int, last: int) -> int:
     """Row of the first batch in [first, last) whose CRC is wrong, -1 if there is none."""
     for row in range(first, last):
-        position = batches[row].position
-        computed = span_crc32c(data, position + 21, position + batches[row].size)
-        if np.int64(computed) != read_uint32(data, position + 17):
+        if not has_right_crc(data, batches[row]):
             return row
     return -1
 

@@ -51,9 +51,16 @@ def _read_unsigned(data: Any, at: int, end: int, last_shift: int) -> Any:
     """(uint64, next position) of 7 bits a byte; the byte at `last_shift` must be the last, or the
     position is a status below 0. Bits beyond the 64th are dropped.
     """
+    position = np.int64(at)
+    if position + 1 < end:
+        # Nearly all take one byte or two.
+        first, second = np.uint64(data[position]), np.uint64(data[position + 1])
+        if first < np.uint64(0x80):
+            return first, position + 1
+        if second < np.uint64(0x80):
+            return (first & np.uint64(0x7F)) | (second << np.uint64(7)), position + 2
     value = np.uint64(0)
     shift = np.uint64(0)
-    position = np.int64(at)
     while True:
         if position >= end or shift > np.uint64(last_shift):
             return np.uint64(0), np.int64(VARINT)
@@ -142,7 +149,9 @@ def read_record(data: Any, at: int, end: int) -> Any:
         return position, zero, zero, zero, zero, zero, zero, zero
     if value_length < -1 or value_length > stop - position:
         return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
-    position = skip_headers(data, position + max(value_length, zero), stop)
-    if position < 0:
-        return position, zero, zero, zero, zero, zero, zero, zero
+    position += max(value_length, zero)
+    if position + 1 != stop or data[position] != np.uint8(0):
+        position = skip_headers(data, position, stop)
+        if position < 0:
+            return position, zero, zero, zero, zero, zero, zero, zero
     return stop, body, timestamp_delta, after_timestamp, offset_delta, key, key_length, value_length

@@ -56,7 +56,7 @@ FAULTS = (
     ),
     Fault(
         family="tombstone: one millisecond late",
-        file="compaction/mapping.py",
+        file="compaction/reading.py",
         right="now_ms >= batch.base_timestamp",
         wrong="now_ms > batch.base_timestamp",
     ),
@@ -92,7 +92,7 @@ FAULTS = (
     ),
     Fault(
         family="marker: replaced by a record with its key",
-        file="compaction/mapping.py",
+        file="compaction/reading.py",
         right="passed_over = chosen or batch.attributes & CONTROL != 0",
         wrong="passed_over = chosen",
     ),

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from logwright import maintain
-from logwright.compaction import source, writer
+from logwright.compaction import reading, source, survivors, unpacking, writer
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
+from logwright.format import native_codec
 from logwright.units import TimestampMs
 from tests import faults
 from tests.log_builder import START_MS, LogBuilder
@@ -76,8 +77,26 @@ def test_small_windows_and_buffers_give_the_same_bytes(
     whole = output(plan)
     monkeypatch.setattr(source, "WINDOW_BYTES", window_bytes)
     monkeypatch.setattr(source, "COMPRESSED_WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(survivors, "STEP_BYTES", window_bytes)
+    monkeypatch.setattr(reading, "FOUND_RECORDS", window_bytes // 50)
+    monkeypatch.setattr(unpacking, "SCRATCH_BYTES", window_bytes)
     monkeypatch.setattr(writer, "BUFFER_BYTES", buffer_bytes)
     assert whole == output(plan)
+
+
+@pytest.mark.parametrize("codecs", [(0,), (1,), (2,), (3,), (4,), (0, 1, 2, 3, 4)])
+def test_without_libraries_the_output_is_the_same(
+    codecs: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same bytes, but for gzip and zstd, which other code packs to others."""
+    plan = a_plan(tmp_path / "logs", codecs)
+    whole = output(plan)
+    monkeypatch.setattr(native_codec, "libraries", native_codec.python_only)
+    monkeypatch.setattr(unpacking, "SCRATCH_BYTES", 100)
+    without = output(plan)
+    assert whole.keys() == without.keys()
+    if not {1, 4} & set(codecs):
+        assert whole == without
 
 
 @pytest.mark.parametrize("plant", [faults.lose_last_value, faults.change_value])
@@ -104,12 +123,11 @@ def test_many_small_bombs_do_not_take_all_memory_together(
 ) -> None:
     """Each batch of a window stays below its own limit; together they would not."""
     builder = LogBuilder(tmp_path / "logs")
-    segment = builder.segment(0)
+    filled = builder.segment(0)
     for offset in range(4):
-        segment.batch(offset, [(f"k{offset}", "v" * 50_000)], codec=4)
+        filled.batch(offset, [(f"k{offset}", "v" * 50_000)], codec=4)
     builder.segment(4)
     builder.write()
-    monkeypatch.setattr(source, "SCRATCH_BYTES", 120_000)
     plan = maintain.plan_clean(
         builder.log_dir,
         builder.partition,
@@ -118,5 +136,9 @@ def test_many_small_bombs_do_not_take_all_memory_together(
         options=CleaningOptions(force=True),
         high_watermark="end",
     )
+    monkeypatch.setattr(source, "SCRATCH_BYTES", 120_000)
+    segment = plan.log.segments[0]
+    opened = source.open_source(plan.log.directory, segment, end_offset=4, first_ordinal=0)
+    source.open_window(opened, slice(0, 2))
     with pytest.raises(CorruptBatch, match="offset 2 does not decompress"):
-        maintain.build(plan)
+        source.open_window(opened, slice(0, 4))

@@ -1,0 +1,70 @@
+"""What the first pass begins with: the segments below the first uncleanable offset, and a map that
+has room for their keys within the memory budget.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import ceil, floor
+from typing import Final
+
+import numpy as np
+
+from logwright.compaction import offset_map
+from logwright.compaction.model import CleanPlan
+from logwright.compaction.source import Source, open_source
+from logwright.errors import PolicyError
+
+_ROOMY_LOAD: Final = 0.75
+"""Load of a map that does not need all its memory: inserts are twice as fast as at 0.9."""
+
+
+def open_sources(plan: CleanPlan) -> list[Source]:
+    """All segments below the first uncleanable offset, their records numbered through."""
+    segments = plan.rolled_log.segments
+    sources: list[Source] = []
+    ordinal = 0
+    for segment, following in pairwise(segments):
+        if segment.base_offset >= plan.compaction.first_uncleanable_offset:
+            break
+        source = open_source(
+            plan.log.directory,
+            segment,
+            end_offset=following.base_offset,
+            first_ordinal=ordinal,
+        )
+        ordinal += source.records
+        sources.append(source)
+    return sources
+
+
+def dirty_records(plan: CleanPlan, sources: list[Source]) -> int:
+    """An upper bound of the keys that the map must take."""
+    first_dirty = plan.compaction.first_dirty_offset
+    return sum(
+        int(
+            source.batches["count"][source.batches["last_offset"] >= first_dirty].sum(
+                dtype=np.int64
+            )
+        )
+        for source in sources
+    )
+
+
+def new_map(plan: CleanPlan, *, records: int) -> offset_map.MapState:
+    """A map within the budget; under ``like_kafka`` one of exactly Kafka's capacity."""
+    budget_slots = plan.cleaner.dedupe_buffer_bytes // offset_map.ENTRY_BYTES
+    capacity = floor(budget_slots * plan.cleaner.load_factor)
+    if budget_slots < 1 or (plan.options.like_kafka and capacity < 1):
+        given = plan.cleaner.dedupe_buffer_bytes
+        raise PolicyError(
+            f"log.cleaner.dedupe.buffer.size={given} has no room for a key.",
+            remedy=f"Give it {2 * offset_map.ENTRY_BYTES} bytes or more.",
+        )
+    wanted = max(ceil(records / _ROOMY_LOAD), 2)
+    slots = max(min(budget_slots, wanted), 2)
+    if plan.options.like_kafka:
+        slots = max(slots, min(capacity, records) + 1)  # probing ends at an empty slot
+    else:
+        capacity = max(min(capacity, slots - 1), 1) if slots < wanted else slots - 1
+    return offset_map.new_map(slots, capacity=capacity)

@@ -1,0 +1,200 @@
+"""First pass, reading: batches are checked and decompressed, and of each record that matters hash,
+ordinal, offset and kind are kept, in arrays that stay in the CPU's cache, as does the one batch
+that is decompressed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction.digest import (
+    EXPIRED,
+    KEYED,
+    NULL_KEY,
+    TOMBSTONE,
+    mix,
+    note_batch,
+    note_key,
+)
+from logwright.compaction.offset_map import SHARD_SPACE
+from logwright.compaction.siphash import siphash128
+from logwright.compaction.unpacking import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
+from logwright.format.batch import CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.format.scan import has_right_crc
+from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, read_record
+from logwright.kernel import inline_kernel, kernel
+from logwright.units import INT64_MAX
+
+INSERT: Final = 0
+PROBE: Final = 1
+FLAG: Final = 2
+
+# What else `read_batches` may say, beside the statuses of `logwright.format.walk`.
+WRONG_CRC: Final = 1
+SCRATCH_FULL: Final = 2
+"""The scratch memory is to be enlarged."""
+NOT_UNPACKED: Final = 3
+"""The caller is to decompress the batch."""
+MANY_RECORDS: Final = 4
+"""The room for records is too small for one batch."""
+
+FOUND_RECORDS: Final = 8 * 1024
+"""So many are read before they are mapped."""
+_NO_LIMIT = np.int64(1) << np.int64(62)
+
+Found = tuple[
+    NDArray[np.uint64],
+    NDArray[np.uint64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.uint8],
+]
+
+
+def room_for_records(count: int) -> Found:
+    """Arrays for hash (two), ordinal, offset and kind of so many records."""
+    return (
+        np.empty(count, dtype=np.uint64),
+        np.empty(count, dtype=np.uint64),
+        np.empty(count, dtype=np.int64),
+        np.empty(count, dtype=np.int64),
+        np.empty(count, dtype=np.uint8),
+    )
+
+
+@kernel
+def _find_records(data: Any, batch: Any, given: int, scratch: Any, cells: Any) -> Any:
+    """(where the records of a batch begin, end, status), in `scratch` if it is compressed."""
+    start, end = batch.position + HEADER_BYTES, batch.position + batch.size
+    if not is_packed(batch):
+        return start, end, np.int64(OK)
+    if given >= 0:
+        return np.int64(0), np.int64(given), np.int64(OK)
+    found = unpack_batch(data, batch, scratch, np.int64(0), _NO_LIMIT, cells)
+    if found < 0:
+        return start, end, np.int64(SCRATCH_FULL if found == NO_ROOM else NOT_UNPACKED)
+    return np.int64(0), found, np.int64(OK)
+
+
+@kernel
+def read_batches(
+    data: Any,
+    batches: Any,
+    rows: Any,
+    given: int,
+    bounds: Any,
+    key: Any,
+    found: Any,
+    scratch: Any,
+    cells: Any,
+    told: Any,
+) -> Any:
+    """Read the records of the batches [rows[0], rows[1]) into `found` until it is full; (row,
+    records taken, status).
+
+    told: (starts, sums, notes). starts: int64[rows + 1], set to where each batch's records begin in
+        `found`. sums: uint64[rows, 2], notes: of `digest`; of a shard they are kept here, since
+        `found` lacks what belongs to others.
+    """
+    starts, sums, notes = told
+    room = len(found[0])
+    taken = np.int64(0)
+    for row in range(rows[0], rows[1]):
+        batch = batches[row]
+        starts[row - rows[0]] = taken
+        if taken + batch.count > room:
+            return row, taken, np.int64(OK if taken > 0 else MANY_RECORDS)
+        if not has_right_crc(data, batch):
+            return row, taken, np.int64(WRONG_CRC)
+        loaded = np.int64(given if row == rows[0] else NOT_GIVEN)
+        start, end, status = _find_records(data, batch, loaded, scratch, cells)
+        if status != OK:
+            return row, taken, status
+        source = scratch if is_packed(batch) else data
+        sum_ = sums[row - rows[0]]
+        taken, status = _read_records(
+            source, start, end, batch, bounds, key, found, taken, sum_, notes
+        )
+        if status != OK:
+            return row, taken, status
+    starts[rows[1] - rows[0]] = taken
+    return np.int64(rows[1]), taken, np.int64(OK)
+
+
+@inline_kernel
+def is_sharded(bounds: Any) -> Any:
+    """Whether only a part of the hashes is mapped: see `map_batches`."""
+    return bounds[4] > 0 or bounds[5] < SHARD_SPACE
+
+
+@kernel
+def _read_records(
+    source: Any,
+    start: int,
+    end: int,
+    batch: Any,
+    bounds: Any,
+    key: Any,
+    found: Any,
+    taken: int,
+    sum_: Any,
+    notes: Any,
+) -> Any:
+    """Read the records of one batch, which lie in source[start:end]; (records taken, status).
+
+    Control batches have no keys; while inserting, `unmapped` batches are passed over, else the
+    discarded. sum_: uint64[2] of digest and records, of a shard.
+    """
+    hash1, hash2, ordinals, offsets, kinds = found
+    first_offset, end_offset, now_ms = bounds[0], bounds[1], bounds[2]
+    primary, sharded = bounds[3] == 1, is_sharded(bounds)
+    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
+    chosen = batch.unmapped if bounds[6] == INSERT else batch.discard
+    passed_over = chosen or batch.attributes & CONTROL != 0
+    expires = batch.attributes & DELETE_HORIZON != 0 and now_ms >= batch.base_timestamp
+    tombstone = EXPIRED if expires else TOMBSTONE
+    base_offset, first_ordinal = batch.base_offset, batch.first_ordinal
+    delta_limit = batch.last_offset - base_offset
+    last_delta = np.int64(-1)
+    tombstones, first_delta = np.int64(0), np.int64(INT64_MAX)
+    position = np.int64(start)
+    for index in range(np.int64(batch.count)):
+        position, _, time_delta, _, delta, at, length, value_length = read_record(
+            source, position, end
+        )
+        if position < 0:
+            return taken, position
+        if delta <= last_delta or delta > delta_limit:
+            return taken, np.int64(OFFSET_DELTA)
+        last_delta = delta
+        offset = base_offset + delta
+        first_delta = min(first_delta, time_delta)
+        tombstones += value_length < 0
+        if passed_over or offset < first_offset or offset >= end_offset:
+            continue
+        ordinals[taken] = first_ordinal + index
+        offsets[taken] = offset
+        if length < 0:
+            if primary:
+                kinds[taken] = NULL_KEY
+                taken += 1
+            continue
+        one, two = siphash128(source, at, length, key[0], key[1])
+        if sharded:
+            sum_[0] += mix(one, two, first_ordinal + index)
+            sum_[1] += np.uint64(1)
+            note_key(notes, one, two, first_ordinal + index, value_length < 0)
+        part = two >> np.uint64(32)
+        elsewhere = part < shard_start or part >= shard_end
+        if elsewhere and not (primary and expires and value_length < 0):
+            continue
+        hash1[taken], hash2[taken] = one, two
+        kinds[taken] = tombstone if value_length < 0 else KEYED
+        taken += 1
+    if position != end:
+        return taken, np.int64(TRAILING)
+    note_batch(batch, tombstones, first_delta)
+    return taken, np.int64(OK)

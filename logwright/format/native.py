@@ -1,0 +1,155 @@
+"""The codecs' own C libraries, called from the kernels by address: no Python call for each batch.
+
+The wheels of lz4, zstandard and deflate hold liblz4, libzstd and libdeflate and export their
+functions. Their addresses, and those of the contexts they work with, are cells of an int64 array
+that the kernels are given; so compiled code can be cached. Where a wheel exports nothing, or is not
+there, the cells are 0, and `logwright.format.codec` does the work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+LZ4_DECOMPRESS: Final = 0
+LZ4_COMPRESS: Final = 1
+ZSTD_DECOMPRESS: Final = 2
+ZSTD_COMPRESS: Final = 3
+GZIP_DECOMPRESS: Final = 4
+GZIP_COMPRESS: Final = 5
+ZSTD_DECOMPRESSOR: Final = 6
+ZSTD_COMPRESSOR: Final = 7
+GZIP_DECOMPRESSOR: Final = 8
+GZIP_COMPRESSOR: Final = 9
+IN_PYTHON: Final = 10
+"""Compresses whatever no library is there for: int64 of codec, source, its bytes, target, room."""
+TAKEN: Final = 11
+GIVEN: Final = 12
+"""Where libdeflate says how many bytes it took, and gave."""
+CELLS: Final = 13
+
+_LZ4: Final = "lz4.block._block"
+_ZSTD: Final = "zstandard._cffi"
+_DEFLATE: Final = "deflate._deflate"
+_FUNCTIONS: Final = {
+    LZ4_DECOMPRESS: (_LZ4, "LZ4_decompress_safe"),
+    LZ4_COMPRESS: (_LZ4, "LZ4_compress_default"),
+    ZSTD_DECOMPRESS: (_ZSTD, "ZSTD_decompressDCtx"),
+    ZSTD_COMPRESS: (_ZSTD, "ZSTD_compress2"),
+    GZIP_DECOMPRESS: (_DEFLATE, "libdeflate_gzip_decompress_ex"),
+    GZIP_COMPRESS: (_DEFLATE, "libdeflate_gzip_compress"),
+}
+_CONTEXTS: Final = {
+    ZSTD_DECOMPRESSOR: (_ZSTD, "ZSTD_createDCtx", "ZSTD_freeDCtx"),
+    ZSTD_COMPRESSOR: (_ZSTD, "ZSTD_createCCtx", "ZSTD_freeCCtx"),
+    GZIP_DECOMPRESSOR: (_DEFLATE, "libdeflate_alloc_decompressor", "libdeflate_free_decompressor"),
+    GZIP_COMPRESSOR: (_DEFLATE, "libdeflate_alloc_compressor", "libdeflate_free_compressor"),
+}
+_ZSTD_PARAMETERS: Final = {100: 3, 200: 0, 201: 0, 202: 0}
+"""Level 3; no content size, checksum, dictionary id (ZSTD_cParameter of zstd.h)."""
+_DEFLATE_LEVEL: Final = 5
+"""Packs as zlib's default level does, in half the time."""
+
+
+def _load(module: str) -> ctypes.CDLL | None:
+    """The shared library that an extension module is; None where there is none."""
+    try:
+        spec = importlib.util.find_spec(module)
+        return ctypes.CDLL(spec.origin) if spec is not None and spec.origin is not None else None
+    except (ImportError, OSError):
+        return None
+
+
+def _find(module: str, name: str) -> Any:
+    """A function of a module's library, or None."""
+    return getattr(_load(module), name, None)
+
+
+def _address_of(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+class Libraries:
+    """The cells for one thread: contexts must not be shared.
+
+    Attributes:
+        cells: int64[CELLS].
+    """
+
+    def __init__(self) -> None:
+        self.cells: NDArray[np.int64] = np.zeros(CELLS, dtype=np.int64)
+        for cell, (module, name) in _FUNCTIONS.items():
+            function = _find(module, name)
+            if function is not None:
+                self.cells[cell] = _address_of(function)
+        for cell, (module, create, free) in _CONTEXTS.items():
+            function, release = _find(module, create), _find(module, free)
+            if function is not None and release is not None:
+                function.restype = ctypes.c_void_p
+                context = ctypes.c_void_p(function(_DEFLATE_LEVEL))
+                self.cells[cell] = context.value or 0
+                weakref.finalize(self, release, context)
+        set_parameter = _find(_ZSTD, "ZSTD_CCtx_setParameter")
+        if set_parameter is not None:
+            for parameter, value in _ZSTD_PARAMETERS.items():
+                compressor = ctypes.c_void_p(int(self.cells[ZSTD_COMPRESSOR]))
+                set_parameter(compressor, parameter, value)
+
+
+class _PerThread(threading.local):
+    def __init__(self) -> None:
+        self.libraries = Libraries()
+
+
+_PER_THREAD: Final = _PerThread()
+
+
+def libraries(in_python: Callable[..., int]) -> NDArray[np.int64]:
+    """This thread's cells, int64[CELLS].
+
+    Args:
+        in_python: what `IN_PYTHON` is to be, a ctypes function that is never freed.
+    """
+    cells = _PER_THREAD.libraries.cells
+    cells[IN_PYTHON] = _address_of(in_python)
+    return cells
+
+
+@intrinsic
+def address(_typing: Any, array: Any, index: Any) -> Any:
+    """Address of array[index], int64; the array must be C-contiguous."""
+    signature = types.int64(array, types.int64)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target = context.make_array(signature.args[0])(context, builder, args[0])
+        return builder.ptrtoint(builder.gep(target.data, [args[1]]), ir.IntType(64))
+
+    return signature, codegen
+
+
+@intrinsic
+def call(_typing: Any, function: Any, args: Any) -> Any:
+    """Call the C function at an address with a tuple of int64, pointers and sizes; int64.
+
+    Of a C int only the lower 32 bits of the result count.
+    """
+    signature = types.int64(types.int64, args)
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        i64 = ir.IntType(64)
+        given = cgutils.unpack_tuple(builder, args[1])
+        kind = ir.FunctionType(i64, [i64] * len(given))
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), given)
+
+    return signature, codegen

@@ -1,0 +1,350 @@
+"""The codecs of `logwright.format.codec` inside the kernels.
+
+1. Only the framings that are common are read here: what Kafka's clients write, and librdkafka's.
+   For all else, and for whatever is wrong, the answer is `ELSEWHERE`: `codec.decompress` then reads
+   it, or says what is wrong with it. So nothing is accepted here that is refused there.
+2. No size that a payload claims is believed: a library gets the room that there is, and no more.
+3. lz4 is packed to the bytes that Kafka gives; gzip, snappy and zstd to other bytes of the same
+   records.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.format import native
+from logwright.format.codec import GZIP, LZ4, SNAPPY, ZSTD, compress
+from logwright.format.crc import copy_span, load_u64
+from logwright.format.lz4frame import xxhash32
+from logwright.format.native import address, call
+from logwright.format.native_snappy import (
+    LARGEST_TABLE,
+    load_u32,
+    pack_block,
+    unpack_block,
+)
+from logwright.format.zstdframe import LARGEST_WINDOW_BYTES
+from logwright.kernel import kernel
+
+NO_ROOM: Final = -1
+"""The output has no room, and may have more."""
+ELSEWHERE: Final = -2
+"""`logwright.format.codec` must decide."""
+
+_SHORT = np.int64(-3)
+"""As `NO_ROOM`, be more room allowed or not."""
+
+_LZ4_MAGIC: Final = 0x184D2204
+_LZ4_BLOCK_BYTES: Final = 65536
+_LZ4_STORED: Final = 0x80000000
+_ZSTD_MAGIC: Final = 0xFD2FB528
+_ZSTD_TOO_SMALL: Final = 70
+_ZSTD_ERRORS: Final = 120
+_ZSTD_BLOCK_BYTES: Final = 128 * 1024
+_GZIP_MAGIC: Final = 0x00088B1F
+"""Deflate, no flags."""
+_GZIP_NO_ROOM: Final = 3
+_SNAPPY_MAGIC: Final = 0x00595050414E5382
+_SNAPPY_BLOCK_BYTES: Final = 32768
+
+
+def _lz4_headers() -> NDArray[np.uint64]:
+    """uint64[8]: FLG, BD and HC of frames of independent blocks, without and with a checksum of the
+    content, of the four block sizes.
+    """
+    fields = [bytes((flags, code << 4)) for flags in (0x60, 0x64) for code in (4, 5, 6, 7)]
+    whole = [field + bytes((xxhash32(field) >> 8 & 0xFF,)) for field in fields]
+    return np.array([int.from_bytes(field, "little") for field in whole], dtype=np.uint64)
+
+
+_LZ4_HEADERS = _lz4_headers()
+
+
+@ctypes.CFUNCTYPE(
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+)
+def _compress_in_python(codec: int, source: int, size: int, target: int, room: int) -> int:
+    packed = compress(codec, ctypes.string_at(source, size))
+    if len(packed) > room:
+        return 0
+    ctypes.memmove(target, packed, len(packed))
+    return len(packed)
+
+
+def libraries() -> NDArray[np.int64]:
+    """What the kernels need to call this thread's libraries, int64[native.CELLS]."""
+    return native.libraries(_compress_in_python)
+
+
+def python_only() -> NDArray[np.int64]:
+    """The same, as if there were no libraries."""
+    cells = np.zeros(native.CELLS, dtype=np.int64)
+    cells[native.IN_PYTHON] = native.libraries(_compress_in_python)[native.IN_PYTHON]
+    return cells
+
+
+def pack_table() -> NDArray[np.uint16]:
+    """What `pack` works with, uint16[LARGEST_TABLE]."""
+    return np.empty(LARGEST_TABLE, dtype=np.uint16)
+
+
+@kernel
+def unpack(
+    data: Any, start: int, end: int, codec: int, out: Any, at: int, limit: int, cells: Any
+) -> Any:
+    """Decompress data[start:end] to out[at:], at most `limit` bytes; bytes, `NO_ROOM` or
+    `ELSEWHERE`.
+
+    Behind them `out` may be overwritten.
+    """
+    room = min(np.int64(len(out)) - at, np.int64(limit))
+    found = np.int64(ELSEWHERE)
+    if codec == LZ4 and cells[native.LZ4_DECOMPRESS] != 0:
+        found = _unpack_lz4(data, start, end, out, at, room, cells)
+    elif codec == ZSTD and cells[native.ZSTD_DECOMPRESSOR] != 0:
+        found = _unpack_zstd(data, start, end, out, at, room, cells)
+    elif codec == GZIP and cells[native.GZIP_DECOMPRESSOR] != 0:
+        found = _unpack_gzip(data, start, end, out, at, room, cells)
+    elif codec == SNAPPY:
+        found = _unpack_snappy(data, start, end, out, at, room)
+    if found == _SHORT:
+        return np.int64(NO_ROOM) if room < limit else np.int64(ELSEWHERE)
+    return found
+
+
+@kernel
+def _unpack_lz4(data: Any, start: int, end: int, out: Any, at: int, room: int, cells: Any) -> Any:
+    if end - start < 11 or load_u32(data, start) != np.uint64(_LZ4_MAGIC):
+        return np.int64(ELSEWHERE)
+    header = load_u32(data, start + 4) & np.uint64(0xFFFFFF)
+    kind = np.int64(0)
+    while kind < len(_LZ4_HEADERS) and _LZ4_HEADERS[kind] != header:
+        kind += 1
+    if kind == len(_LZ4_HEADERS):
+        return np.int64(ELSEWHERE)
+    largest = np.int64(_LZ4_BLOCK_BYTES) << (2 * (kind & 3))
+    position = np.int64(start) + 7
+    written = np.int64(0)
+    while True:
+        if position + 4 > end:
+            return np.int64(ELSEWHERE)
+        word = np.int64(load_u32(data, position))
+        position += 4
+        if word == 0:
+            break
+        size = word & np.int64(_LZ4_STORED - 1)
+        if size > largest or size > end - position:
+            return np.int64(ELSEWHERE)
+        left = room - written
+        if word != size:
+            if size > left:
+                return _SHORT
+            copy_span(out, at + written, data, position, size)
+            written += size
+        else:
+            given = (
+                address(data, position),
+                address(out, at + written),
+                size,
+                min(largest, left),
+            )
+            found = np.int64(np.int32(call(cells[native.LZ4_DECOMPRESS], given)))
+            if found < 0:
+                return _SHORT if left < largest else np.int64(ELSEWHERE)
+            written += found
+        position += size
+    position += 4 * (kind >> 2)
+    return written if position == end else np.int64(ELSEWHERE)
+
+
+@kernel
+def _zstd_frame_end(data: Any, start: int, end: int) -> Any:
+    """Position behind the frame at `start`, by its headers alone; `ELSEWHERE` if they are uncommon.
+
+    See `zstdframe`, which has the same walk.
+    """
+    flags = np.int64(data[start + 4])
+    position = np.int64(start) + 5
+    window = np.int64(0)
+    size_code = flags >> 6
+    if flags & 0x0B != 0 or size_code == 3:
+        return np.int64(ELSEWHERE)
+    if flags & 0x20 == 0:
+        descriptor = np.int64(data[position])
+        base = np.int64(1) << (10 + (descriptor >> 3))
+        window = base + (base >> 3) * (descriptor & 7)
+        position += 1
+    elif size_code == 0:
+        window = np.int64(data[position])
+        position += 1
+    elif size_code == 1:
+        window = np.int64(load_u32(data, position) & np.uint64(0xFFFF)) + 256
+    else:
+        window = np.int64(load_u32(data, position))
+    if size_code > 0:
+        position += 1 << size_code
+    if window > LARGEST_WINDOW_BYTES:
+        return np.int64(ELSEWHERE)
+    largest = min(window, np.int64(_ZSTD_BLOCK_BYTES))
+    last = False
+    while not last:
+        if position + 3 > end:
+            return np.int64(ELSEWHERE)
+        word = np.int64(data[position]) | np.int64(data[position + 1]) << 8
+        word |= np.int64(data[position + 2]) << 16
+        last = word & 1 != 0
+        kind, size = word >> 1 & 3, word >> 3
+        if kind > 2 or size > largest:
+            return np.int64(ELSEWHERE)
+        position += 3 + (1 if kind == 1 else size)
+    return position + (flags & 0x04)
+
+
+@kernel
+def _unpack_zstd(data: Any, start: int, end: int, out: Any, at: int, room: int, cells: Any) -> Any:
+    size = np.int64(end) - start
+    if size < 9 or load_u32(data, start) != np.uint64(_ZSTD_MAGIC):
+        return np.int64(ELSEWHERE)
+    if _zstd_frame_end(data, start, end) != end:
+        return np.int64(ELSEWHERE)
+    decompressor = cells[native.ZSTD_DECOMPRESSOR]
+    given = (decompressor, address(out, at), room, address(data, start), size)
+    found = call(cells[native.ZSTD_DECOMPRESS], given)
+    if found == -_ZSTD_TOO_SMALL:
+        return _SHORT
+    return found if found >= 0 else np.int64(ELSEWHERE)
+
+
+@kernel
+def _unpack_gzip(data: Any, start: int, end: int, out: Any, at: int, room: int, cells: Any) -> Any:
+    size = np.int64(end) - start
+    if size < 18 or load_u32(data, start) != np.uint64(_GZIP_MAGIC):
+        return np.int64(ELSEWHERE)
+    given = (
+        cells[native.GZIP_DECOMPRESSOR],
+        address(data, start),
+        size,
+        address(out, at),
+        room,
+        address(cells, native.TAKEN),
+        address(cells, native.GIVEN),
+    )
+    answer = np.int32(call(cells[native.GZIP_DECOMPRESS], given))
+    if answer == _GZIP_NO_ROOM:
+        return _SHORT
+    if answer != 0 or cells[native.TAKEN] != size:
+        return np.int64(ELSEWHERE)
+    return cells[native.GIVEN]
+
+
+@kernel
+def _unpack_snappy(data: Any, start: int, end: int, out: Any, at: int, room: int) -> Any:
+    """A xerial stream of one header."""
+    if end - start < 16 or load_u64(data, start) != np.uint64(_SNAPPY_MAGIC):
+        return np.int64(ELSEWHERE)
+    if _big_endian(data, start + 8) < 1:
+        return np.int64(ELSEWHERE)
+    position = np.int64(start) + 16
+    written = np.int64(0)
+    while position < end:
+        if position + 4 > end:
+            return np.int64(ELSEWHERE)
+        size = _big_endian(data, position)
+        position += 4
+        if size < 1 or size > end - position:
+            return np.int64(ELSEWHERE)
+        found = unpack_block(data, position, position + size, out, at + written, room - written)
+        if found < 0:
+            return _SHORT if found == NO_ROOM else np.int64(ELSEWHERE)
+        written += found
+        position += size
+    return written
+
+
+@kernel
+def _big_endian(data: Any, at: int) -> Any:
+    """int32 as int64."""
+    value = np.int64(np.int8(data[at]))
+    for index in range(1, 4):
+        value = (value << 8) | np.int64(data[at + index])
+    return value
+
+
+@kernel
+def packed_bound(size: int) -> Any:
+    """How much room `pack` needs for so many bytes: of all codecs snappy may grow most."""
+    return size + size // 6 + (size // _SNAPPY_BLOCK_BYTES + 1) * 320 + 256
+
+
+@kernel
+def pack(data: Any, end: int, codec: int, out: Any, at: int, table: Any, cells: Any) -> Any:
+    """Compress data[:end] to out[at:], where there is room for `packed_bound`; bytes, 0 if it
+    failed.
+    """
+    if codec == SNAPPY:
+        return _pack_snappy(data, end, out, at, table)
+    room = packed_bound(end)
+    source, target = address(data, np.int64(0)), address(out, at)
+    size = np.int64(end)
+    if codec == LZ4 and cells[native.LZ4_COMPRESS] != 0:
+        return _pack_lz4(data, end, out, at, cells)
+    if codec == ZSTD and cells[native.ZSTD_COMPRESSOR] != 0:
+        compressor = cells[native.ZSTD_COMPRESSOR]
+        found = call(cells[native.ZSTD_COMPRESS], (compressor, target, room, source, size))
+        return max(found, np.int64(0))
+    if codec == GZIP and cells[native.GZIP_COMPRESSOR] != 0:
+        compressor = cells[native.GZIP_COMPRESSOR]
+        return call(cells[native.GZIP_COMPRESS], (compressor, source, size, target, room))
+    return call(cells[native.IN_PYTHON], (np.int64(codec), source, size, target, room))
+
+
+@kernel
+def _put(out: Any, at: int, value: Any, width: int) -> Any:
+    """Write a little-endian number; the position behind it."""
+    for index in range(width):
+        out[at + index] = np.uint8((value >> np.uint64(8 * index)) & np.uint64(0xFF))
+    return at + width
+
+
+@kernel
+def _pack_lz4(data: Any, end: int, out: Any, at: int, cells: Any) -> Any:
+    """See `lz4frame`; a block that would not shrink is stored."""
+    position = _put(out, np.int64(at), np.uint64(_LZ4_MAGIC), 4)
+    position = _put(out, position, _LZ4_HEADERS[0], 3)
+    for start in range(0, end, _LZ4_BLOCK_BYTES):
+        size = min(np.int64(_LZ4_BLOCK_BYTES), np.int64(end) - start)
+        room = size + size // 255 + 16
+        given = (address(data, start), address(out, position + 4), size, room)
+        found = np.int64(np.int32(call(cells[native.LZ4_COMPRESS], given)))
+        if 0 < found < size:
+            _put(out, position, np.uint64(found), 4)
+            position += 4 + found
+        else:
+            position = _put(out, position, np.uint64(size | _LZ4_STORED), 4)
+            copy_span(out, position, data, start, size)
+            position += size
+    return _put(out, position, np.uint64(0), 4) - at
+
+
+@kernel
+def _pack_snappy(data: Any, end: int, out: Any, at: int, table: Any) -> Any:
+    """A xerial stream: its header, then chunks of 32 KiB."""
+    position = _put(out, np.int64(at), np.uint64(_SNAPPY_MAGIC), 8)
+    position = _put(out, position, np.uint64(0x0100000001000000), 8)
+    for start in range(0, end, _SNAPPY_BLOCK_BYTES):
+        stop = min(np.int64(end), np.int64(start) + _SNAPPY_BLOCK_BYTES)
+        behind = pack_block(data, np.int64(start), stop, out, position + 4, table)
+        size = behind - position - 4
+        for index in range(4):
+            out[position + index] = np.uint8((size >> (24 - 8 * index)) & 0xFF)
+        position = behind
+    return position - at
