@@ -36,8 +36,8 @@ _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 _TXN_ENTRY: Final = struct.Struct(">hqqqq")
 _TXN_VERSION: Final = 0
 _REMEDY: Final = (
-    "The log was left untouched. Move the segment's .index away and start a broker on the"
-    " directory: it rebuilds the indexes of a segment without one."
+    "The log was left untouched. `logwright recover` rebuilds the indexes; so does a broker that"
+    " finds a segment without its .index."
 )
 
 

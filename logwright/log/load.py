@@ -55,8 +55,8 @@ CHECKPOINT_FILES: Final = (
 
 _LOG_DIR_FILES: Final = frozenset((*CHECKPOINT_FILES, META_PROPERTIES))
 _REBUILD: Final = (
-    "The log was left untouched. Move the segment's .index away and start a broker on the"
-    " directory: it rebuilds the indexes of a segment without one."
+    "The log was left untouched. `logwright recover` rebuilds the indexes; so does a broker that"
+    " finds a segment without its .index."
 )
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")

@@ -27,8 +27,8 @@ WINDOW_BYTES: Final = 1024 * 1024
 """Read at once; a larger batch is read by itself."""
 
 RECOVER: Final = (
-    "The log was left untouched. Recover it: a broker that starts without .kafka_cleanshutdown"
-    " cuts the log before the first bad batch; or restore the segment."
+    "The log was left untouched. `logwright recover` cuts the log before the first bad batch, as a"
+    " broker does that starts without .kafka_cleanshutdown; or restore the segment."
 )
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_AT: Final = 8
@@ -128,7 +128,7 @@ def log_end_offset(
                 f"the last index entry names offset {indexed}, the batch at byte {position} of the"
                 f" .log ends at {batch.last_offset}.",
                 path=path.removesuffix(".log") + ".index",
-                remedy="Move the .index away and let a broker rebuild it.",
+                remedy="`logwright recover` rebuilds it.",
             )
         indexed = None
         _check_offsets(batch.base_offset, batch.last_offset, last_offset + 1, position, path)

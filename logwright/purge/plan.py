@@ -144,7 +144,7 @@ def _leftover_swaps(listing: PartitionListing) -> tuple[list[str], list[str]]:
             raise UncleanLogDir(
                 "it is part of a swap that was committed and not finished.",
                 path=listing.directory / name,
-                remedy="Nothing was changed. Recover the log first, as a broker's loading does.",
+                remedy="Nothing was changed. Recover the log first: `logwright recover`.",
             )
     return swaps, cleaned
 

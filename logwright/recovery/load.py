@@ -282,7 +282,7 @@ class Loading:
     def _next_offset(self, segment: LoadedSegment) -> int:
         """As Kafka finds it: by the last index entry, which may name a batch that is torn (then the
         segment counts as empty); the walk ends silently before a batch that is cut off, and fails
-        on an impossible length.
+        on what is no batch.
         """
         begin, target = 0, segment.base_offset
         if self.like_kafka and not segment.recovered:
@@ -290,7 +290,7 @@ class Loading:
             if len(entries):
                 target, begin = entries[-1].tolist()
         found = segment.batches(check_crcs=False, begin=begin if 0 < begin < segment.size else 0)
-        if found.end == "length":
+        if found.end in ("length", "crc"):  # CRCs are not looked at: it is no batch of any kind
             raise CorruptBatch(
                 f"{ENDS[found.end]}.",
                 path=segment.path,

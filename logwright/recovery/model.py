@@ -9,7 +9,7 @@ from typing import Literal
 
 from logwright.format.checkpoints import LeaderEpoch
 from logwright.format.index import AbortedTransaction
-from logwright.format.names import TopicPartition
+from logwright.format.names import LOG, TopicPartition
 from logwright.log.load import Checkpoints
 from logwright.log.model import FileStamp
 from logwright.units import ByteCount, Offset, TimestampMs
@@ -200,23 +200,15 @@ class RecoveryPlan:
 
     @property
     def loses(self) -> tuple[Finding, ...]:
-        """What goes with data in it, beyond the tail of the last segment."""
-        last = max((repair.base_offset for repair in self.repairs if repair.cut_bytes), default=-1)
-        torn_tail_only = not self.dropped and last == self._last_base
+        """What goes with data in it, beyond the tail of the last segment that is left."""
+        names = [name for name in self.leftovers.files if name.endswith(LOG)]
+        last = max({int(name[:20]) for name in names} - set(self.dropped), default=-1)
         return tuple(
             finding
             for finding in self.findings
             if finding.bytes
             and (
                 finding.action == "dropped"
-                or (finding.action == "cut" and not (torn_tail_only and last in _bases(finding)))
+                or (finding.action == "cut" and int(finding.files[0][:20]) != last)
             )
         )
-
-    @property
-    def _last_base(self) -> int:
-        return max(int(name[:20]) for name in self.leftovers.files if name.endswith(".log"))
-
-
-def _bases(finding: Finding) -> tuple[int, ...]:
-    return tuple(int(name[:20]) for name in finding.files)

@@ -39,7 +39,7 @@ def test_each_command_has_help(call: Call, command: str) -> None:
         assert ("--like-kafka" in answer.out) == (command in {"plan", "clean"})
 
 
-@pytest.mark.parametrize("command", ["retain", "recover", "roll", "verify", "x"])
+@pytest.mark.parametrize("command", ["retain", "roll", "x"])
 def test_commands_not_built_do_not_exist(call: Call, command: str) -> None:
     """What cannot be done yet is no command."""
     assert call(command, ".").status == 2

@@ -185,3 +185,14 @@ def test_verify_sees_an_invented_record(call: Call, tmp_path: Path) -> None:
     answer = call("verify", tmp_path / "later", "--against", tmp_path / "earlier")
     assert 3 == answer.status
     assert "not those that the earlier log has" in answer.out
+
+
+def test_a_torn_segment_before_an_empty_one_is_no_loss(call: Call, tmp_path: Path) -> None:
+    """The roll was on the disk before the segment's last bytes: nothing with data is dropped."""
+    log_dir = copy_before("torn-tail", tmp_path)
+    for suffix in (".log", ".index", ".timeindex"):
+        (log_dir / "t-0" / f"{184:020d}{suffix}").write_bytes(b"")
+    answer = call("recover", log_dir, *settings("torn-tail"), "--yes", "--output", "json")
+    assert 0 == answer.status, answer.err
+    (line,) = answer.lines
+    assert ([184], 182) == (line["droppedSegments"], line["logEndOffset"])
