@@ -27,6 +27,7 @@ from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.deletion.run import (
     delete_log,
     find_deleted,
+    finish_deletion,
     plan_purge_deleted,
     purge_deleted,
     restore_log,
@@ -69,6 +70,7 @@ __all__ = [
     "discard",
     "examine",
     "find_deleted",
+    "finish_deletion",
     "lag_metrics",
     "plan_clean",
     "plan_purge_deleted",

@@ -18,6 +18,7 @@ from logwright.format.names import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG,
     LOG_START_OFFSET_CHECKPOINT,
+    SNAPSHOT,
     live_file_name,
     parse_segment_file_name,
 )
@@ -52,6 +53,7 @@ class UndoPlan:
         operation: what is undone, and its `id`, and `at_ms`, when it was done.
         groups: in the order in which they come back; those that an interrupted undo brought back
             already are left out.
+        snapshots: live name to ``.deleted`` name of those that an interrupted undo did not get to.
         finished: ``.deleted`` names that are not needed any more afterwards.
         checkpoints: this partition's entry by file name, as before the operation.
         epochs: the leader epochs as before; None if they stay.
@@ -63,6 +65,7 @@ class UndoPlan:
     id: str
     at_ms: TimestampMs
     groups: tuple[Comeback, ...]
+    snapshots: Mapping[str, str]
     finished: tuple[str, ...]
     checkpoints: Mapping[str, int | None]
     epochs: tuple[LeaderEpoch, ...] | None
@@ -109,11 +112,25 @@ def plan_undo(log: PartitionLog, ledger: bytes | None, epochs: Sequence[LeaderEp
         id=origin.id,
         at_ms=TimestampMs(lines[0].at_ms),
         groups=groups,
+        snapshots=_left_behind(lines, groups, stamps),
         finished=tuple(name for line in lines for name in line.files),
         checkpoints=checkpoints,
         epochs=before,
         bytes=ByteCount(sum(stamps[name].bytes for name in logs)),
     )
+
+
+def _left_behind(
+    lines: Sequence[Retirement], groups: Sequence[Comeback], stamps: Mapping[str, FileStamp]
+) -> dict[str, str]:
+    """Snapshots of groups whose segments are back."""
+    coming = {live for group in groups for live in group.names}
+    return {
+        live: name
+        for line in lines
+        for live, name in _names(line).items()
+        if live.endswith(SNAPSHOT) and live not in coming and live not in stamps
+    }
 
 
 def _last_operation(log: PartitionLog, ledger: bytes) -> list[Retirement]:
