@@ -40,8 +40,8 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
-from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
-from logwright.log.load import Checkpoints, fingerprint, observe
+from logwright.locks import lock_checkpoints, lock_log_dir
+from logwright.log.load import Checkpoints, observe
 from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog
 from logwright.purge.plan import PurgeResult
@@ -52,8 +52,9 @@ from logwright.retention.run import retain_partition
 from logwright.roll.plan import RollDecision, force_roll
 from logwright.roll.plan import plan_roll as decide_roll
 from logwright.roll.run import roll_partition, sealing_steps
-from logwright.steps.filesystem import FileSystem, RealFileSystem
+from logwright.steps.filesystem import FileSystem
 from logwright.steps.interpreter import execute
+from logwright.steps.live import live_log
 from logwright.steps.step import FileStep
 from logwright.swap.plan import checkpoint_steps, swap_steps
 from logwright.undo.plan import UndoPlan
@@ -179,13 +180,7 @@ def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
         StalePlan: the log is not as it was planned. Nothing was changed.
         DiskFull, StepFailed: a step failed; the log is the old or the new one for a recovery.
     """
-    log_dir, partition = plan.log.log_dir, plan.log.partition
-    with (
-        lock_log_dir(log_dir),
-        lock_partition(log_dir, partition),
-        RealFileSystem(log_dir) as files,
-    ):
-        _refuse_stale(plan)
+    with live_log(plan.log) as files:
         _refuse_incomplete(staged)
         execute(sealing_steps(plan.log, plan.roll), files)
         if staged is not None:
@@ -300,16 +295,6 @@ def observe_unlocked(
     held = lock_log_dir(log_dir) if (log_dir / BROKER_LOCK).exists() else nullcontext()
     with held:
         return observe(log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints)
-
-
-def _refuse_stale(plan: CleanPlan) -> None:
-    now = fingerprint(plan.log.log_dir, plan.log.partition)
-    if now != plan.log.fingerprint:
-        raise StalePlan(
-            "the log changed after it was planned.",
-            path=plan.log.directory,
-            remedy="Nothing was changed. Plan again.",
-        )
 
 
 def _refuse_incomplete(staged: StagedCleaning | None) -> None:

@@ -119,6 +119,7 @@ def undo_facts(
     """
     return {
         "bases": [verdict.base_offset for verdict in plan.deleted],
+        "sizes": [verdict.bytes for verdict in plan.deleted],
         "start": plan.log_start_offset,
         "first": plan.log.log_end_offset if plan.rolls else _first_kept(plan),
         "epochs": [[epoch.epoch, epoch.start_offset] for epoch in epochs],

@@ -21,6 +21,7 @@ from logwright.format.names import (
     SNAPSHOT,
     live_file_name,
     parse_segment_file_name,
+    segment_file_name,
 )
 from logwright.units import ByteCount, Offset, TimestampMs
 
@@ -162,6 +163,7 @@ def _swapped(
     names = _names(line)
     if not bases or not all(base in _log_bases(names) for base in bases):
         raise _refuse(log, "its record is not complete.")
+    _require_sizes(log, line, bases, stamps)
     group = Comeback(bases=tuple(Offset(base) for base in bases), names=names)
     if _is_back(group, stamps):
         return None
@@ -184,6 +186,7 @@ def _retained(
     names = _names(line)
     if first is None or not bases or _log_bases(names) != set(bases):
         raise _refuse(log, "its record is not complete.")
+    _require_sizes(log, line, bases, stamps)
     whole = Comeback(bases=tuple(Offset(base) for base in bases), names=names)
     back = [base for base in whole.bases if _is_back(_only(whole, [base]), stamps)]
     expected = min(back, default=first)
@@ -191,6 +194,17 @@ def _retained(
         raise _refuse(log, f"the log does not begin with segment {expected} any more.")
     left = bases[: len(bases) - len(back)]
     return _only(whole, left) if left else None
+
+
+def _require_sizes(
+    log: PartitionLog, line: Retirement, bases: Sequence[int], stamps: Mapping[str, FileStamp]
+) -> None:
+    """The ``.deleted`` logs are those that were retired: a broker may have made others since."""
+    names = _names(line)
+    found = [stamps[names[segment_file_name(base, LOG)]].bytes for base in bases]
+    facts = line.origin.facts if line.origin is not None else {}
+    if found != _numbers(facts.get("sizes")):
+        raise _refuse(log, "a retired file is not the one that was retired.")
 
 
 def _start_before(
