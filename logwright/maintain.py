@@ -28,6 +28,7 @@ from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.deletion.run import (
     delete_log,
     find_deleted,
+    finish_deletion,
     plan_purge_deleted,
     purge_deleted,
     restore_log,
@@ -40,8 +41,8 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
-from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
-from logwright.log.load import Checkpoints, fingerprint, observe
+from logwright.locks import lock_checkpoints, lock_log_dir
+from logwright.log.load import Checkpoints, observe
 from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog
 from logwright.move.run import abandon_move, look_at_move, move_partition
@@ -62,8 +63,9 @@ from logwright.roll.plan import RollDecision, force_roll
 from logwright.roll.plan import plan_roll as decide_roll
 from logwright.roll.run import roll_partition, sealing_steps
 from logwright.state.hold import end_quarantine, holds, quarantine_failure, refuse_held
-from logwright.steps.filesystem import FileSystem, RealFileSystem
+from logwright.steps.filesystem import FileSystem
 from logwright.steps.interpreter import execute
+from logwright.steps.live import live_log
 from logwright.steps.step import FileStep
 from logwright.swap.plan import checkpoint_steps, standing_steps, swap_steps
 from logwright.undo.plan import UndoPlan
@@ -81,6 +83,7 @@ __all__ = [
     "discard",
     "examine",
     "find_deleted",
+    "finish_deletion",
     "holds",
     "lag_metrics",
     "look_at_move",
@@ -197,13 +200,8 @@ def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
         DiskFull, StepFailed: a step failed; the log is the old or the new one for a recovery.
     """
     log_dir, partition = plan.log.log_dir, plan.log.partition
-    with (
-        lock_log_dir(log_dir),
-        lock_partition(log_dir, partition),
-        RealFileSystem(log_dir) as files,
-    ):
+    with live_log(plan.log) as files:
         refuse_held(log_dir, partition, plan.now_ms, force=plan.options.force)
-        _refuse_stale(plan)
         _refuse_incomplete(staged)
         execute(sealing_steps(plan.log, plan.roll), files)
         if staged is not None:
@@ -321,16 +319,6 @@ def observe_unlocked(
     held = lock_log_dir(log_dir) if locked else nullcontext()
     with held:
         return observe(log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints)
-
-
-def _refuse_stale(plan: CleanPlan) -> None:
-    now = fingerprint(plan.log.log_dir, plan.log.partition)
-    if now != plan.log.fingerprint:
-        raise StalePlan(
-            "the log changed after it was planned.",
-            path=plan.log.directory,
-            remedy="Nothing was changed. Plan again.",
-        )
 
 
 def _refuse_incomplete(staged: StagedCleaning | None) -> None:

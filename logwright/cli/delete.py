@@ -21,7 +21,8 @@ def command(request: Request) -> None:
     if not request.named:
         raise click.UsageError("name the logs to delete: TOPIC-N ...")
     request.require_terminal()
-    partitions = request.partitions()
+    partitions = sorted(set(request.named))
+    present = request.partitions(absent=True)
     delay_ms = request.broker().file_delete_delay_ms
     failures = FailureLog(output=request.output)
     if request.dry_run:
@@ -38,7 +39,10 @@ def command(request: Request) -> None:
     done: list[DeletedLog] = []
     for partition in partitions:
         try:
-            done.append(maintain.delete_log(request.log_dir, partition, now_ms=request.now_ms))
+            if partition in present:
+                done.append(maintain.delete_log(request.log_dir, partition, now_ms=request.now_ms))
+            else:
+                done.append(maintain.finish_deletion(request.log_dir, partition))
         except LogwrightError as error:
             failures.add(partition, error)
     _show(request, done, delay_ms)

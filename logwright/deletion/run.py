@@ -16,7 +16,7 @@ from logwright.deletion.plan import (
     restore_steps,
     unlink_steps,
 )
-from logwright.errors import CannotUndo
+from logwright.errors import CannotUndo, NotALogDir
 from logwright.format.deleted_logs import DeletedLog
 from logwright.format.names import DELETE_DIRECTORY, marked_directory_name
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
@@ -63,6 +63,28 @@ def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs)
             execute(delete_steps(log_dir, deletion), files)
         set_offsets(log_dir, partition, dict.fromkeys(CHECKPOINT_FILES), files)
     _LOG.info("deleted topic_partition=%s directory=%s", partition, deletion.directory)
+    return deletion
+
+
+def finish_deletion(log_dir: Path, partition: TopicPartition) -> DeletedLog:
+    """Do what an interrupted deletion left: take away the checkpoint entries of a log that has its
+    new name already. Effects: replaces checkpoint files.
+
+    Raises:
+        LogDirLocked: a broker works on the directory. Nothing was changed.
+        NotALogDir: no deletion of it is on record either.
+        DiskFull, StepFailed: a step failed.
+    """
+    with lock_log_dir(log_dir), RealFileSystem(log_dir) as files:
+        try:
+            deletion = find_deleted(log_dir, partition)
+        except CannotUndo as error:
+            raise NotALogDir(
+                f"has no partition {partition}.",
+                path=log_dir,
+                remedy="`logwright inspect` lists what is there.",
+            ) from error
+        set_offsets(log_dir, partition, dict.fromkeys(CHECKPOINT_FILES), files)
     return deletion
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from logwright.format.checkpoints import LeaderEpoch
     from logwright.retention.plan import RetentionPlan
+    from logwright.units import Offset
 
 
 def retire_segments(
@@ -59,7 +60,12 @@ def retire_segments(
         origin: for the ledger.
     """
     bases = [verdict.base_offset for verdict in plan.deleted]
-    if not bases:
+    snapshots = [
+        name
+        for offset in _snapshots(plan, bases)
+        if (name := segment_file_name(offset, SNAPSHOT)) in present
+    ]
+    if not bases and not snapshots:
         return ()
     directory = plan.log.directory
     logs = [segment_file_name(base, LOG) for base in bases]
@@ -71,13 +77,6 @@ def retire_segments(
         ]
         for base in bases
     ]
-    # at load a broker drops those at or below the log start offset (ProducerStateManager)
-    passed = [offset for offset in plan.log.snapshot_offsets if offset <= plan.log.log_start_offset]
-    snapshots = [
-        name
-        for base in sorted({*bases, *passed})
-        if (name := segment_file_name(base, SNAPSHOT)) in present
-    ]
     retired = [*logs, *(name for names in behind for name in names), *snapshots]
     deleted = deleted_names(retired, present=present)
 
@@ -85,13 +84,27 @@ def retire_segments(
         return Rename(directory / name, directory / deleted[name])
 
     steps: list[FileStep] = list(
-        record_retirement(directory, deleted.values(), now_ms=plan.now_ms, origin=origin)
+        record_retirement(
+            directory,
+            deleted.values(),
+            now_ms=plan.now_ms,
+            origin=origin if bases else None,  # without a segment there is nothing to undo
+        )
     )
     waiting: list[str] = []
     for log, others in zip(logs, behind, strict=True):
         steps += [*map(retire, waiting), retire(log), FsyncDir(directory)]
         waiting = others
     return (*steps, *map(retire, [*waiting, *snapshots]), FsyncDir(directory))
+
+
+def _snapshots(plan: RetentionPlan, bases: Sequence[Offset]) -> list[Offset]:
+    """Those of the deleted bases; and those that a broker drops when it loads the log, at or below
+    its start (ProducerStateManager). Without a deletion only what an interrupted one left.
+    """
+    start = plan.log.log_start_offset if bases else plan.log.segments[0].base_offset - 1
+    passed = [offset for offset in plan.log.snapshot_offsets if offset <= start]
+    return sorted({*bases, *passed})
 
 
 def undo_facts(
@@ -106,6 +119,7 @@ def undo_facts(
     """
     return {
         "bases": [verdict.base_offset for verdict in plan.deleted],
+        "sizes": [verdict.bytes for verdict in plan.deleted],
         "start": plan.log_start_offset,
         "first": plan.log.log_end_offset if plan.rolls else _first_kept(plan),
         "epochs": [[epoch.epoch, epoch.start_offset] for epoch in epochs],

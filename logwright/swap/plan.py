@@ -63,7 +63,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logwright.errors import invariant
-from logwright.format.checkpoints import parse_offset_checkpoint, serialize_offset_checkpoint
 from logwright.format.deletions import Origin
 from logwright.format.names import (
     CLEANED,
@@ -78,6 +77,7 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
+from logwright.steps.checkpoints import set_offset
 from logwright.steps.retire import deleted_names, record_retirement
 from logwright.steps.step import (
     FileStep,
@@ -174,8 +174,10 @@ def swap_steps(
 
 def _origin(log: PartitionLog, staged: StagedSegment, staging: Path) -> Origin:
     """For the ledger and an undo: all groups of one plan are one operation."""
+    bytes_of = {segment.base_offset: segment.log_bytes for segment in log.segments}
     facts: dict[str, object] = {
         "sources": list(staged.source_base_offsets),
+        "sizes": [bytes_of[base] for base in staged.source_base_offsets],
         "log_bytes": staged.log_bytes,
         "cleaner": log.cleaner_checkpoint,
     }
@@ -218,18 +220,7 @@ def checkpoint_steps(
         CorruptCheckpoint: the file is malformed.
         UnsupportedFormatError: it is of another version.
     """
-    path = log_dir / CLEANER_OFFSET_CHECKPOINT
-    entries = parse_offset_checkpoint(content or b"", path)
-    if entries.get(partition) == offset:
-        return ()
-    written = serialize_offset_checkpoint({**entries, partition: offset})
-    temporary = path.with_name(f"{path.name}.tmp")
-    return (
-        WriteFile(temporary, written, like=log_dir if content is None else path),
-        FsyncFile(temporary),
-        Rename(temporary, path),
-        FsyncDir(log_dir),
-    )
+    return set_offset(log_dir / CLEANER_OFFSET_CHECKPOINT, content, partition, offset)
 
 
 def _swap(log: PartitionLog, staged: StagedSegment, staging: Path) -> _Swap:

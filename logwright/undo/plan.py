@@ -18,8 +18,10 @@ from logwright.format.names import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG,
     LOG_START_OFFSET_CHECKPOINT,
+    SNAPSHOT,
     live_file_name,
     parse_segment_file_name,
+    segment_file_name,
 )
 from logwright.units import ByteCount, Offset, TimestampMs
 
@@ -52,6 +54,7 @@ class UndoPlan:
         operation: what is undone, and its `id`, and `at_ms`, when it was done.
         groups: in the order in which they come back; those that an interrupted undo brought back
             already are left out.
+        snapshots: live name to ``.deleted`` name of those that an interrupted undo did not get to.
         finished: ``.deleted`` names that are not needed any more afterwards.
         checkpoints: this partition's entry by file name, as before the operation.
         epochs: the leader epochs as before; None if they stay.
@@ -63,6 +66,7 @@ class UndoPlan:
     id: str
     at_ms: TimestampMs
     groups: tuple[Comeback, ...]
+    snapshots: Mapping[str, str]
     finished: tuple[str, ...]
     checkpoints: Mapping[str, int | None]
     epochs: tuple[LeaderEpoch, ...] | None
@@ -109,11 +113,25 @@ def plan_undo(log: PartitionLog, ledger: bytes | None, epochs: Sequence[LeaderEp
         id=origin.id,
         at_ms=TimestampMs(lines[0].at_ms),
         groups=groups,
+        snapshots=_left_behind(lines, groups, stamps),
         finished=tuple(name for line in lines for name in line.files),
         checkpoints=checkpoints,
         epochs=before,
         bytes=ByteCount(sum(stamps[name].bytes for name in logs)),
     )
+
+
+def _left_behind(
+    lines: Sequence[Retirement], groups: Sequence[Comeback], stamps: Mapping[str, FileStamp]
+) -> dict[str, str]:
+    """Snapshots of groups whose segments are back."""
+    coming = {live for group in groups for live in group.names}
+    return {
+        live: name
+        for line in lines
+        for live, name in _names(line).items()
+        if live.endswith(SNAPSHOT) and live not in coming and live not in stamps
+    }
 
 
 def _last_operation(log: PartitionLog, ledger: bytes) -> list[Retirement]:
@@ -145,6 +163,7 @@ def _swapped(
     names = _names(line)
     if not bases or not all(base in _log_bases(names) for base in bases):
         raise _refuse(log, "its record is not complete.")
+    _require_sizes(log, line, bases, stamps)
     group = Comeback(bases=tuple(Offset(base) for base in bases), names=names)
     if _is_back(group, stamps):
         return None
@@ -167,6 +186,7 @@ def _retained(
     names = _names(line)
     if first is None or not bases or _log_bases(names) != set(bases):
         raise _refuse(log, "its record is not complete.")
+    _require_sizes(log, line, bases, stamps)
     whole = Comeback(bases=tuple(Offset(base) for base in bases), names=names)
     back = [base for base in whole.bases if _is_back(_only(whole, [base]), stamps)]
     expected = min(back, default=first)
@@ -174,6 +194,17 @@ def _retained(
         raise _refuse(log, f"the log does not begin with segment {expected} any more.")
     left = bases[: len(bases) - len(back)]
     return _only(whole, left) if left else None
+
+
+def _require_sizes(
+    log: PartitionLog, line: Retirement, bases: Sequence[int], stamps: Mapping[str, FileStamp]
+) -> None:
+    """The ``.deleted`` logs are those that were retired: a broker may have made others since."""
+    names = _names(line)
+    found = [stamps[names[segment_file_name(base, LOG)]].bytes for base in bases]
+    facts = line.origin.facts if line.origin is not None else {}
+    if found != _numbers(facts.get("sizes")):
+        raise _refuse(log, "a retired file is not the one that was retired.")
 
 
 def _start_before(

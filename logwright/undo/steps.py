@@ -83,6 +83,9 @@ def undo_steps(plan: UndoPlan, identity: str, *, now_ms: TimestampMs) -> tuple[F
             steps += _swap_back(
                 directory, group, present, Origin(operation="undo", id=identity), now_ms
             )
+    if plan.snapshots:
+        steps += [Link(directory / name, directory / live) for live, name in plan.snapshots.items()]
+        steps.append(FsyncDir(directory))
     done = Origin(operation="undo", id=identity, facts={"of": plan.id})
     steps += record_retirement(directory, (), now_ms=now_ms, origin=done)
     steps += [Unlink(directory / name, missing_ok=True) for name in plan.finished]

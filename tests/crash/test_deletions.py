@@ -7,205 +7,48 @@ from __future__ import annotations
 import errno
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 import pytest
 
-import logwright.deletion.run
-import logwright.purge.run
-import logwright.steps.live
-from logwright import maintain
-from logwright.compaction.model import CleaningOptions
-from logwright.config.topic import CleanerConfig, TopicConfig, effective
-from logwright.errors import DiskFull, LogwrightError, StepFailed, UncleanLogDir
-from logwright.format.names import TopicPartition
+from logwright.errors import (
+    DiskFull,
+    LogwrightError,
+    StepFailed,
+    UncleanLogDir,
+)
 from logwright.log.load import observe
 from logwright.purge.run import purge_partition
-from logwright.steps.filesystem import RealFileSystem
 from logwright.units import TimestampMs
 from tests import fixtures
-from tests.crash.filesystems import FailingFileSystem
+from tests.crash.filesystems import Crash, CrashingFileSystem, FailingFileSystem
 from tests.crash.log_states import View, look, make_case, write_job
+from tests.crash.operations import (
+    SCENARIOS,
+    T0,
+    Log,
+    Scenario,
+    again_in,
+    interposed,
+    outcome,
+    prepared,
+    repeat,
+)
 from tests.crash.power_loss import Tree, TwinFileSystem
 from tests.differential.random_logs import scratch_directory
 
-# ruff: noqa: D102  the methods of Log are the commands
-
 pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 
-T0 = TopicPartition("t", 0)
-RUNS = (logwright.steps.live, logwright.deletion.run, logwright.purge.run)
 MODES = ("CLEAN", "UNCLEAN", "SCRATCH")
-LATER_MS = 100_000
-MOST_STATES = 40
+MOST_STATES = 25
 """Judged of one operation in every commit's run."""
 
+MOST_CALLS = 24
+"""Of one operation that are made to fail, or not made any more, in every commit's run."""
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """A case's log, copied, with its settings and clock."""
-
-    case: str
-    root: Path
-
-    @property
-    def described(self) -> dict[str, Any]:
-        return fixtures.description(self.case)
-
-    @property
-    def now(self) -> TimestampMs:
-        return TimestampMs(self.described["now"])
-
-    def settings(self, **more: str) -> tuple[TopicConfig, CleanerConfig]:
-        pairs = {one.replace("_", "."): value for one, value in more.items()}
-        return effective(self.described["topicConfig"] | pairs)
-
-    def roll(self) -> None:
-        config, _ = self.settings()
-        maintain.roll_partition(
-            *maintain.plan_roll(self.root, T0, config, now_ms=self.now, force=True)
-        )
-
-    def retain(self, before: int | None = None, **more: str) -> None:
-        config, _ = self.settings(**more)
-        plan = maintain.plan_retention(
-            self.root,
-            T0,
-            config,
-            now_ms=self.now,
-            high_watermark="end",
-            delete_records_before=before,
-        )
-        assert plan.deleted
-        maintain.retain(plan)
-
-    def clean(self) -> None:
-        plan = maintain.plan_clean(
-            self.root,
-            T0,
-            self.settings(),
-            now_ms=self.now,
-            options=CleaningOptions(force=True, like_kafka=True),
-            high_watermark="end",
-        )
-        maintain.commit(plan, maintain.build(plan))
-
-    def undo(self) -> None:
-        maintain.undo_partition(maintain.plan_undo(self.root, T0), now_ms=self.now)
-
-    def purge(self) -> None:
-        later = TimestampMs(self.now + LATER_MS)
-        purge_partition(self.root, T0, now_ms=later, file_delete_delay_ms=LATER_MS)
-
-    def delete(self) -> None:
-        maintain.delete_log(self.root, T0, now_ms=self.now)
-
-    def restore(self) -> None:
-        maintain.restore_log(self.root, maintain.find_deleted(self.root, T0))
-
-    def purge_deleted(self) -> None:
-        later = TimestampMs(self.now + LATER_MS)
-        maintain.purge_deleted(self.root, now_ms=later, delay_ms=LATER_MS)
-
-
-def nothing(log: Log) -> None:
-    """The operation begins with the log as Kafka wrote it."""
-    del log
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One operation on one log.
-
-    Attributes:
-        before: what is done first, uninterrupted.
-        act: what is interrupted.
-        kind: how the states between are judged: `suffix`: the log begins later and later, or
-            earlier and earlier; `either`: old or new; `groups`: group by group old or new;
-            `deleted`: there or deleted.
-    """
-
-    name: str
-    case: str
-    before: Callable[[Log], None]
-    act: Callable[[Log], None]
-    kind: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def txn_retain(log: Log) -> None:
-    """Two segments with transactions go."""
-    bases = fixtures.description(log.case)["loaded"]["segments"]
-    log.retain(bases[2], cleanup_policy="delete", retention_ms="-1")
-
-
-def into_a_segment(log: Log) -> None:
-    """Segments go, and the log begins inside one."""
-    bases = fixtures.description(log.case)["loaded"]["segments"]
-    log.retain(bases[2] + 1, cleanup_policy="delete", retention_ms="-1")
-
-
-SCENARIOS = (
-    Scenario("roll", "basic-none", nothing, Log.roll, "either"),
-    Scenario("roll-txn", "txn-ongoing", nothing, Log.roll, "either"),
-    Scenario("retain-prefix", "delete-size", nothing, Log.retain, "suffix"),
-    Scenario("retain-txn", "txn-1-mixed", nothing, txn_retain, "suffix"),
-    Scenario("retain-inside", "txn-1-mixed", nothing, into_a_segment, "suffix"),
-    Scenario("retain-all", "delete-time-all", nothing, Log.retain, "suffix"),
-    Scenario("purge", "delete-size", Log.retain, Log.purge, "either"),
-    Scenario("purge-swap", "recleaned-2", Log.clean, Log.purge, "either"),
-    Scenario("undo-retain", "delete-size", Log.retain, Log.undo, "suffix"),
-    Scenario("undo-retain-txn", "txn-1-mixed", txn_retain, Log.undo, "suffix"),
-    Scenario("undo-inside", "txn-1-mixed", into_a_segment, Log.undo, "suffix"),
-    Scenario("undo-all", "delete-time-all", Log.retain, Log.undo, "suffix"),
-    Scenario("undo-merge", "recleaned-2", Log.clean, Log.undo, "groups"),
-    Scenario("undo-tails", "emptied-2", Log.clean, Log.undo, "groups"),
-    Scenario("undo-swap-txn", "txn-2-second", Log.clean, Log.undo, "groups"),
-    Scenario("delete", "delete-records", nothing, Log.delete, "deleted"),
-    Scenario("restore", "delete-records", Log.delete, Log.restore, "deleted"),
-    Scenario("purge-deleted", "delete-records", Log.delete, Log.purge_deleted, "deleted"),
-)
-
-
-class Opened:
-    """Stands for RealFileSystem where the runs open it: one twin for a whole operation."""
-
-    def __init__(self, make: Callable[[RealFileSystem], Any]) -> None:
-        self.make = make
-        self.made: Any = None
-
-    def __call__(self, root: Path) -> Self:
-        self.real = RealFileSystem(root)
-        return self
-
-    def __enter__(self) -> Any:  # noqa: ANN401  whatever wraps a file system
-        if self.made is None:
-            self.made = self.make(self.real)
-        return self.made
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """The real one stays open: an operation may open it more than once."""
-
-
-def interposed(make: Callable[[RealFileSystem], Any], act: Callable[[], None]) -> Any:  # noqa: ANN401
-    """What `make` made of the file system in which `act` was done."""
-    opened = Opened(make)
-    with pytest.MonkeyPatch.context() as patch:
-        for module in RUNS:
-            patch.setattr(module, "RealFileSystem", opened)
-        act()
-    return opened.made
+CODES = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES)
 
 
 @pytest.fixture
@@ -213,12 +56,6 @@ def scratch() -> Iterator[Path]:
     """An empty directory in memory: thousands of small trees are written."""
     with scratch_directory() as directory:
         yield directory
-
-
-def prepared(scenario: Scenario, directory: Path) -> Log:
-    log = Log(scenario.case, fixtures.copy_before(scenario.case, directory))
-    scenario.before(log)
-    return log
 
 
 @dataclass(slots=True)
@@ -242,6 +79,7 @@ def look_at_all(base: Path, most: int) -> tuple[dict[str, Tried], int]:
             lambda scenario=scenario, log=log: scenario.act(log),  # type: ignore[misc]
         )
         twin.finish()
+        assert twin.calls > 1
         found = some(list(twin.states.values()), most)
         states[scenario.name] = found
         write_job(base / "jobs" / scenario.name, case, found)
@@ -396,44 +234,78 @@ def test_our_loader_reads_the_same_or_refuses(
     assert opened >= 1
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES])
+@pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_call_that_fails_is_named_and_can_be_repeated(
-    scenario: Scenario, code: int, scratch: Path
-) -> None:
-    """Every changing call fails once: a clear error; what was left is one of the states above."""
-    log = prepared(scenario, scratch / "whole")
-    counter = interposed(
-        lambda real: FailingFileSystem(real, fail_at=0, code=code), lambda: scenario.act(log)
+def test_call_that_fails_is_named(scenario: Scenario, code: int, scratch: Path) -> None:
+    """A changing call fails: a clear error; what is left is one of the states above. EIO at every
+    call, but of the longest operations at evenly chosen ones.
+    """
+    fail_calls(scenario, code, scratch, most=MOST_CALLS if code == errno.EIO else 3)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600, method="thread")
+def test_every_call_that_fails_is_named(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same by night for every call and error."""
+    failed = sum(
+        fail_calls(scenario, code, scratch / f"{scenario}-{code}", most=1_000_000)
+        for scenario in SCENARIOS
+        for code in CODES
     )
-    chosen = range(1, counter.calls + 1, 1 if code == errno.EIO else 5)
+    with capsys.disabled():
+        sys.stdout.write(f"\n{failed} calls failed\n")
+
+
+def fail_calls(scenario: Scenario, code: int, scratch: Path, *, most: int) -> int:
+    """Let the calls of an operation fail one by one; how many were."""
     made = prepared(scenario, scratch / "made")
+    chosen = chosen_calls(scenario, made, scratch, most)
     for number in chosen:
-        root = scratch / str(number)
-        shutil.copytree(made.root, root, copy_function=shutil.copy2)
-        relink(made.root, root)
-        again = Log(scenario.case, root)
+        log = again_in(made, scratch / str(number))
         with pytest.raises(LogwrightError) as caught:
             interposed(
                 lambda real, number=number: FailingFileSystem(real, fail_at=number, code=code),  # type: ignore[misc]
-                lambda again=again: scenario.act(again),  # type: ignore[misc]
+                lambda log=log: scenario.act(log),  # type: ignore[misc]
             )
         assert type(caught.value) is (DiskFull if code == errno.ENOSPC else StepFailed)
         assert errno.errorcode[code] in str(caught.value)
-        shutil.rmtree(root)
+        shutil.rmtree(log.root)
+    return len(chosen)
 
 
-def relink(source: Path, target: Path) -> None:
-    """Hard links are hard links in the copy."""
-    first: dict[int, Path] = {}
-    for path in sorted(source.rglob("*")):
-        if not path.is_file():
-            continue
-        copied = target / path.relative_to(source)
-        known = first.setdefault(path.stat().st_ino, copied)
-        if known != copied:
-            copied.unlink()
-            copied.hardlink_to(known)
+def chosen_calls(scenario: Scenario, made: Log, scratch: Path, most: int) -> range:
+    """Numbers of the calls that an operation makes, all or evenly chosen ones."""
+    whole = again_in(made, scratch / "whole")
+    counter = interposed(
+        lambda real: FailingFileSystem(real, fail_at=0, code=0), lambda: scenario.act(whole)
+    )
+    return range(1, counter.calls + 1, 1 + counter.calls // most)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_interrupted_operation_is_finished_by_repeating_it(
+    scenario: Scenario, scratch: Path
+) -> None:
+    """After a purge of leftovers where that is asked for; a swap that was committed and not
+    finished is for a recovery.
+    """
+    made = prepared(scenario, scratch / "made")
+    chosen = chosen_calls(scenario, made, scratch, MOST_CALLS)
+    expected, unfinished = outcome(scratch / "whole"), 0
+    for number in chosen:
+        log = again_in(made, scratch / str(number))
+        with pytest.raises(Crash):
+            interposed(
+                lambda real, number=number: CrashingFileSystem(real, crash_at=number),  # type: ignore[misc]
+                lambda log=log: scenario.act(log),  # type: ignore[misc]
+            )
+        if repeat(scenario, log):
+            assert expected == outcome(log.root), number
+        else:
+            unfinished += 1
+        shutil.rmtree(log.root)
+    assert unfinished == 0 or scenario.kind == "groups"
+    assert unfinished < len(chosen)
 
 
 def test_the_twin_sees_a_missing_sync(scratch: Path) -> None:

@@ -84,13 +84,13 @@ def mend_crc(log: Path, position: int) -> None:
 # --- no log directory ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["inspect", "plan", "clean", "purge"])
+@pytest.mark.parametrize("command", ["inspect", "plan", "clean", "purge", "retain", "roll"])
 def test_what_is_no_log_directory(tmp_path: Path, command: str) -> None:
     """Missing, a plain file, a directory of something else: nothing is made of it."""
     (tmp_path / "file").touch()
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "cat.log").write_bytes(b"meow")
-    words = (*WORDS, *(CHANGING[:1] if command in ("clean", "purge") else ()))
+    words = (*WORDS, *(CHANGING[:1] if command not in ("inspect", "plan") else ()))
     before = sorted(tmp_path.rglob("*"))
     for name in ("missing", "file", "pictures"):
         refused(call(command, tmp_path / name, *words), NotALogDir, tmp_path / name)
@@ -118,7 +118,7 @@ def directory(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [symlink, fifo, directory])
-@pytest.mark.parametrize("command", ["inspect", "plan", "clean", "purge"])
+@pytest.mark.parametrize("command", ["inspect", "plan", "clean", "purge", "retain", "roll"])
 def test_a_segment_that_is_no_regular_file(
     log_dir: Path, command: str, make: Callable[[Path], None]
 ) -> None:
@@ -126,7 +126,7 @@ def test_a_segment_that_is_no_regular_file(
     path = log_dir / "t-0" / SEALED
     make(path)
     before = tree(log_dir.parent)
-    words = (*WORDS, *(CHANGING[:1] if command in ("clean", "purge") else ()))
+    words = (*WORDS, *(CHANGING[:1] if command not in ("inspect", "plan") else ()))
     refused(call(command, log_dir, *words), UnreadableFile, path)
     assert before == tree(log_dir.parent)
 

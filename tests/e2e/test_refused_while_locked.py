@@ -59,8 +59,8 @@ def test_a_jvm_holds_the_lock(tmp_path: Path) -> None:
     with jvm(TRY_LOCK, log_dir / ".lock") as (pid, said):
         assert f"locked {pid}\n" == said
         before = tree(log_dir)
-        for command in ("clean", "purge"):
-            refused(call(command, log_dir, *WORDS, "--yes"), log_dir, pid)
+        for command in ("clean", "purge", "retain", "roll", "delete", "undo"):
+            refused(call(command, log_dir, "t-0", *WORDS, "--yes"), log_dir, pid)
         refused(call("plan", log_dir, *WORDS), log_dir, pid)
         options = ("--yes", "--output", "json")
         refused(call("move", log_dir, "t-0", "--to", other, *options), log_dir, pid)
@@ -82,7 +82,7 @@ def test_a_broker_runs(tmp_path: Path) -> None:
         log_dir = Path(json.loads(said)["logDir"])
         assert (log_dir / f"{TOPIC}-0").is_dir()
         before = partition(log_dir)
-        for command in ("clean", "purge"):
+        for command in ("clean", "purge", "retain", "roll", "delete", "undo"):
             refused(call(command, log_dir, f"{TOPIC}-0", *WORDS, "--yes"), log_dir, pid)
         refused(call("plan", log_dir, f"{TOPIC}-0", *WORDS), log_dir, pid)
         assert before == partition(log_dir)

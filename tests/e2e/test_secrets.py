@@ -27,6 +27,11 @@ COMMANDS = (
     ("plan", "--forecast"),
     ("clean", "--yes", "--force", "--passes", "2"),
     ("purge", "--yes"),
+    ("roll", "--yes", "--force"),
+    ("retain", "--yes", "--config", "cleanup.policy=delete", "--config", "retention.bytes=0"),
+    ("undo", "t-0", "--yes"),
+    ("delete", "t-0", "--yes"),
+    ("undo", "t-0", "--yes"),
     ("plan", "--forecast"),
     ("inspect",),
 )

@@ -219,6 +219,20 @@ def test_stale_entries_go_with_the_purge(log_dir: Path) -> None:
         assert {"t-1": 102} == read_checkpoint(log_dir / name)
 
 
+def test_repeated_deletion_takes_the_entries_away(log_dir: Path) -> None:
+    """What a crash behind the rename left; the time of the deletion stays."""
+    delete_log(log_dir, T0, now_ms=NOW_MS)
+    for name in CHECKPOINTS:
+        (log_dir / name).write_text("0\n2\nt 0 101\nt 1 102\n")
+    told = json.loads(run("delete", log_dir, "t-0", "--output", "json", "--now", "5").stdout)
+    assert (NOW_MS + DELAY_MS, deleted(log_dir)[0].name) == (
+        told["purgeDueAtMs"],
+        told["directory"],
+    )
+    for name in CHECKPOINTS:
+        assert {"t-1": 102} == read_checkpoint(log_dir / name)
+
+
 def test_only_named_logs_are_purged(log_dir: Path) -> None:
     """Others wait, also if they are due."""
     delete_log(log_dir, T0, now_ms=NOW_MS)
@@ -271,4 +285,6 @@ def test_commands_from_end_to_end(log_dir: Path) -> None:
     assert ["t-1"] == [path.name[:3] for path in deleted(log_dir)]
     run("purge", log_dir, "u-0", status=5)
     run("delete", log_dir, status=2)
+    run("delete", log_dir, "u-0", status=5)
+    run("delete", log_dir, "__cluster_metadata-0", status=5)
     run("undo", log_dir, status=2)

@@ -141,6 +141,14 @@ def test_purged_operation_is_refused(tmp_path: Path) -> None:
     assert "on record" in refused(log_dir)
 
 
+def test_retired_file_of_another_origin_is_refused(tmp_path: Path) -> None:
+    """A broker deleted ours, and retired one of the same name later."""
+    log_dir = fixtures.copy_before("delete-size", tmp_path)
+    retain("delete-size", log_dir)
+    (log_dir / f"t-0/{34:020d}.log.deleted").write_bytes(b"another")
+    assert "not the one" in refused(log_dir)
+
+
 def test_log_without_an_operation_is_refused(tmp_path: Path) -> None:
     """There is nothing to undo."""
     assert "on record" in refused(fixtures.copy_before("delete-size", tmp_path))
