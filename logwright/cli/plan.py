@@ -36,12 +36,15 @@ FORECAST_BYTES: Final = 1_073_741_824
 )
 @request_options
 def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
-    """Say what is due, when, why or why not, and what it would reclaim."""
+    """Say what is due, when, why or why not, and what it would reclaim.
+
+    What is paused or in quarantine is left alone; with --forecast, quarantine is passed over.
+    """
     from logwright.compaction.model import CleaningOptions  # noqa: PLC0415 -- pydantic: not for --help
 
     failures = FailureLog(output=request.output)
     options = CleaningOptions(like_kafka=like_kafka)
-    partitions = leave_held(request, request.partitions())
+    partitions = leave_held(request, request.partitions(), force=forecast is True)
     plans = plan_partitions(request, partitions, failures, options=options)
     forecasts = {plan.plan_id: _forecast(request, plan, failures, asked=forecast) for plan in plans}
     order = pick_order(plans)
