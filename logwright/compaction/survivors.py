@@ -331,6 +331,7 @@ def _map_batches(
         case mapping.SCRATCH_FULL:
             space.double_scratch()
         case mapping.NOT_UNPACKED:
+            space.release_scratch()
             return row, space.fill(decompress_batch(source, batch)), status
         case mapping.MANY_RECORDS:
             task.found = mapping.room_for_records(int(batch["count"]))
