@@ -144,8 +144,10 @@ def open_window(source: Source, rows: slice | NDArray[np.int64]) -> Window:
             source.data, batches, row, scratch, at, spans, SCRATCH_BYTES, cells
         )
         if status == unpacking.NO_ROOM:
-            scratch = _enlarged(scratch, at, 2 * len(scratch))
+            scratch = _enlarged(scratch, at, max(2 * len(scratch), packed))
         elif status != unpacking.OK:
+            if at == 0:
+                scratch = _NOTHING  # it may be large, and what Python needs comes on top
             records = decompress_batch(
                 source, batches[row], most=max(SCRATCH_BYTES - at, 0) if at else None
             )

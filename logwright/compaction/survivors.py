@@ -322,6 +322,7 @@ def _map_batches(
         case reading.SCRATCH_FULL:
             space.double_scratch()
         case reading.NOT_UNPACKED:
+            space.release_scratch()
             return row, space.fill(decompress_batch(source, batch)), status
         case reading.MANY_RECORDS:
             task.found = reading.room_for_records(int(batch["count"]))

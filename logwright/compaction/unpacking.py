@@ -21,6 +21,8 @@ FEW_BYTES: Final = -10
 
 NOT_GIVEN: Final = -1
 SCRATCH_BYTES: Final = 256 * 1024
+USUAL_SCRATCH_BYTES: Final = 8 * 1024 * 1024
+"""What is larger is not kept while Python decompresses a batch anew."""
 
 
 class Workspace:
@@ -45,6 +47,11 @@ class Workspace:
         room = 2 * len(self.scratch)
         self.scratch = np.empty(0, dtype=np.uint8)
         self.scratch = np.empty(room, dtype=np.uint8)
+
+    def release_scratch(self) -> None:
+        """Give back what a batch filled that was too large."""
+        if len(self.scratch) > USUAL_SCRATCH_BYTES:
+            self.scratch = np.empty(SCRATCH_BYTES, dtype=np.uint8)
 
     def fill(self, records: bytes) -> int:
         """Take over the records of a batch that the kernels could not decompress; bytes."""

@@ -133,6 +133,7 @@ class SegmentWriter:
                 case copying.PLAIN_FULL:
                     space.need_plain(int(self.state[copying.NEEDED]))
                 case copying.NOT_UNPACKED:
+                    space.release_scratch()
                     records = decompress_batch(source, source.batches[row])
                     self.state[copying.GIVEN] = space.fill(records)
                 case _:
