@@ -38,7 +38,8 @@ class Bench:
         slots = 2 * self.records
         self.map = offset_map.new_map(slots, capacity=slots - 1)
         self.notes = digest.new_notes(self.records)
-        digest.make_room(self.notes, self.records)
+        for window in self.windows:
+            digest.make_room(self.notes, window.batches)
         self.bits = (self._bitmap(), self._bitmap())
 
     def _bitmap(self) -> NDArray[np.uint8]:
@@ -84,7 +85,7 @@ class Bench:
                 key,
                 self.bits,
                 self.map.counters,
-                (self.notes.mask, self.notes.sample, self.notes.sampled),
+                self.notes.for_kernels(),
                 self.notes.totals,
             )
 

@@ -99,12 +99,18 @@ class Notes:
         sample: arrays for the sampled records of a window: uint64 hash1, uint64 hash2, int64
             ordinals, bool tombstones.
         sampled: int64[1], how many of them are used.
+        sums: uint64[rows, 2], digest and number of the records of each batch of a window.
     """
 
     totals: NDArray[np.uint64]
     mask: np.uint64
     sample: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]
     sampled: NDArray[np.int64]
+    sums: NDArray[np.uint64]
+
+    def for_kernels(self) -> tuple[object, ...]:
+        """(mask, sample, sampled, sums)."""
+        return self.mask, self.sample, self.sampled, self.sums
 
 
 def new_notes(records: int) -> Notes:
@@ -115,11 +121,15 @@ def new_notes(records: int) -> Notes:
         mask=np.uint64((1 << bits) - 1),
         sample=_room(0),
         sampled=np.zeros(1, dtype=np.int64),
+        sums=np.zeros((0, 2), dtype=np.uint64),
     )
 
 
-def make_room(notes: Notes, records: int) -> None:
-    """Let a window of so many records find room for its sample."""
+def make_room(notes: Notes, batches: NDArray[np.void]) -> None:
+    """Let a window find room for its sample and sums."""
+    records = int(batches["count"].sum(dtype=np.int64))
+    if len(notes.sums) < len(batches):
+        notes.sums = np.zeros((len(batches), 2), dtype=np.uint64)
     if len(notes.sample[0]) < records:
         notes.sample = _room(records)
 
@@ -139,14 +149,29 @@ def _room(
 def note_key(notes: Any, hash1: Any, hash2: Any, ordinal: int, tombstone: bool) -> None:
     """Put a record into the sample if its key is drawn.
 
-    notes: (mask, sample, sampled) of `Notes`.
+    notes: (mask, sample, sampled, sums) of `Notes`.
     """
-    mask, sample, sampled = notes
+    mask, sample, sampled, _ = notes
     if hash1 & mask == np.uint64(0):
         at = sampled[0]
         sample[0][at], sample[1][at], sample[2][at] = hash1, hash2, ordinal
         sample[3][at] = tombstone
         sampled[0] = at + 1
+
+
+@inline_kernel
+def start_notes(notes: Any, rows: int) -> None:
+    """Nothing is known of a window of so many batches."""
+    notes[2][0] = 0
+    notes[3][:rows] = np.uint64(0)
+
+
+@inline_kernel
+def note_sharded(notes: Any, row: int, record: Any, tombstone: bool) -> None:
+    """Sum and sample a record, (hash1, hash2, ordinal), of a batch."""
+    notes[3][row, 0] += mix(record[0], record[1], record[2])
+    notes[3][row, 1] += np.uint64(1)
+    note_key(notes, record[0], record[1], record[2], tombstone)
 
 
 @inline_kernel
@@ -159,22 +184,23 @@ def note_batch(batch: Any, tombstones: int, first_delta: int) -> None:
 
 
 @kernel
-def keep_sums(batches: Any, sums: Any) -> None:
-    """Add a window's sums, uint64[rows, 2] of digest and records, to its batches."""
+def keep_sums(batches: Any, notes: Any) -> None:
+    """Add a window's sums to its batches."""
+    sums = notes[3]
     for row in range(len(batches)):
         batches[row].keys_digest += sums[row, 0]
         batches[row].mapped += np.int32(sums[row, 1])
 
 
 @kernel
-def sum_found(found: Any, starts: Any, taken: int, sums: Any, notes: Any) -> None:
+def sum_found(found: Any, taken: int, notes: Any) -> None:
     """Sum and sample the first `taken` records that were read of a window.
 
-    found: of `mapping`: hashes, ordinals, offsets, kinds. starts: where each batch's begin.
+    found: of `mapping`: hashes, ordinals, offsets, kinds, where each batch's begin.
     """
-    hash1, hash2, ordinals, _, kinds = found
-    mask, _, _ = notes
-    for row in range(len(sums)):
+    hash1, hash2, ordinals, _, kinds, starts = found
+    mask, sums = notes[0], notes[3]
+    for row in range(len(starts) - 1):
         total, keys = np.uint64(0), np.uint64(0)
         for index in range(starts[row], min(starts[row + 1], taken)):
             has_key = np.uint64(kinds[index] != NULL_KEY)
@@ -196,7 +222,7 @@ def sum_probed(
 
     bounds: of `mapping`: the clock and the shard are taken from it.
     """
-    hash1, hash2, ordinals, _, kinds = found
+    hash1, hash2, ordinals, _, kinds, _ = found
     shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
     row = 0
     for index in range(taken):

@@ -17,9 +17,9 @@ from logwright.compaction.digest import (
     NULL_KEY,
     TOMBSTONE,
     keep_sums,
-    mix,
     note_batch,
-    note_key,
+    note_sharded,
+    start_notes,
     sum_found,
     sum_probed,
 )
@@ -39,7 +39,7 @@ from logwright.compaction.offset_map import (
 from logwright.compaction.siphash import siphash128
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON
 from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, read_record
-from logwright.kernel import kernel
+from logwright.kernel import inline_kernel, kernel
 from logwright.units import INT64_MAX
 
 INSERT: Final = 0
@@ -49,82 +49,95 @@ FLAG: Final = 2
 
 @kernel
 def _read_window(
-    data: Any,
-    scratch: Any,
-    batches: Any,
-    spans: Any,
-    bounds: Any,
-    key: Any,
-    found: Any,
-    starts: Any,
-    sums: Any,
-    notes: Any,
+    data: Any, scratch: Any, batches: Any, spans: Any, bounds: Any, key: Any, found: Any, notes: Any
 ) -> Any:
     """Read the records of `batches` into `found`; (records taken, row, status).
 
     bounds: int64[7]: first offset, end offset, now in ms, primary shard (1) or not (0), first and
     end of the shard, mode. Control batches have no keys; while inserting, `unmapped` batches are
-    passed over, else the discarded. starts: int64[rows + 1], set to where each batch's records
-    begin in `found`. sums, notes: of `digest`; of a shard they are kept here, since `found` lacks
-    what belongs to others.
+    passed over, else the discarded. notes: see `map_window`; of a shard the sums are kept here,
+    since `found` lacks what belongs to others.
     """
-    hash1, hash2, ordinals, offsets, kinds = found
-    first_offset, end_offset, now_ms = bounds[0], bounds[1], bounds[2]
-    primary = bounds[3] == 1
-    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
-    is_sharded = bounds[4] > 0 or bounds[5] < SHARD_SPACE
-    taken = 0
+    starts = found[5]
+    taken = np.int64(0)
     for row in range(len(batches)):
         batch = batches[row]
         source = scratch if batch.attributes & CODEC_MASK != 0 else data
-        position, end = spans[row, 0], spans[row, 1]
-        chosen = batch.unmapped if bounds[6] == INSERT else batch.discard
-        passed_over = chosen or batch.attributes & CONTROL != 0
-        expires = batch.attributes & DELETE_HORIZON != 0 and now_ms >= batch.base_timestamp
-        tombstone = EXPIRED if expires else TOMBSTONE
-        delta_limit = batch.last_offset - batch.base_offset
-        last_delta = np.int64(-1)
-        tombstones, first_delta = np.int64(0), np.int64(INT64_MAX)
         starts[row] = taken
-        for index in range(batch.count):
-            position, _, time_delta, _, delta, at, length, value_length = read_record(
-                source, position, end
-            )
-            if position < 0:
-                return taken, row, position
-            if delta <= last_delta or delta > delta_limit:
-                return taken, row, np.int64(OFFSET_DELTA)
-            last_delta = delta
-            offset = batch.base_offset + delta
-            first_delta = min(first_delta, time_delta)
-            if value_length < 0:
-                tombstones += 1
-            if passed_over or offset < first_offset or offset >= end_offset:
-                continue
-            ordinals[taken] = batch.first_ordinal + index
-            offsets[taken] = offset
-            if length < 0:
-                if primary:
-                    kinds[taken] = NULL_KEY
-                    taken += 1
-                continue
-            one, two = siphash128(source, at, length, key[0], key[1])
-            if is_sharded:
-                sums[row, 0] += mix(one, two, batch.first_ordinal + index)
-                sums[row, 1] += np.uint64(1)
-                note_key(notes, one, two, batch.first_ordinal + index, value_length < 0)
-            part = two >> np.uint64(32)
-            elsewhere = part < shard_start or part >= shard_end
-            if elsewhere and not (primary and expires and value_length < 0):
-                continue
-            hash1[taken], hash2[taken] = one, two
-            kinds[taken] = tombstone if value_length < 0 else KEYED
-            taken += 1
-        if position != end:
-            return taken, row, np.int64(TRAILING)
-        note_batch(batch, tombstones, first_delta)
+        taken, status = _read_batch(
+            source, spans[row, 0], spans[row, 1], batch, row, taken, bounds, key, found, notes
+        )
+        if status != OK:
+            return taken, row, status
     starts[len(batches)] = taken
     return taken, len(batches), np.int64(OK)
+
+
+@kernel
+def _read_batch(
+    source: Any,
+    position: int,
+    end: int,
+    batch: Any,
+    row: int,
+    taken: int,
+    bounds: Any,
+    key: Any,
+    found: Any,
+    notes: Any,
+) -> Any:
+    """Read one batch, see `_read_window`; (records taken so far, status)."""
+    hash1, hash2, ordinals, offsets, kinds, _ = found
+    first_offset, end_offset, primary = bounds[0], bounds[1], bounds[3] == 1
+    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
+    is_sharded = bounds[4] > 0 or bounds[5] < SHARD_SPACE
+    passed_over, expires = _rule(batch, bounds[6], bounds[2])
+    delta_limit = batch.last_offset - batch.base_offset
+    last_delta = np.int64(-1)
+    tombstones, first_delta = np.int64(0), np.int64(INT64_MAX)
+    for index in range(batch.count):
+        position, _, time_delta, _, delta, at, length, value_length = read_record(
+            source, position, end
+        )
+        if position < 0:
+            return taken, position
+        if delta <= last_delta or delta > delta_limit:
+            return taken, np.int64(OFFSET_DELTA)
+        last_delta = delta
+        offset = batch.base_offset + delta
+        first_delta = min(first_delta, time_delta)
+        if value_length < 0:
+            tombstones += 1
+        if passed_over or offset < first_offset or offset >= end_offset:
+            continue
+        ordinals[taken], offsets[taken] = batch.first_ordinal + index, offset
+        if length < 0:
+            if primary:
+                kinds[taken] = NULL_KEY
+                taken += 1
+            continue
+        one, two = siphash128(source, at, length, key[0], key[1])
+        if is_sharded:
+            note_sharded(notes, row, (one, two, ordinals[taken]), value_length < 0)
+        part = two >> np.uint64(32)
+        elsewhere = part < shard_start or part >= shard_end
+        if elsewhere and not (primary and expires and value_length < 0):
+            continue
+        hash1[taken], hash2[taken], kinds[taken] = one, two, KEYED
+        if value_length < 0:
+            kinds[taken] = EXPIRED if expires else TOMBSTONE
+        taken += 1
+    note_batch(batch, tombstones, first_delta)
+    return taken, np.int64(OK) if position == end else np.int64(TRAILING)
+
+
+@inline_kernel
+def _rule(batch: Any, mode: int, now_ms: int) -> Any:
+    """(whether a batch is passed over, whether its tombstones may go)."""
+    chosen = batch.unmapped if mode == INSERT else batch.discard
+    passed_over = chosen or batch.attributes & CONTROL != 0
+    expires = batch.attributes & DELETE_HORIZON != 0 and now_ms >= batch.base_timestamp
+    return passed_over, expires
 
 
 @kernel
@@ -133,7 +146,7 @@ def _insert(table: Any, found: Any, taken: int, limits: Any, bits: Any, counters
 
     limits: int64[4]: capacity, 1 if the map ends when it is full, first and end of the shard.
     """
-    hash1, hash2, ordinals, offsets, kinds = found
+    hash1, hash2, ordinals, offsets, kinds, _ = found
     dead, expired = bits
     capacity, ends_when_full = limits[0], limits[1] == 1
     shard_start, shard_end = np.uint64(limits[2]), np.uint64(limits[3])
@@ -175,7 +188,7 @@ def _insert(table: Any, found: Any, taken: int, limits: Any, bits: Any, counters
 @kernel
 def _probe(table: Any, found: Any, taken: int, shard: Any, bits: Any, counters: Any) -> None:
     """Mark the records of a window that the map supersedes."""
-    hash1, hash2, ordinals, _, kinds = found
+    hash1, hash2, ordinals, _, kinds, _ = found
     dead, expired = bits
     shard_start, shard_end = np.uint64(shard[0]), np.uint64(shard[1])
     for index in range(taken):
@@ -196,6 +209,24 @@ def _probe(table: Any, found: Any, taken: int, shard: Any, bits: Any, counters: 
         at = find_slot(table, hash1[index], hash2[index])
         if np.int64(table[at + 2]) - 1 > ordinal:
             set_bit(dead, ordinal)
+
+
+@kernel
+def _room(batches: Any) -> Any:
+    """Arrays for what is read of a window: hashes, ordinals, offsets, kinds, and where each batch's
+    records begin among them, and the last one's end.
+    """
+    total = np.int64(0)
+    for row in range(len(batches)):
+        total += batches[row].count
+    return (
+        np.empty(total, dtype=np.uint64),
+        np.empty(total, dtype=np.uint64),
+        np.empty(total, dtype=np.int64),
+        np.empty(total, dtype=np.int64),
+        np.empty(total, dtype=np.uint8),
+        np.empty(len(batches) + 1, dtype=np.int64),
+    )
 
 
 @kernel
@@ -225,32 +256,18 @@ def map_window(
         table, key, counters: of the MapState; counters[FULL] becomes 1 when a record had no room.
             counters[LATEST] is set to the end of each batch that was mapped whole.
         bits: the bitmaps (dead, expired), one bit per ordinal.
-        notes: (mask, sample, sampled) of `digest.Notes`; the sample is started anew.
+        notes: (mask, sample, sampled, sums) of `digest.Notes`; all but the mask is started anew.
         totals: of `digest.Notes`, to which a probed window is added.
     """
     counters[FULL] = 0
-    notes[2][0] = 0
-    total = np.int64(0)
-    for row in range(len(batches)):
-        total += batches[row].count
-    found = (
-        np.empty(total, dtype=np.uint64),
-        np.empty(total, dtype=np.uint64),
-        np.empty(total, dtype=np.int64),
-        np.empty(total, dtype=np.int64),
-        np.empty(total, dtype=np.uint8),
-    )
-    starts = np.empty(len(batches) + 1, dtype=np.int64)
-    sums = np.zeros((len(batches), 2), dtype=np.uint64)
-    taken, row, status = _read_window(
-        data, scratch, batches, spans, bounds, key, found, starts, sums, notes
-    )
+    found = _room(batches)
+    start_notes(notes, len(batches))
+    taken, row, status = _read_window(data, scratch, batches, spans, bounds, key, found, notes)
     if status != OK:
         return row, status
     if bounds[4] == 0 and bounds[5] == SHARD_SPACE:
-        sum_found(found, starts, taken, sums, notes)
-    mode = bounds[6]
-    shard = bounds[4:6]
+        sum_found(found, taken, notes)
+    mode, shard = bounds[6], bounds[4:6]
     if mode == PROBE:
         _probe(table, found, taken, shard, bits, counters)
         sum_probed(table, batches, found, taken, bounds, notes[0], totals)
@@ -264,27 +281,25 @@ def map_window(
             if limits[1] == 0:
                 return 0, np.int64(OK)
             counters[OFFERED] += stopped
-            row = _end_map(batches, found, stopped, bits[0], counters)
-            notes[2][0] = 0
-            sums[:] = np.uint64(0)
-            sum_found(found, starts, stopped, sums, notes)
-            keep_sums(batches, sums)
-            return row, np.int64(OK)
+            return _end_map(batches, found, stopped, bits[0], counters, notes), np.int64(OK)
         counters[OFFERED] += taken
         for row in range(len(batches)):
             if batches[row].last_offset >= bounds[0]:
                 counters[LATEST] = batches[row].last_offset
     if bounds[3] == 1:
-        keep_sums(batches, sums)
+        keep_sums(batches, notes)
     return len(batches), np.int64(OK)
 
 
 @kernel
-def _end_map(batches: Any, found: Any, stopped: int, dead: Any, counters: Any) -> Any:
+def _end_map(batches: Any, found: Any, stopped: int, dead: Any, counters: Any, notes: Any) -> Any:
     """The map ends before record `stopped`: find its row, and take back what lies beyond the latest
     offset.
     """
-    _, _, ordinals, offsets, kinds = found
+    start_notes(notes, len(batches))
+    sum_found(found, stopped, notes)
+    keep_sums(batches, notes)
+    _, _, ordinals, offsets, kinds, _ = found
     row = 0
     while batches[row].last_offset < offsets[stopped]:
         row += 1

@@ -321,7 +321,7 @@ def _map_rows(
     for first, last in row_ranges(source, first=rows[0], last=rows[1]):
         check_crcs(source.data, source.batches, source.path, first=first, last=last)
         window = open_window(source, slice(first, last))
-        digest.make_room(task.notes, int(window.batches["count"].sum(dtype=np.int64)))
+        digest.make_room(task.notes, window.batches)
         while True:
             bounds = np.array(
                 [*offsets, task.plan.now_ms, primary, *task.shards[0], mode], dtype=np.int64
@@ -337,7 +337,7 @@ def _map_rows(
                 key,
                 (task.dead, task.expired),
                 state.counters,
-                (task.notes.mask, task.notes.sample, task.notes.sampled),
+                task.notes.for_kernels(),
                 task.notes.totals,
             )
             if status != 0:
