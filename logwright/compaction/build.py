@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logwright.compaction import recopy as copying
 from logwright.compaction.model import (
@@ -106,10 +107,9 @@ def _recopy(
     plan: CleanPlan, survivors: Survivors, directory: Path, progress: Progress
 ) -> StagedCleaning:
     started = time.perf_counter()
-    rewritten = [segment for group in survivors.groups for segment, _ in group]
     horizon_ms = min(plan.now_ms + plan.config.delete_retention_ms, INT64_MAX)
     rule = np.array([plan.config.index_interval_bytes, horizon_ms], dtype=np.int64)
-    total = sum(each.log_bytes for each in rewritten)
+    total = sum(each.log_bytes for group in survivors.groups for each, _ in group)
     done = 0
 
     def copied(length: int) -> None:
@@ -139,8 +139,29 @@ def _recopy(
         staged.append(writer.write(copied))
         cells += writer.state
     _fsync_directory(directory)
-    stats = CleaningStats(
-        bytes_read=ByteCount(total),
+    return StagedCleaning(
+        plan_id=plan.plan_id,
+        directory=directory,
+        end_offset=Offset(survivors.end_offset),
+        last_mapped_offset=Offset(survivors.last_mapped_offset),
+        segments=tuple(staged),
+        standing=tuple(standing),
+        keys=survivors.keys,
+        stats=_stats(plan, survivors, (staged, standing), cells, time.perf_counter() - started),
+    )
+
+
+def _stats(
+    plan: CleanPlan,
+    survivors: Survivors,
+    output: tuple[list[StagedSegment], list[StandingSegment]],
+    cells: NDArray[np.int64],
+    copy_seconds: float,
+) -> CleaningStats:
+    staged, standing = output
+    rewritten = [segment for group in survivors.groups for segment, _ in group]
+    return CleaningStats(
+        bytes_read=ByteCount(sum(each.log_bytes for each in rewritten)),
         bytes_written=ByteCount(sum(each.log_bytes for each in staged)),
         bytes_kept=ByteCount(sum(each.log_bytes for each in standing)),
         records_read=sum(source.records for group in survivors.groups for _, source in group),
@@ -161,17 +182,7 @@ def _recopy(
         batches_rebuilt=int(cells[copying.REBUILT]),
         batches_dropped=int(cells[copying.DROPPED]),
         map_seconds=survivors.seconds,
-        copy_seconds=time.perf_counter() - started,
-    )
-    return StagedCleaning(
-        plan_id=plan.plan_id,
-        directory=directory,
-        end_offset=Offset(survivors.end_offset),
-        last_mapped_offset=Offset(survivors.last_mapped_offset),
-        segments=tuple(staged),
-        standing=tuple(standing),
-        keys=survivors.keys,
-        stats=stats,
+        copy_seconds=copy_seconds,
     )
 
 

@@ -1,6 +1,6 @@
 """Read the compacted output back and judge it, before anything live changes.
 
-Two ways keep the same laws (docs/adr/0008): `quick` is the default; `thorough` reads keys and
+Two ways keep the same laws (docs/adr/0010): `quick` is the default; `thorough` reads keys and
 records of the source again and relies on nothing that the build remembers.
 """
 

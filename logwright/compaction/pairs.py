@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from logwright.compaction import laws
 from logwright.compaction.index_law import check_indexes
 from logwright.compaction.model import OutputFacts, SegmentFacts, StagedSegment
-from logwright.compaction.source import Source, open_source, open_window, row_ranges
+from logwright.compaction.source import Source, Window, open_source, open_window, row_ranges
 from logwright.compaction.transactions import TransactionIndexes
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK
@@ -123,13 +123,16 @@ def runs(source: Source, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]
             yield rows[start:stop]
 
 
-def decodable(pair: Pair, rows: NDArray[np.int64], verdicts: Verdicts) -> NDArray[np.int64]:
-    """The staged batches among `rows` that decompress; the others are set apart."""
+def open_decodable(
+    pair: Pair, rows: NDArray[np.int64], verdicts: Verdicts
+) -> tuple[NDArray[np.int64], Window]:
+    """The staged batches among `rows` that decompress, opened; the others are set apart."""
     try:
-        open_window(pair.staged, rows)
+        return rows, open_window(pair.staged, rows)
     except CorruptBatch:
-        return np.array([row for row in rows if _decodes(pair, int(row), verdicts)], dtype=np.int64)
-    return rows
+        decoded = [row for row in rows if _decodes(pair, int(row), verdicts)]
+        rows = np.array(decoded, dtype=np.int64)
+        return rows, open_window(pair.staged, rows)
 
 
 def _decodes(pair: Pair, row: int, verdicts: Verdicts) -> bool:

@@ -32,7 +32,7 @@ from logwright.compaction.model import (
 )
 from logwright.compaction.pairs import (
     Pair,
-    decodable,
+    open_decodable,
     open_pairs,
     output_facts,
     runs,
@@ -199,19 +199,20 @@ def _check_run(
     pair, source = pair_and_source
     found, cells = results
     staged = pair.staged
-    bad = bad_crcs(staged.data, staged.batches[rows])
-    for at in bad:
-        pair.set_apart(int(rows[at]), task.verdicts)
-    if bad:
-        rows, partners = np.delete(rows, bad), np.delete(partners, bad)
     batches = staged.batches[rows]
+    bad = bad_crcs(staged.data, batches)
+    if bad:
+        for at in bad:
+            pair.set_apart(int(rows[at]), task.verdicts)
+        rows, partners = np.delete(rows, bad), np.delete(partners, bad)
+        batches = staged.batches[rows]
     verbatim = quick_laws.find_verbatim(
         staged.data, batches, source.data, source.batches, partners, found, cells
     )
     _note_unmapped(task, pair, rows[verbatim], cells)
-    rebuilt = np.flatnonzero(~verbatim)
-    readable = np.isin(rows[rebuilt], decodable(pair, rows[rebuilt], task.verdicts))
-    _compare(task, pair_and_source, (rows[rebuilt[readable]], partners[rebuilt[readable]]), results)
+    rows, partners = rows[~verbatim], partners[~verbatim]
+    if rows.size:
+        _compare(task, pair_and_source, (rows, partners), results)
 
 
 def _note_unmapped(
@@ -238,12 +239,13 @@ def _compare(
 ) -> None:
     """Compare rebuilt batches with their sources', record by record."""
     pair, source = pair_and_source
-    staged, (rows, partners) = pair.staged, matched
-    if not rows.size:
-        return
+    staged, (given, partners) = pair.staged, matched
+    rows, left = open_decodable(pair, given, task.verdicts)
+    if len(rows) < len(given):
+        partners = partners[np.isin(given, rows)]
     retention_ms = task.plan.config.delete_retention_ms
     horizon_ms = min(task.plan.now_ms + retention_ms, INT64_MAX)
-    left, right = open_window(staged, rows), open_window(source, partners)
+    right = open_window(source, partners)
     while rows.size:
         row, status, source_status = quick_laws.check_rebuilt(
             staged.data,

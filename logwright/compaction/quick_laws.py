@@ -312,19 +312,19 @@ def _skip_to(data: Any, at: Any, end: Any, index: Any, count: Any, wanted: Any) 
     return at, np.int64(count)
 
 
+# IMPORTANT: one way out each. Functions with several make Numba count references to the arrays at
+# every call, which took twice as long as all else.
+
+
 @inline_kernel
 def _read_time(data: Any, at: int, end: int) -> Any:
     """(end of a record or a status, its timestamp delta, position after that)."""
-    zero = np.int64(0)
     length, body = read_varint(data, at, end)
-    if body < 0:
-        return body, zero, zero
-    if length < 1 or length > end - body:
-        return np.int64(LENGTH), zero, zero
-    delta, after = read_varlong(data, body + 1, body + length)
-    if after < 0:
-        return after, zero, zero
-    return body + length, delta, after
+    delta, after = read_varlong(data, body + 1, min(body + length, end))
+    stop = body + length
+    if body < 0 or length < 1 or stop > end or after < 0:
+        stop = np.int64(LENGTH)
+    return stop, delta, after
 
 
 @inline_kernel
@@ -335,11 +335,11 @@ def same_record(
     Most that are not differ in the first bytes.
     """
     size = stop - rest
-    if size != source_stop - source_rest or size < 2:
-        return False
-    if left[rest] != right[source_rest] or left[rest + 1] != right[source_rest + 1]:
-        return False
-    return same_span(left, rest, right, source_rest, size)
+    same = size == source_stop - source_rest and size > 1
+    same = same and left[rest] == right[source_rest] and left[rest + 1] == right[source_rest + 1]
+    if same:
+        same = same_span(left, rest, right, source_rest, size)
+    return same
 
 
 @inline_kernel
@@ -353,9 +353,7 @@ def _time_of(batch: Any, delta: int) -> Any:
 @inline_kernel
 def same_span(left: Any, left_start: Any, right: Any, right_start: Any, length: Any) -> Any:
     """Whether two spans hold the same bytes; four words at a step, without a branch among them."""
-    if length < 8:
-        return laws.same_bytes(left, left_start, right, right_start, length)
-    differs = load_u64(left, left_start + length - 8) ^ load_u64(right, right_start + length - 8)
+    differs = np.uint64(0)
     index = np.int64(0)
     while index + 32 <= length:
         for word in range(4):
@@ -365,4 +363,7 @@ def same_span(left: Any, left_start: Any, right: Any, right_start: Any, length: 
     while index + 8 <= length:
         differs |= load_u64(left, left_start + index) ^ load_u64(right, right_start + index)
         index += 8
+    while index < length:
+        differs |= np.uint64(left[left_start + index] ^ right[right_start + index])
+        index += 1
     return differs == np.uint64(0)

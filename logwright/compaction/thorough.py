@@ -28,7 +28,7 @@ from logwright.compaction.keys_law import KeyTable, require_readable
 from logwright.compaction.model import CleanPlan, OutputFacts, SegmentFacts, StagedCleaning
 from logwright.compaction.pairs import (
     Pair,
-    decodable,
+    open_decodable,
     open_pairs,
     open_sources,
     output_facts,
@@ -140,15 +140,14 @@ def _survey(task: _Examination, pair: Pair) -> SegmentFacts:
     order = task.verdicts.cells["offsets_ascending"]
     staged = pair.staged
     for run in runs(staged, pair.readable_rows()):
-        rows = decodable(pair, run, task.verdicts)
+        rows, window = open_decodable(pair, run, task.verdicts)
         while rows.size:
-            window = open_window(staged, rows)
             at, status = laws.survey(
                 staged.data, window.scratch, window.batches, window.spans, cells, order
             )
             if status != OK:
                 pair.set_apart(int(rows[at]), task.verdicts)
-            rows = rows[at + 1 :]
+            rows, window = rows[at + 1 :], window.only(slice(at + 1, None))
     return segment_facts(task.plan, pair, task.staged.directory, cells, task.verdicts)
 
 
