@@ -19,7 +19,7 @@ class CleaningOptions:
     Attributes:
         force: clean whatever the ratio and the lags' deadline say.
         like_kafka: the declared differences to Kafka's cleaner are off.
-        checks: how the output is judged before the swap (docs/adr/0008).
+        checks: how the output is judged before the swap (docs/adr/0010).
     """
 
     force: bool = False

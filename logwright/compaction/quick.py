@@ -1,6 +1,6 @@
 """The quick checks: read the staged output, and of the source only what rebuilt batches come from.
 
-The laws are those of `thorough`, kept by cheaper means (docs/adr/0008):
+The laws are those of `thorough`, kept by cheaper means (docs/adr/0010):
 
 1. Every staged batch is read from disk: CRC, header, order, index entries.
 2. A batch whose bytes are its source's needs no more. The records of any other are compared with

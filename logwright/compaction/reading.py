@@ -114,9 +114,9 @@ def read_batches(
         if status != OK:
             return row, taken, status
         source = scratch if is_packed(batch) else data
-        sum_ = sums[row - rows[0]]
+        sum_and_notes = (sums[row - rows[0]], notes)
         taken, status = _read_records(
-            source, start, end, batch, bounds, key, found, taken, sum_, notes
+            source, (start, end), batch, bounds, key, found, taken, sum_and_notes
         )
         if status != OK:
             return row, taken, status
@@ -130,37 +130,38 @@ def is_sharded(bounds: Any) -> Any:
     return bounds[4] > 0 or bounds[5] < SHARD_SPACE
 
 
-@kernel
-def _read_records(
-    source: Any,
-    start: int,
-    end: int,
-    batch: Any,
-    bounds: Any,
-    key: Any,
-    found: Any,
-    taken: int,
-    sum_: Any,
-    notes: Any,
-) -> Any:
-    """Read the records of one batch, which lie in source[start:end]; (records taken, status).
+@inline_kernel
+def _rule(batch: Any, mode: int, now_ms: int) -> Any:
+    """(whether a batch is passed over, whether its tombstones may go).
 
     Control batches have no keys; while inserting, `unmapped` batches are passed over, else the
-    discarded. sum_: uint64[2] of digest and records, of a shard.
+    discarded.
     """
-    hash1, hash2, ordinals, offsets, kinds = found
-    first_offset, end_offset, now_ms = bounds[0], bounds[1], bounds[2]
-    primary, sharded = bounds[3] == 1, is_sharded(bounds)
-    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
-    chosen = batch.unmapped if bounds[6] == INSERT else batch.discard
+    chosen = batch.unmapped if mode == INSERT else batch.discard
     passed_over = chosen or batch.attributes & CONTROL != 0
     expires = batch.attributes & DELETE_HORIZON != 0 and now_ms >= batch.base_timestamp
+    return passed_over, expires
+
+
+@kernel
+def _read_records(
+    source: Any, span: Any, batch: Any, bounds: Any, key: Any, found: Any, taken: int, told: Any
+) -> Any:
+    """Read the records of one batch, which lie in this span of the source; (records taken, status).
+
+    told: uint64[2] of digest and records, of a shard; and notes.
+    """
+    (position, end), (sum_, notes) = span, told
+    hash1, hash2, ordinals, offsets, kinds = found
+    first_offset, end_offset = bounds[0], bounds[1]
+    primary, sharded = bounds[3] == 1, is_sharded(bounds)
+    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
+    passed_over, expires = _rule(batch, bounds[6], bounds[2])
     tombstone = EXPIRED if expires else TOMBSTONE
     base_offset, first_ordinal = batch.base_offset, batch.first_ordinal
     delta_limit = batch.last_offset - base_offset
     last_delta = np.int64(-1)
     tombstones, first_delta = np.int64(0), np.int64(INT64_MAX)
-    position = np.int64(start)
     for index in range(np.int64(batch.count)):
         position, _, time_delta, _, delta, at, length, value_length = read_record(
             source, position, end

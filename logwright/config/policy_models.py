@@ -15,7 +15,7 @@ from logwright.config.values import Double, Int32, Int64
 
 HighWatermark = Literal["end", "checkpoint"]
 Checks = Literal["quick", "thorough"]
-"""How the output of a compaction is judged (docs/adr/0008)."""
+"""How the output of a compaction is judged (docs/adr/0010)."""
 Severity = Literal["WARN", "ERROR"]
 
 INTERNAL_TOPICS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
