@@ -118,34 +118,54 @@ def load_by_kafka(log_dir: Path, name: str) -> None:
     run_oracle("retain", *target, "--config", "cleanup.policy=compact")
 
 
-def kill_one(log_dir: Path, chosen: random.Random) -> str:
-    """Kill the driver, or a worker, from before the first staged file until after the last swap."""
-    of_worker = chosen.random() < 0.4
+def wait_for_staged(log_dir: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until a task has begun to write, or the process has ended."""
+    end = time.monotonic() + WAIT_SECONDS
+    while process.poll() is None and not list(log_dir.glob("*/.logwright/staging/*/*.log")):
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def undisturbed(log_dir: Path) -> float:
+    """Clean; seconds from the first staged file to the end."""
     with cleaning(log_dir) as process:
-        end = time.monotonic() + WAIT_SECONDS
-        while process.poll() is None and not members(process.pid, python_workers=True):
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        time.sleep(chosen.random() * (1.5 if of_worker else 4.0))
-        if not of_worker:
-            return "driver" if process.poll() is None else "none"
+        wait_for_staged(log_dir, process)
+        began = time.monotonic()
+        assert process.wait(WAIT_SECONDS) == 0
+        return time.monotonic() - began
+
+
+def kill_one(log_dir: Path, after_seconds: float, *, worker: bool) -> bool:
+    """Kill the driver, or Spark's Python workers, so long after the first staged file; whether it
+    was still at work.
+    """
+    with cleaning(log_dir) as process:
+        wait_for_staged(log_dir, process)
+        time.sleep(after_seconds)
+        if not worker:
+            return process.poll() is None
         victims = members(process.pid, python_workers=True)
         for pid in victims:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.wait(WAIT_SECONDS)
-        return "worker" if victims else "none"
+        return bool(victims)
 
 
 def kill_often(tmp_path: Path, seed: int, count: int) -> None:
-    undisturbed = make(tmp_path / "undisturbed")
-    assert call(*words(undisturbed)).status == 0
-    wanted = live(undisturbed)
+    whole = make(tmp_path / "undisturbed")
+    seconds = undisturbed(whole)
+    wanted = live(whole)
+    hit = 0
     for number in range(count):
         log_dir = make(tmp_path / str(number) / "logs")
-        kill_one(log_dir, random.Random(f"{seed} {number}"))
+        chosen = random.Random(f"{seed} {number}")
+        worker = number % 3 == 1
+        part = chosen.random() * 0.3 if worker else (number + chosen.random()) / count
+        hit += kill_one(log_dir, part * seconds, worker=worker)
         assert_finished(log_dir, wanted)
         shutil.rmtree(log_dir.parent)
+    assert hit > 0
 
 
 @pytest.mark.timeout(900)
