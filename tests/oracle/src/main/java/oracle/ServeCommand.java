@@ -36,6 +36,8 @@ final class ServeCommand {
             return switch (request.path("request").asText()) {
                 case "random" -> RandomCase.run(request);
                 case "plan" -> RandomPlans.run(request);
+                case "append" -> AppendRequest.run(request);
+                case "partitions" -> AppendRequest.partitions(request);
                 default -> throw new Args.UsageException("no such request: " + request.path("request").asText());
             };
         } catch (RandomCase.CleanerFailed e) {
