@@ -2,7 +2,8 @@
 all call.
 
 ``plan_clean`` → ``build`` → ``examine`` → ``commit`` | ``discard``; and ``purge``, later, on its
-own. Only ``commit`` and ``purge`` change a live log, one at a time, under the locks.
+own; ``prepare_log_dir`` → ``plan_append`` → ``stage_append`` → ``commit_append``. Only the commits
+and ``purge`` change a live log, one at a time, under the locks.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
+from logwright.ingest.run import (
+    commit_append,
+    make_directory,
+    plan_append,
+    prepare_log_dir,
+    stage_append,
+)
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.load import Checkpoints, fingerprint, observe
 from logwright.log.mapped import map_file
@@ -57,12 +65,17 @@ __all__ = [
     "CommitResult",
     "build",
     "commit",
+    "commit_append",
     "discard",
     "examine",
     "lag_metrics",
+    "make_directory",
+    "plan_append",
     "plan_clean",
+    "prepare_log_dir",
     "purge",
     "silent",
+    "stage_append",
 ]
 
 
