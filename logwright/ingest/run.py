@@ -52,7 +52,7 @@ from logwright.steps.step import FileStep, FsyncDir, FsyncFile, WriteFile
 from logwright.units import ByteCount, Offset, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -181,22 +181,27 @@ def commit_append(plan: AppendPlan, staged: StagedAppend) -> Appended:
         RealFileSystem(log_dir) as files,
     ):
         _refuse_stale(plan, staged)
-        journal = read_journal(plan.directory)
-        journal = Journal(done=journal.done, pending=_pending(plan, staged, journal.pending))
-        execute(begin_steps(plan, journal), files)
-        execute(append_steps(plan, staged), files)
-        execute(end_steps(log_dir), files)
-        execute(record_steps(plan, staged.end_offset, journal), files)
+        pending = pending_append(plan, staged, read_journal(plan.directory).pending)
+        execute(commit_steps(plan, staged, pending), files)
         discard_staging(plan)
     return Appended(
         partition=partition,
         records=staged.records + plan.skip,
-        first_offset=Offset(journal.pending.first_offset if journal.pending else 0),
+        first_offset=Offset(pending.first_offset),
         end_offset=staged.end_offset,
         log_bytes=staged.record_bytes,
         segments_rolled=sum(not segment.tail for segment in staged.segments) - (plan.tail is None),
         repeated=False,
     )
+
+
+def commit_steps(plan: AppendPlan, staged: StagedAppend, pending: Pending) -> Iterator[FileStep]:
+    """All steps of a commit, in their order; see `ingest.steps`. Some read what was done before."""
+    journal = Journal(done=read_journal(plan.directory).done, pending=pending)
+    yield from begin_steps(plan, journal)
+    yield from append_steps(plan, staged)
+    yield from end_steps(plan.log_dir)
+    yield from record_steps(plan, staged.end_offset, journal)
 
 
 def _after_earlier_run(plan: AppendPlan, journal: Journal) -> AppendPlan | Appended:
@@ -234,7 +239,8 @@ def _after_earlier_run(plan: AppendPlan, journal: Journal) -> AppendPlan | Appen
     )
 
 
-def _pending(plan: AppendPlan, staged: StagedAppend, before: Pending | None) -> Pending:
+def pending_append(plan: AppendPlan, staged: StagedAppend, before: Pending | None) -> Pending:
+    """What the journal says while the append is under way; `before`: what it says now."""
     tail = None if plan.log is None else plan.log.active
     resumed = plan.skip > 0 and before is not None
     return Pending(
