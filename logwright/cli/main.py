@@ -19,6 +19,7 @@ _COMMANDS: Final = MappingProxyType(
         "dump": "Every batch and record, index entry and snapshot, as JSON lines.",
         "plan": "What is due, when, why or why not.",
         "clean": "Compact: roll if due, dedupe, check, swap, checkpoint.",
+        "ingest": "Append rows of files to a topic, each file once.",
         "purge": "Unlink what was renamed to .deleted long enough ago.",
         "demo": "A log directory to try it all on.",
     }

@@ -2,7 +2,8 @@
 
 1. Every ``*.yml`` and ``*.yaml`` file of the directory is read; each has ``version: 1`` and some of
    the sections ``defaults``, ``topics``, ``log_dirs``, ``high_watermark``, ``sweep``,
-   ``expectations``. ``topics`` may be spread over files; any other section is in one file only.
+   ``expectations``, ``ingest``. ``topics`` may be spread over files; any other section is in one
+   file only.
 2. ``defaults`` hold Kafka's topic configs and a broker's server properties; an entry of ``topics``
    holds topic configs beside its ``name`` or ``pattern`` (a regular expression for the whole topic
    name).
@@ -30,6 +31,7 @@ from logwright.config.policy_models import (
     INTERNAL_TOPICS,
     Expectations,
     HighWatermark,
+    IngestSources,
     Severity,
     SweepLimits,
     TopicLabels,
@@ -54,6 +56,7 @@ _SECTIONS: Final = (
     "high_watermark",
     "sweep",
     "expectations",
+    "ingest",
 )
 _SHOWN_LENGTH: Final = 100
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -85,6 +88,7 @@ class Policies:
     high_watermark: HighWatermark = "checkpoint"
     sweep: SweepLimits = field(default_factory=SweepLimits)
     expectations: Expectations = field(default_factory=Expectations)
+    ingest: IngestSources = field(default_factory=IngestSources)
 
     def settings_for(self, topic: str) -> dict[str, str]:
         """Raw pairs of Kafka's config names and values for a topic, to be given to
@@ -176,6 +180,7 @@ class _PolicyReader:
             high_watermark=self._high_watermark(),
             sweep=self._section("sweep", SweepLimits),
             expectations=self._section("expectations", Expectations),
+            ingest=self._section("ingest", IngestSources),
         )
         if self._problems:
             raise PolicyError("\n".join(self._problems))

@@ -87,6 +87,15 @@ def new_files(runs: Sequence[Run], topic: str, files: Sequence[InputFile]) -> tu
     return tuple(one for one in files if one not in known)
 
 
+def waiting_files(log_dir: Path, topic: str, source: Path) -> tuple[str, ...]:
+    """Paths that a run would take now, those of an interrupted run first. Effects: lists files."""
+    runs = read_ledger(log_dir)
+    unfinished = [run for run in runs if run.topic == topic and not run.done]
+    files = [one.path for run in unfinished for one in run.files]
+    files += [one.path for one in new_files(runs, topic, list_input(source))]
+    return tuple(dict.fromkeys(files))
+
+
 def next_run(
     runs: Sequence[Run], topic: str, partitions: int, files: Sequence[InputFile]
 ) -> Run | None:

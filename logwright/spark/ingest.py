@@ -56,37 +56,37 @@ class Target:
 
     Attributes:
         topic: of all rows; None: each row names its own.
-        partitions: how many a new topic gets, and the least that one has; 0: as many as there are.
-        settings: of each topic, by its name.
+        partitions: how many each topic has, by its name; those that are not there are made.
+        settings: of each topic.
     """
 
     log_dir: Path
     topic: str | None
-    partitions: int
+    partitions: Mapping[str, int]
     settings: Mapping[str, TopicConfig]
     ingest_id: str
     now_ms: TimestampMs
     options: AppendOptions = field(default_factory=AppendOptions)
 
-    def counts(self) -> dict[str, int]:
-        """Partitions of each topic. Effects: lists the log directory.
 
-        Raises:
-            PolicyError: a topic is not there and its number of partitions was not given.
-        """
-        present: dict[str, int] = {}
-        for found in list_partitions(self.log_dir):
-            present[found.topic] = max(present.get(found.topic, 0), found.partition + 1)
-        counts = {}
-        for topic in self.settings:
-            count = max(present.get(topic, 0), self.partitions)
-            if count == 0:
-                raise PolicyError(
-                    f"topic {topic} is not there, and how many partitions it gets was not said.",
-                    remedy="Say it, as with --partitions.",
-                )
-            counts[topic] = count
-        return counts
+def partition_counts(log_dir: Path, topics: Iterable[str], wanted: int) -> dict[str, int]:
+    """Partitions of each topic: as many as there are, or `wanted` if that is more. Effects: lists
+    the log directory, which `prepare_log_dir` has made one.
+
+    Raises:
+        PolicyError: a topic is not there, and none are wanted.
+    """
+    present: dict[str, int] = {}
+    for found in list_partitions(log_dir):
+        present[found.topic] = max(present.get(found.topic, 0), found.partition + 1)
+    counts = {topic: max(present.get(topic, 0), wanted) for topic in topics}
+    for topic, count in counts.items():
+        if count == 0:
+            raise PolicyError(
+                f"topic {topic} is not there, and how many partitions it gets was not said.",
+                remedy="Say it, as with --partitions.",
+            )
+    return counts
 
 
 def read_input(
@@ -131,7 +131,7 @@ def ingest_frame(frame: DataFrame, target: Target) -> list[Appended]:
         a run with the same id does the rest.
     """
     maintain.prepare_log_dir(target.log_dir)
-    counts = target.counts()
+    counts = target.partitions
     slots = [TopicPartition(topic, n) for topic in sorted(counts) for n in range(counts[topic])]
     plans: list[AppendPlan | None] = []
     results: dict[int, Appended] = {}

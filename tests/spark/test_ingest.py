@@ -38,7 +38,7 @@ def target(log_dir: Path, *, partitions: int = 3, ingest_id: str = "one", **pair
     return Target(
         log_dir=log_dir,
         topic="t",
-        partitions=partitions,
+        partitions={"t": partitions},
         settings={"t": config},
         ingest_id=ingest_id,
         now_ms=TimestampMs(NOW),
@@ -84,7 +84,7 @@ def test_rows_keep_their_order_and_go_where_their_keys_say(
         {r.key for b in read_batches(tmp_path / "logs", partition=f"t-{p}") for r in b.records}
         for p in range(3)
     ]
-    assert not keys[0] & keys[1] and not keys[1] & keys[2] and not keys[0] & keys[2]
+    assert [] == [one for one in keys[0] | keys[1] | keys[2] if sum(one in k for k in keys) > 1]
 
 
 def test_explicit_partitions_nulls_headers_and_nested_values(
@@ -131,7 +131,7 @@ def test_a_refused_row_stops_all_of_it(observed: Observed, tmp_path: Path) -> No
     foreign = write_rows(tmp_path / "c.json", [{"vaule": "v"}])
     with pytest.raises(RefusedRecord, match="partition that there is not"):
         ingest(observed.spark, target(logs), wrong)
-    with pytest.raises(RefusedRecord, match="more than max.message.bytes") as refused:
+    with pytest.raises(RefusedRecord, match=r"more than max\.message\.bytes") as refused:
         ingest(observed.spark, target(logs, max_message_bytes="1000"), large)
     assert "secret" not in str(refused.value)
     with pytest.raises(PolicyError, match="'vaule' is not known"):
