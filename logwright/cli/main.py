@@ -20,6 +20,7 @@ _COMMANDS: Final = MappingProxyType(
         "plan": "What is due, when, why or why not.",
         "clean": "Compact: roll if due, dedupe, check, swap, checkpoint.",
         "ingest": "Append rows of files to a topic, each file once.",
+        "archive": "Copy a topic of a running broker, offsets as they are.",
         "purge": "Unlink what was renamed to .deleted long enough ago.",
         "demo": "A log directory to try it all on.",
     }

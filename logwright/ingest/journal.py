@@ -97,7 +97,7 @@ class Journal:
             end_offset=one.end_offset,
             records=one.records,
         )
-        return Journal(done=(*self.done, entry))
+        return Journal(done=(*(known for known in self.done if known.id != one.id), entry))
 
     def abandoned(self) -> Journal:
         """The pending append left nothing."""

@@ -1,8 +1,9 @@
 """Which input files a log directory has taken in: ``.logwright-ingests.json`` in its root.
 
-A run is put down before its first append, with its files, and marked done after its last. One that
-is not done is completed, with exactly its files, before others are taken. A file is known by its
-path and its content's SHA-256; size and modification time only spare reading it again.
+A run is put down when its records are staged, before the first append, with its files, and marked
+done after the last. One that is not done is completed, with exactly its files, before others are
+taken. A file is known by its path and its content's SHA-256; size and modification time only spare
+reading it again.
 """
 
 from __future__ import annotations

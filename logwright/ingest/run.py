@@ -10,7 +10,7 @@ import stat
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from logwright.errors import NotALogDir, StalePlan, UncleanLogDir, UnreadableFile
+from logwright.errors import NotALogDir, PolicyError, StalePlan, UncleanLogDir, UnreadableFile
 from logwright.format.checkpoints import parse_leader_epochs, serialize_offset_checkpoint
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, parse_time_index
 from logwright.format.names import (
@@ -206,8 +206,10 @@ def commit_steps(plan: AppendPlan, staged: StagedAppend, pending: Pending) -> It
 
 def _after_earlier_run(plan: AppendPlan, journal: Journal) -> AppendPlan | Appended:
     """The plan for what an earlier run has left to do."""
-    done = journal.find(plan.ingest_id)
     pending = journal.pending
+    if plan.options.keep_offsets:
+        return _plan_of_copy(plan, journal)
+    done = journal.find(plan.ingest_id)
     if done is None and pending is not None and plan.log is not None:
         present = present_records(plan.log, pending)
         if present is None:
@@ -237,6 +239,24 @@ def _after_earlier_run(plan: AppendPlan, journal: Journal) -> AppendPlan | Appen
         segments_rolled=0,
         repeated=True,
     )
+
+
+def _plan_of_copy(plan: AppendPlan, journal: Journal) -> AppendPlan:
+    """The log's end says what is there: offsets are the source's.
+
+    Raises:
+        PolicyError: the log took in something else, under offsets of its own.
+    """
+    known = [one.id for one in journal.done]
+    if journal.pending is not None:
+        known.append(journal.pending.id)
+    if any(one != plan.ingest_id for one in known):
+        raise PolicyError(
+            "this log has records under offsets of its own: no copy goes on in it.",
+            path=plan.directory,
+            remedy="Archive to another log directory.",
+        )
+    return plan
 
 
 def pending_append(plan: AppendPlan, staged: StagedAppend, before: Pending | None) -> Pending:

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -116,8 +116,12 @@ def read_input(
         raise _spark_error(error, paths[0]) from error
 
 
-def ingest_frame(frame: DataFrame, target: Target) -> list[Appended]:
+def ingest_frame(
+    frame: DataFrame, target: Target, *, before_commit: Callable[[], None] | None = None
+) -> list[Appended]:
     """Append a frame's rows. Effects: stages in tasks, then changes the logs, one after the other.
+
+    `before_commit` is called when all is staged and nothing is changed yet.
 
     A frame that does not come from `read_input` has its rows in Spark's own order; to repeat an
     interrupted ingest of it, it must have the same rows in the same order again.
@@ -148,6 +152,8 @@ def ingest_frame(frame: DataFrame, target: Target) -> list[Appended]:
             results[slot] = plan
         plans.append(plan if isinstance(plan, AppendPlan) else None)
     staged = _stage(frame, target, slots, plans)
+    if before_commit is not None:
+        before_commit()
     for slot, one in staged.items():
         planned = plans[slot]
         invariant(planned is not None, "what was done before is not staged again")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -76,8 +77,7 @@ def ingest_files(
             options=source.append,
         )
         frame = read_input(spark, paths, source.file_format, source.options)
-        record_run(log_dir, run)
-        appended = ingest_frame(frame, target)
+        appended = ingest_frame(frame, target, before_commit=partial(record_run, log_dir, run))
         run = replace(run, done=True)
         record_run(log_dir, run)
         intakes.append(Intake(run=run, appended=tuple(appended)))

@@ -99,3 +99,6 @@ def test_a_refused_file_appends_nothing_and_is_asked_for_again(tmp_path: Path) -
     assert "it has no key" in said
     assert [] == keys(platform.log_dir)
     assert 1 == len(tick(platform).run_requests)
+    land(directory / "a.json", range(20), platform)
+    assert materialize(platform).success
+    assert sorted(keys(platform.log_dir)) == sorted(f"k{n}".encode() for n in range(20))
