@@ -49,21 +49,15 @@ INERT: Final = frozenset(
     {
         "compression.gzip.level",
         "compression.lz4.level",
-        "compression.type",
         "compression.zstd.level",
-        "flush.messages",
-        "flush.ms",
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
         "local.retention.bytes",
         "local.retention.ms",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
         "min.insync.replicas",
         "preallocate",
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
-        "segment.jitter.ms",
         "unclean.leader.election.enable",
     }
 )

@@ -89,6 +89,7 @@ class Appender:
             if plan.tail is not None:
                 self._begin(plan.tail.base_offset)
         except OSError as error:
+            discard_staging(plan)
             raise self._write_error(error) from error
 
     def add(self, records: pa.RecordBatch) -> None:
