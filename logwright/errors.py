@@ -9,6 +9,7 @@
     │   ├─ CorruptIndex
     │   ├─ CorruptCheckpoint
     │   └─ CorruptProducerSnapshot
+    ├─ RefusedRecord               3   a record that was to be appended
     ├─ UnsupportedFormatError      4   a version, codec or feature that we refuse to guess at
     ├─ PreconditionError           5   the world is not as the operation needs it, or moved
     │   ├─ NotALogDir
@@ -110,6 +111,12 @@ class CorruptCheckpoint(CorruptLogError):
 
 class CorruptProducerSnapshot(CorruptLogError):
     """A producer snapshot is malformed."""
+
+
+class RefusedRecord(LogwrightError):
+    """A record that was to be appended is not one that a broker accepts. Nothing was appended."""
+
+    exit_status = 3
 
 
 class UnsupportedFormatError(LogwrightError):

@@ -22,7 +22,7 @@ from typing import TypeVar
 import numba
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
-_PACKAGES = ("format", "compaction")
+_PACKAGES = ("format", "compaction", "ingest")
 
 
 @cache

@@ -2,7 +2,8 @@
 all call.
 
 ``plan_clean`` → ``build`` → ``examine`` → ``commit`` | ``discard``; and ``purge``, later, on its
-own. Only ``commit`` and ``purge`` change a live log, one at a time, under the locks.
+own; ``prepare_log_dir`` → ``plan_append`` → ``stage_append`` → ``commit_append``. Only the commits
+and ``purge`` change a live log, one at a time, under the locks.
 """
 
 from __future__ import annotations
@@ -40,6 +41,13 @@ from logwright.format.names import (
     LOG,
     TopicPartition,
     segment_file_name,
+)
+from logwright.ingest.run import (
+    commit_append,
+    make_directory,
+    plan_append,
+    prepare_log_dir,
+    stage_append,
 )
 from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.load import Checkpoints, observe
@@ -79,6 +87,7 @@ __all__ = [
     "abandon_move",
     "build",
     "commit",
+    "commit_append",
     "delete_log",
     "discard",
     "examine",
@@ -87,13 +96,16 @@ __all__ = [
     "holds",
     "lag_metrics",
     "look_at_move",
+    "make_directory",
     "move_partition",
     "partitions_to_recover",
+    "plan_append",
     "plan_clean",
     "plan_purge_deleted",
     "plan_retention",
     "plan_roll",
     "plan_undo",
+    "prepare_log_dir",
     "purge",
     "purge_deleted",
     "quarantine_failure",
@@ -102,6 +114,7 @@ __all__ = [
     "retain",
     "roll_partition",
     "silent",
+    "stage_append",
     "undo_partition",
 ]
 

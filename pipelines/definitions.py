@@ -3,8 +3,10 @@
 import dagster as dg
 
 from logwright.assets.fleet import fleet_inventory
+from logwright.assets.ingest import ingested
 from logwright.assets.segment_set import segment_set
 from logwright.pipelines.failures import failed_runs
+from logwright.pipelines.ingest import ingest, landing
 from logwright.pipelines.pauses import pauses
 from logwright.pipelines.purge import purge, purge_due
 from logwright.pipelines.retention import retention, retention_check
@@ -14,9 +16,9 @@ from logwright.pipelines.sweep import sweep
 from logwright.resources.catalogue import platform_resources
 
 defs = dg.Definitions(
-    assets=[segment_set, fleet_inventory],
-    jobs=[sweep, retention, purge],
-    sensors=[discovery, due_logs, purge_due, pauses, failed_runs],
+    assets=[segment_set, fleet_inventory, ingested],
+    jobs=[sweep, retention, purge, ingest],
+    sensors=[discovery, due_logs, purge_due, pauses, landing, failed_runs],
     schedules=[fleet_report, retention_check],
     resources=platform_resources(),
     # Backfills run with this executor whatever a job says; a process for each step would cost a

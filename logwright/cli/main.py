@@ -25,6 +25,8 @@ _COMMANDS: Final = MappingProxyType(
         "undo": "Bring back what the last compaction, retention or deletion took away.",
         "recover": "Repair what a crash left: leftovers, torn tails, missing indexes.",
         "verify": "Check every batch, index entry, checkpoint and snapshot; or two directories.",
+        "ingest": "Append rows of files to a topic, each file once.",
+        "archive": "Copy a topic of a running broker, offsets as they are.",
         "purge": "Unlink what was renamed to .deleted long enough ago.",
         "move": "To another log directory of the same broker.",
         "pause": "Leave partitions alone for a while, durably.",

@@ -2,7 +2,8 @@
 
 1. Every ``*.yml`` and ``*.yaml`` file of the directory is read; each has ``version: 1`` and some of
    the sections ``defaults``, ``topics``, ``log_dirs``, ``high_watermark``, ``checks``, ``sweep``,
-   ``expectations``. ``topics`` may be spread over files; any other section is in one file only.
+   ``expectations``, ``ingest``. ``topics`` may be spread over files; any other section is in one
+   file only.
 2. ``defaults`` hold Kafka's topic configs and a broker's server properties; an entry of ``topics``
    holds topic configs beside its ``name`` or ``pattern`` (a regular expression for the whole topic
    name).
@@ -31,6 +32,7 @@ from logwright.config.policy_models import (
     Checks,
     Expectations,
     HighWatermark,
+    IngestSources,
     Severity,
     SweepLimits,
     TopicLabels,
@@ -56,6 +58,7 @@ _SECTIONS: Final = (
     "sweep",
     "expectations",
     "checks",
+    "ingest",
 )
 _SHOWN_LENGTH: Final = 100
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -88,6 +91,7 @@ class Policies:
     sweep: SweepLimits = field(default_factory=SweepLimits)
     expectations: Expectations = field(default_factory=Expectations)
     checks: Checks = "quick"
+    ingest: IngestSources = field(default_factory=IngestSources)
 
     def settings_for(self, topic: str) -> dict[str, str]:
         """Raw pairs of Kafka's config names and values for a topic, to be given to
@@ -180,6 +184,7 @@ class _PolicyReader:
             sweep=self._section("sweep", SweepLimits),
             expectations=self._section("expectations", Expectations),
             checks=self._checks(),
+            ingest=self._section("ingest", IngestSources),
         )
         if self._problems:
             raise PolicyError("\n".join(self._problems))

@@ -99,6 +99,36 @@ class SweepLimits(BaseModel):
     flag_after_ms: Annotated[Int64, Field(ge=0)] = 86_400_000
 
 
+class IngestSource(BaseModel):
+    """A landing directory, whose files go to a topic, each once.
+
+    Attributes:
+        path: of the directory, relative to where the platform runs or absolute.
+        format: of Spark's readers. options: of this reader.
+        partitions: that a new topic gets, and at least has.
+        log_dir: name of the log directory, where there are several.
+        batch_size: bytes of a batch before compression. compression: a producer's, where the topic
+        leaves it to the producer.
+    """
+
+    model_config = _FROZEN
+    topic: str = Field(min_length=1, max_length=_MAX_TOPIC_NAME, pattern=r"^[a-zA-Z0-9._-]+$")
+    path: str = Field(min_length=1)
+    format: str = "json"
+    options: Mapping[str, str] = Field(default_factory=dict)
+    partitions: Annotated[Int32, Field(ge=0)] = 0
+    log_dir: str | None = None
+    batch_size: Annotated[Int32, Field(ge=1)] = 16_384
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+
+
+class IngestSources(BaseModel):
+    """What is taken in."""
+
+    model_config = _FROZEN
+    sources: tuple[IngestSource, ...] = ()
+
+
 class Expectations(BaseModel):
     """Thresholds of the quality suite on the profile of a compacted output.
 

@@ -29,6 +29,8 @@ HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
+MARKER_ASIDE: Final = ".logwright-cleanshutdown"
+"""The marker's name while we append: no broker takes a log for clean that we may leave torn."""
 BROKER_LOCK: Final = ".lock"
 WORK_DIRECTORY: Final = ".logwright"
 """Our own directory inside a partition directory: staging, lock, scheduled deletions. Kafka ignores

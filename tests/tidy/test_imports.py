@@ -46,6 +46,7 @@ ONLY_IN = {
     "pandera": ("logwright.assets",),
     "great_expectations": ("logwright.assets",),
     "click": ("logwright.cli",),
+    "confluent_kafka": ("logwright.ingest.broker",),
 }
 """Where a library of the platform may be imported: the engine knows none of them."""
 

@@ -33,7 +33,9 @@ def declared(*groups: str) -> list[str]:
     return wanted
 
 
-@pytest.mark.parametrize(("file", "groups"), [("runtime.txt", ()), ("dev.txt", ("dev", "jre"))])
+@pytest.mark.parametrize(
+    ("file", "groups"), [("runtime.txt", ()), ("dev.txt", ("dev", "jre", "archive"))]
+)
 def test_every_pin_is_in_the_lock(file: str, groups: tuple[str, ...]) -> None:
     """`make lock` was run after the last change of a pin."""
     versions = locked(file)

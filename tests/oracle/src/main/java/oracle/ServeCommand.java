@@ -38,6 +38,8 @@ final class ServeCommand {
                 case "plan" -> RandomPlans.run(request);
                 case "recover" -> RecoverRequest.run(request);
                 case "retain" -> RandomRetentions.run(request);
+                case "append" -> AppendRequest.run(request);
+                case "partitions" -> AppendRequest.partitions(request);
                 default -> throw new Args.UsageException("no such request: " + request.path("request").asText());
             };
         } catch (RandomCase.CleanerFailed e) {

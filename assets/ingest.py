@@ -1,0 +1,88 @@
+"""What landed: files of the policies' landing directories, appended to their topics, each once."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import dagster as dg
+
+from logwright.assets.boundary import boundary
+from logwright.config.policy_models import IngestSource
+from logwright.config.topic import parse_settings
+from logwright.errors import PolicyError
+from logwright.format.codec import CODEC_NAMES
+from logwright.ingest.model import AppendOptions
+from logwright.resources.clock import Clock
+from logwright.resources.log_dirs import LogDirs
+from logwright.resources.policies import PolicyDirectory
+from logwright.resources.spark import Spark
+from logwright.spark.intake import Intake, Source, ingest_files, totals
+
+INGESTED: Final = dg.AssetKey(["kafka_logs", "ingested"])
+SHOWN_PARTITIONS: Final = 500
+
+
+@dg.asset(key=INGESTED, group_name="kafka_logs", kinds={"kafka", "spark"})
+def ingested(
+    log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock, spark: Spark
+) -> dg.MaterializeResult[None]:
+    """Append what is new in each landing directory. What an interrupted run left is completed
+    first.
+    """
+    intakes: list[Intake] = []
+    with boundary("ingested"):
+        loaded = policies.load()
+        directories = log_dirs.named()
+        now_ms = clock.now_ms()
+        for one in loaded.ingest.sources:
+            config, _ = parse_settings(loaded.settings_for(one.topic))
+            log_dir = log_dir_of(one, directories)
+            intakes += ingest_files(spark.session, log_dir, _source(one), config, now_ms=now_ms)
+    rows = [
+        dg.TableRecord(
+            {
+                "partition": str(one.partition),
+                "records": one.records,
+                "bytes": one.log_bytes,
+                "first offset": one.first_offset,
+                "last offset": one.end_offset - 1,
+                "done before": one.repeated,
+            }
+        )
+        for intake in intakes
+        for one in intake.appended
+    ]
+    metadata: dict[str, dg.RawMetadataValue] = dict(totals(intakes))
+    metadata["dagster/row_count"] = totals(intakes)["records"]
+    if rows:
+        metadata["partitions"] = dg.MetadataValue.table(rows[:SHOWN_PARTITIONS])
+    return dg.MaterializeResult(metadata=metadata)
+
+
+def log_dir_of(source: IngestSource, directories: Mapping[str, Path]) -> Path:
+    """Where a source's topic lies.
+
+    Raises:
+        PolicyError: it names no configured directory, or names none and there are several.
+    """
+    if source.log_dir is None and len(directories) == 1:
+        return next(iter(directories.values()))
+    if source.log_dir is None or source.log_dir not in directories:
+        raise PolicyError(
+            f"the source of topic {source.topic} has log_dir {source.log_dir!r}: there are"
+            f" {', '.join(sorted(directories))}.",
+            remedy="Name one of them.",
+        )
+    return directories[source.log_dir]
+
+
+def _source(one: IngestSource) -> Source:
+    codec = CODEC_NAMES.index(one.compression)
+    return Source(
+        path=one.path,
+        file_format=one.format,
+        topic=one.topic,
+        partitions=one.partitions,
+        options=one.options,
+        append=AppendOptions(batch_bytes=one.batch_size, codec=codec),
+    )

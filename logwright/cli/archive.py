@@ -1,0 +1,82 @@
+"""``logwright archive``: copy a topic of a running broker into logs at rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from logwright.cli.output import human_bytes
+from logwright.cli.request import Request, request_options
+
+if TYPE_CHECKING:
+    from logwright.ingest.model import Appended
+
+
+@click.command(name="archive")
+@click.option("--bootstrap", metavar="HOST:PORT", required=True, help="Of a running broker.")
+@click.option("--topic", metavar="T", required=True, help="What is copied.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+    help="Whether data of aborted and open transactions is left out.",
+)
+@click.option(
+    "--consumer-config",
+    "consumer",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Of librdkafka, as for TLS and SASL; repeatable.",
+)
+@request_options
+def command(
+    request: Request,
+    *,
+    bootstrap: str,
+    topic: str,
+    isolation: Literal["read_committed", "read_uncommitted"],
+    consumer: tuple[str, ...],
+) -> None:
+    """Copy what is new of a topic: offsets and timestamps as they are there. Run again, it goes on
+    where the copy ends.
+    """
+    from logwright.ingest.archive import Archive, archive_topic  # noqa: PLC0415 -- not for --help
+
+    request.require_terminal()
+    if request.named:
+        raise click.UsageError("all partitions of the topic are copied: name none")
+    settings = {}
+    for pair in consumer:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise click.UsageError("--consumer-config is not KEY=VALUE")
+        settings[key] = value
+    wanted = Archive(bootstrap=bootstrap, topic=topic, isolation=isolation, consumer=settings)
+    if request.dry_run:
+        request.output.text(f"{topic} of {bootstrap} would be copied to {request.log_dir}.")
+        return
+    request.confirm(f"Copy {topic} of {bootstrap} to {request.log_dir}?")
+    config, _ = request.settings(topic)
+    done = []
+    for one in archive_topic(request.log_dir, wanted, config, now_ms=request.now_ms):
+        request.output.json_object(_as_object(one))
+        done.append(one)
+    request.output.table(
+        ("partition", "records", "from offset", "log end", "bytes"),
+        [(str(o.partition), o.records, o.first_offset, o.end_offset, o.log_bytes) for o in done],
+    )
+    copied = human_bytes(sum(one.log_bytes for one in done))
+    request.output.text(f"{sum(one.records for one in done)} records, {copied}.")
+
+
+def _as_object(one: Appended) -> dict[str, object]:
+    return {
+        "topicPartition": str(one.partition),
+        "records": one.records,
+        "firstOffset": one.first_offset,
+        "logEndOffset": one.end_offset,
+        "bytesAppended": one.log_bytes,
+        "segmentsRolled": one.segments_rolled,
+    }

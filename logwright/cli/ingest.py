@@ -1,0 +1,176 @@
+"""``logwright ingest``: rows of files into the logs of a topic, each file once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+
+import click
+
+from logwright.cli.output import human_bytes
+from logwright.cli.request import Request, request_options
+
+if TYPE_CHECKING:
+    from logwright.spark.intake import Intake, Source
+
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+"""By their ids in a batch."""
+
+BATCH_BYTES: Final = 16_384
+"""A producer's ``batch.size`` (`logwright.ingest.model.DEFAULT_BATCH_BYTES`)."""
+
+
+class _Given(TypedDict):
+    """What click hands over of the options below."""
+
+    source: str
+    file_format: str
+    topic: str
+    partitions: int
+    ingest_id: str | None
+    options: tuple[str, ...]
+    batch_size: int
+    compression: str
+
+
+@click.command(name="ingest")
+@click.option("--from", "source", metavar="PATH", required=True, help="A file or a directory.")
+@click.option(
+    "--format",
+    "file_format",
+    metavar="NAME",
+    default="json",
+    show_default=True,
+    help="json, csv, parquet, orc, or another that Spark reads.",
+)
+@click.option("--topic", metavar="T", required=True, help="Where the rows go.")
+@click.option(
+    "--partitions",
+    metavar="N",
+    type=click.IntRange(min=0, max=100_000),
+    default=0,
+    help="That a new topic gets, and at least has.",
+)
+@click.option("--id", "ingest_id", metavar="ID", help="Know the input by this, not by its files.")
+@click.option(
+    "--option", "options", metavar="KEY=VALUE", multiple=True, help="Of Spark's reader; repeatable."
+)
+@click.option(
+    "--batch-size",
+    metavar="BYTES",
+    type=click.IntRange(min=1),
+    default=BATCH_BYTES,
+    show_default=True,
+    help="Most bytes of a batch before compression.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(CODECS),
+    default="none",
+    show_default=True,
+    help="Where compression.type is producer.",
+)
+@request_options
+def command(request: Request, **given: Unpack[_Given]) -> None:
+    """Append rows of files to a topic's logs, as a producer would: key, value, headers, partition,
+    timestamp.
+    """
+    from logwright.ingest.model import AppendOptions  # noqa: PLC0415 -- numpy: not for --help
+    from logwright.spark.intake import Source  # noqa: PLC0415 -- pyspark: not for --help
+
+    request.require_terminal()
+    if request.named:
+        raise click.UsageError("rows choose their partitions by themselves: name none")
+    wanted = Source(
+        path=given["source"],
+        file_format=given["file_format"],
+        topic=given["topic"],
+        partitions=given["partitions"],
+        options=_pairs(given["options"]),
+        ingest_id=given["ingest_id"],
+        append=AppendOptions(
+            batch_bytes=given["batch_size"], codec=CODECS.index(given["compression"])
+        ),
+    )
+    files = _files(request, wanted)
+    if request.dry_run or not files:
+        _show_plan(request, wanted, files)
+        return
+    if not request.yes:
+        _show_plan(request, wanted, files)
+    request.confirm(f"Append them to {wanted.topic} in {request.log_dir}?")
+    _ingest(request, wanted)
+
+
+def _pairs(options: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals:
+            raise click.UsageError(f"--option {option!r} is not KEY=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+def _files(request: Request, source: Source) -> tuple[str, ...]:
+    """What is new of the input. Effects: lists it."""
+    from logwright.ingest.ledger import waiting_files  # noqa: PLC0415 -- numpy: not for --help
+
+    if source.ingest_id is not None:
+        return (source.path,)
+    return waiting_files(request.log_dir, source.topic, Path(source.path))
+
+
+def _show_plan(request: Request, source: Source, files: tuple[str, ...]) -> None:
+    request.output.json_object({"topic": source.topic, "files": list(files), "ingested": False})
+    for file in files:
+        request.output.text(file)
+    request.output.text(f"{len(files)} files are new for {source.topic}.")
+
+
+def _ingest(request: Request, source: Source) -> None:
+    """Effects: starts Spark, changes logs."""
+    from logwright.spark.intake import ingest_files, totals  # noqa: PLC0415 -- pyspark
+    from logwright.spark.session import local_session  # noqa: PLC0415
+
+    config, _ = request.settings(source.topic)
+    request.output.message("Starting Spark …")
+    with local_session() as spark:
+        intakes = ingest_files(spark, request.log_dir, source, config, now_ms=request.now_ms)
+    _report(request, intakes)
+    summed = totals(intakes)
+    request.output.text(
+        f"{summed['records']} records of {summed['files']} files, {human_bytes(summed['bytes'])}."
+        if intakes
+        else "Nothing was new."
+    )
+
+
+def _report(request: Request, intakes: tuple[Intake, ...]) -> None:
+    rows = []
+    for intake in intakes:
+        for one in intake.appended:
+            request.output.json_object(
+                {
+                    "topicPartition": str(one.partition),
+                    "ingestId": intake.run.id,
+                    "records": one.records,
+                    "firstOffset": one.first_offset,
+                    "logEndOffset": one.end_offset,
+                    "bytesAppended": one.log_bytes,
+                    "segmentsRolled": one.segments_rolled,
+                    "repeated": one.repeated,
+                }
+            )
+            rows.append(
+                (
+                    str(one.partition),
+                    one.records,
+                    one.first_offset,
+                    one.end_offset,
+                    one.log_bytes,
+                    "done before" if one.repeated else "",
+                )
+            )
+    header = ("partition", "records", "from offset", "log end", "bytes", "note")
+    request.output.table(header, rows)

@@ -1,0 +1,197 @@
+"""What a running broker holds, read by a consumer: where a copy of its logs comes from.
+
+librdkafka decompresses and checks CRCs. With read_committed, data of aborted transactions and the
+markers are left out; their offsets stay as holes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import pyarrow as pa
+
+from logwright.errors import PolicyError, PreconditionError
+from logwright.ingest.columns import SCHEMA
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+GROUP: Final = "logwright-archive"
+"""Consumers must have one; nothing is ever committed under it."""
+
+WAIT_SECONDS: Final = 15.0
+RESETS: Final = 5
+ROWS: Final = 10_000
+"""Records that are handed over at once."""
+
+_COPY_SCHEMA: Final = SCHEMA.append(pa.field("offset", pa.int64()))
+
+
+class BrokerUnavailable(PreconditionError):
+    """The broker does not answer, or not with what was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The offsets that a broker holds of a partition: [first, end)."""
+
+    first: int
+    end: int
+
+
+class SourceTopic:
+    """One topic of a running broker."""
+
+    def __init__(self, consumer: Consumer, topic: str) -> None:
+        self._consumer = consumer
+        self._topic = topic
+
+    def partitions(self) -> dict[int, Held]:
+        """What is there now. Effects: asks the broker.
+
+        Raises:
+            BrokerUnavailable: it does not answer, or has no such topic.
+        """
+        from confluent_kafka import KafkaException  # noqa: PLC0415 -- an extra
+
+        try:
+            found = self._consumer.list_topics(self._topic, timeout=WAIT_SECONDS)
+            about = found.topics[self._topic]
+            if about.error is not None:
+                raise _unavailable(str(about.error.name()))
+        except KafkaException as error:
+            raise _unavailable(str(error.args[0].name())) from error
+        return {number: self._held(number) for number in sorted(about.partitions)}
+
+    def records(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """Records with offsets in [start, end), columns as `SCHEMA` and ``offset``. Effects: reads
+        from the broker. What retention deletes meanwhile is a hole.
+
+        Raises:
+            BrokerUnavailable: it stops answering.
+        """
+        resets, position = 0, start
+        self._assign(partition, position)
+        while position < end:
+            rows = []
+            for message in self._consumer.consume(ROWS, timeout=1.0) or self._waited():
+                said = _said(message)
+                if said == "reset" and resets < RESETS:
+                    resets += 1
+                    position = max(position, self._held(partition).first)
+                    self._assign(partition, position)
+                    break
+                if said is not None and said != "end":
+                    raise _unavailable(said)
+                offset = message.offset()
+                if said == "end" or offset is None or offset >= end:
+                    position = end
+                    break
+                rows.append(_row(message))
+                position = offset + 1
+            if rows:
+                yield pa.RecordBatch.from_pylist(rows, schema=_COPY_SCHEMA)
+        self._consumer.unassign()
+
+    def _held(self, partition: int) -> Held:
+        from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415 -- an extra
+
+        try:
+            first, end = self._consumer.get_watermark_offsets(
+                TopicPartition(self._topic, partition), timeout=WAIT_SECONDS
+            )
+        except KafkaException as error:
+            raise _unavailable(str(error.args[0].name())) from error
+        return Held(first=first, end=end)
+
+    def _assign(self, partition: int, offset: int) -> None:
+        from confluent_kafka import TopicPartition  # noqa: PLC0415 -- an extra
+
+        self._consumer.assign([TopicPartition(self._topic, partition, offset)])
+
+    def _waited(self) -> list[Message]:
+        messages = self._consumer.consume(ROWS, timeout=WAIT_SECONDS)
+        if not messages:
+            raise _unavailable("no answer")
+        return messages
+
+
+@contextmanager
+def open_topic(
+    bootstrap: str, topic: str, *, isolation: Isolation, settings: Mapping[str, str]
+) -> Iterator[SourceTopic]:
+    """A consumer of a topic. Effects: connects to the broker.
+
+    Args:
+        settings: more of librdkafka's, as for TLS and SASL.
+
+    Raises:
+        PolicyError: the client library is not installed, or refuses a setting.
+    """
+    try:
+        from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415 -- an extra
+    except ImportError as error:
+        raise PolicyError(
+            "the client library for running brokers is not installed.",
+            remedy="Install logwright[archive].",
+        ) from error
+    ours: dict[str, str | bool | int] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": GROUP,
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "check.crcs": True,
+        "isolation.level": isolation,
+        "log_level": 0,
+    }
+    try:
+        consumer = Consumer({**ours, **settings, "isolation.level": isolation})
+    except (KafkaException, TypeError, ValueError) as error:
+        raise PolicyError("a setting of the consumer is not valid.") from error
+    try:
+        yield SourceTopic(consumer, topic)
+    finally:
+        consumer.close()
+
+
+def _said(message: Message) -> str | None:
+    """None for a record; else what is said instead: ``end`` of the partition, ``reset`` where the
+    client thinks that an offset is not there, or the name of an error.
+    """
+    from confluent_kafka import KafkaError  # noqa: PLC0415 -- an extra
+
+    error = message.error()
+    if error is None:
+        return None
+    if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 -- the library's own names
+        return "end"
+    if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+        return "reset"
+    return str(error.name())
+
+
+def _row(message: Message) -> dict[str, object]:
+    _, timestamp = message.timestamp()
+    headers = [
+        {"key": str(pair[0]).encode(), "value": pair[1]} for pair in list(message.headers() or ())
+    ]
+    return {
+        "key": message.key(),
+        "value": message.value(),
+        "headers": headers,
+        "timestamp": timestamp,
+        "offset": message.offset(),
+    }
+
+
+def _unavailable(what: str) -> BrokerUnavailable:
+    return BrokerUnavailable(
+        f"the broker cannot be read: {what}.",
+        remedy="What was copied before is kept; mend the cause and run it again.",
+    )

@@ -1,0 +1,108 @@
+"""Records as columns, from Arrow to the arrays that the kernels read. No value is copied."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+SCHEMA: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))),
+        ("timestamp", pa.int64()),
+    ]
+)
+"""What `read_columns` takes; it may also have ``offset``, int64. Times are ms since the epoch."""
+
+_NO_BYTES: Final = np.frombuffer(b"", dtype=np.uint8)
+
+
+class Columns(NamedTuple):
+    """n records. Of each run of bytes there are data, uint8[m], its bounds, int64[n + 1], and a
+    mark where it is null, bool[n].
+
+    Attributes:
+        headers_at: int64[n + 1], each record's headers, numbers of the rows of the header columns.
+        timestamps: int64[n], ms since the epoch.
+        offsets: int64[n], in the partition, ascending.
+    """
+
+    keys: NDArray[np.uint8]
+    keys_at: NDArray[np.int64]
+    key_nulls: NDArray[np.bool_]
+    values: NDArray[np.uint8]
+    values_at: NDArray[np.int64]
+    value_nulls: NDArray[np.bool_]
+    headers_at: NDArray[np.int64]
+    header_keys: NDArray[np.uint8]
+    header_keys_at: NDArray[np.int64]
+    header_values: NDArray[np.uint8]
+    header_values_at: NDArray[np.int64]
+    header_value_nulls: NDArray[np.bool_]
+    timestamps: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Records."""
+        return len(self.timestamps)
+
+
+def read_columns(records: pa.RecordBatch, *, now_ms: int, next_offset: int) -> Columns:
+    """The arrays of a batch of records.
+
+    Args:
+        records: columns as `SCHEMA`. A null timestamp is `now_ms`, null headers are none.
+        next_offset: of the first record, if there is no column ``offset``.
+    """
+    headers = records["headers"]
+    pairs = headers.values
+    timestamps = records["timestamp"].fill_null(now_ms)
+    if "offset" in records.schema.names:
+        offsets = _int64(records["offset"])
+    else:
+        offsets = np.arange(next_offset, next_offset + len(records), dtype=np.int64)
+    keys, keys_at, key_nulls = byte_column(records["key"])
+    values, values_at, value_nulls = byte_column(records["value"])
+    header_keys, header_keys_at, _ = byte_column(pairs.field(0))
+    header_values, header_values_at, header_value_nulls = byte_column(pairs.field(1))
+    return Columns(
+        keys=keys,
+        keys_at=keys_at,
+        key_nulls=key_nulls,
+        values=values,
+        values_at=values_at,
+        value_nulls=value_nulls,
+        headers_at=_bounds(headers.buffers()[1], headers),
+        header_keys=header_keys,
+        header_keys_at=header_keys_at,
+        header_values=header_values,
+        header_values_at=header_values_at,
+        header_value_nulls=header_value_nulls,
+        timestamps=_int64(timestamps),
+        offsets=offsets,
+    )
+
+
+def _int64(column: pa.Array) -> NDArray[np.int64]:
+    return np.ascontiguousarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def byte_column(
+    column: pa.Array,
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]:
+    """(data, bounds, nulls) of a binary column."""
+    _, bounds, data = column.buffers()
+    found = _NO_BYTES if data is None else np.frombuffer(data, dtype=np.uint8)
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    return found, _bounds(bounds, column), nulls
+
+
+def _bounds(buffer: pa.Buffer | None, column: pa.Array) -> NDArray[np.int64]:
+    if buffer is None or buffer.size == 0:
+        return np.zeros(len(column) + 1, dtype=np.int64)
+    all_bounds = np.frombuffer(buffer, dtype=np.int32)
+    return all_bounds[column.offset : column.offset + len(column) + 1].astype(np.int64)

@@ -1,0 +1,202 @@
+"""Columns of records to record batches, as a producer's builder lays them out
+(MemoryRecordsBuilder and DefaultRecord of Kafka 4.3.0), compiled.
+
+A batch is closed before the record that would make it larger than the limit. Its base timestamp is
+its first record's, its offsets are final, its producer id is -1: there was no idempotent producer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from logwright.format.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC
+from logwright.format.crc import copy_span, span_crc32c
+from logwright.kernel import inline_kernel, kernel
+from logwright.units import INT32_MAX
+
+# The cells of a row of the table of batches, int64[BATCH_CELLS].
+FIRST_ROW: Final = 0
+COUNT: Final = 1
+POSITION: Final = 2
+SIZE: Final = 3
+BASE_OFFSET: Final = 4
+LAST_OFFSET: Final = 5
+BASE_TIMESTAMP: Final = 6
+MAX_TIMESTAMP: Final = 7
+BATCH_CELLS: Final = 8
+
+RECORD_OVERHEAD: Final = 31
+"""The most bytes that a record has beside key, value and headers: length, attributes, two deltas,
+two lengths and the number of headers.
+"""
+
+HEADER_OVERHEAD: Final = 10
+"""The most bytes of a header beside its key and value."""
+
+
+@inline_kernel
+def _put_int(out: Any, at: int, value: int, width: int) -> None:
+    for index in range(width):
+        shift = np.int64(8 * (width - 1 - index))
+        out[at + index] = np.uint8((value >> shift) & np.int64(0xFF))
+
+
+@inline_kernel
+def _put_varint(out: Any, at: int, value: int) -> int:
+    """Write a zigzag varint; the position after it."""
+    word = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> np.int64(63))
+    position = np.int64(at)
+    while word >= np.uint64(0x80):
+        out[position] = np.uint8(word & np.uint64(0x7F)) | np.uint8(0x80)
+        word >>= np.uint64(7)
+        position += 1
+    out[position] = np.uint8(word)
+    return position + 1
+
+
+@inline_kernel
+def _varint_bytes(value: int) -> int:
+    word = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> np.int64(63))
+    size = np.int64(1)
+    while word >= np.uint64(0x80):
+        word >>= np.uint64(7)
+        size += 1
+    return size
+
+
+@inline_kernel
+def _field_bytes(bounds: Any, row: int, null: bool) -> int:
+    if null:
+        return np.int64(1)
+    length: int = bounds[row + 1] - bounds[row]
+    return _varint_bytes(length) + length
+
+
+@inline_kernel
+def _put_field(out: Any, at: int, data: Any, bounds: Any, row: int, null: bool) -> int:
+    if null:
+        return _put_varint(out, at, np.int64(-1))
+    length: int = bounds[row + 1] - bounds[row]
+    at = _put_varint(out, at, length)
+    if length > 0:
+        copy_span(out, at, data, bounds[row], length)
+    return at + length
+
+
+@kernel
+def _body_bytes(columns: Any, row: int, time_delta: int, offset_delta: int) -> int:
+    """Bytes of a record behind its length."""
+    size = np.int64(1) + _varint_bytes(time_delta) + _varint_bytes(offset_delta)
+    size += _field_bytes(columns.keys_at, row, columns.key_nulls[row])
+    size += _field_bytes(columns.values_at, row, columns.value_nulls[row])
+    first, last = columns.headers_at[row], columns.headers_at[row + 1]
+    size += _varint_bytes(last - first)
+    for number in range(first, last):
+        size += _field_bytes(columns.header_keys_at, number, False)  # noqa: FBT003
+        null = columns.header_value_nulls[number]
+        size += _field_bytes(columns.header_values_at, number, null)
+    return size
+
+
+@kernel
+def _put_record(
+    out: Any, at: int, columns: Any, row: int, time_delta: int, offset_delta: int, body: int
+) -> int:
+    """Write one record; the position after it."""
+    at = _put_varint(out, at, body)
+    out[at] = np.uint8(0)
+    at = _put_varint(out, at + 1, time_delta)
+    at = _put_varint(out, at, offset_delta)
+    at = _put_field(out, at, columns.keys, columns.keys_at, row, columns.key_nulls[row])
+    at = _put_field(out, at, columns.values, columns.values_at, row, columns.value_nulls[row])
+    first, last = columns.headers_at[row], columns.headers_at[row + 1]
+    at = _put_varint(out, at, last - first)
+    for number in range(first, last):
+        at = _put_field(out, at, columns.header_keys, columns.header_keys_at, number, False)  # noqa: FBT003
+        null = columns.header_value_nulls[number]
+        at = _put_field(out, at, columns.header_values, columns.header_values_at, number, null)
+    return at
+
+
+@kernel
+def put_header(out: Any, at: int, end: int, batch: Any, rule: Any) -> None:
+    """Write the header of the batch that ends at `end` to out[at:].
+
+    Args:
+        batch: its row of the table. rule: see `encode_batches`.
+    """
+    _put_int(out, at, batch[BASE_OFFSET], 8)
+    _put_int(out, at + 8, end - at - LOG_OVERHEAD_BYTES, 4)
+    _put_int(out, at + 12, rule[1], 4)
+    _put_int(out, at + 16, np.int64(MAGIC), 1)
+    _put_int(out, at + 21, rule[2], 2)
+    _put_int(out, at + 23, batch[LAST_OFFSET] - batch[BASE_OFFSET], 4)
+    _put_int(out, at + 27, batch[BASE_TIMESTAMP], 8)
+    _put_int(out, at + 35, batch[MAX_TIMESTAMP], 8)
+    _put_int(out, at + 43, np.int64(-1), 8)
+    _put_int(out, at + 51, np.int64(-1), 2)
+    _put_int(out, at + 53, np.int64(-1), 4)
+    _put_int(out, at + 57, batch[COUNT], 4)
+    _put_int(out, at + 17, np.int64(span_crc32c(out, at + 21, end)), 4)
+
+
+@kernel
+def _close(out: Any, start: int, at: int, batch: Any, rule: Any) -> None:
+    """Finish the batch that was written to [start, at)."""
+    batch[POSITION] = start
+    batch[SIZE] = at - start
+    if rule[3] >= 0:
+        batch[MAX_TIMESTAMP] = rule[3]
+    put_header(out, start, at, batch, rule)
+
+
+@kernel
+def encode_batches(columns: Any, rule: Any, last: int, out: Any, table: Any) -> Any:
+    """Write all records, batch by batch; (rows used, batches).
+
+    Args:
+        columns: a `Columns`.
+        rule: int64[4]: most bytes of a batch unless it has one record; leader epoch; attributes;
+            the LogAppendTime, or -1.
+        last: 1 if no more records follow; else the last batch is left to the next call.
+        out: uint8[m], with room for all: see RECORD_OVERHEAD and HEADER_OVERHEAD, and a batch's
+            header for each record.
+        table: int64[n, BATCH_CELLS], gets the batches.
+    """
+    rows = len(columns.timestamps)
+    batches, start = np.int64(0), np.int64(0)
+    at = np.int64(HEADER_BYTES)
+    batch = np.zeros(BATCH_CELLS, dtype=np.int64)
+    for row in range(rows):
+        timestamp, offset = columns.timestamps[row], columns.offsets[row]
+        if batch[COUNT] > 0:
+            time_delta = timestamp - batch[BASE_TIMESTAMP]
+            offset_delta = offset - batch[BASE_OFFSET]
+            body = _body_bytes(columns, row, time_delta, offset_delta)
+            size = at - start + _varint_bytes(body) + body
+            if size > rule[0] or offset_delta > INT32_MAX:
+                _close(out, start, at, batch, rule)
+                table[batches] = batch
+                batches += 1
+                start = at
+                at = start + HEADER_BYTES
+                batch[COUNT] = 0
+        if batch[COUNT] == 0:
+            batch[FIRST_ROW] = row
+            batch[BASE_OFFSET] = offset
+            batch[BASE_TIMESTAMP] = timestamp
+            batch[MAX_TIMESTAMP] = timestamp
+            time_delta, offset_delta = np.int64(0), np.int64(0)
+            body = _body_bytes(columns, row, time_delta, offset_delta)
+        at = _put_record(out, at, columns, row, time_delta, offset_delta, body)
+        batch[COUNT] += 1
+        batch[LAST_OFFSET] = offset
+        batch[MAX_TIMESTAMP] = max(batch[MAX_TIMESTAMP], timestamp)
+    if batch[COUNT] > 0 and last == 1:
+        _close(out, start, at, batch, rule)
+        table[batches] = batch
+        batches += 1
+        return np.int64(rows), batches
+    return (batch[FIRST_ROW] if batch[COUNT] > 0 else np.int64(rows)), batches

@@ -1,0 +1,200 @@
+"""Which input files a log directory has taken in: ``.logwright-ingests.json`` in its root.
+
+A run is put down when its records are staged, before the first append, with its files, and marked
+done after the last. One that is not done is completed, with exactly its files, before others are
+taken. A file is known by its path and its content's SHA-256; size and modification time only spare
+reading it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from logwright.errors import CorruptLogError, StalePlan, UnreadableFile
+from logwright.locks import lock_checkpoints
+from logwright.log.mapped import map_file
+from logwright.steps.filesystem import RealFileSystem
+from logwright.steps.interpreter import execute
+from logwright.steps.step import FsyncDir, FsyncFile, Rename, WriteFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEDGER: Final = ".logwright-ingests.json"
+
+_VERSION: Final = 1
+_READ_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFile:
+    """One file of an input; `sha256` is empty as long as it was not read."""
+
+    path: str
+    bytes: int
+    modified_ns: int
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One ingest.
+
+    Attributes:
+        id: what the partitions' journals call it.
+        partitions: of the topic; 0 if the rows name their topics.
+        done: all partitions have their records.
+    """
+
+    id: str
+    topic: str
+    partitions: int
+    files: tuple[InputFile, ...]
+    done: bool = False
+
+
+def list_input(source: Path) -> tuple[InputFile, ...]:
+    """The files of an input: itself, or all below it, sorted by path. Effects: lists directories.
+
+    What begins with a dot or an underscore is left out, as Spark does.
+
+    Raises:
+        UnreadableFile: it is not there, or a file of it is no regular file.
+    """
+    if not source.exists():
+        raise UnreadableFile("there is no such input.", path=source, remedy="Mend the path.")
+    paths = [source] if source.is_file() else sorted(_walk(source))
+    found = []
+    for path in paths:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableFile("it is no regular file.", path=path, remedy="Remove it.")
+        place = str(path.absolute())
+        found.append(InputFile(path=place, bytes=status.st_size, modified_ns=status.st_mtime_ns))
+    return tuple(found)
+
+
+def new_files(runs: Sequence[Run], topic: str, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
+    """Those that no run of this topic has as they are now, by path, size and time: no content is
+    read.
+    """
+    known = {replace(one, sha256="") for run in runs if run.topic == topic for one in run.files}
+    return tuple(one for one in files if one not in known)
+
+
+def waiting_files(log_dir: Path, topic: str, source: Path) -> tuple[str, ...]:
+    """Paths that a run would take now, those of an interrupted run first. Effects: lists files."""
+    runs = read_ledger(log_dir)
+    unfinished = [run for run in runs if run.topic == topic and not run.done]
+    files = [one.path for run in unfinished for one in run.files]
+    files += [one.path for one in new_files(runs, topic, list_input(source))]
+    return tuple(dict.fromkeys(files))
+
+
+def next_run(
+    runs: Sequence[Run], topic: str, partitions: int, files: Sequence[InputFile]
+) -> Run | None:
+    """The run to do: one that was interrupted, else one of all files that are new, else None.
+
+    Effects: reads the new files, for their hashes.
+
+    Raises:
+        StalePlan: a file of an interrupted run is gone or has changed.
+        UnreadableFile: a file cannot be read.
+    """
+    interrupted = next((run for run in runs if run.topic == topic and not run.done), None)
+    if interrupted is not None:
+        here = set(files)
+        for file in interrupted.files:
+            if replace(file, sha256="") not in here and not _is_as_it_was(file):
+                raise StalePlan(
+                    "an ingest of this file was interrupted, and it is gone or has changed since.",
+                    path=file.path,
+                    remedy="Put the file back as it was, then run it again.",
+                )
+        return interrupted
+    known = {(one.path, one.sha256) for run in runs if run.topic == topic for one in run.files}
+    hashed = [_hashed(file) for file in new_files(runs, topic, files)]
+    fresh = tuple(file for file in hashed if (file.path, file.sha256) not in known)
+    if not fresh:
+        return None
+    digest = hashlib.sha256(topic.encode())
+    for file in fresh:
+        digest.update(f"\0{file.path}\0{file.sha256}".encode())
+    return Run(id=digest.hexdigest()[:32], topic=topic, partitions=partitions, files=fresh)
+
+
+def read_ledger(log_dir: Path) -> tuple[Run, ...]:
+    """The runs of a log directory, oldest first. Effects: reads the ledger.
+
+    Raises:
+        UnreadableFile: it is no regular file. CorruptLogError: it is not what we wrote.
+    """
+    path = log_dir / LEDGER
+    if not os.path.lexists(path):
+        return ()
+    try:
+        found = json.loads(map_file(path).tobytes())
+        if found["version"] != _VERSION:
+            raise ValueError("another version")
+        return tuple(
+            Run(**{**run, "files": tuple(InputFile(**file) for file in run["files"])})
+            for run in found["runs"]
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptLogError(
+            "the ledger of ingests is malformed.",
+            path=path,
+            remedy="Nothing was changed. Restore it: without it every input is taken in again.",
+        ) from error
+
+
+def record_run(log_dir: Path, run: Run) -> None:
+    """Put a run down, in place of the one with its id. Effects: replaces the ledger."""
+    path = log_dir / LEDGER
+    with lock_checkpoints(log_dir), RealFileSystem(log_dir) as files:
+        runs = [one for one in read_ledger(log_dir) if one.id != run.id]
+        content = {"version": _VERSION, "runs": [asdict(one) for one in (*runs, run)]}
+        temporary = path.with_name(f"{path.name}.tmp")
+        steps = (
+            WriteFile(temporary, json.dumps(content).encode() + b"\n", like=log_dir),
+            FsyncFile(temporary),
+            Rename(temporary, path),
+            FsyncDir(log_dir),
+        )
+        execute(steps, files)
+
+
+def _walk(directory: Path) -> list[Path]:
+    found: list[Path] = []
+    for parent, directories, names in os.walk(directory):
+        directories[:] = [name for name in directories if not name.startswith((".", "_"))]
+        found += [Path(parent, name) for name in names if not name.startswith((".", "_"))]
+    return found
+
+
+def _is_as_it_was(file: InputFile) -> bool:
+    try:
+        return _hashed(file).sha256 == file.sha256
+    except UnreadableFile:
+        return False
+
+
+def _hashed(file: InputFile) -> InputFile:
+    digest = hashlib.sha256()
+    try:
+        descriptor = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as opened:
+            while part := opened.read(_READ_BYTES):
+                digest.update(part)
+    except OSError as error:
+        raise UnreadableFile(
+            f"it cannot be read: {error.strerror}.", path=file.path, remedy="Mend the input."
+        ) from error
+    return replace(file, sha256=digest.hexdigest())

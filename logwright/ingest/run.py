@@ -1,0 +1,359 @@
+"""An append from beginning to end: plan, stage, commit. Only `commit_append` changes a log that is
+there; `prepare_log_dir` and `make_directory` make what is not.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from logwright.errors import NotALogDir, PolicyError, StalePlan, UncleanLogDir, UnreadableFile
+from logwright.format.checkpoints import parse_leader_epochs, serialize_offset_checkpoint
+from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, parse_time_index
+from logwright.format.names import (
+    CLEAN_SHUTDOWN_MARKER,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG,
+    LOG_START_OFFSET_CHECKPOINT,
+    MARKER_ASIDE,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    TIMEINDEX,
+    TopicPartition,
+    segment_file_name,
+)
+from logwright.ingest.appender import Appender, discard_staging
+from logwright.ingest.journal import Journal, Pending, read_journal
+from logwright.ingest.model import (
+    Appended,
+    AppendOptions,
+    AppendPlan,
+    StagedAppend,
+    Tail,
+)
+from logwright.ingest.settle import present_records, settle, stamps
+from logwright.ingest.steps import (
+    WATCHED,
+    append_steps,
+    begin_steps,
+    created_names,
+    end_steps,
+    record_steps,
+)
+from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
+from logwright.log.load import fingerprint, observe
+from logwright.log.mapped import map_file
+from logwright.steps.filesystem import RealFileSystem
+from logwright.steps.interpreter import execute
+from logwright.steps.step import FileStep, FsyncDir, FsyncFile, WriteFile
+from logwright.units import ByteCount, Offset, TimestampMs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from logwright.config.topic import TopicConfig
+    from logwright.format.checkpoints import LeaderEpoch
+    from logwright.log.model import PartitionLog
+
+_MARKER: Final = b'{"version":0,"brokerEpoch":-1}'
+
+
+def prepare_log_dir(log_dir: Path) -> None:
+    """Bring an interrupted append to its end; make an empty directory a log directory.
+
+    Effects: see `settle`; in an empty directory writes the marker and empty checkpoint files.
+
+    Raises:
+        LogDirLocked: a broker works on it. NotALogDir: there is no such directory.
+        UncleanLogDir: see `settle`.
+    """
+    if not log_dir.is_dir():
+        raise NotALogDir(
+            "the log directory does not exist.", path=log_dir, remedy="Make it, or mend the path."
+        )
+    empty = all(name.startswith((".lock", ".logwright")) for name in _names(log_dir))
+    with lock_log_dir(log_dir), lock_checkpoints(log_dir):
+        settle(log_dir)
+        if empty and not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
+            steps: list[FileStep] = []
+            for name in (*WATCHED, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_MARKER):
+                content = serialize_offset_checkpoint({})
+                if name == CLEAN_SHUTDOWN_MARKER:
+                    content = _MARKER
+                path = log_dir / name
+                steps += [WriteFile(path, content, like=log_dir), FsyncFile(path)]
+            with RealFileSystem(log_dir) as files:
+                execute((*steps, FsyncDir(log_dir)), files)
+
+
+def plan_append(
+    log_dir: Path,
+    partition: TopicPartition,
+    config: TopicConfig,
+    *,
+    ingest_id: str,
+    now_ms: TimestampMs,
+    options: AppendOptions,
+) -> AppendPlan | Appended:
+    """What appending to a partition starts from; or what it got of this ingest before.
+
+    Effects: reads; if an earlier run ended between its last byte and its record, writes the record.
+
+    Raises:
+        UncleanLogDir: the directory is not as a clean stop leaves it, or another ingest was
+            interrupted here and is to be completed first.
+        And whatever `observe` raises.
+    """
+    directory = log_dir / partition.directory_name
+    with lock_log_dir(log_dir), lock_checkpoints(log_dir):
+        log = None
+        if _has_log(directory):
+            log = observe(log_dir, partition, high_watermark="end")
+        elif not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
+            raise _unclean(log_dir)
+        journal = read_journal(directory) if directory.is_dir() else Journal()
+        plan = AppendPlan(
+            plan_id=f"{now_ms}-{secrets.token_hex(4)}",
+            ingest_id=ingest_id,
+            now_ms=now_ms,
+            log_dir=log_dir,
+            partition=partition,
+            log=log,
+            tail=None if log is None else _tail(log),
+            epochs=_epochs(directory),
+            topic_id=_topic_id(log_dir, partition),
+            config=config,
+            options=options,
+        )
+        return _after_earlier_run(plan, journal)
+
+
+def make_directory(plan: AppendPlan) -> None:
+    """Make the directory of a partition that is not there. Effects: mkdir in the log directory."""
+    owner = plan.log_dir.stat()
+    try:
+        plan.directory.mkdir(mode=0o700)
+    except FileExistsError:
+        if not stat.S_ISDIR(plan.directory.lstat().st_mode):
+            raise UnreadableFile(
+                "it is a link or no directory.", path=plan.directory, remedy="Remove it."
+            ) from None
+        return
+    if os.geteuid() == 0:
+        os.chown(plan.directory, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    plan.directory.chmod(stat.S_IMODE(owner.st_mode))
+
+
+def stage_append(plan: AppendPlan, records: Iterable[pa.RecordBatch]) -> StagedAppend:
+    """Stage these records, columns as `columns.SCHEMA`. Effects: makes the staging directory; after
+    an error it is gone. Errors: see `Appender`.
+    """
+    appender = Appender(plan)
+    try:
+        for batch in records:
+            appender.add(batch)
+        return appender.finish()
+    except BaseException:
+        appender.discard()
+        raise
+
+
+def commit_append(plan: AppendPlan, staged: StagedAppend) -> Appended:
+    """Make what was staged part of the log. Effects: see `ingest.steps`; takes all three locks;
+    removes the staging directory.
+
+    Raises:
+        LogDirLocked: a broker or another process works on it. Nothing was changed.
+        StalePlan: the log is not as it was planned. Nothing was changed.
+        DiskFull, StepFailed: a step failed; run it again, see `settle`.
+    """
+    log_dir, partition = plan.log_dir, plan.partition
+    with (
+        lock_log_dir(log_dir),
+        lock_partition(log_dir, partition),
+        lock_checkpoints(log_dir),
+        RealFileSystem(log_dir) as files,
+    ):
+        _refuse_stale(plan, staged)
+        pending = pending_append(plan, staged, read_journal(plan.directory).pending)
+        execute(commit_steps(plan, staged, pending), files)
+        discard_staging(plan)
+    return Appended(
+        partition=partition,
+        records=staged.records + plan.skip,
+        first_offset=Offset(pending.first_offset),
+        end_offset=staged.end_offset,
+        log_bytes=staged.record_bytes,
+        segments_rolled=sum(not segment.tail for segment in staged.segments) - (plan.tail is None),
+        repeated=False,
+    )
+
+
+def commit_steps(plan: AppendPlan, staged: StagedAppend, pending: Pending) -> Iterator[FileStep]:
+    """All steps of a commit, in their order; see `ingest.steps`. Some read what was done before."""
+    journal = Journal(done=read_journal(plan.directory).done, pending=pending)
+    yield from begin_steps(plan, journal)
+    yield from append_steps(plan, staged)
+    yield from end_steps(plan.log_dir)
+    yield from record_steps(plan, staged.end_offset, journal)
+
+
+def _after_earlier_run(plan: AppendPlan, journal: Journal) -> AppendPlan | Appended:
+    """The plan for what an earlier run has left to do."""
+    pending = journal.pending
+    if plan.options.keep_offsets:
+        return _plan_of_copy(plan, journal)
+    done = journal.find(plan.ingest_id)
+    if done is None and pending is not None and plan.log is not None:
+        present = present_records(plan.log, pending)
+        if present is None:
+            with (
+                RealFileSystem(plan.log_dir) as files,
+                lock_partition(plan.log_dir, plan.partition),
+            ):
+                execute(record_steps(plan, plan.log.log_end_offset, journal), files)
+            journal = journal.finished()
+            done = journal.find(plan.ingest_id)
+        elif pending.id == plan.ingest_id:
+            return replace(plan, skip=present)
+        elif present:
+            raise UncleanLogDir(
+                "another ingest was interrupted here, and a part of it is in the log.",
+                path=plan.directory,
+                remedy="Run that one again first, with the same input.",
+            )
+    if done is None:
+        return plan
+    return Appended(
+        partition=plan.partition,
+        records=done.records,
+        first_offset=Offset(done.first_offset),
+        end_offset=Offset(done.end_offset),
+        log_bytes=ByteCount(0),
+        segments_rolled=0,
+        repeated=True,
+    )
+
+
+def _plan_of_copy(plan: AppendPlan, journal: Journal) -> AppendPlan:
+    """The log's end says what is there: offsets are the source's.
+
+    Raises:
+        PolicyError: the log took in something else, under offsets of its own.
+    """
+    known = [one.id for one in journal.done]
+    if journal.pending is not None:
+        known.append(journal.pending.id)
+    if any(one != plan.ingest_id for one in known):
+        raise PolicyError(
+            "this log has records under offsets of its own: no copy goes on in it.",
+            path=plan.directory,
+            remedy="Archive to another log directory.",
+        )
+    return plan
+
+
+def pending_append(plan: AppendPlan, staged: StagedAppend, before: Pending | None) -> Pending:
+    """What the journal says while the append is under way; `before`: what it says now."""
+    tail = None if plan.log is None else plan.log.active
+    resumed = plan.skip > 0 and before is not None
+    return Pending(
+        id=plan.ingest_id,
+        skipped=plan.skip,
+        first_offset=before.first_offset if resumed and before else staged.first_offset,
+        log_end_offset=plan.log_end_offset,
+        end_offset=staged.end_offset,
+        records=plan.skip + staged.records,
+        base_offset=None if tail is None else tail.base_offset,
+        log_bytes=0 if tail is None else tail.log_bytes,
+        index_bytes=0 if tail is None else tail.index_bytes,
+        timeindex_bytes=0 if tail is None else tail.timeindex_bytes,
+        created=created_names(plan, staged),
+        stamps=stamps(plan.log_dir),
+    )
+
+
+def _refuse_stale(plan: AppendPlan, staged: StagedAppend) -> None:
+    log_dir = plan.log_dir
+    if not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
+        raise _unclean(log_dir)
+    stale = (
+        _has_log(plan.directory)
+        if plan.log is None
+        else (fingerprint(log_dir, plan.partition) != plan.log.fingerprint)
+    )
+    for segment in staged.segments:
+        path = plan.staging / segment_file_name(segment.base_offset, LOG)
+        stale = stale or not path.exists() or path.lstat().st_size != segment.log_bytes
+    if stale:
+        raise StalePlan(
+            "the log or the staged output changed after it was planned.",
+            path=plan.directory,
+            remedy="Nothing was changed. Run it again.",
+        )
+
+
+def _unclean(log_dir: Path) -> UncleanLogDir:
+    aside = os.path.lexists(log_dir / MARKER_ASIDE)
+    return UncleanLogDir(
+        f"the broker was not stopped cleanly (no {CLEAN_SHUTDOWN_MARKER}).",
+        path=log_dir,
+        remedy="An append was interrupted: run it again."
+        if aside
+        else "Start a broker on the directory and stop it cleanly.",
+    )
+
+
+def _has_log(directory: Path) -> bool:
+    """Whether there is anything of a log: what an interrupted creation leaves has no segment."""
+    if not os.path.lexists(directory):
+        return False
+    return directory.is_symlink() or any(
+        name.endswith(SEGMENT_SUFFIXES) for name in _names(directory)
+    )
+
+
+def _names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def _tail(log: PartitionLog) -> Tail:
+    active = log.active
+    path = log.directory / segment_file_name(active.base_offset, TIMEINDEX)
+    content = map_file(path, expected_bytes=active.timeindex_bytes)[-TIME_ENTRY_BYTES:]
+    entries = parse_time_index(content.tobytes(), active.base_offset)
+    largest, offset = entries[-1].tolist() if len(entries) else (-1, active.base_offset)
+    return Tail(
+        base_offset=active.base_offset,
+        log_bytes=active.log_bytes,
+        index_entries=active.index_bytes // OFFSET_ENTRY_BYTES,
+        time_entries=active.timeindex_bytes // TIME_ENTRY_BYTES,
+        first_timestamp_ms=active.first_batch_max_timestamp_ms,
+        largest_timestamp_ms=TimestampMs(largest),
+        offset_of_largest=Offset(offset),
+    )
+
+
+def _epochs(directory: Path) -> tuple[LeaderEpoch, ...]:
+    path = directory / LEADER_EPOCH_CHECKPOINT
+    if not os.path.lexists(path):
+        return ()
+    return parse_leader_epochs(map_file(path).tobytes(), path)
+
+
+def _topic_id(log_dir: Path, partition: TopicPartition) -> bytes | None:
+    """What a new partition's partition.metadata is to hold: what the topic's others have."""
+    if os.path.lexists(log_dir / partition.directory_name / PARTITION_METADATA):
+        return None
+    for name in _names(log_dir):
+        other = TopicPartition.parse(name)
+        path = log_dir / name / PARTITION_METADATA
+        if other is not None and other.topic == partition.topic and path.is_file():
+            return map_file(path).tobytes()
+    return None

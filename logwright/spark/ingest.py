@@ -1,0 +1,375 @@
+"""Rows of any Spark source into logs at rest; columns as Spark's own Kafka sink takes them.
+
+1. The rows get their partition in a first pass over Arrow batches, murmur2 of the key.
+2. One shuffle puts the rows of a partition into one task, sorted by file, then by their order in
+   it: the order of the input, whatever the number of cores.
+3. The task encodes batches and stages segments; it returns one row of figures for each partition.
+4. One process, the driver, commits one partition after the other. If a task refuses a record,
+   nothing is committed at all.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, cast
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql import types as T  # noqa: N812
+
+from logwright import maintain
+from logwright.config.topic import TopicConfig
+from logwright.errors import LogwrightError, PolicyError, RefusedRecord, UnreadableFile, invariant
+from logwright.format.names import TopicPartition
+from logwright.ingest.appender import Appender, discard_staging
+from logwright.ingest.columns import SCHEMA, byte_column
+from logwright.ingest.model import Appended, AppendOptions, AppendPlan, StagedAppend
+from logwright.ingest.partitioner import UNKNOWN, assign_partitions
+from logwright.log.load import list_partitions
+from logwright.units import TimestampMs
+
+COLUMNS: Final = ("key", "value", "headers", "topic", "partition", "timestamp")
+"""What a frame may have; only ``value`` must be there."""
+
+_ORDER: Final = ("_file", "_block", "_row")
+_ROWS_DDL: Final = (
+    "task int, slot int, key binary, value binary, "
+    "headers array<struct<key:binary,value:binary>>, timestamp bigint, "
+    "_file string, _block bigint, _row bigint"
+)
+_RESULT: Final = pa.schema([("slot", pa.int32()), ("result", pa.binary())])
+_RESULT_DDL: Final = "slot int, result binary"
+_HEADERS_DDL: Final = "array<struct<key:binary,value:binary>>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where rows go.
+
+    Attributes:
+        topic: of all rows; None: each row names its own.
+        partitions: how many each topic has, by its name; those that are not there are made.
+        settings: of each topic.
+    """
+
+    log_dir: Path
+    topic: str | None
+    partitions: Mapping[str, int]
+    settings: Mapping[str, TopicConfig]
+    ingest_id: str
+    now_ms: TimestampMs
+    options: AppendOptions = field(default_factory=AppendOptions)
+
+
+def partition_counts(log_dir: Path, topics: Iterable[str], wanted: int) -> dict[str, int]:
+    """Partitions of each topic: as many as there are, or `wanted` if that is more. Effects: lists
+    the log directory, which `prepare_log_dir` has made one.
+
+    Raises:
+        PolicyError: a topic is not there, and none are wanted.
+    """
+    present: dict[str, int] = {}
+    for found in list_partitions(log_dir):
+        present[found.topic] = max(present.get(found.topic, 0), found.partition + 1)
+    counts = {topic: max(present.get(topic, 0), wanted) for topic in topics}
+    for topic, count in counts.items():
+        if count == 0:
+            raise PolicyError(
+                f"topic {topic} is not there, and how many partitions it gets was not said.",
+                remedy="Say it, as with --partitions.",
+            )
+    return counts
+
+
+def read_input(
+    spark: SparkSession, paths: Sequence[str], file_format: str, options: Mapping[str, str]
+) -> DataFrame:
+    """A frame of files with their rows' order. Effects: Spark reads schemas.
+
+    JSON: every value that is not text is taken as the text of its JSON. CSV has a header line.
+
+    Raises:
+        UnreadableFile: Spark cannot read them so.
+    """
+    given: dict[str, str] = {"mode": "FAILFAST"} if file_format in {"json", "csv"} else {}
+    if file_format == "json":
+        given |= {"primitivesAsString": "true"}
+    if file_format == "csv":
+        given |= {"header": "true"}
+    try:
+        frame = spark.read.format(file_format).options(**(given | dict(options))).load(list(paths))
+        return frame.select(
+            "*",
+            F.col("_metadata.file_path").alias("_file"),
+            F.col("_metadata.file_block_start").alias("_block"),
+            F.monotonically_increasing_id().alias("_row"),
+        )
+    except PySparkException as error:
+        raise _spark_error(error, paths[0]) from error
+
+
+def ingest_frame(
+    frame: DataFrame, target: Target, *, before_commit: Callable[[], None] | None = None
+) -> list[Appended]:
+    """Append a frame's rows. Effects: stages in tasks, then changes the logs, one after the other.
+
+    `before_commit` is called when all is staged and nothing is changed yet.
+
+    A frame that does not come from `read_input` has its rows in Spark's own order; to repeat an
+    interrupted ingest of it, it must have the same rows in the same order again.
+
+    Returns:
+        what each partition got, also those that got it in an earlier run.
+
+    Raises:
+        RefusedRecord, PolicyError: a row is refused. Nothing was appended.
+        LogwrightError: whatever planning and committing raise. What was committed is recorded, and
+        a run with the same id does the rest.
+    """
+    maintain.prepare_log_dir(target.log_dir)
+    counts = target.partitions
+    slots = [TopicPartition(topic, n) for topic in sorted(counts) for n in range(counts[topic])]
+    plans: list[AppendPlan | None] = []
+    results: dict[int, Appended] = {}
+    for slot, partition in enumerate(slots):
+        plan = maintain.plan_append(
+            target.log_dir,
+            partition,
+            target.settings[partition.topic],
+            ingest_id=target.ingest_id,
+            now_ms=target.now_ms,
+            options=target.options,
+        )
+        if isinstance(plan, Appended):
+            results[slot] = plan
+        plans.append(plan if isinstance(plan, AppendPlan) else None)
+    staged = _stage(frame, target, slots, plans)
+    if before_commit is not None:
+        before_commit()
+    for slot, one in staged.items():
+        planned = plans[slot]
+        invariant(planned is not None, "what was done before is not staged again")
+        results[slot] = maintain.commit_append(cast("AppendPlan", planned), one)
+    return [results[slot] for slot in sorted(results)]
+
+
+def _stage(
+    frame: DataFrame,
+    target: Target,
+    slots: Sequence[TopicPartition],
+    plans: Sequence[AppendPlan | None],
+) -> dict[int, StagedAppend]:
+    """Stage all rows; after an error nothing is left of it."""
+    todo = [plan for plan in plans if plan is not None]
+    for plan in todo:
+        maintain.make_directory(plan)
+    try:
+        staged = _staged_rows(frame, target.topic, slots, plans)
+        for slot, one in enumerate(plans):
+            if one is not None and one.log is None and slot not in staged:
+                staged[slot] = maintain.stage_append(one, [])
+    except BaseException as error:
+        for plan in todo:
+            discard_staging(plan)
+        if isinstance(error, PySparkException):
+            raise _spark_error(error, target.log_dir) from error
+        raise
+    return dict(sorted(staged.items()))
+
+
+def _staged_rows(
+    frame: DataFrame,
+    topic: str | None,
+    slots: Sequence[TopicPartition],
+    plans: Sequence[AppendPlan | None],
+) -> dict[int, StagedAppend]:
+    """One Spark job; what was staged for each slot that has rows."""
+    first: dict[str, tuple[int, int]] = {}
+    for slot, partition in enumerate(slots):
+        begin, count = first.get(partition.topic, (slot, 0))
+        first[partition.topic] = (begin, count + 1)
+    tasks = int(cast("str", frame.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+    rows = _canonical(frame, topic)
+    placed = rows.mapInArrow(partial(_assign, first, tasks), _ROWS_DDL)
+    ordered = placed.repartitionById(tasks, "task").sortWithinPartitions("slot", *_ORDER)
+    found = ordered.mapInArrow(partial(_stage_rows, tuple(plans)), _RESULT_DDL).toArrow()
+    staged: dict[int, StagedAppend] = {}
+    for slot, pickled in zip(found["slot"].to_pylist(), found["result"].to_pylist(), strict=True):
+        # Our own worker wrote it, over Spark's authenticated socket.
+        result = pickle.loads(pickled)  # noqa: S301, TID251
+        if isinstance(result, LogwrightError):
+            raise result
+        staged[slot] = result
+    return staged
+
+
+def _canonical(frame: DataFrame, topic: str | None) -> DataFrame:
+    """The columns with the types that the tasks read."""
+    names = [name for name in frame.columns if name not in _ORDER]
+    foreign = sorted(set(names) - set(COLUMNS))
+    if foreign or "value" not in names:
+        problem = f"a column {foreign[0]!r} is not known" if foreign else "there is no column value"
+        raise PolicyError(
+            f"the input's columns are {', '.join(names)}: {problem}.",
+            remedy=f"Known are {', '.join(COLUMNS)}; value must be there.",
+        )
+    if topic is None and "topic" not in names:
+        raise PolicyError("rows have no column topic, and no topic was given.", remedy="Name one.")
+    kinds = {one.name: one.dataType for one in frame.schema.fields}
+    nothing = F.lit(None)
+    columns = [
+        (F.lit(topic) if topic is not None else F.col("topic")).cast("string").alias("topic"),
+        (F.col("partition") if "partition" in kinds else nothing).cast("int").alias("partition"),
+        *(_binary(name, kinds.get(name)) for name in ("key", "value")),
+        (F.col("headers") if "headers" in kinds else nothing).cast(_HEADERS_DDL).alias("headers"),
+        _milliseconds(kinds.get("timestamp")).alias("timestamp"),
+    ]
+    if "_row" in frame.columns:
+        columns += [F.col(name) for name in _ORDER]
+    else:
+        columns += [F.lit("").alias("_file"), F.lit(0).cast("bigint").alias("_block")]
+        columns.append(F.monotonically_increasing_id().alias("_row"))
+    return frame.select(*columns)
+
+
+def _binary(name: str, kind: T.DataType | None) -> Column:
+    """Text as UTF-8; what is nested as its JSON."""
+    if kind is None:
+        return F.lit(None).cast("binary").alias(name)
+    if isinstance(kind, T.StructType | T.ArrayType | T.MapType):
+        return F.to_json(name).cast("binary").alias(name)
+    if isinstance(kind, T.BinaryType | T.StringType):
+        return F.col(name).cast("binary").alias(name)
+    return F.col(name).cast("string").cast("binary").alias(name)
+
+
+def _milliseconds(kind: T.DataType | None) -> Column:
+    """A time, or milliseconds since the epoch as a number or text."""
+    if kind is None:
+        return F.lit(None).cast("bigint")
+    column = F.col("timestamp")
+    if isinstance(kind, T.TimestampType):
+        return F.unix_millis(column)
+    if isinstance(kind, T.StringType):
+        number = F.when(column.rlike("^-?[0-9]+$"), column.cast("bigint"))
+        return number.otherwise(F.unix_millis(column.cast("timestamp")))
+    if isinstance(kind, T.TimestampNTZType | T.DateType):
+        return F.unix_millis(column.cast("timestamp"))
+    return column.cast("bigint")
+
+
+def _assign(
+    first: Mapping[str, tuple[int, int]], tasks: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In the worker: the slot and the task of each row."""
+    for batch in batches:
+        if not len(batch):
+            continue
+        topics = batch["topic"].dictionary_encode()
+        places = [first.get(name, (0, 0)) for name in topics.dictionary.to_pylist()]
+        begins = np.array([begin for begin, _ in places] or [0], dtype=np.int64)
+        counts = np.array([count for _, count in places] or [0], dtype=np.int64)
+        index = topics.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        unnamed = batch["topic"].is_null().to_numpy(zero_copy_only=False)
+        given = batch["partition"].fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        wrong = (given < 0) & batch["partition"].is_valid().to_numpy(zero_copy_only=False)
+        given[wrong] = np.iinfo(np.int64).min
+        chosen = assign_partitions(
+            given,
+            byte_column(batch["key"]),
+            byte_column(batch["value"]),
+            np.where(unnamed, 0, counts[index]),
+        )
+        slot = np.where(chosen == UNKNOWN, UNKNOWN, begins[index] + chosen).astype(np.int32)
+        task = ((slot + 1) % tasks).astype(np.int32)
+        names = ("key", "value", "headers", "timestamp", *_ORDER)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(task), pa.array(slot), *(batch[name] for name in names)],
+            names=["task", "slot", *names],
+        )
+
+
+def _stage_rows(
+    plans: Sequence[AppendPlan | None], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In the worker: stage the rows of one slot after the other; one row of result for each."""
+    appender: Appender | None = None
+    current: int | None = None
+    for slot, rows in _slots(batches):
+        if slot != current:
+            if current is not None and appender is not None:
+                yield _result(current, _finish(appender))
+            appender, current = None, slot
+            plan = plans[slot] if slot >= 0 else None
+            if slot < 0:
+                yield _result(slot, _no_such_partition())
+            elif plan is not None:
+                opened = _open(plan)
+                appender = opened if isinstance(opened, Appender) else None
+                if isinstance(opened, LogwrightError):
+                    yield _result(slot, opened)
+        if appender is not None:
+            try:
+                appender.add(rows)
+            except LogwrightError as error:
+                appender.discard()
+                appender = None
+                yield _result(slot, error)
+    if current is not None and appender is not None:
+        yield _result(current, _finish(appender))
+
+
+def _slots(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Runs of rows of one slot."""
+    for batch in batches:
+        slots = batch["slot"].to_numpy(zero_copy_only=False)
+        records = batch.select(SCHEMA.names)
+        changes = np.flatnonzero(np.diff(slots)) + 1
+        for begin, end in pairwise([0, *changes.tolist(), len(slots)]):
+            if end > begin:
+                yield int(slots[begin]), records.slice(begin, end - begin)
+
+
+def _open(plan: AppendPlan) -> Appender | LogwrightError:
+    try:
+        return Appender(plan)
+    except LogwrightError as error:
+        return error
+
+
+def _finish(appender: Appender) -> StagedAppend | LogwrightError:
+    try:
+        return appender.finish()
+    except LogwrightError as error:
+        appender.discard()
+        return error
+
+
+def _result(slot: int, result: StagedAppend | LogwrightError) -> pa.RecordBatch:
+    row = {"slot": slot, "result": pickle.dumps(result)}
+    return pa.RecordBatch.from_pylist([row], schema=_RESULT)
+
+
+def _no_such_partition() -> RefusedRecord:
+    return RefusedRecord(
+        "a row names a topic or partition that there is not.",
+        remedy="Nothing was appended. Mend the input, or raise the number of partitions.",
+    )
+
+
+def _spark_error(error: PySparkException, path: Path | str) -> UnreadableFile:
+    """By the error's class alone: its message may hold what stands in a row."""
+    condition = error.getCondition() or type(error).__name__
+    return UnreadableFile(
+        f"Spark cannot read the input: {condition}.",
+        path=path,
+        remedy="Nothing was appended. Mend the input or the format's options.",
+    )

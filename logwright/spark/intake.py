@@ -1,0 +1,105 @@
+"""Files into a topic, each once: the ledger says which are new and which run is to be completed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from logwright import maintain
+from logwright.config.topic import TopicConfig
+from logwright.ingest.ledger import Run, list_input, next_run, read_ledger, record_run
+from logwright.ingest.model import Appended, AppendOptions
+from logwright.spark.ingest import Target, ingest_frame, partition_counts, read_input
+from logwright.units import TimestampMs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Files, and the topic that they go to.
+
+    Attributes:
+        path: a file or directory; any address that Spark reads, if `ingest_id` is given.
+        file_format: ``json``, ``csv``, ``parquet`` or another of Spark's.
+        options: of Spark's reader.
+        partitions: that a new topic gets, and at least has; 0: as many as there are.
+        ingest_id: what the whole input is known by; else its files are, by path and content.
+    """
+
+    path: str
+    file_format: str
+    topic: str
+    partitions: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
+    ingest_id: str | None = None
+    append: AppendOptions = field(default_factory=AppendOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """One run, and what each partition got of it."""
+
+    run: Run
+    appended: tuple[Appended, ...]
+
+
+def ingest_files(
+    spark: SparkSession,
+    log_dir: Path,
+    source: Source,
+    config: TopicConfig,
+    *,
+    now_ms: TimestampMs,
+) -> tuple[Intake, ...]:
+    """Append what is new in an input, after completing what was interrupted. Effects: changes logs
+    and the ledger.
+
+    Raises:
+        LogwrightError: see `ingest_frame` and `next_run`.
+    """
+    maintain.prepare_log_dir(log_dir)
+    intakes = []
+    while (run := _next(log_dir, source)) is not None:
+        paths = [file.path for file in run.files] or [source.path]
+        if run.partitions == 0:
+            counts = partition_counts(log_dir, [source.topic], source.partitions)
+            run = replace(run, partitions=counts[source.topic])
+        target = Target(
+            log_dir=log_dir,
+            topic=source.topic,
+            partitions={source.topic: run.partitions},
+            settings={source.topic: config},
+            ingest_id=run.id,
+            now_ms=now_ms,
+            options=source.append,
+        )
+        frame = read_input(spark, paths, source.file_format, source.options)
+        appended = ingest_frame(frame, target, before_commit=partial(record_run, log_dir, run))
+        run = replace(run, done=True)
+        record_run(log_dir, run)
+        intakes.append(Intake(run=run, appended=tuple(appended)))
+    return tuple(intakes)
+
+
+def _next(log_dir: Path, source: Source) -> Run | None:
+    runs = read_ledger(log_dir)
+    if source.ingest_id is None:
+        return next_run(runs, source.topic, 0, list_input(Path(source.path)))
+    for run in runs:
+        if run.id == source.ingest_id:
+            return None if run.done else run
+    return Run(id=source.ingest_id, topic=source.topic, partitions=0, files=())
+
+
+def totals(intakes: Sequence[Intake]) -> dict[str, int]:
+    """Sums over runs, by name."""
+    parts = [one for intake in intakes for one in intake.appended]
+    return {
+        "runs": len(intakes),
+        "files": sum(len(intake.run.files) for intake in intakes),
+        "records": sum(one.records for one in parts),
+        "bytes": sum(one.log_bytes for one in parts),
+    }

@@ -1,0 +1,53 @@
+"""When files are taken in: the job, and the sensor that sees them land."""
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+import dagster as dg
+
+from logwright.assets.ingest import INGESTED, log_dir_of
+from logwright.ingest.ledger import waiting_files
+from logwright.pipelines.runs import RUNS_IN_FLIGHT
+from logwright.resources.log_dirs import LogDirs
+from logwright.resources.policies import PolicyDirectory
+
+INGEST: Final = "ingest"
+LANDING_SECONDS: Final = 60
+
+ingest = dg.define_asset_job(
+    INGEST,
+    selection=dg.AssetSelection.assets(INGESTED),
+    executor_def=dg.in_process_executor,
+    description="Append what landed to its topics.",
+)
+
+
+@dg.sensor(
+    job=ingest,
+    description="Asks for a run when new files lie in a landing directory of the policies.",
+    minimum_interval_seconds=LANDING_SECONDS,
+    default_status=dg.DefaultSensorStatus.STOPPED,
+)
+def landing(
+    context: dg.SensorEvaluationContext, log_dirs: LogDirs, policies: PolicyDirectory
+) -> dg.SensorResult:
+    """Ask for a run if a file is new, or if a run was interrupted. Effects: lists the landing
+    directories; no content is read.
+    """
+    if context.instance.get_runs_count(dg.RunsFilter(job_name=INGEST, statuses=RUNS_IN_FLIGHT)):
+        return dg.SensorResult(skip_reason="An ingest is under way.")
+    sources = policies.load().ingest.sources
+    directories = log_dirs.named() if sources else {}
+    waiting = {
+        one.topic: waiting_files(log_dir_of(one, directories), one.topic, Path(one.path))
+        for one in sources
+    }
+    files = [f"{topic}\0{path}" for topic, paths in waiting.items() for path in paths]
+    if not files:
+        return dg.SensorResult(skip_reason=f"{len(sources)} landing directories, nothing new.")
+    # The tick's cursor makes a run that failed askable again with the same files.
+    number = int(context.cursor or 0) + 1
+    digest = hashlib.sha256("\n".join(files).encode()).hexdigest()[:16]
+    request = dg.RunRequest(run_key=f"{digest}:{number}", tags={"logwright/files": str(len(files))})
+    return dg.SensorResult(run_requests=[request], cursor=str(number))

@@ -1,0 +1,136 @@
+"""A topic of a real broker copied into logs at rest: the same records under the same offsets."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.comparison import dump
+from tests.e2e.command import call, free_port
+from tests.ingested import read_batches
+from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath, run_oracle
+
+pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
+
+TIME = 1_760_020_000_000
+
+
+@contextmanager
+def broker(work: Path) -> Iterator[str]:
+    """A running broker; its address. Effects: ends it."""
+    stop = work / "stop"
+    words = ["broker", "--dir", work / "broker", "--port", free_port(), "--until-file", stop]
+    command = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), "oracle.Main", *map(str, words)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            said = next(line for line in process.stdout if line.startswith("{"))
+            yield json.loads(said)["bootstrap"]
+        finally:
+            stop.touch()
+            process.wait(timeout=120)
+
+
+def text(content: str | None) -> str | None:
+    return None if content is None else base64.b64encode(content.encode()).decode()
+
+
+def row(number: int, value: str | None, partition: int = 0) -> dict[str, Any]:
+    headers = [{"key": "h", "value": text(str(number))}] if number % 3 == 0 else []
+    return {
+        "key": text(f"k{number}"),
+        "value": text(value),
+        "timestamp": TIME + number,
+        "partition": partition,
+        "headers": headers,
+    }
+
+
+def produce(bootstrap: str, path: Path, lines: list[dict[str, Any]], *options: str) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run_oracle("produce", "--bootstrap", bootstrap, "--topic", "t", "--in", path, *options)
+
+
+def consumed(bootstrap: str, out: Path, partition: int) -> list[tuple[object, ...]]:
+    words = ("--topic-partition", f"t-{partition}", "--isolation", "read_committed")
+    run_oracle("consume", "--bootstrap", bootstrap, *words, "--out", out)
+    return [
+        (
+            one["offset"],
+            one["timestamp"],
+            one["key"],
+            one["value"],
+            [(header["key"], header["value"]) for header in one.get("headers", [])],
+        )
+        for one in map(json.loads, out.read_text().splitlines())
+    ]
+
+
+def copied(log_dir: Path, partition: int) -> list[tuple[object, ...]]:
+    def encoded(content: bytes | None) -> str | None:
+        return None if content is None else base64.b64encode(content).decode()
+
+    return [
+        (
+            record.offset,
+            record.timestamp_ms,
+            encoded(record.key),
+            encoded(record.value),
+            [(header.key.decode(), encoded(header.value)) for header in record.headers],
+        )
+        for batch in read_batches(log_dir, partition=f"t-{partition}")
+        for record in batch.records
+    ]
+
+
+def test_a_topic_is_copied_and_the_copy_goes_on(tmp_path: Path) -> None:
+    """Transactions leave holes, aborted data stays out; a second run takes only what is new."""
+    log_dir = tmp_path / "logs"
+    log_dir.mkdir()
+    with broker(tmp_path) as bootstrap:
+        first: list[dict[str, Any]] = [{"txn": "begin"}]
+        first += [row(n, f"v{n}", n % 2) for n in range(200)]
+        first += [{"txn": "commit"}, {"txn": "begin"}]
+        first += [row(n, "gone", 0) for n in range(200, 220)]
+        first += [{"txn": "abort"}, {"txn": "begin"}, row(220, None), {"txn": "commit"}]
+        create = ("--create-partitions", "3", "--config", "retention.ms=-1")
+        transactional = ("--producer-config", "transactional.id=x")
+        produce(bootstrap, tmp_path / "1.jsonl", first, *create, *transactional)
+        words = ("archive", log_dir, "--bootstrap", bootstrap, "--topic", "t", "--yes")
+        small = ("--config", "segment.bytes=1000", "--output", "json")
+        answer = call(*words, *small)
+        assert 0 == answer.status, answer.err
+        assert [101, 100, 0] == [line["records"] for line in answer.lines]
+        for partition in (0, 1):
+            source = consumed(bootstrap, tmp_path / f"c{partition}.jsonl", partition)
+            assert source == copied(log_dir, partition)
+        assert len(list((log_dir / "t-0").glob("*.log"))) > 1
+
+        again = call(*words, *small)
+        assert [0, 0, 0] == [line["records"] for line in again.lines]
+        produce(bootstrap, tmp_path / "2.jsonl", [row(n, "new") for n in range(300, 320)])
+        third = call(*words, *small)
+        assert [20, 0, 0] == [line["records"] for line in third.lines]
+        source = consumed(bootstrap, tmp_path / "d.jsonl", 0)
+        assert source == copied(log_dir, 0)
+    by_kafka = [line for line in dump(log_dir, "t-0") if line["type"] == "batch"]
+    assert 121 == sum(len(line["records"]) for line in by_kafka)
+
+
+def test_no_broker_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    """The log directory is left as it was."""
+    words = ("archive", tmp_path, "--topic", "t", "--yes", "--bootstrap")
+    slow = ("--consumer-config", "socket.timeout.ms=200")
+    answer = call(*words, f"127.0.0.1:{free_port()}", *slow)
+    assert 5 == answer.status
+    assert "run it again" in answer.err
+    assert [] == list(tmp_path.glob("t-*"))

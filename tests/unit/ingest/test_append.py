@@ -1,0 +1,124 @@
+"""What an append refuses, and what it leaves beside the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from logwright.errors import (
+    CorruptLogError,
+    LogDirLocked,
+    PolicyError,
+    RefusedRecord,
+    StalePlan,
+    UncleanLogDir,
+)
+from logwright.format.names import PARTITION_METADATA, TopicPartition
+from logwright.ingest.model import AppendOptions, AppendPlan
+from logwright.ingest.run import commit_append, stage_append
+from logwright.locks import lock_partition
+from tests.fixtures import copy_before
+from tests.ingested import PARTITION, Row, append, arrow, planned, read_batches
+
+NOW = 1_760_020_000_000
+HOUR = 3_600_000
+
+
+def row(time: int = NOW, key: bytes | None = b"k", value: bytes | None = b"v") -> Row:
+    return key, value, [], time
+
+
+@pytest.mark.parametrize(
+    ("wrong", "pairs", "why"),
+    [
+        (row(key=None), {"cleanup.policy": "compact"}, "it has no key"),
+        (row(-1), {}, "below 0"),
+        (row(NOW + HOUR + 1), {}, r"message\.timestamp\.after\.max\.ms"),
+        (row(NOW - 11), {"message.timestamp.before.max.ms": "10"}, r"before\.max\.ms"),
+        (row(value=b"x" * 200), {"max.message.bytes": "200"}, r"more than max\.message\.bytes"),
+        (row(value=b"x" * 200), {"segment.bytes": "200"}, r"more than segment\.bytes"),
+    ],
+)
+def test_what_a_broker_refuses_is_refused(
+    wrong: Row, pairs: dict[str, str], why: str, tmp_path: Path
+) -> None:
+    """With the record's number, no byte of it, and nothing appended."""
+    log_dir = copy_before("basic-none", tmp_path)
+    before = {p.name: p.read_bytes() for p in (log_dir / "t-0").iterdir()}
+    with pytest.raises(RefusedRecord, match=rf"record 2 .*{why}"):
+        append(log_dir, [row(), row(), wrong], pairs, now_ms=NOW)
+    assert before == {p.name: p.read_bytes() for p in (log_dir / "t-0").iterdir()}
+
+
+def test_the_limit_itself_is_accepted(tmp_path: Path) -> None:
+    """An hour ahead to the millisecond."""
+    log_dir = copy_before("basic-none", tmp_path)
+    assert 1 == append(log_dir, [row(NOW + HOUR)], {}, now_ms=NOW).records
+
+
+def test_a_log_that_moved_is_not_appended_to(tmp_path: Path) -> None:
+    """Between plan and commit another append, or somebody who holds the partition."""
+    log_dir = copy_before("basic-none", tmp_path)
+    plan = planned(log_dir, {}, now_ms=NOW, ingest_id="slow")
+    assert isinstance(plan, AppendPlan)
+    staged = stage_append(plan, [arrow([row()])])
+    with lock_partition(log_dir, PARTITION), pytest.raises(LogDirLocked):
+        commit_append(plan, staged)
+    append(log_dir, [row()], {}, now_ms=NOW, ingest_id="quick")
+    with pytest.raises(StalePlan):
+        commit_append(plan, staged)
+    assert 501 == append(log_dir, [], {}, now_ms=NOW, ingest_id="quick").end_offset
+
+
+def test_an_unclean_directory_is_refused(tmp_path: Path) -> None:
+    """A broker was killed there: it must recover the logs first."""
+    log_dir = copy_before("basic-none", tmp_path)
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    with pytest.raises(UncleanLogDir):
+        append(log_dir, [row()], {}, now_ms=NOW)
+    other = TopicPartition("new", 0)
+    with pytest.raises(UncleanLogDir):
+        planned(log_dir, {}, now_ms=NOW, partition=other)
+
+
+def test_a_new_partition_has_its_topics_id(tmp_path: Path) -> None:
+    """As another partition of the topic says it."""
+    log_dir = copy_before("basic-none", tmp_path)
+    (log_dir / "t-0" / PARTITION_METADATA).write_text("version: 0\ntopic_id: abc\n")
+    plan = planned(log_dir, {}, now_ms=NOW, partition=TopicPartition("t", 1))
+    assert isinstance(plan, AppendPlan)
+    commit_append(plan, stage_append(plan, []))
+    made = log_dir / "t-1"
+    assert "version: 0\ntopic_id: abc\n" == (made / PARTITION_METADATA).read_text()
+    assert (log_dir / "t-0").stat().st_mode == made.stat().st_mode
+    stem = "0" * 20
+    assert {f"{stem}.log", f"{stem}.index", f"{stem}.timeindex"} < {p.name for p in made.iterdir()}
+
+
+def test_kept_offsets_leave_holes(tmp_path: Path) -> None:
+    """A copy's first segment begins at its first offset; an ingest does not go into a copy."""
+    log_dir = tmp_path / "logs"
+    log_dir.mkdir()
+    rows = [row(NOW + n, b"k%d" % n) for n in range(4)]
+    options = AppendOptions(keep_offsets=True)
+    offsets = [70, 71, 90, 95]
+    done = append(log_dir, rows, {}, now_ms=NOW, options=options, offsets=offsets)
+    assert (70, 96) == (done.first_offset, done.end_offset)
+    (batch,) = read_batches(log_dir)
+    assert (70, offsets) == (batch.segment, [record.offset for record in batch.records])
+    more = append(log_dir, rows, {}, now_ms=NOW, options=options, offsets=[100, 101, 102, 103])
+    assert 104 == more.end_offset
+    with pytest.raises(RefusedRecord, match="not above the one before"):
+        append(log_dir, rows, {}, now_ms=NOW, options=options, offsets=[100, 110, 111, 112])
+    with pytest.raises(PolicyError, match="offsets of its own"):
+        planned(log_dir, {}, now_ms=NOW, ingest_id="other", options=options)
+
+
+def test_a_journal_that_is_not_ours_stops_it(tmp_path: Path) -> None:
+    """Without it nobody knows what was appended."""
+    log_dir = copy_before("basic-none", tmp_path)
+    append(log_dir, [row()], {}, now_ms=NOW)
+    (log_dir / "t-0" / ".logwright" / "ingest.json").write_text("{")
+    with pytest.raises(CorruptLogError, match="journal"):
+        append(log_dir, [row()], {}, now_ms=NOW)
