@@ -244,6 +244,8 @@ class Loading:
             self._find("rebuilt", names, why)
         segment.recovered = True
         segment.aborted = tuple(state.replay.aborted)
+        # Once made it stays, also if a second recovery finds nothing for it.
+        segment.has_txnindex |= bool(segment.aborted)
         if refused_at is not None:
             return refused_at
         if found.valid_bytes < segment.size:

@@ -17,7 +17,6 @@ from logwright.format.names import (
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     SWAP,
-    TXNINDEX,
     segment_file_name,
 )
 from logwright.format.valid import valid_batches
@@ -212,7 +211,7 @@ def _repairs(loading: Loading, files: Mapping[str, str]) -> tuple[SegmentRepair,
             valid_bytes=ByteCount(segment.size),
             rebuild=segment.recovered,
             aborted=segment.aborted,
-            has_txnindex=segment_file_name(segment.base_offset, TXNINDEX) in files,
+            has_txnindex=segment.has_txnindex,
             txnindex_last=segment.txnindex_wrong,
             modified_ns=segment.stamp.modified_ns,
         )

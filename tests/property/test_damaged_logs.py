@@ -37,9 +37,9 @@ CASES = (
     "txn-2-second",
     "txn-ongoing",
 )
-MUTANTS = 300
+MUTANTS = 200
 NIGHTLY_MUTANTS = 10_000
-COMPARED = 250
+COMPARED = 200
 NIGHTLY_COMPARED = 3_000
 PARTITION = TopicPartition("t", 0)
 ENTRY_BYTES = {".index": 8, ".timeindex": 12}
