@@ -8,7 +8,9 @@ import dagster as dg
 
 from logwright.assets.ingest import INGESTED, log_dir_of
 from logwright.ingest.ledger import waiting_files
+from logwright.pipelines.due import RETRY_AFTER_MS
 from logwright.pipelines.runs import RUNS_IN_FLIGHT
+from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
 
@@ -30,9 +32,13 @@ ingest = dg.define_asset_job(
     default_status=dg.DefaultSensorStatus.STOPPED,
 )
 def landing(
-    context: dg.SensorEvaluationContext, log_dirs: LogDirs, policies: PolicyDirectory
+    context: dg.SensorEvaluationContext,
+    log_dirs: LogDirs,
+    policies: PolicyDirectory,
+    clock: Clock,
 ) -> dg.SensorResult:
-    """Ask for a run if a file is new, or if a run was interrupted. Effects: lists the landing
+    """Ask for a run if a file is new, or if a run was interrupted; for the same files again only
+    after a while. Effects: lists the landing
     directories; no content is read.
     """
     if context.instance.get_runs_count(dg.RunsFilter(job_name=INGEST, statuses=RUNS_IN_FLIGHT)):
@@ -46,8 +52,11 @@ def landing(
     files = [f"{topic}\0{path}" for topic, paths in waiting.items() for path in paths]
     if not files:
         return dg.SensorResult(skip_reason=f"{len(sources)} landing directories, nothing new.")
-    # The tick's cursor makes a run that failed askable again with the same files.
-    number = int(context.cursor or 0) + 1
+    now_ms = clock.now_ms()
     digest = hashlib.sha256("\n".join(files).encode()).hexdigest()[:16]
-    request = dg.RunRequest(run_key=f"{digest}:{number}", tags={"logwright/files": str(len(files))})
-    return dg.SensorResult(run_requests=[request], cursor=str(number))
+    asked, _, asked_ms = (context.cursor or "::0").rpartition(":")
+    if asked == digest and now_ms < int(asked_ms) + RETRY_AFTER_MS:
+        return dg.SensorResult(skip_reason=f"A run was asked for; {len(files)} files still wait.")
+    key = f"{digest}:{now_ms}"
+    request = dg.RunRequest(run_key=key, tags={"logwright/files": str(len(files))})
+    return dg.SensorResult(run_requests=[request], cursor=key)

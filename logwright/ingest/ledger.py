@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LEDGER: Final = ".logwright-ingests.json"
 
 _VERSION: Final = 1
+_LEFT_OUT: Final = (".", "_")
 _READ_BYTES: Final = 1 << 20
 
 
@@ -69,6 +70,10 @@ def list_input(source: Path) -> tuple[InputFile, ...]:
     """
     if not source.exists():
         raise UnreadableFile("there is no such input.", path=source, remedy="Mend the path.")
+    if source.is_file() and source.name.startswith(_LEFT_OUT):
+        raise UnreadableFile(
+            "Spark leaves out files with such a name.", path=source, remedy="Rename it."
+        )
     paths = [source] if source.is_file() else sorted(_walk(source))
     found = []
     for path in paths:
@@ -174,8 +179,8 @@ def record_run(log_dir: Path, run: Run) -> None:
 def _walk(directory: Path) -> list[Path]:
     found: list[Path] = []
     for parent, directories, names in os.walk(directory):
-        directories[:] = [name for name in directories if not name.startswith((".", "_"))]
-        found += [Path(parent, name) for name in names if not name.startswith((".", "_"))]
+        directories[:] = [name for name in directories if not name.startswith(_LEFT_OUT)]
+        found += [Path(parent, name) for name in names if not name.startswith(_LEFT_OUT)]
     return found
 
 

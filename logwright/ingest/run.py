@@ -44,7 +44,7 @@ from logwright.ingest.steps import (
     record_steps,
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
-from logwright.log.load import fingerprint, observe
+from logwright.log.load import fingerprint, list_partitions, observe
 from logwright.log.mapped import map_file
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
@@ -70,7 +70,8 @@ def prepare_log_dir(log_dir: Path) -> None:
     Effects: see `settle`; in an empty directory writes the marker and empty checkpoint files.
 
     Raises:
-        LogDirLocked: a broker works on it. NotALogDir: there is no such directory.
+        LogDirLocked: a broker works on it.
+        NotALogDir: there is no such directory, or it holds something else.
         UncleanLogDir: see `settle`.
     """
     if not log_dir.is_dir():
@@ -78,6 +79,8 @@ def prepare_log_dir(log_dir: Path) -> None:
             "the log directory does not exist.", path=log_dir, remedy="Make it, or mend the path."
         )
     empty = all(name.startswith((".lock", ".logwright")) for name in _names(log_dir))
+    if not empty:
+        list_partitions(log_dir)  # locking makes a file, which only a log directory may get
     with lock_log_dir(log_dir), lock_checkpoints(log_dir):
         settle(log_dir)
         if empty and not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -15,6 +17,9 @@ from logwright.ingest.ledger import Run, list_input, next_run, read_ledger, reco
 from logwright.ingest.model import Appended, AppendOptions
 from logwright.spark.ingest import Target, ingest_frame, partition_counts, read_input
 from logwright.units import TimestampMs
+
+_GLOB: Final = re.compile(r"[\\*?\[\]{}]")
+"""What Spark would take for a pattern in a path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +68,7 @@ def ingest_files(
     maintain.prepare_log_dir(log_dir)
     intakes = []
     while (run := _next(log_dir, source)) is not None:
-        paths = [file.path for file in run.files] or [source.path]
+        paths = [_GLOB.sub(r"\\\g<0>", file.path) for file in run.files if file.bytes]
         if run.partitions == 0:
             counts = partition_counts(log_dir, [source.topic], source.partitions)
             run = replace(run, partitions=counts[source.topic])
@@ -76,8 +81,10 @@ def ingest_files(
             now_ms=now_ms,
             options=source.append,
         )
-        frame = read_input(spark, paths, source.file_format, source.options)
-        appended = ingest_frame(frame, target, before_commit=partial(record_run, log_dir, run))
+        appended: list[Appended] = []
+        if paths or not run.files:
+            frame = read_input(spark, paths or [source.path], source.file_format, source.options)
+            appended = ingest_frame(frame, target, before_commit=partial(record_run, log_dir, run))
         run = replace(run, done=True)
         record_run(log_dir, run)
         intakes.append(Intake(run=run, appended=tuple(appended)))

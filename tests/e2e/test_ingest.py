@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 
 from logwright.assets.ingest import INGESTED, ingested
+from logwright.pipelines.due import RETRY_AFTER_MS
 from logwright.pipelines.ingest import landing
 from tests.e2e.harness import MARKS, Platform, make_platform
 from tests.ingested import read_batches
@@ -65,7 +66,9 @@ def test_what_lands_is_appended_once(tmp_path: Path) -> None:
     land(directory / "a.json", range(300), platform)
     asked = tick(platform)
     assert 1 == len(asked.run_requests)
-    assert asked.run_requests[0].run_key != tick(platform, asked.cursor).run_requests[0].run_key
+    assert not tick(platform, asked.cursor).run_requests
+    later = platform.at(platform.now_ms + RETRY_AFTER_MS)
+    assert asked.run_requests[0].run_key != tick(later, asked.cursor).run_requests[0].run_key
 
     assert materialize(platform).success
     event = platform.instance.get_latest_materialization_event(INGESTED)
@@ -80,7 +83,9 @@ def test_what_lands_is_appended_once(tmp_path: Path) -> None:
     assert sorted(keys(platform.log_dir)) == sorted(f"k{n}".encode() for n in range(300))
     assert not tick(platform).run_requests
 
-    land(directory / "b.json", range(300, 310), platform)
+    (directory / "empty.json").touch()
+    assert materialize(platform).success
+    land(directory / "b[1].json", range(300, 310), platform)
     assert 1 == len(tick(platform).run_requests)
     assert materialize(platform).success
     assert materialize(platform).success
