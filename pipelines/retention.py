@@ -9,6 +9,7 @@ import dagster as dg
 from pydantic import Field
 
 from logwright.assets.boundary import boundary, dagster_failure
+from logwright.assets.holds import holds_of
 from logwright.assets.retention import retain_log, retention_observation
 from logwright.assets.segment_set import POOL
 from logwright.config.topic import broker_settings
@@ -17,6 +18,7 @@ from logwright.pipelines.runs import RUNS_IN_FLIGHT
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
+from logwright.state.model import Hold
 
 RETENTION: Final = "retention"
 RETAIN_LOGS: Final = "retain_logs"
@@ -48,8 +50,15 @@ def retain_logs(
         loaded = policies.load()
     failures: dict[str, LogwrightError] = {}
     segments = freed = 0
+    held = holds_of(logs, now_ms=clock.now_ms(), force=True)
     for log in logs:
+        hold = held.get(log.key)
+        if isinstance(hold, Hold):
+            context.log.info("log=%s left alone: %s", log.key, hold.sentence)
+            continue
         try:
+            if hold is not None:
+                raise hold
             plan = retain_log(log, loaded, now_ms=clock.now_ms())
         except LogwrightError as error:
             failures[log.key] = error

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logwright.cli.planning import FailureLog, instant
+from logwright.cli.planning import FailureLog, instant, leave_held
 from logwright.cli.request import Request, request_options
 from logwright.errors import LogwrightError
 
@@ -21,8 +21,8 @@ def command(request: Request) -> None:
     if not request.named:
         raise click.UsageError("name the logs to delete: TOPIC-N ...")
     request.require_terminal()
-    partitions = sorted(set(request.named))
     present = request.partitions(absent=True)
+    partitions = leave_held(request, sorted(set(request.named)), force=True)
     delay_ms = request.broker().file_delete_delay_ms
     failures = FailureLog(output=request.output)
     if request.dry_run:

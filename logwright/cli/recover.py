@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from logwright.cli.output import human_bytes
-from logwright.cli.planning import FailureLog
+from logwright.cli.planning import FailureLog, leave_held
 from logwright.cli.request import Request, request_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from logwright.format.names import TopicPartition
     from logwright.recovery.model import Finding, RecoveryOptions, RecoveryPlan
     from logwright.recovery.run import DirectoryPlan, DirectoryResult
 
@@ -80,6 +81,20 @@ def recover_first(request: Request, failures: FailureLog, *, like_kafka: bool) -
     say_findings(result.recovered, request.output.message)
     for partition, error in result.failures.items():
         failures.add(partition, error)
+
+
+def ready_partitions(request: Request, failures: FailureLog) -> tuple[TopicPartition, ...]:
+    """The partitions that a command may work on: recovered first where that is needed, and without
+    those that are paused. Effects: changes the log directory, unless it is a dry run; output.
+    """
+    from logwright.locks import lock_log_dir  # noqa: PLC0415 -- not for --help
+
+    partitions = request.partitions()  # locking makes a file, which only a log directory may get
+    if not request.dry_run:
+        with lock_log_dir(request.log_dir):
+            recover_first(request, failures, like_kafka=False)
+    failed = {partition for partition, _ in failures.failures}
+    return leave_held(request, [one for one in partitions if one not in failed], force=True)
 
 
 def _plan(request: Request, options: RecoveryOptions) -> DirectoryPlan:

@@ -10,6 +10,7 @@ import click
 
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog
+from logwright.cli.recover import ready_partitions
 from logwright.cli.request import Request, like_kafka_option, request_options
 from logwright.errors import LogwrightError
 
@@ -38,7 +39,7 @@ def command(request: Request, delete_records_before: int | None, *, like_kafka: 
         raise click.UsageError("--delete-records-before needs exactly one TOPIC-N")
     failures = FailureLog(output=request.output)
     plans: list[RetentionPlan] = []
-    for partition in request.partitions():
+    for partition in ready_partitions(request, failures):
         try:
             plans.append(_plan(request, partition, delete_records_before))
         except LogwrightError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logwright.cli.planning import FailureLog, instant
+from logwright.cli.recover import ready_partitions
 from logwright.cli.request import Request, request_options
 from logwright.errors import LogwrightError
 
@@ -25,7 +26,7 @@ def command(request: Request, *, force: bool) -> None:
     request.require_terminal()
     failures = FailureLog(output=request.output)
     plans: list[tuple[PartitionLog, RollDecision]] = []
-    for partition in request.partitions():
+    for partition in ready_partitions(request, failures):
         config, _ = request.settings(partition.topic)
         try:
             plans.append(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logwright.cli.output import human_bytes
-from logwright.cli.planning import FailureLog, instant
+from logwright.cli.planning import FailureLog, instant, leave_held
 from logwright.cli.request import Request, request_options
 from logwright.errors import LogwrightError
 
@@ -26,7 +26,7 @@ def command(request: Request) -> None:
     request.require_terminal()
     failures = FailureLog(output=request.output)
     present = request.partitions(absent=True)
-    for partition in sorted(set(request.named)):
+    for partition in leave_held(request, sorted(set(request.named)), force=True):
         undo = _undo_last if partition in present else _undo_deletion
         try:
             undo(request, partition)
