@@ -68,12 +68,15 @@ class PartitionListing:
 
     Attributes:
         ledger: content of the ledger, None if there is none.
+        has_staging: there is a directory of staging directories; a build that died may have left it
+            empty.
     """
 
     directory: Path
     files: tuple[PlainFile, ...]
     ledger: bytes | None
     staging: tuple[StagingDirectory, ...]
+    has_staging: bool
 
 
 def list_partition(directory: Path) -> PartitionListing:
@@ -102,6 +105,7 @@ def list_partition(directory: Path) -> PartitionListing:
         files=tuple(sorted(files, key=lambda file: file.name)),
         ledger=_read_ledger(work / LEDGER),
         staging=_staging_directories(work / STAGING),
+        has_staging=(work / STAGING).is_dir(),
     )
 
 

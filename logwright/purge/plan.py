@@ -184,9 +184,7 @@ def _remove_staging(listing: PartitionListing) -> tuple[FileStep, ...]:
             steps += [Unlink(path, missing_ok=True) for path in one.files]
             steps += [RemoveDir(path) for path in reversed(one.directories)]
             steps.append(RemoveDir(one.path))
-    if not steps:
-        return ()
     work = listing.directory / WORK_DIRECTORY
-    if not any(one.held for one in listing.staging):
+    if listing.has_staging and not any(one.held for one in listing.staging):
         steps.append(RemoveDir(work / STAGING))
-    return (*steps, FsyncDir(work))
+    return (*steps, FsyncDir(work)) if steps else ()

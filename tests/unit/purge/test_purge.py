@@ -140,7 +140,9 @@ def listing(*names: str) -> PartitionListing:
     files = tuple(
         PlainFile(name=name, bytes=ByteCount(1), links=1, touched_ms=0) for name in sorted(names)
     )
-    return PartitionListing(directory=Path("/logs/t-0"), files=files, ledger=None, staging=())
+    return PartitionListing(
+        directory=Path("/logs/t-0"), files=files, ledger=None, staging=(), has_staging=False
+    )
 
 
 def planned(*names: str) -> tuple[FileStep, ...]:
@@ -342,3 +344,11 @@ def test_missing_partition(tmp_path: Path) -> None:
     """There is nothing to list."""
     with pytest.raises(NotALogDir):
         list_partition(tmp_path / "t-0")
+
+
+def test_staging_that_a_dying_build_left_empty_goes(log_dir: Path) -> None:
+    """It made the common directory and not yet its own."""
+    staging = log_dir / "t-0/.logwright/staging"
+    staging.mkdir()
+    purge(log_dir)
+    assert not staging.exists()
