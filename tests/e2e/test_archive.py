@@ -126,8 +126,11 @@ def test_a_topic_is_copied_and_the_copy_goes_on(tmp_path: Path) -> None:
     assert 121 == sum(len(line["records"]) for line in by_kafka)
 
 
-def test_no_broker_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+def test_no_broker_is_an_error_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The log directory is left as it was."""
+    monkeypatch.setattr("logwright.ingest.broker.WAIT_SECONDS", 1.0)
     words = ("archive", tmp_path, "--topic", "t", "--yes", "--bootstrap")
     slow = ("--consumer-config", "socket.timeout.ms=200")
     answer = call(*words, f"127.0.0.1:{free_port()}", *slow)

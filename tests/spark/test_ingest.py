@@ -10,9 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from logwright.config.topic import parse_settings
-from logwright.errors import PolicyError, RefusedRecord
+from logwright.errors import LogDirLocked, PolicyError, RefusedRecord
+from logwright.format.names import TopicPartition
 from logwright.ingest.ledger import list_input, next_run
 from logwright.ingest.model import Appended
+from logwright.locks import lock_partition
 from logwright.spark.ingest import Target, ingest_frame, read_input
 from logwright.units import TimestampMs
 from tests.ingested import read_batches
@@ -119,6 +121,21 @@ def test_a_repeated_run_appends_nothing(observed: Observed, tmp_path: Path) -> N
     assert 100 == sum(len(values(logs, number)) for number in range(3))
     other = ingest(observed.spark, target(logs, ingest_id="two"), path)
     assert [one.end_offset for one in first] == [one.first_offset for one in other]
+    assert 200 == sum(len(values(logs, number)) for number in range(3))
+
+
+def test_partitions_that_were_done_are_not_done_again(observed: Observed, tmp_path: Path) -> None:
+    """A run that ends between two partitions: the next one does the rest, whatever was there."""
+    path = write_rows(tmp_path / "rows.json", [{"key": str(n), "value": "v"} for n in range(100)])
+    logs = tmp_path / "logs"
+    ingest(observed.spark, target(logs, ingest_id="before"), path)
+    held = lock_partition(logs, TopicPartition("t", 1))
+    with held, pytest.raises(LogDirLocked):
+        ingest(observed.spark, target(logs), path)
+    before = [len(values(logs, number)) for number in range(3)]
+    assert 100 < sum(before) < 200
+    done = ingest(observed.spark, target(logs), path)
+    assert [True, False, False] == [one.repeated for one in done]
     assert 200 == sum(len(values(logs, number)) for number in range(3))
 
 
