@@ -28,6 +28,7 @@ from logwright.compaction import (
     writer,
 )
 from logwright.compaction import recopy as copying
+from logwright.steps import live
 
 REST: Final = "Python and all else"
 
@@ -157,7 +158,7 @@ _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (laws, "match_batches", "equal batches", _of_matched),
     (laws, "check_survivors", "equal records", _of_both),
     (laws, "weigh_keys", "decode, hash, map", _of_batches(2)),
-    (maintain, "fingerprint", "is the plan stale", _nothing),
+    (live, "fingerprint", "is the plan stale", _nothing),
     (maintain, "execute", "renames", _nothing),
 )
 """Where each stage is called: object, attribute, name, bytes of log that a call walks over."""
