@@ -88,9 +88,10 @@ def ready_partitions(request: Request, failures: FailureLog) -> tuple[TopicParti
     those that are paused. Effects: changes the log directory, unless it is a dry run; output.
     """
     from logwright.locks import lock_log_dir  # noqa: PLC0415 -- not for --help
+    from logwright.recovery.run import partitions_to_recover  # noqa: PLC0415
 
-    partitions = request.partitions()  # locking makes a file, which only a log directory may get
-    if not request.dry_run:
+    partitions = request.partitions()
+    if not request.dry_run and partitions_to_recover(request.log_dir, partitions):
         with lock_log_dir(request.log_dir):
             recover_first(request, failures, like_kafka=False)
     failed = {partition for partition, _ in failures.failures}

@@ -21,9 +21,10 @@ from logwright.format.deleted_logs import (
     serialize_purging,
 )
 from logwright.format.names import (
+    DELETE_DIRECTORY,
     DELETED_LOGS,
     TopicPartition,
-    deleted_directory_name,
+    marked_directory_name,
     parse_deleted_directory_name,
 )
 from logwright.locks import lock_partition
@@ -89,7 +90,7 @@ def test_deleted_log_has_kafkas_name_and_no_entries(log_dir: Path) -> None:
 def test_long_topic_is_cut_in_the_name() -> None:
     """At most 255 characters, by taking from the topic."""
     long = TopicPartition("x" * 249, 12)
-    name = deleted_directory_name(long, "0" * 32)
+    name = marked_directory_name(long, "0" * 32, DELETE_DIRECTORY)
     assert 255 == len(name)
     assert name.endswith(f"x-12.{'0' * 32}-delete")
     assert parse_deleted_directory_name(name) == TopicPartition("x" * (255 - 43), 12)

@@ -38,9 +38,11 @@ def retain(name: str, log_dir: Path, *more: str) -> None:
 
 
 def live(log_dir: Path) -> dict[str, tuple[bytes, int]]:
-    """Content and modification time of what a broker would use of the partition."""
+    """Content of what a broker would use of the partition, and of its logs the modification time:
+    that of an index says nothing.
+    """
     return {
-        path.name: (path.read_bytes(), path.stat().st_mtime_ns)
+        path.name: (path.read_bytes(), path.stat().st_mtime_ns if path.suffix == ".log" else 0)
         for path in (log_dir / "t-0").iterdir()
         if path.is_file() and not path.name.endswith(".deleted")
     }
