@@ -26,6 +26,7 @@ from logwright.format.names import TopicPartition
 from logwright.log.dump import segment_lines
 from logwright.units import TimestampMs
 from tests.comparison import (
+    PACKING_FIELDS,
     compare_checkpoints,
     compare_partition,
     compare_times,
@@ -42,6 +43,9 @@ CODECS = ("gzip", "snappy", "lz4", "zstd")
 BY_SIZE = frozenset({"cleanBytes", "cleanableBytes", "totalBytes", "cleanableRatio", "eligible"})
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+GROUPED_OTHERWISE = "declared: grouped otherwise after other packing"
+PLACE = PACKING_FIELDS | {"segment"}
+OF_SEGMENTS = ("time: ", "batch: ", "log: ", "index: ", "timeindex: ", "txnindex: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +200,9 @@ def clean_and_compare(case: Answer, root: Path) -> list[str]:
     differences = compare_partition(kafkas, ours, partition.directory_name, read=_read_segment)
     found += [one for one in differences if not one.endswith(stray)]
     found += compare_times(case["files"], ours / partition.directory_name)
+    if _grouped_otherwise(case, root, partition.directory_name):
+        case["coverage"][GROUPED_OTHERWISE] = 1
+        found = [one for one in found if not _is_of_segments(one)]
     # Kafka writes the high watermark when it closes the log; nobody asks that of ours.
     if watermarks == read_checkpoint(ours / HIGH_WATERMARKS):
         watermark = f"checkpoint: {HIGH_WATERMARKS}"
@@ -203,6 +210,37 @@ def clean_and_compare(case: Answer, root: Path) -> list[str]:
         watermark = "checkpoint: none"
     changed = compare_checkpoints(kafkas, ours)
     return found + [one for one in changed if not one.startswith(watermark)]
+
+
+def _grouped_otherwise(case: Answer, root: Path, partition: str) -> bool:
+    """Whether the segments differ for this one reason: what our compressor packed has another size,
+    so that a further pass grouped them otherwise. All batches and records are Kafka's then.
+    """
+    packed = any("batches " + codec in case["coverage"] for codec in CODECS)
+    if len(case["results"][0]["passes"]) == 1 or not packed:
+        return False
+    names = [
+        sorted(path.name for path in (root / side / partition).glob("*.log"))
+        for side in ("before", "after")
+    ]
+    if names[0] == names[1]:
+        return False
+    ours, kafkas = (
+        [
+            {field: value for field, value in batch.items() if field not in PLACE}
+            for name in each
+            for batch in _read_segment(root / side, partition, name)
+            if batch["type"] == "batch"
+        ]
+        for side, each in zip(("before", "after"), names, strict=True)
+    )
+    return ours == kafkas
+
+
+def _is_of_segments(difference: str) -> bool:
+    """Of a segment's files or a snapshot, not of the partition's others."""
+    numbered = difference.rpartition(" ")[2][0].isdigit()
+    return difference.startswith(OF_SEGMENTS) or (difference.startswith("files: ") and numbered)
 
 
 def settings_of(case: Answer, config: dict[str, str]) -> tuple[TopicConfig, CleanerConfig]:
