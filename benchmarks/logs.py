@@ -14,7 +14,7 @@ from typing import Final
 
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
-from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, TopicPartition
+from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, WORK_DIRECTORY, TopicPartition
 from logwright.maintain import build, commit, plan_clean
 from logwright.units import TimestampMs
 from tests.oracle_runner import PROJECT, run_oracle
@@ -77,6 +77,7 @@ def _prepare_again(before: BenchLog, work: Path) -> BenchLog:
         commit(planned, build(planned))
         for path in unfinished.rglob("*.deleted"):
             path.unlink()
+        shutil.rmtree(unfinished / str(before.partition) / WORK_DIRECTORY)
         (unfinished / CLEANER_OFFSET_CHECKPOINT).unlink()
         logs = list((unfinished / str(before.partition)).glob("*.log"))
         case = json.loads((unfinished / "case.json").read_text())
