@@ -24,16 +24,15 @@ from logwright.format.deleted_logs import (
     serialize_purging,
 )
 from logwright.format.names import DELETED_LOGS
+from logwright.steps.replace import replace_file
 from logwright.steps.step import (
     Append,
     FileStep,
     FsyncDir,
     FsyncFile,
     RemoveDir,
-    Rename,
     RenameDir,
     Unlink,
-    WriteFile,
 )
 from logwright.units import ByteCount, TimestampMs
 
@@ -148,13 +147,7 @@ def forget_steps(
     wanted = serialize_deletions(remaining.values())
     if wanted == record:
         return ()
-    temporary = path.with_name(f"{path.name}.tmp")
-    return (
-        WriteFile(temporary, wanted, like=path),
-        FsyncFile(temporary),
-        Rename(temporary, path),
-        FsyncDir(log_dir),
-    )
+    return replace_file(path, wanted, like=path)
 
 
 def _append(log_dir: Path, content: bytes) -> tuple[FileStep, ...]:

@@ -21,7 +21,8 @@ import numpy as np
 from logwright.errors import CorruptLogError
 from logwright.format.names import WORK_DIRECTORY
 from logwright.log.mapped import map_file
-from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Rename, Unlink, WriteFile
+from logwright.steps.replace import replace_file
+from logwright.steps.step import FileStep, Unlink
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,7 +138,6 @@ def read_journal(partition_directory: Path) -> Journal:
 def write_journal(partition_directory: Path, journal: Journal) -> tuple[FileStep, ...]:
     """The steps that replace the journal; the partition is locked, so its directory exists."""
     work = partition_directory / WORK_DIRECTORY
-    path, temporary = work / JOURNAL, work / f"{JOURNAL}.tmp"
     content = {
         "version": _VERSION,
         "done": [asdict(one) for one in journal.done],
@@ -145,10 +145,7 @@ def write_journal(partition_directory: Path, journal: Journal) -> tuple[FileStep
     }
     ended = () if journal.pending is not None else (Unlink(work / BATCHES, missing_ok=True),)
     return (
-        WriteFile(temporary, json.dumps(content).encode() + b"\n", like=None),
-        FsyncFile(temporary),
-        Rename(temporary, path),
-        FsyncDir(work),
+        *replace_file(work / JOURNAL, json.dumps(content).encode() + b"\n", like=None),
         *ended,
     )
 

@@ -21,7 +21,7 @@ from logwright.locks import lock_checkpoints
 from logwright.log.mapped import map_file
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.step import FsyncDir, FsyncFile, Rename, WriteFile
+from logwright.steps.replace import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,14 +166,7 @@ def record_run(log_dir: Path, run: Run) -> None:
     with lock_checkpoints(log_dir), RealFileSystem(log_dir) as files:
         runs = [one for one in read_ledger(log_dir) if one.id != run.id]
         content = {"version": _VERSION, "runs": [asdict(one) for one in (*runs, run)]}
-        temporary = path.with_name(f"{path.name}.tmp")
-        steps = (
-            WriteFile(temporary, json.dumps(content).encode() + b"\n", like=log_dir),
-            FsyncFile(temporary),
-            Rename(temporary, path),
-            FsyncDir(log_dir),
-        )
-        execute(steps, files)
+        execute(replace_file(path, json.dumps(content).encode() + b"\n", like=log_dir), files)
 
 
 def _walk(directory: Path) -> list[Path]:

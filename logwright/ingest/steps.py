@@ -51,6 +51,7 @@ from logwright.format.names import (
 from logwright.format.snapshot import serialize_snapshot
 from logwright.ingest.journal import BATCHES, Journal, Pending, write_journal
 from logwright.log.mapped import map_file
+from logwright.steps.replace import replace_file
 from logwright.steps.step import (
     Append,
     FileStep,
@@ -59,7 +60,6 @@ from logwright.steps.step import (
     Rename,
     Truncate,
     Unlink,
-    WriteFile,
 )
 from logwright.units import Offset
 
@@ -91,7 +91,8 @@ def append_steps(plan: AppendPlan, staged: StagedAppend) -> Iterator[FileStep]:
     """The log grows: see the module."""
     yield from _leader_epochs(plan, staged)
     if plan.topic_id is not None:
-        yield from _replace(plan.directory / PARTITION_METADATA, plan.topic_id, plan.directory)
+        path = plan.directory / PARTITION_METADATA
+        yield from replace_file(path, plan.topic_id, like=plan.directory)
     for segment in staged.segments:
         if segment.tail:
             yield from _grow(plan, segment)
@@ -128,7 +129,7 @@ def record_steps(plan: AppendPlan, end_offset: Offset, journal: Journal) -> Iter
         )
         if wanted != entries or not content:
             like = path if path.exists() else log_dir
-            yield from _replace(path, serialize_offset_checkpoint(wanted), like)
+            yield from replace_file(path, serialize_offset_checkpoint(wanted), like=like)
     yield from write_journal(plan.directory, journal.finished())
 
 
@@ -175,9 +176,9 @@ def _leader_epochs(plan: AppendPlan, staged: StagedAppend) -> Iterator[FileStep]
         return
     if staged.records:
         epoch = LeaderEpoch(epoch=plan.leader_epoch, start_offset=staged.first_offset)
-        yield from _replace(path, serialize_leader_epochs([epoch]), plan.directory)
+        yield from replace_file(path, serialize_leader_epochs([epoch]), like=plan.directory)
     elif plan.log is None:
-        yield from _replace(path, b"", plan.directory)
+        yield from replace_file(path, b"", like=plan.directory)
 
 
 def _grow(plan: AppendPlan, segment: StagedSegment) -> Iterator[FileStep]:
@@ -240,15 +241,4 @@ def _snapshot(plan: AppendPlan, offset: Offset) -> tuple[FileStep, ...]:
     like = plan.directory
     if plan.tail is not None:
         like /= segment_file_name(plan.tail.base_offset, LOG)
-    return _replace(path, serialize_snapshot(producers), like)
-
-
-def _replace(path: Path, content: bytes, like: Path) -> tuple[FileStep, ...]:
-    """Write a whole file by rename."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    return (
-        WriteFile(temporary, content, like=like),
-        FsyncFile(temporary),
-        Rename(temporary, path),
-        FsyncDir(path.parent),
-    )
+    return replace_file(path, serialize_snapshot(producers), like=like)

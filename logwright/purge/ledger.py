@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from logwright.format.deletions import LEDGER, remaining_ledger
 from logwright.format.names import WORK_DIRECTORY
-from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Rename, Unlink, WriteFile
+from logwright.steps.replace import replace_file
+from logwright.steps.step import FileStep, FsyncDir, Unlink
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -37,10 +38,4 @@ def compact_ledger(
         return (Unlink(work / LEDGER), FsyncDir(work))
     if content == wanted:
         return ()
-    temporary = work / f"{LEDGER}.tmp"
-    return (
-        WriteFile(temporary, wanted, like=work / LEDGER),
-        FsyncFile(temporary),
-        Rename(temporary, work / LEDGER),
-        FsyncDir(work),
-    )
+    return replace_file(work / LEDGER, wanted, like=work / LEDGER)

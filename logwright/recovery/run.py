@@ -39,7 +39,8 @@ from logwright.recovery.plan import plan_recovery
 from logwright.recovery.steps import CUT, keeps, recovery_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Rename, Unlink, WriteFile
+from logwright.steps.replace import replace_file
+from logwright.steps.step import FileStep, FsyncDir, Unlink
 from logwright.steps.work import make_private
 from logwright.units import Offset, TimestampMs
 
@@ -285,19 +286,10 @@ def _update(
     after |= {partition: offset for partition, offset in changed.items() if offset is not None}
     if after == before:
         return ()
-    return _replace(log_dir, path, serialize_offset_checkpoint(after))
+    like = path if path.exists() else log_dir
+    return replace_file(path, serialize_offset_checkpoint(after), like=like)
 
 
 def _write_marker(plan: DirectoryPlan) -> tuple[FileStep, ...]:
     content = UNKNOWN_BROKER_EPOCH if plan.marker is None else plan.marker
-    return _replace(plan.log_dir, plan.log_dir / CLEAN_SHUTDOWN_MARKER, content)
-
-
-def _replace(log_dir: Path, path: Path, content: bytes) -> tuple[FileStep, ...]:
-    temporary = path.with_name(f"{path.name}.tmp")
-    return (
-        WriteFile(temporary, content, like=path if path.exists() else log_dir),
-        FsyncFile(temporary),
-        Rename(temporary, path),
-        FsyncDir(log_dir),
-    )
+    return replace_file(plan.log_dir / CLEAN_SHUTDOWN_MARKER, content, like=plan.log_dir)

@@ -32,12 +32,12 @@ from logwright.format.index import (
 )
 from logwright.format.names import INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.format.snapshot import serialize_snapshot
+from logwright.steps.replace import replace_file
 from logwright.steps.step import (
     Append,
     FileStep,
     FsyncDir,
     FsyncFile,
-    Rename,
     SetMtime,
     Truncate,
     Unlink,
@@ -99,13 +99,7 @@ def _snapshot(log: PartitionLog, base: Offset) -> tuple[FileStep, ...]:
     if base in log.snapshot_offsets:
         return ()
     path = log.directory / segment_file_name(base, SNAPSHOT)
-    temporary = path.with_name(f"{path.name}.tmp")
-    return (
-        WriteFile(temporary, serialize_snapshot(log.producers), like=_active_log(log)),
-        FsyncFile(temporary),
-        Rename(temporary, path),
-        FsyncDir(log.directory),
-    )
+    return replace_file(path, serialize_snapshot(log.producers), like=_active_log(log))
 
 
 def _seal(log: PartitionLog, active: ActiveIndexes) -> tuple[FileStep, ...]:

@@ -12,7 +12,8 @@ from logwright.state.file import LARGEST_STATE_BYTES, STATE_FILE, parse_state, s
 from logwright.state.model import NOTHING, LogDirState, PartitionState
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Rename, Unlink, WriteFile
+from logwright.steps.replace import replace_file
+from logwright.steps.step import FileStep, FsyncDir, Unlink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,10 +86,4 @@ def _steps(log_dir: Path, state: LogDirState, *, replaces: bool) -> tuple[FileSt
     path = log_dir / STATE_FILE
     if all(one == NOTHING for one in state.values()):
         return (Unlink(path, missing_ok=True), FsyncDir(log_dir))
-    temporary = path.with_name(f"{STATE_FILE}.tmp")
-    return (
-        WriteFile(temporary, serialize_state(state), like=path if replaces else log_dir),
-        FsyncFile(temporary),
-        Rename(temporary, path),
-        FsyncDir(log_dir),
-    )
+    return replace_file(path, serialize_state(state), like=path if replaces else log_dir)

@@ -12,7 +12,8 @@ from logwright.format.checkpoints import (
     serialize_offset_checkpoint,
 )
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
-from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Rename, WriteFile
+from logwright.steps.replace import replace_file
+from logwright.steps.step import FileStep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,7 @@ def set_offset(
     if offset is not None:
         wanted[partition] = offset
     like = path.parent if content is None else path
-    return _replaced(path, serialize_offset_checkpoint(wanted), like)
+    return replace_file(path, serialize_offset_checkpoint(wanted), like=like)
 
 
 def set_leader_epochs(
@@ -62,14 +63,4 @@ def set_leader_epochs(
     if tuple(epochs) == parse_leader_epochs(content or b"", path):
         return ()
     like = directory if content is None else path
-    return _replaced(path, serialize_leader_epochs(epochs), like)
-
-
-def _replaced(path: Path, content: bytes, like: Path) -> tuple[FileStep, ...]:
-    temporary = path.with_name(f"{path.name}.tmp")
-    return (
-        WriteFile(temporary, content, like=like),
-        FsyncFile(temporary),
-        Rename(temporary, path),
-        FsyncDir(path.parent),
-    )
+    return replace_file(path, serialize_leader_epochs(epochs), like=like)
