@@ -22,6 +22,7 @@ from logwright.format.batch import (
     LOG_OVERHEAD_BYTES,
 )
 from logwright.format.crc import copy_span, span_crc32c
+from logwright.format.emit import put_int, put_varint, varint_bytes
 from logwright.format.walk import read_varint, read_varlong
 from logwright.kernel import inline_kernel, kernel
 
@@ -31,36 +32,6 @@ BASE_TIMESTAMP: Final = 2
 MAX_TIMESTAMP: Final = 3
 SETS_HORIZON: Final = 4
 SUMMARY_FIELDS: Final = 5
-
-
-@inline_kernel
-def _put_int(out: Any, at: int, value: int, width: int) -> None:
-    for index in range(width):
-        shift = np.int64(8 * (width - 1 - index))
-        out[at + index] = np.uint8((value >> shift) & np.int64(0xFF))
-
-
-@inline_kernel
-def _put_varint(out: Any, at: int, value: int) -> int:
-    """Write a zigzag varint; the position after it."""
-    word = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> np.int64(63))
-    position = np.int64(at)
-    while word >= np.uint64(0x80):
-        out[position] = np.uint8(word & np.uint64(0x7F)) | np.uint8(0x80)
-        word >>= np.uint64(7)
-        position += 1
-    out[position] = np.uint8(word)
-    return position + 1
-
-
-@inline_kernel
-def _varint_bytes(value: int) -> int:
-    word = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> np.int64(63))
-    size = np.int64(1)
-    while word >= np.uint64(0x80):
-        word >>= np.uint64(7)
-        size += 1
-    return size
 
 
 @inline_kernel
@@ -165,9 +136,9 @@ def write_records(
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + delta
         new_delta = timestamp - new_base
         rest = position - after
-        at = _put_varint(out, at, 1 + _varint_bytes(new_delta) + rest)
+        at = put_varint(out, at, 1 + varint_bytes(new_delta) + rest)
         out[at] = np.uint8(0)
-        at = _put_varint(out, at + 1, new_delta)
+        at = put_varint(out, at + 1, new_delta)
         at = copy_bytes(out, at, source, after, position)
     return at
 
@@ -185,9 +156,9 @@ def finish_batch(out: Any, at: int, end: int, data: Any, batch: Any, summary: An
         attributes &= ~np.int64(CODEC_MASK | DELETE_HORIZON)
         base_timestamp = np.int64(-1)
         max_timestamp = np.int64(batch.max_timestamp)
-    _put_int(out, at + 8, end - at - LOG_OVERHEAD_BYTES, 4)
-    _put_int(out, at + 21, attributes & np.int64(0xFF), 2)
-    _put_int(out, at + 27, base_timestamp, 8)
-    _put_int(out, at + 35, max_timestamp, 8)
-    _put_int(out, at + 57, summary[KEPT], 4)
-    _put_int(out, at + 17, np.int64(span_crc32c(out, at + 21, end)), 4)
+    put_int(out, at + 8, end - at - LOG_OVERHEAD_BYTES, 4)
+    put_int(out, at + 21, attributes & np.int64(0xFF), 2)
+    put_int(out, at + 27, base_timestamp, 8)
+    put_int(out, at + 35, max_timestamp, 8)
+    put_int(out, at + 57, summary[KEPT], 4)
+    put_int(out, at + 17, np.int64(span_crc32c(out, at + 21, end)), 4)

@@ -13,6 +13,7 @@ import numpy as np
 
 from logwright.format.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC
 from logwright.format.crc import copy_span, span_crc32c
+from logwright.format.emit import put_int, put_varint, varint_bytes
 from logwright.kernel import inline_kernel, kernel
 from logwright.units import INT32_MAX
 
@@ -37,49 +38,19 @@ HEADER_OVERHEAD: Final = 10
 
 
 @inline_kernel
-def _put_int(out: Any, at: int, value: int, width: int) -> None:
-    for index in range(width):
-        shift = np.int64(8 * (width - 1 - index))
-        out[at + index] = np.uint8((value >> shift) & np.int64(0xFF))
-
-
-@inline_kernel
-def _put_varint(out: Any, at: int, value: int) -> int:
-    """Write a zigzag varint; the position after it."""
-    word = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> np.int64(63))
-    position = np.int64(at)
-    while word >= np.uint64(0x80):
-        out[position] = np.uint8(word & np.uint64(0x7F)) | np.uint8(0x80)
-        word >>= np.uint64(7)
-        position += 1
-    out[position] = np.uint8(word)
-    return position + 1
-
-
-@inline_kernel
-def _varint_bytes(value: int) -> int:
-    word = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> np.int64(63))
-    size = np.int64(1)
-    while word >= np.uint64(0x80):
-        word >>= np.uint64(7)
-        size += 1
-    return size
-
-
-@inline_kernel
 def _field_bytes(bounds: Any, row: int, null: bool) -> int:
     if null:
         return np.int64(1)
     length: int = bounds[row + 1] - bounds[row]
-    return _varint_bytes(length) + length
+    return varint_bytes(length) + length
 
 
 @inline_kernel
 def _put_field(out: Any, at: int, data: Any, bounds: Any, row: int, null: bool) -> int:
     if null:
-        return _put_varint(out, at, np.int64(-1))
+        return put_varint(out, at, np.int64(-1))
     length: int = bounds[row + 1] - bounds[row]
-    at = _put_varint(out, at, length)
+    at = put_varint(out, at, length)
     if length > 0:
         copy_span(out, at, data, bounds[row], length)
     return at + length
@@ -88,11 +59,11 @@ def _put_field(out: Any, at: int, data: Any, bounds: Any, row: int, null: bool) 
 @kernel
 def _body_bytes(columns: Any, row: int, time_delta: int, offset_delta: int) -> int:
     """Bytes of a record behind its length."""
-    size = np.int64(1) + _varint_bytes(time_delta) + _varint_bytes(offset_delta)
+    size = np.int64(1) + varint_bytes(time_delta) + varint_bytes(offset_delta)
     size += _field_bytes(columns.keys_at, row, columns.key_nulls[row])
     size += _field_bytes(columns.values_at, row, columns.value_nulls[row])
     first, last = columns.headers_at[row], columns.headers_at[row + 1]
-    size += _varint_bytes(last - first)
+    size += varint_bytes(last - first)
     for number in range(first, last):
         size += _field_bytes(columns.header_keys_at, number, False)  # noqa: FBT003
         null = columns.header_value_nulls[number]
@@ -105,14 +76,14 @@ def _put_record(
     out: Any, at: int, columns: Any, row: int, time_delta: int, offset_delta: int, body: int
 ) -> int:
     """Write one record; the position after it."""
-    at = _put_varint(out, at, body)
+    at = put_varint(out, at, body)
     out[at] = np.uint8(0)
-    at = _put_varint(out, at + 1, time_delta)
-    at = _put_varint(out, at, offset_delta)
+    at = put_varint(out, at + 1, time_delta)
+    at = put_varint(out, at, offset_delta)
     at = _put_field(out, at, columns.keys, columns.keys_at, row, columns.key_nulls[row])
     at = _put_field(out, at, columns.values, columns.values_at, row, columns.value_nulls[row])
     first, last = columns.headers_at[row], columns.headers_at[row + 1]
-    at = _put_varint(out, at, last - first)
+    at = put_varint(out, at, last - first)
     for number in range(first, last):
         at = _put_field(out, at, columns.header_keys, columns.header_keys_at, number, False)  # noqa: FBT003
         null = columns.header_value_nulls[number]
@@ -127,19 +98,19 @@ def put_header(out: Any, at: int, end: int, batch: Any, rule: Any) -> None:
     Args:
         batch: its row of the table. rule: see `encode_batches`.
     """
-    _put_int(out, at, batch[BASE_OFFSET], 8)
-    _put_int(out, at + 8, end - at - LOG_OVERHEAD_BYTES, 4)
-    _put_int(out, at + 12, rule[1], 4)
-    _put_int(out, at + 16, np.int64(MAGIC), 1)
-    _put_int(out, at + 21, rule[2], 2)
-    _put_int(out, at + 23, batch[LAST_OFFSET] - batch[BASE_OFFSET], 4)
-    _put_int(out, at + 27, batch[BASE_TIMESTAMP], 8)
-    _put_int(out, at + 35, batch[MAX_TIMESTAMP], 8)
-    _put_int(out, at + 43, np.int64(-1), 8)
-    _put_int(out, at + 51, np.int64(-1), 2)
-    _put_int(out, at + 53, np.int64(-1), 4)
-    _put_int(out, at + 57, batch[COUNT], 4)
-    _put_int(out, at + 17, np.int64(span_crc32c(out, at + 21, end)), 4)
+    put_int(out, at, batch[BASE_OFFSET], 8)
+    put_int(out, at + 8, end - at - LOG_OVERHEAD_BYTES, 4)
+    put_int(out, at + 12, rule[1], 4)
+    put_int(out, at + 16, np.int64(MAGIC), 1)
+    put_int(out, at + 21, rule[2], 2)
+    put_int(out, at + 23, batch[LAST_OFFSET] - batch[BASE_OFFSET], 4)
+    put_int(out, at + 27, batch[BASE_TIMESTAMP], 8)
+    put_int(out, at + 35, batch[MAX_TIMESTAMP], 8)
+    put_int(out, at + 43, np.int64(-1), 8)
+    put_int(out, at + 51, np.int64(-1), 2)
+    put_int(out, at + 53, np.int64(-1), 4)
+    put_int(out, at + 57, batch[COUNT], 4)
+    put_int(out, at + 17, np.int64(span_crc32c(out, at + 21, end)), 4)
 
 
 @kernel
@@ -175,7 +146,7 @@ def encode_batches(columns: Any, rule: Any, last: int, out: Any, table: Any) -> 
             time_delta = timestamp - batch[BASE_TIMESTAMP]
             offset_delta = offset - batch[BASE_OFFSET]
             body = _body_bytes(columns, row, time_delta, offset_delta)
-            size = at - start + _varint_bytes(body) + body
+            size = at - start + varint_bytes(body) + body
             if size > rule[0] or offset_delta > INT32_MAX:
                 _close(out, start, at, batch, rule)
                 table[batches] = batch
