@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import stat
 import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from logwright.errors import DiskFull, LogwrightError, RefusedRecord, StepFailed, UnreadableFile
+from logwright.errors import DiskFull, LogwrightError, RefusedRecord, StepFailed
 from logwright.format.batch import HEADER_BYTES, LOG_APPEND_TIME
 from logwright.format.codec import CODEC_NAMES, compress
 from logwright.format.names import INDEX, LOG, TIMEINDEX, segment_file_name
@@ -35,6 +34,7 @@ from logwright.ingest.encode import (
 from logwright.ingest.journal import BATCHES
 from logwright.ingest.model import AppendPlan, StagedAppend, StagedSegment
 from logwright.ingest.segments import GrowingSegment
+from logwright.steps.work import make_private
 from logwright.units import ByteCount, Offset
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Appender:
             dtype=np.int64,
         )
         try:
-            _make_private(plan.directory, plan.staging)
+            make_private(plan.directory, *plan.staging.relative_to(plan.directory).parts)
             self._digests = (plan.staging / BATCHES).open("wb", buffering=_BUFFER_BYTES)
             if plan.tail is not None:
                 self._begin(plan.tail.base_offset)
@@ -338,20 +338,6 @@ def _pattern(plan: AppendPlan) -> os.stat_result:
     if plan.tail is None:
         return plan.directory.lstat()
     return (plan.directory / segment_file_name(plan.tail.base_offset, LOG)).lstat()
-
-
-def _make_private(partition: Path, directory: Path) -> None:
-    """Make a directory below the partition's and those on the way, for the log's owner alone."""
-    owner = partition.stat()
-    for path in (directory.parent.parent, directory.parent, directory):
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-            if os.geteuid() == 0:
-                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-        if not stat.S_ISDIR(path.lstat().st_mode):
-            raise UnreadableFile(
-                "it is a link or no directory.", path=path, remedy="Remove it; nothing was changed."
-            )
 
 
 def _fsync_directory(path: Path) -> None:

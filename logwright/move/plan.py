@@ -44,7 +44,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from logwright.format.checkpoints import parse_offset_checkpoint, serialize_offset_checkpoint
 from logwright.format.names import (
     DELETE_DIRECTORY,
     FUTURE_DIRECTORY,
@@ -60,7 +59,6 @@ from logwright.steps.step import (
     FsyncFile,
     MakeDir,
     RemoveDir,
-    Rename,
     RenameDir,
     SetMtime,
     Unlink,
@@ -226,41 +224,6 @@ def abandon_steps(
         *(Unlink(places.copy / name) for name in copied),
         *(RemoveDir(path, missing_ok=True) for path in directories),
         FsyncDir(places.destination),
-    )
-
-
-def entry_steps(
-    path: Path, content: bytes | None, partition: TopicPartition, offset: int | None
-) -> tuple[FileStep, ...]:
-    """The steps after which a checkpoint file has this entry of a partition; none if it has.
-
-    Args:
-        path: the file, in the root of a log directory.
-        content: of the file, read under `logwright.locks.lock_checkpoints`, which is held until the
-            steps are done. None if there is no file.
-        partition: whose entry.
-        offset: its offset, None for no entry.
-
-    Raises:
-        CorruptCheckpoint, UnsupportedFormatError: the file is malformed or of another version.
-    """
-    entries: dict[TopicPartition, int] = dict(parse_offset_checkpoint(content or b"", path))
-    if entries.get(partition) == offset:
-        return ()
-    if offset is None:
-        del entries[partition]
-    else:
-        entries[partition] = offset
-    temporary = path.with_name(f"{path.name}.tmp")
-    return (
-        WriteFile(
-            temporary,
-            serialize_offset_checkpoint(entries),
-            like=path.parent if content is None else path,
-        ),
-        FsyncFile(temporary),
-        Rename(temporary, path),
-        FsyncDir(path.parent),
     )
 
 

@@ -16,9 +16,8 @@ from typing import Final, Literal
 
 from logwright.errors import PreconditionError
 from logwright.format.names import TopicPartition
-from logwright.locks import lock_checkpoints, lock_log_dir
+from logwright.locks import lock_log_dir
 from logwright.log.load import CHECKPOINT_FILES, read_checkpoints
-from logwright.log.mapped import map_file
 from logwright.move.copying import (
     Copied,
     Copying,
@@ -41,7 +40,6 @@ from logwright.move.listing import (
 from logwright.move.plan import (
     Places,
     abandon_steps,
-    entry_steps,
     files_to_copy,
     hide_steps,
     place_steps,
@@ -51,6 +49,7 @@ from logwright.state.model import NOTHING, OpenMove, PartitionState
 from logwright.state.store import change_state, read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
+from logwright.steps.live import set_offsets
 from logwright.steps.step import FsyncDir
 from logwright.units import ByteCount, TimestampMs
 
@@ -223,7 +222,7 @@ def abandon_move(
         with uninterrupted():
             copied = copied_files(places)
             execute(abandon_steps(places, hidden=stage == "hidden", copied=copied), fs)
-            _set_entries(destination, partition, dict.fromkeys(CHECKPOINT_FILES), fs)
+            set_offsets(destination, partition, dict.fromkeys(CHECKPOINT_FILES), fs)
             change_state(source, partition, lambda now: _without(now, open_move), fs)
     return _result("abandoned", _NOTHING_COPIED)
 
@@ -242,7 +241,7 @@ def _switch(places: Places, stage: Stage, fs: FileSystem) -> None:
     with uninterrupted():
         if stage == "copying":
             checkpoints = read_checkpoints(places.source).of(places.partition)
-            _set_entries(places.destination, places.partition, dict(checkpoints), fs)
+            set_offsets(places.destination, places.partition, dict(checkpoints), fs)
             execute(hide_steps(places), fs)
         if stage in {"copying", "hidden"}:
             execute(place_steps(places), fs)
@@ -253,7 +252,7 @@ def _switch(places: Places, stage: Stage, fs: FileSystem) -> None:
 
 def _forget(places: Places, fs: FileSystem) -> None:
     """The source's entries go, its quarantine goes along. Effects: checkpoints and state files."""
-    _set_entries(places.source, places.partition, dict.fromkeys(CHECKPOINT_FILES), fs)
+    set_offsets(places.source, places.partition, dict.fromkeys(CHECKPOINT_FILES), fs)
     quarantine = read_state(places.source).get(places.partition, NOTHING).quarantine
     if quarantine is not None:
         change_state(
@@ -267,14 +266,3 @@ def _forget(places: Places, fs: FileSystem) -> None:
 
 def _without(state: PartitionState, move: OpenMove) -> PartitionState:
     return replace(state.without_pauses(move.owner), move=None)
-
-
-def _set_entries(
-    log_dir: Path, partition: TopicPartition, offsets: dict[str, int | None], fs: FileSystem
-) -> None:
-    """Give a partition these entries in the four checkpoint files. Effects: replaces them."""
-    with lock_checkpoints(log_dir):
-        for name, offset in offsets.items():
-            path = log_dir / name
-            content = map_file(path).tobytes() if path.exists() else None
-            execute(entry_steps(path, content, partition, offset), fs)
