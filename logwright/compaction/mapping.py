@@ -27,7 +27,15 @@ from logwright.compaction.offset_map import (
 from logwright.compaction.reading import INSERT, PROBE, is_sharded, read_batches
 from logwright.compaction.unpacking import NOT_GIVEN
 from logwright.format.walk import OK
-from logwright.kernel import kernel
+from logwright.kernel import inline_kernel, kernel
+
+
+@inline_kernel
+def _drop_null_key(dead: Any, ordinal: int, counters: Any) -> None:
+    """A record without a key is dead, and counted once."""
+    if not has_bit(dead, ordinal):
+        set_bit(dead, ordinal)
+        counters[NULL_KEYS] += 1
 
 
 @kernel
@@ -46,9 +54,7 @@ def _insert(table: Any, found: Any, taken: int, limits: Any, bits: Any, counters
             prefetch_slot(table, hash1[ahead])
         ordinal = ordinals[index]
         if kinds[index] == NULL_KEY:
-            if not has_bit(dead, ordinal):
-                set_bit(dead, ordinal)
-                counters[NULL_KEYS] += 1
+            _drop_null_key(dead, ordinal, counters)
             continue
         if ends_when_full and counters[DISTINCT] >= capacity:
             return index
@@ -87,9 +93,7 @@ def _probe(table: Any, found: Any, taken: int, shard: Any, bits: Any, counters: 
             prefetch_slot(table, hash1[ahead])
         ordinal = ordinals[index]
         if kinds[index] == NULL_KEY:
-            if not has_bit(dead, ordinal):
-                set_bit(dead, ordinal)
-                counters[NULL_KEYS] += 1
+            _drop_null_key(dead, ordinal, counters)
             continue
         if kinds[index] == EXPIRED:
             set_bit(expired, ordinal)

@@ -101,7 +101,7 @@ class Libraries:
                 self.cells[cell] = context.value or 0
                 weakref.finalize(self, release, context)
         set_parameter = _find(_ZSTD, "ZSTD_CCtx_setParameter")
-        if set_parameter is not None:
+        if set_parameter is not None and self.cells[ZSTD_COMPRESSOR]:
             for parameter, value in _ZSTD_PARAMETERS.items():
                 compressor = ctypes.c_void_p(int(self.cells[ZSTD_COMPRESSOR]))
                 set_parameter(compressor, parameter, value)

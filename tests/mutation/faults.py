@@ -51,8 +51,8 @@ FAULTS = (
     Fault(
         family="null key: kept",
         file="compaction/mapping.py",
-        right="            if not has_bit(dead, ordinal):",
-        wrong="            if has_bit(dead, ordinal):",
+        right="    if not has_bit(dead, ordinal):",
+        wrong="    if has_bit(dead, ordinal):",
     ),
     Fault(
         family="tombstone: one millisecond late",
