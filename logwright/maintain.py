@@ -279,7 +279,12 @@ def plan_retention(
 
 
 def retain(plan: RetentionPlan) -> None:
-    """Do a retention. Effects and errors: see `retain_partition`."""
+    """Do a retention. Effects and errors: see `retain_partition`.
+
+    Raises:
+        Paused: it was paused in the meantime. Nothing was changed.
+    """
+    refuse_held(plan.log.log_dir, plan.log.partition, plan.now_ms, force=True)
     retain_partition(plan, lambda log: sealing_steps(log, force_roll(log, cause="emptied")))
 
 

@@ -309,7 +309,7 @@ def _unclean(log_dir: Path) -> UncleanLogDir:
         path=log_dir,
         remedy="An append was interrupted: run it again."
         if aside
-        else "Start a broker on the directory and stop it cleanly.",
+        else "Recover it first: `logwright recover`.",
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from logwright.errors import DiskFull
 from logwright.format.checkpoints import parse_leader_epochs, trimmed_epochs
 from logwright.format.deletions import Origin
 from logwright.format.names import (
@@ -22,7 +24,7 @@ from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log, partition_file, set_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from logwright.log.model import PartitionLog
     from logwright.steps.step import FileStep
@@ -45,8 +47,9 @@ def retain_partition(
         StalePlan: the log is not as it was planned. Nothing was changed.
         CorruptLogError, UnsupportedFormatError, UnreadableFile: the active segment, the leader
             epochs or a checkpoint are malformed.
-        DiskFull, StepFailed: a step failed; the log is the old one, the new one, or the old one
-            without some of its oldest segments.
+        DiskFull: there is no room for a roll or a new log start offset.
+        StepFailed: a step failed; the log is the old one, the new one, or the old one without some
+            of its oldest segments.
     """
     log = plan.log
     log_dir, partition = log.log_dir, log.partition
@@ -65,14 +68,19 @@ def retain_partition(
         identity = f"{plan.now_ms}-{secrets.token_hex(4)}"
         facts = undo_facts(plan, epochs, entries)
         origin = Origin(operation="retain", id=identity, facts=facts)
-        execute(retire_segments(plan, present, origin), files)
+        record, renames = retire_segments(plan, present, origin)
+        with _room_or_without("the record for an undo"):
+            execute(record, files)
+        execute(renames, files)
         trimmed = trimmed_epochs(epochs, plan.log_start_offset)
-        execute(set_leader_epochs(log.directory, content, trimmed), files)
+        with _room_or_without("the cut leader epochs"):
+            execute(set_leader_epochs(log.directory, content, trimmed), files)
         final: dict[str, int | None] = {LOG_START_OFFSET_CHECKPOINT: plan.checkpointed_start}
         recovery_point = entries[RECOVERY_POINT_CHECKPOINT]
         if recovery_point is not None and recovery_point < plan.log_start_offset:
             final[RECOVERY_POINT_CHECKPOINT] = plan.log_start_offset
-        set_offsets(log_dir, partition, final, files)
+        with _room_or_without("the recovery point"):
+            set_offsets(log_dir, partition, final, files)
     _LOG.info(
         "retained topic_partition=%s deleted=%d bytes=%d log_start_offset=%d",
         partition,
@@ -80,3 +88,12 @@ def retain_partition(
         plan.freed_bytes,
         plan.log_start_offset,
     )
+
+
+@contextmanager
+def _room_or_without(what: str) -> Iterator[None]:
+    """Go on where a full disk has no room for this: what retention frees is what is needed."""
+    try:
+        yield
+    except DiskFull as error:
+        _LOG.warning("no room for %s, gone on without: %s", what, error)

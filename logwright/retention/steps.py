@@ -23,6 +23,9 @@ phase  what it does                              a log that is opened in the mid
 A sync between every two ``.log`` renames is what keeps holes out: were a later one durable and an
 earlier not, old records would stay visible in front of a gap. A ``.log`` goes before its indexes,
 since one without an ``.index`` is recovered at load, and that can cost producer state.
+
+On a full disk, where retention is needed most, phases 3, 6 and 7 are left out: renames need no
+room. Without the record a purge goes by the files' own times, and there is no undo.
 """
 
 from __future__ import annotations
@@ -51,8 +54,8 @@ if TYPE_CHECKING:
 
 def retire_segments(
     plan: RetentionPlan, present: Collection[str], origin: Origin
-) -> tuple[FileStep, ...]:
-    """Phases 3 to 5; none if nothing is deleted.
+) -> tuple[tuple[FileStep, ...], tuple[FileStep, ...]]:
+    """Phase 3, and phases 4 and 5; no steps if nothing is deleted.
 
     Args:
         plan: with the segments that go.
@@ -66,7 +69,7 @@ def retire_segments(
         if (name := segment_file_name(offset, SNAPSHOT)) in present
     ]
     if not bases and not snapshots:
-        return ()
+        return (), ()
     directory = plan.log.directory
     logs = [segment_file_name(base, LOG) for base in bases]
     behind = [
@@ -83,19 +86,18 @@ def retire_segments(
     def retire(name: str) -> Rename:
         return Rename(directory / name, directory / deleted[name])
 
-    steps: list[FileStep] = list(
-        record_retirement(
-            directory,
-            deleted.values(),
-            now_ms=plan.now_ms,
-            origin=origin if bases else None,  # without a segment there is nothing to undo
-        )
+    record = record_retirement(
+        directory,
+        deleted.values(),
+        now_ms=plan.now_ms,
+        origin=origin if bases else None,  # without a segment there is nothing to undo
     )
+    steps: list[FileStep] = []
     waiting: list[str] = []
     for log, others in zip(logs, behind, strict=True):
         steps += [*map(retire, waiting), retire(log), FsyncDir(directory)]
         waiting = others
-    return (*steps, *map(retire, [*waiting, *snapshots]), FsyncDir(directory))
+    return record, (*steps, *map(retire, [*waiting, *snapshots]), FsyncDir(directory))
 
 
 def _snapshots(plan: RetentionPlan, bases: Sequence[Offset]) -> list[Offset]:

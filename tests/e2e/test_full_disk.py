@@ -65,9 +65,9 @@ class Disk:
 
 
 @contextmanager
-def disk(tmp_path: Path, options: str) -> Iterator[Disk]:
+def disk(tmp_path: Path, options: str, case: str = CASE) -> Iterator[Disk]:
     """A log directory on a small file system. As root, or else where users may have namespaces."""
-    copied = copy_before(CASE, tmp_path / "copied")
+    copied = copy_before(case, tmp_path / "copied")
     mounted = tmp_path / "disk"
     mounted.mkdir(parents=True)
     unshare = ["unshare", "--mount", *(() if os.geteuid() == 0 else ("--map-root-user",))]
@@ -82,8 +82,8 @@ def disk(tmp_path: Path, options: str) -> Iterator[Disk]:
         try:
             assert "mounted\n" == holder.stdout.readline(), "mounting a tmpfs needs root"
             seen = Path(f"/proc/{holder.pid}/root{mounted}")
-            shutil.copytree(copied, seen / CASE, copy_function=shutil.copy2)
-            yield Disk(log_dir=seen / CASE)
+            shutil.copytree(copied, seen / case, copy_function=shutil.copy2)
+            yield Disk(log_dir=seen / case)
         finally:
             holder.stdin.close()
             holder.wait(60)
@@ -196,6 +196,28 @@ def test_no_room_for_a_name_in_the_middle_of_a_swap(tmp_path: Path) -> None:
             finishes(roomy, swapped=before != begun)
     assert 0 == answer.status
     assert refused
+
+
+def test_retention_needs_no_room(tmp_path: Path) -> None:
+    """It is what makes room: without a free page old segments go all the same, and a purge finds
+    them by their own times.
+    """
+    case = "delete-size-time"
+    with disk(tmp_path, "size=1m", case) as made:
+        made.fill(0)
+        options = (*settings(case), "--yes", "--output", "json")
+        told = call("retain", made.log_dir, "--now", description(case)["now"], *options)
+        assert 0 == told.status, told.err
+        assert "no room for the record for an undo" in told.err
+        assert 0 == os.statvfs(made.log_dir).f_bavail
+        undone = call("undo", made.log_dir, "t-0", "--yes")
+        assert 5 == undone.status
+        later = max(path.stat().st_ctime_ns for path in (made.log_dir / "t-0").iterdir())
+        purged = call("purge", made.log_dir, "--now", later // 1_000_000 + 60_000, *options)
+        assert 0 == purged.status, purged.err
+        assert 0 < os.statvfs(made.log_dir).f_bavail
+        segments = {path.name for path in (case_dir(case) / "after" / "t-0").glob("*.log")}
+        assert segments == {path.name for path in (made.log_dir / "t-0").glob("*.log")}
 
 
 def records(lines: list[dict[str, Any]]) -> list[object]:
