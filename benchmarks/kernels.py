@@ -93,6 +93,7 @@ class Bench:
             space.cells,
             (self.notes.mask, self.notes.sample, self.notes.sampled),
             self.notes.totals,
+            reading.room_for_sums(len(self.source.batches)),
         )
 
     def survey(self) -> None:
@@ -132,7 +133,7 @@ class Bench:
                 out,
                 indexes,
                 state,
-                (self.space.scratch, self.space.plain, self.space.table, self.space.cells),
+                self.space.for_recopy(),
             )
 
 

@@ -53,7 +53,7 @@ def _compiled(function: _Function, *, forceinline: bool) -> _Function:
     numba.config.CACHE_DIR = str(cache_directory())
     try:
         compiled: _Function = numba.njit(
-            function, cache=True, nogil=True, error_model="numpy", forceinline=forceinline
+            function, cache=True, nogil=True, error_model="numpy", forceinline=forceinline, _nrt=False
         )
     finally:
         numba.config.CACHE_DIR = before

@@ -39,15 +39,17 @@ def _drop_null_key(dead: Any, ordinal: int, counters: Any) -> None:
 
 
 @kernel
-def _insert(table: Any, found: Any, taken: int, limits: Any, bits: Any, counters: Any) -> Any:
+def _insert(
+    table: Any, found: Any, taken: int, limits: Any, shard: Any, bits: Any, counters: Any
+) -> Any:
     """Put the records of a window; the index of the one at which the map was full, else `taken`.
 
-    limits: int64[4]: capacity, 1 if the map ends when it is full, first and end of the shard.
+    limits: int64[2]: capacity, 1 if the map ends when it is full. shard: int64[2]: first and end.
     """
     hash1, hash2, ordinals, offsets, kinds = found
     dead, expired = bits
     capacity, ends_when_full = limits[0], limits[1] == 1
-    shard_start, shard_end = np.uint64(limits[2]), np.uint64(limits[3])
+    shard_start, shard_end = np.uint64(shard[0]), np.uint64(shard[1])
     for index in range(taken):
         ahead = index + PREFETCH_DISTANCE
         if ahead < taken:
@@ -129,10 +131,7 @@ def _put(
         _probe(table, found, taken, shard, bits, counters)
         sum_probed(table, chunk, found, taken, bounds, notes[0], totals)
     elif mode == INSERT:
-        insert_limits = np.empty(4, dtype=np.int64)
-        insert_limits[0:2] = limits
-        insert_limits[2:4] = shard
-        stopped = _insert(table, found, taken, insert_limits, bits, counters)
+        stopped = _insert(table, found, taken, limits, shard, bits, counters)
         if stopped < taken:
             counters[FULL] = 1
             if limits[1] == 0:
@@ -169,6 +168,7 @@ def map_batches(
     cells: Any,
     notes: Any,
     totals: Any,
+    sums_room: Any,
 ) -> Any:
     """Check, decompress, read and map the batches [rows[0], rows[1]); (row, status).
 
@@ -188,12 +188,12 @@ def map_batches(
         found: of `room_for_records`. scratch, cells: of the Workspace.
         notes: (mask, sample, sampled) of `digest.Notes`, whose sample has room for all records of
             the batches. totals: of `digest.Notes`, to which what is probed is added.
+        sums_room: of `room_for_sums`.
     """
     counters[FULL] = 0
     row, end = np.int64(rows[0]), np.int64(rows[1])
     status = np.int64(OK)
-    starts = np.empty(end - row + 1, dtype=np.int64)
-    sums = np.empty((end - row, 2), dtype=np.uint64)
+    starts, sums = sums_room
     told = (starts, sums, notes)
     while row < end and status == OK:
         sums[:] = np.uint64(0)

@@ -122,8 +122,10 @@ def has_bit(bits: Any, index: int) -> Any:
 
 @inline_kernel
 def prefetch_slot(table: Any, hash1: Any) -> None:
-    """Ask for the cache line where the entry of this hash is looked for first."""
-    _prefetch(table, np.int64(_high_product(hash1, np.uint64(len(table) // 3))) * 3)
+    """Ask for the cache lines, one or two, of the entry where this hash is looked for first."""
+    at = np.int64(_high_product(hash1, np.uint64(len(table) // 3))) * 3
+    _prefetch(table, at)
+    _prefetch(table, at + 2)
 
 
 @inline_kernel

@@ -206,8 +206,9 @@ def _check_run(
             pair.set_apart(int(rows[at]), task.verdicts)
         rows, partners = np.delete(rows, bad), np.delete(partners, bad)
         batches = staged.batches[rows]
-    verbatim = quick_laws.find_verbatim(
-        staged.data, batches, source.data, source.batches, partners, found, cells
+    verbatim = np.zeros(len(batches), dtype=np.bool_)
+    quick_laws.find_verbatim(
+        staged.data, batches, source.data, source.batches, partners, found, cells, verbatim
     )
     _note_unmapped(task, pair, rows[verbatim], cells)
     rows, partners = rows[~verbatim], partners[~verbatim]

@@ -59,8 +59,9 @@ def find_verbatim(
     partners: Any,
     found: Any,
     facts: Any,
-) -> Any:
-    """Which staged batches, whose CRCs are right, are their source's byte for byte; bool[n].
+    verbatim: Any,
+) -> None:
+    """Which staged batches, whose CRCs are right, are their source's byte for byte.
 
     The CRC covers all but the first 21 bytes, which are compared: length and CRC are among them.
 
@@ -68,8 +69,8 @@ def find_verbatim(
         partners: int64[n], row of the source batch of each staged one.
         found: uint64[FOUND_CELLS], to which they are added.
         facts: int64[laws.FACT_CELLS], to which records and largest timestamp are added.
+        verbatim: bool[n], set for those.
     """
-    verbatim = np.zeros(len(staged), dtype=np.bool_)
     for row in range(len(staged)):
         batch = staged[row]
         at = batches[partners[row]].position
@@ -81,7 +82,6 @@ def find_verbatim(
         _note_most(batch, found)
         facts[laws.MAX_TIMESTAMP] = max(facts[laws.MAX_TIMESTAMP], batch.max_timestamp)
         facts[laws.RECORDS] += batch.count
-    return verbatim
 
 
 @kernel

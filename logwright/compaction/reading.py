@@ -65,6 +65,13 @@ def room_for_records(count: int) -> Found:
     )
 
 
+def room_for_sums(batches: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Arrays for where each batch's records begin, int64[batches + 1], and for its sums,
+    uint64[batches, 2].
+    """
+    return np.empty(batches + 1, dtype=np.int64), np.empty((batches, 2), dtype=np.uint64)
+
+
 @kernel
 def _find_records(data: Any, batch: Any, given: int, scratch: Any, cells: Any) -> Any:
     """(where the records of a batch begin, end, status), in `scratch` if it is compressed."""

@@ -68,25 +68,25 @@ def _read_kept(source: Any, at: int, end: int) -> Any:
 
 
 @kernel
-def summarise(source: Any, start: int, end: int, batch: Any, dead: Any, horizon_ms: int) -> Any:
+def summarise(
+    source: Any, span: Any, batch: Any, dead: Any, horizon_ms: int, summary: Any
+) -> None:
     """What rebuilding this batch would make of it.
 
     Args:
-        source: uint8[n] that holds the records, uncompressed, at [start, end).
+        source: uint8[n] that holds the records, uncompressed, in the span (start, end).
         batch: its BATCH row. dead: bitmap by ordinal.
         horizon_ms: delete horizon that a kept tombstone's or empty transaction's batch gets if it
             has none.
-
-    Returns:
-        int64[5]: records kept, 1 if one is a tombstone, new base timestamp, new max timestamp, 1 if
-        a horizon is set.
+        summary: int64[SUMMARY_FIELDS], set: records kept, 1 if one is a tombstone, new base
+            timestamp, new max timestamp, 1 if a horizon is set.
     """
-    summary = np.zeros(SUMMARY_FIELDS, dtype=np.int64)
+    summary[:] = 0
     append_time = batch.attributes & LOG_APPEND_TIME != 0
     has_horizon = batch.attributes & DELETE_HORIZON != 0
     first_timestamp = np.int64(-1)
     largest = np.int64(-1)
-    position = np.int64(start)
+    position, end = span
     for index in range(batch.count):
         if has_bit(dead, batch.first_ordinal + index):
             position = _step_over(source, position, end)
@@ -106,7 +106,6 @@ def summarise(source: Any, start: int, end: int, batch: Any, dead: Any, horizon_
     elif summary[HAS_TOMBSTONE] == 1 or batch.empty_marker:
         summary[BASE_TIMESTAMP] = horizon_ms
         summary[SETS_HORIZON] = 1
-    return summary
 
 
 @kernel

@@ -21,7 +21,6 @@ from logwright.compaction.rebuild import (
     KEPT,
     MAX_TIMESTAMP,
     SETS_HORIZON,
-    SUMMARY_FIELDS,
     copy_bytes,
     finish_batch,
     summarise,
@@ -197,7 +196,7 @@ def _rebuild_packed(
     """Decompress, rebuild and compress a batch at the end of the buffer; DONE, or what is in the
     way.
     """
-    scratch, plain, table, cells = space
+    scratch, plain, table, cells, summary = space
     interval, horizon_ms = rule[0], rule[1]
     size = state[GIVEN]
     state[GIVEN] = NOT_GIVEN
@@ -205,7 +204,7 @@ def _rebuild_packed(
         size = unpack_batch(data, batch, scratch, np.int64(0), _NO_LIMIT, cells)
         if size < 0:
             return SCRATCH_FULL if size == NO_ROOM else NOT_UNPACKED
-    summary = summarise(scratch, np.int64(0), size, batch, dead, horizon_ms)
+    summarise(scratch, (np.int64(0), size), batch, dead, horizon_ms, summary)
     if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
         copy_verbatim(data, batch, interval, out, indexes, state)
         return DONE
@@ -246,13 +245,13 @@ def recopy(
         out: uint8[m], the output buffer; state[BUFFERED] bytes of it are used.
         indexes: (int64[k, 2] of offset and position, int64[k + 1, 2] of timestamp and offset).
         state: int64[STATE_CELLS].
-        space: (scratch, plain, table, cells) of the Workspace.
+        space: of the Workspace.
 
     Then the caller empties the buffer, and enlarges it if state[NEEDED] is more than it has
     (BUFFER_FULL), enlarges scratch or plain memory (SCRATCH_FULL, PLAIN_FULL), or decompresses the
     batch into the scratch memory and sets state[GIVEN] (NOT_UNPACKED), and calls again.
     """
-    interval, horizon_ms = rule[0], rule[1]
+    interval, horizon_ms, summary = rule[0], rule[1], space[4]
     for row in range(first, len(batches)):
         batch = batches[row]
         fate = _fate(batch, dead)
@@ -268,7 +267,7 @@ def recopy(
             continue
         start, end = batch.position + HEADER_BYTES, batch.position + batch.size
         if fate == _EMPTY:
-            summary = np.zeros(SUMMARY_FIELDS, dtype=np.int64)
+            summary[:] = 0
             summary[MAX_TIMESTAMP] = batch.max_timestamp
             place_rebuilt(data, batch, at + HEADER_BYTES, interval, out, indexes, state, summary)
             continue
@@ -277,7 +276,7 @@ def recopy(
             if why != DONE:
                 return row, why
             continue
-        summary = summarise(data, start, end, batch, dead, horizon_ms)
+        summarise(data, (start, end), batch, dead, horizon_ms, summary)
         if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
             copy_verbatim(data, batch, interval, out, indexes, state)
             continue

@@ -313,6 +313,7 @@ def _map_batches(
         space.cells,
         (task.notes.mask, task.notes.sample, task.notes.sampled),
         task.notes.totals,
+        reading.room_for_sums(rows[1] - rows[0]),
     )
     row = int(row)
     if status == OK:

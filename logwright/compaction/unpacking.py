@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.compaction.rebuild import SUMMARY_FIELDS
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.codec import LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
@@ -34,6 +35,7 @@ class Workspace:
         plain: uint8[m], the records that are kept of it.
         table: of the Snappy kernel.
         cells: of `native_codec.libraries`.
+        summary: int64[SUMMARY_FIELDS], what becomes of a batch.
     """
 
     def __init__(self) -> None:
@@ -41,6 +43,11 @@ class Workspace:
         self.plain: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
         self.table = native_codec.pack_table()
         self.cells = native_codec.libraries()
+        self.summary = np.zeros(SUMMARY_FIELDS, dtype=np.int64)
+
+    def for_recopy(self) -> tuple[NDArray[Any], ...]:
+        """(scratch, plain, table, cells, summary)."""
+        return self.scratch, self.plain, self.table, self.cells, self.summary
 
     def double_scratch(self) -> None:
         """Twice the room to decompress to; what was there is lost."""

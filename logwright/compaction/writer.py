@@ -123,7 +123,7 @@ class SegmentWriter:
                 self._buffer,
                 self._indexes,
                 self.state,
-                (space.scratch, space.plain, space.table, space.cells),
+                space.for_recopy(),
             )
             match why:
                 case copying.BUFFER_FULL:
