@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.logs import BenchLog
-from logwright.compaction import digest, laws, mapping, offset_map, reading
+from logwright.compaction import digest, laws, mapping, offset_map, reading, witness
 from logwright.compaction import recopy as copying
 from logwright.compaction.source import Source, Window, open_window, row_ranges
 from logwright.compaction.unpacking import NOT_GIVEN, Workspace
@@ -43,6 +43,11 @@ class Bench:
         self.bits = (self._bitmap(), self._bitmap())
         self.found = reading.room_for_records(reading.FOUND_RECORDS)
         self.space = Workspace()
+        self.told = (
+            np.zeros(2, dtype=np.uint64),
+            np.zeros(1, dtype=np.int64),
+            np.zeros(witness.TOLD_CELLS, dtype=np.uint64),
+        )
 
     def _bitmap(self) -> NDArray[np.uint8]:
         return np.zeros(self.records // 8 + 1, dtype=np.uint8)
@@ -134,6 +139,7 @@ class Bench:
                 indexes,
                 state,
                 self.space.for_recopy(),
+                self.told,
             )
 
 

@@ -134,7 +134,14 @@ def _recopy(
             copied(stays.log_bytes)
             continue
         writer = SegmentWriter(
-            directory, group, rule=rule, dead=survivors.dead, aborted=aborted, facts=facts
+            directory,
+            group,
+            rule=rule,
+            dead=survivors.dead,
+            aborted=aborted,
+            facts=facts,
+            hash_key=survivors.keys.hash_key,
+            last_mapped_offset=survivors.last_mapped_offset,
         )
         staged.append(writer.write(copied))
         cells += writer.state

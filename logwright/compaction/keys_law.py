@@ -84,6 +84,12 @@ class KeyTable:
         self._weigh(source, window, only_tombstones=False, judge=True)
 
     def _weigh(self, source: Source, window: Window, *, only_tombstones: bool, judge: bool) -> None:
+        records = int(window.batches["count"].sum(dtype=np.int64))
+        found = (
+            np.empty(records, dtype=np.uint64),
+            np.empty(records, dtype=np.uint64),
+            np.empty(records, dtype=np.int64),
+        )
         row, status = laws.weigh_keys(
             source.data,
             window.scratch,
@@ -94,6 +100,7 @@ class KeyTable:
             np.array([self._last_mapped_offset, *self._shard, only_tombstones], dtype=np.int64),
             self._room,
             self._verdict,
+            found,
             judge,
         )
         require_readable(source, window, row, status)

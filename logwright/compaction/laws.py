@@ -165,6 +165,7 @@ def weigh_keys(
     limits: Any,
     room: Any,
     verdict: Any,
+    found: Any,
     judge: bool,
 ) -> Any:
     """Note the latest offset of each key of a window in the table; judging, blame what is not there
@@ -178,19 +179,12 @@ def weigh_keys(
         limits: see `_hash_keys`.
         room: int64[1], how many more keys the table can take.
         verdict: int64[2], of the law on latest values.
+        found: (uint64[n], uint64[n], int64[n]), room for all records of the window.
         judge: false to note, true to judge.
 
     Returns:
         (row, status) of the first batch that cannot be read; status `OK` if there is none.
     """
-    total = np.int64(0)
-    for row in range(len(batches)):
-        total += batches[row].count
-    found = (
-        np.empty(total, dtype=np.uint64),
-        np.empty(total, dtype=np.uint64),
-        np.empty(total, dtype=np.int64),
-    )
     taken, row, status = _hash_keys(data, scratch, batches, spans, key, limits, found)
     hash1, hash2, offsets = found
     for step in range(taken):
@@ -230,18 +224,18 @@ def same_bytes(left: Any, left_start: int, right: Any, right_start: int, length:
 
 
 @kernel
-def match_batches(staged_data: Any, staged: Any, data: Any, batches: Any, rows: Any) -> Any:
-    """Which staged batches are byte for byte those of the source rows; bool[len(staged)]. A row
-    below 0 has none.
+def match_batches(
+    staged_data: Any, staged: Any, data: Any, batches: Any, rows: Any, identical: Any
+) -> None:
+    """Which staged batches are byte for byte those of the source rows, set in bool[len(staged)]. A
+    row below 0 has none.
     """
-    identical = np.zeros(len(staged), dtype=np.bool_)
     for index in range(len(staged)):
         if rows[index] >= 0:
             one, other = staged[index], batches[rows[index]]
             identical[index] = one.size == other.size and same_bytes(
                 staged_data, one.position, data, other.position, one.size
             )
-    return identical
 
 
 @kernel

@@ -142,6 +142,20 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PackedFacts:
+    """What a build says of the compressed batches that it rebuilt in a segment (`witness`).
+
+    Attributes:
+        content: sum of their records, modulo 2**64.
+        digest, mapped: sum and number of their mapped keys, but of those that keep all records.
+    """
+
+    content: int
+    digest: int
+    mapped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StandingSegment:
     """A segment that the cleaning leaves as it is: cleaned, its files would have the same bytes.
 
@@ -166,7 +180,7 @@ class StagedSegment:
         txnindex_bytes: size of the staged ``.txnindex``, None if there is no such file.
         next_offset: last offset of the last staged batch + 1; the base offset if it is empty.
         modified_ns: modification time, the last source segment's.
-        facts: what the build says of its records.
+        facts, packed: what the build says of its records.
     """
 
     base_offset: Offset
@@ -178,6 +192,7 @@ class StagedSegment:
     modified_ns: int
     txnindex_bytes: ByteCount | None = None
     facts: GroupFacts | None = None
+    packed: PackedFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

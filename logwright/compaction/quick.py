@@ -20,13 +20,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction import laws, quick_laws
+from logwright.compaction import laws, packed_laws, quick_laws
 from logwright.compaction.keys_law import require_readable
 from logwright.compaction.model import (
     CleanPlan,
     GroupFacts,
     KeyFacts,
     OutputFacts,
+    PackedFacts,
     SegmentFacts,
     StagedCleaning,
 )
@@ -42,7 +43,7 @@ from logwright.compaction.pairs import (
 from logwright.compaction.source import Source, open_window
 from logwright.compaction.verdicts import Verdicts
 from logwright.errors import invariant
-from logwright.format.batch import CONTROL
+from logwright.format.batch import CODEC_MASK, CONTROL
 from logwright.format.scan import bad_crcs
 from logwright.format.walk import OK
 from logwright.units import INT64_MAX
@@ -137,9 +138,16 @@ def _facts_of(pair: Pair) -> GroupFacts:
     return facts
 
 
+def _packed_facts_of(pair: Pair) -> PackedFacts:
+    packed = pair.segment.packed
+    invariant(packed is not None, f"the build told nothing of segment {pair.segment.base_offset}")
+    assert packed is not None  # noqa: S101 -- for the type
+    return packed
+
+
 def _check_pair(task: _Check, pair: Pair) -> SegmentFacts:
     """Judge one staged segment, and gather its facts."""
-    told = _facts_of(pair)
+    told, base = _facts_of(pair), pair.segment.base_offset
     found = np.zeros(quick_laws.FOUND_CELLS, dtype=np.uint64)
     cells = laws.new_cells()
     cells[laws.MIN_TIMESTAMP] = INT64_MAX
@@ -155,6 +163,10 @@ def _check_pair(task: _Check, pair: Pair) -> SegmentFacts:
     _check_told(task, pair, found)
     task.digest += told.mostly_digest + int(found[quick_laws.DIGEST])
     task.mapped += told.mostly_mapped + int(found[quick_laws.MAPPED])
+    packed = _packed_facts_of(pair)
+    task.digest += packed.digest
+    for law in (_IDENTICAL, _LATEST):  # of these batches the keys are known by that sum alone
+        task.require(int(found[quick_laws.PACKED_CONTENT]) == packed.content, base, law)
     cells[laws.TOMBSTONES] += told.mostly_tombstones
     if told.verbatim_min_timestamp_ms is not None:
         smallest = min(int(cells[laws.MIN_TIMESTAMP]), told.verbatim_min_timestamp_ms)
@@ -211,9 +223,10 @@ def _check_run(
         staged.data, batches, source.data, source.batches, partners, found, cells, verbatim
     )
     _note_unmapped(task, pair, rows[verbatim], cells)
-    rows, partners = rows[~verbatim], partners[~verbatim]
-    if rows.size:
-        _compare(task, pair_and_source, (rows, partners), results)
+    packed = (source.batches["attributes"][partners] & CODEC_MASK) != 0
+    for chosen, judge in ((~verbatim & packed, _sum_packed), (~verbatim & ~packed, _compare)):
+        if chosen.any():
+            judge(task, pair_and_source, (rows[chosen], partners[chosen]), results)
 
 
 def _note_unmapped(
@@ -232,6 +245,43 @@ def _note_unmapped(
     cells[laws.NULL_KEYS] += own[laws.NULL_KEYS]
 
 
+def _rule(task: _Check) -> NDArray[np.int64]:
+    """int64[2]: the map's last offset, the delete horizon that this cleaning sets."""
+    retention_ms = task.plan.config.delete_retention_ms
+    horizon_ms = min(task.plan.now_ms + retention_ms, INT64_MAX)
+    return np.array([task.staged.last_mapped_offset, horizon_ms], dtype=np.int64)
+
+
+def _sum_packed(
+    task: _Check,
+    pair_and_source: tuple[Pair, Source],
+    matched: tuple[NDArray[np.int64], NDArray[np.int64]],
+    results: tuple[NDArray[np.uint64], NDArray[np.int64]],
+) -> None:
+    """Sum the records of rebuilt batches whose sources are compressed and not decompressed again:
+    the build has told their sum.
+    """
+    (pair, source), (given, partners) = pair_and_source, matched
+    rows, window = open_decodable(pair, given, task.verdicts)
+    batches = source.batches[partners[np.isin(given, rows)]]
+    while rows.size:
+        row, status = packed_laws.check_packed(
+            pair.staged.data,
+            window.scratch,
+            window.batches,
+            window.spans,
+            source.data,
+            batches,
+            _rule(task),
+            task.verdicts.cells[_IDENTICAL],
+            *results,
+        )
+        if status != OK:
+            pair.set_apart(int(rows[row]), task.verdicts)
+        rest = slice(row + 1, None)
+        rows, window, batches = rows[rest], window.only(rest), batches[rest]
+
+
 def _compare(
     task: _Check,
     pair_and_source: tuple[Pair, Source],
@@ -244,8 +294,6 @@ def _compare(
     rows, left = open_decodable(pair, given, task.verdicts)
     if len(rows) < len(given):
         partners = partners[np.isin(given, rows)]
-    retention_ms = task.plan.config.delete_retention_ms
-    horizon_ms = min(task.plan.now_ms + retention_ms, INT64_MAX)
     right = open_window(source, partners)
     while rows.size:
         row, status, source_status = quick_laws.check_rebuilt(
@@ -257,7 +305,7 @@ def _compare(
             right.scratch,
             right.batches,
             right.spans,
-            np.array([task.staged.last_mapped_offset, horizon_ms], dtype=np.int64),
+            _rule(task),
             np.array(task.keys.hash_key, dtype=np.uint64),
             task.verdicts.cells[_IDENTICAL],
             *results,

@@ -38,7 +38,9 @@ EXPECTED_MAPPED: Final = 1
 DIGEST: Final = 2
 MAPPED: Final = 3
 """Sum and number of the mapped keys that other batches have, less those that the former lost."""
-FOUND_CELLS: Final = 4
+PACKED_CONTENT: Final = 4
+"""Sum of the records of compressed batches that were rebuilt (`witness`)."""
+FOUND_CELLS: Final = 5
 
 _FIXED_START: Final = 21
 """Up to here a batch's header is not covered by its CRC."""
@@ -79,7 +81,7 @@ def find_verbatim(
         verbatim[row] = True
         if batch.count == 0:
             continue
-        _note_most(batch, found)
+        note_most(batch, found)
         facts[laws.MAX_TIMESTAMP] = max(facts[laws.MAX_TIMESTAMP], batch.max_timestamp)
         facts[laws.RECORDS] += batch.count
 
@@ -118,7 +120,7 @@ def check_rebuilt(
         one, other = staged[row], batches[row]
         left = staged_scratch if one.attributes & CODEC_MASK != 0 else staged_data
         right = scratch if other.attributes & CODEC_MASK != 0 else data
-        if not _headers_agree(staged_data, one, data, other, rule[1]):
+        if not headers_agree(staged_data, one, data, other, rule[1]):
             laws.blame(verdict, one.base_offset)
         sides = (left, one, staged_spans[row]), (right, other, spans[row])
         if keeps_most(one.count, other, rule[0]):
@@ -131,7 +133,7 @@ def check_rebuilt(
 
 
 @kernel
-def _headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms: int) -> Any:
+def headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms: int) -> Any:
     """Leader epoch, last offset, producer and flags are the source's; a delete horizon stays, or is
     the one that this cleaning sets.
     """
@@ -166,20 +168,20 @@ def _check_most(sides: Any, key: Any, verdict: Any, found: Any, facts: Any) -> A
     at, source_end = source_span[0], source_span[1]
     found_records, is_read = np.int64(0), False
     stop, rest, timestamp = position, position, np.int64(0)
-    _note_most(other, found)
+    note_most(other, found)
     for index in range(other.count):
         if not is_read and found_records < one.count:
             stop, time_delta, rest = _read_time(left, position, end)
             if stop < 0:
                 return stop, np.int64(OK)
-            timestamp, is_read = _time_of(one, time_delta), True
+            timestamp, is_read = time_of(one, time_delta), True
         source_stop, source_delta, source_rest = _read_time(right, at, source_end)
         if source_stop < 0:
             return np.int64(OK), source_stop
         if is_read and same_record(left, rest, stop, right, source_rest, source_stop):
-            if timestamp != _time_of(other, source_delta):
+            if timestamp != time_of(other, source_delta):
                 laws.blame(verdict, one.base_offset)
-            _note_time(facts, timestamp)
+            note_time(facts, timestamp)
             position, is_read = stop, False
             found_records += 1
         else:
@@ -208,9 +210,9 @@ def _check_few(sides: Any, last_mapped: int, key: Any, verdict: Any, found: Any,
         )
         if position < 0:
             return position, np.int64(OK)
-        offset, timestamp = one.base_offset + delta, _time_of(one, time_delta)
-        _note_time(facts, timestamp)
-        _note_kind(facts, offset, length, value_length)
+        offset, timestamp = one.base_offset + delta, time_of(one, time_delta)
+        note_time(facts, timestamp)
+        note_kind(facts, offset, length, value_length)
         if is_dense:
             at, index = _skip_records(right, at, source_end, next_index, min(delta, other.count))
         else:
@@ -224,7 +226,7 @@ def _check_few(sides: Any, last_mapped: int, key: Any, verdict: Any, found: Any,
         at, source_delta, source_rest = _read_time(right, at, source_end)
         if at < 0:
             return np.int64(OK), at
-        if timestamp != _time_of(other, source_delta) or not same_record(
+        if timestamp != time_of(other, source_delta) or not same_record(
             left, rest, position, right, source_rest, at
         ):
             laws.blame(verdict, offset)
@@ -236,7 +238,7 @@ def _check_few(sides: Any, last_mapped: int, key: Any, verdict: Any, found: Any,
 
 
 @kernel
-def _note_most(batch: Any, found: Any) -> None:
+def note_most(batch: Any, found: Any) -> None:
     """A batch of which the map pass told the keys."""
     found[MOSTLY_SET] += mix_batch(batch)
     if batch.attributes & CONTROL == 0:
@@ -244,7 +246,7 @@ def _note_most(batch: Any, found: Any) -> None:
 
 
 @inline_kernel
-def _note_time(facts: Any, timestamp: Any) -> None:
+def note_time(facts: Any, timestamp: Any) -> None:
     """Count a record."""
     facts[laws.MIN_TIMESTAMP] = min(facts[laws.MIN_TIMESTAMP], timestamp)
     facts[laws.MAX_TIMESTAMP] = max(facts[laws.MAX_TIMESTAMP], timestamp)
@@ -252,7 +254,7 @@ def _note_time(facts: Any, timestamp: Any) -> None:
 
 
 @inline_kernel
-def _note_kind(facts: Any, offset: int, length: int, value_length: int) -> None:
+def note_kind(facts: Any, offset: int, length: int, value_length: int) -> None:
     """Count a record if it is a tombstone or has no key."""
     if value_length < 0:
         facts[laws.TOMBSTONES] += 1
@@ -312,10 +314,6 @@ def _skip_to(data: Any, at: Any, end: Any, index: Any, count: Any, wanted: Any) 
     return at, np.int64(count)
 
 
-# IMPORTANT: one way out each. Functions with several make Numba count references to the arrays at
-# every call, which took twice as long as all else.
-
-
 @inline_kernel
 def _read_time(data: Any, at: int, end: int) -> Any:
     """(end of a record or a status, its timestamp delta, position after that)."""
@@ -343,7 +341,7 @@ def same_record(
 
 
 @inline_kernel
-def _time_of(batch: Any, delta: int) -> Any:
+def time_of(batch: Any, delta: int) -> Any:
     """A record's timestamp in ms."""
     if batch.attributes & LOG_APPEND_TIME != 0:
         return np.int64(batch.max_timestamp)

@@ -68,9 +68,7 @@ def _read_kept(source: Any, at: int, end: int) -> Any:
 
 
 @kernel
-def summarise(
-    source: Any, span: Any, batch: Any, dead: Any, horizon_ms: int, summary: Any
-) -> None:
+def summarise(source: Any, span: Any, batch: Any, dead: Any, horizon_ms: int, summary: Any) -> None:
     """What rebuilding this batch would make of it.
 
     Args:

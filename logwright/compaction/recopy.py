@@ -27,6 +27,7 @@ from logwright.compaction.rebuild import (
     write_records,
 )
 from logwright.compaction.unpacking import NO_ROOM, NOT_GIVEN, unpack_batch
+from logwright.compaction.witness import bear_witness
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
 from logwright.format.native_codec import pack, packed_bound
 from logwright.kernel import kernel
@@ -191,7 +192,15 @@ def place_rebuilt(
 
 @kernel
 def _rebuild_packed(
-    data: Any, batch: Any, dead: Any, rule: Any, out: Any, indexes: Any, state: Any, space: Any
+    data: Any,
+    batch: Any,
+    dead: Any,
+    rule: Any,
+    out: Any,
+    indexes: Any,
+    state: Any,
+    space: Any,
+    told: Any,
 ) -> int:
     """Decompress, rebuild and compress a batch at the end of the buffer; DONE, or what is in the
     way.
@@ -220,6 +229,7 @@ def _rebuild_packed(
     packed = pack(plain, kept, codec, out, at, table, cells)
     if packed <= 0:
         return NOT_PACKED
+    bear_witness(scratch, size, batch, dead, summary[KEPT], told)
     place_rebuilt(data, batch, at + packed, interval, out, indexes, state, summary)
     return DONE
 
@@ -235,6 +245,7 @@ def recopy(
     indexes: Any,
     state: Any,
     space: Any,
+    told: Any,
 ) -> Any:
     """Copy batches from row `first` on; (next row, DONE or what is in the way of it).
 
@@ -245,7 +256,7 @@ def recopy(
         out: uint8[m], the output buffer; state[BUFFERED] bytes of it are used.
         indexes: (int64[k, 2] of offset and position, int64[k + 1, 2] of timestamp and offset).
         state: int64[STATE_CELLS].
-        space: of the Workspace.
+        space: of the Workspace. told: of `witness`.
 
     Then the caller empties the buffer, and enlarges it if state[NEEDED] is more than it has
     (BUFFER_FULL), enlarges scratch or plain memory (SCRATCH_FULL, PLAIN_FULL), or decompresses the
@@ -272,7 +283,7 @@ def recopy(
             place_rebuilt(data, batch, at + HEADER_BYTES, interval, out, indexes, state, summary)
             continue
         if batch.attributes & CODEC_MASK != 0:
-            why = _rebuild_packed(data, batch, dead, rule, out, indexes, state, space)
+            why = _rebuild_packed(data, batch, dead, rule, out, indexes, state, space, told)
             if why != DONE:
                 return row, why
             continue

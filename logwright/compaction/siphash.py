@@ -57,7 +57,7 @@ def _round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
 
 
 @inline_kernel
-def _load_tail(data: Any, index: Any, tail: Any) -> Any:
+def load_tail(data: Any, index: Any, tail: Any) -> Any:
     """Little-endian uint64 of 1 to 7 bytes: read as a word where there are more."""
     if index + 8 <= len(data):
         return load_u64(data, index) & ((np.uint64(1) << np.uint64(8 * tail)) - np.uint64(1))
@@ -87,7 +87,7 @@ def siphash128(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
     word = np.uint64(length & 0xFF) << np.uint64(56)
     tail = np.int64(length) & np.int64(7)
     if tail > 0:
-        word |= _load_tail(data, index, tail)
+        word |= load_tail(data, index, tail)
     v3 ^= word
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     v0 ^= word

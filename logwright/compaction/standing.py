@@ -65,7 +65,8 @@ def _sum_batches(batches: Any, dead: Any, last_mapped: int, sums: Any, counts: A
             counts[_CHANGES] += 1
         elif batch.count > 0:
             counts[_MIN_TIMESTAMP] = min(counts[_MIN_TIMESTAMP], batch.min_timestamp)
-        if batch.count > 0 and (stays or keeps_most(alive, batch, last_mapped)):
+        is_told = alive == batch.count or batch.attributes & CODEC_MASK == 0
+        if batch.count > 0 and (stays or (is_told and keeps_most(alive, batch, last_mapped))):
             sums[_SET] += mix_batch(batch)
             sums[_DIGEST] += batch.keys_digest
             counts[_MAPPED] += batch.mapped

@@ -170,8 +170,9 @@ def _match_batches(task: _Examination, matched: _Matched) -> None:
         found[rows] = True
         readable = pair.readable[rows]
         rows, source_rows = rows[readable], source_rows[readable]
-        same = laws.match_batches(
-            staged.data, staged.batches[rows], source.data, batches, source_rows
+        same = np.zeros(len(rows), dtype=np.bool_)
+        laws.match_batches(
+            staged.data, staged.batches[rows], source.data, batches, source_rows, same
         )
         identical[source_rows[same]] = True
         partners[source_rows[~same]] = rows[~same]

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction import recopy as copying
-from logwright.compaction.model import GroupFacts, StagedSegment
+from logwright.compaction import witness
+from logwright.compaction.model import GroupFacts, PackedFacts, StagedSegment
 from logwright.compaction.source import Source, decompress_batch
 from logwright.compaction.unpacking import NOT_GIVEN, Workspace
 from logwright.errors import UnsupportedFormatError, invariant
@@ -36,6 +37,7 @@ class SegmentWriter:
         dead: bitmap by ordinal.
         aborted: the entries of its ``.txnindex``; without any there is no such file.
         facts: of the group, which are handed on.
+        hash_key, last_mapped_offset: of the first pass.
     """
 
     def __init__(
@@ -47,6 +49,8 @@ class SegmentWriter:
         dead: NDArray[np.uint8],
         aborted: tuple[AbortedTransaction, ...],
         facts: GroupFacts,
+        hash_key: tuple[int, int],
+        last_mapped_offset: int,
     ) -> None:
         self._directory = directory
         self._sources = sources
@@ -54,6 +58,11 @@ class SegmentWriter:
         self._dead = dead
         self._aborted = aborted
         self._facts = facts
+        self._told = (
+            np.array(hash_key, dtype=np.uint64),
+            np.array([last_mapped_offset], dtype=np.int64),
+            np.zeros(witness.TOLD_CELLS, dtype=np.uint64),
+        )
         self._base_offset = sources[0][0].base_offset
         self._like = sources[0][1].path.stat()
         batches = sum(len(source.batches) for _, source in sources)
@@ -101,7 +110,12 @@ class SegmentWriter:
             next_offset=Offset(int(self.state[copying.NEXT_OFFSET])),
             modified_ns=modified_ns,
             facts=self._facts,
+            packed=self._packed_facts(),
         )
+
+    def _packed_facts(self) -> PackedFacts:
+        content, digest, mapped = (int(cell) for cell in self._told[2])
+        return PackedFacts(content=content, digest=digest, mapped=mapped)
 
     def _path(self, suffix: str) -> Path:
         return self._directory / segment_file_name(self._base_offset, suffix)
@@ -124,6 +138,7 @@ class SegmentWriter:
                 self._indexes,
                 self.state,
                 space.for_recopy(),
+                self._told,
             )
             match why:
                 case copying.BUFFER_FULL:

@@ -137,9 +137,12 @@ def encode_batches(columns: Any, rule: Any, last: int, out: Any, table: Any) -> 
         table: int64[n, BATCH_CELLS], gets the batches.
     """
     rows = len(columns.timestamps)
+    if rows == 0:
+        return np.int64(0), np.int64(0)
     batches, start = np.int64(0), np.int64(0)
     at = np.int64(HEADER_BYTES)
-    batch = np.zeros(BATCH_CELLS, dtype=np.int64)
+    batch = table[0]
+    batch[COUNT] = 0
     for row in range(rows):
         timestamp, offset = columns.timestamps[row], columns.offsets[row]
         if batch[COUNT] > 0:
@@ -149,10 +152,10 @@ def encode_batches(columns: Any, rule: Any, last: int, out: Any, table: Any) -> 
             size = at - start + varint_bytes(body) + body
             if size > rule[0] or offset_delta > INT32_MAX:
                 _close(out, start, at, batch, rule)
-                table[batches] = batch
                 batches += 1
                 start = at
                 at = start + HEADER_BYTES
+                batch = table[batches]
                 batch[COUNT] = 0
         if batch[COUNT] == 0:
             batch[FIRST_ROW] = row
@@ -167,7 +170,6 @@ def encode_batches(columns: Any, rule: Any, last: int, out: Any, table: Any) -> 
         batch[MAX_TIMESTAMP] = max(batch[MAX_TIMESTAMP], timestamp)
     if batch[COUNT] > 0 and last == 1:
         _close(out, start, at, batch, rule)
-        table[batches] = batch
         batches += 1
         return np.int64(rows), batches
     return (batch[FIRST_ROW] if batch[COUNT] > 0 else np.int64(rows)), batches
