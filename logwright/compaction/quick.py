@@ -14,7 +14,8 @@ A broken law is found here, and where by `thorough`, which then judges too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from logwright.compaction import laws, quick_laws
 from logwright.compaction.keys_law import require_readable
+from logwright.compaction.means import Means
 from logwright.compaction.model import (
     CleanPlan,
     GroupFacts,
@@ -74,9 +76,13 @@ class _Check:
             self.verdicts.blame(law, offset)
 
 
-def examine_quickly(plan: CleanPlan, staged: StagedCleaning) -> OutputFacts:
+def examine_quickly(
+    plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = None
+) -> OutputFacts:
     """Judge the staged output by itself, the source batches of what was rebuilt, and what `build`
     told of it. Effects: reads the staged files; maps the segments they were made from.
+
+    `means`: one thread and no throttle, if not given.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -88,7 +94,7 @@ def examine_quickly(plan: CleanPlan, staged: StagedCleaning) -> OutputFacts:
     pairs = open_pairs(plan, staged, verdicts)
     set_valueless(plan, [source for pair in pairs for source in pair.sources])
     task = _Check(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
-    facts = [_check_pair(task, pair) for pair in pairs]
+    facts = _check_pairs(task, pairs, means or Means())
     for segment in staged.standing:
         task.digest += segment.facts.mostly_digest
         task.mapped += segment.facts.mostly_mapped
@@ -128,6 +134,27 @@ def _check_sums(task: _Check) -> None:
         + stats.removed_markers
     )
     task.require(stats.records_read == removed + stats.records_written, base)
+
+
+def _check_pairs(task: _Check, pairs: list[Pair], means: Means) -> list[SegmentFacts]:
+    """Judge all staged segments, some of them at the same time."""
+
+    def one(pair: Pair) -> tuple[_Check, SegmentFacts]:
+        own = replace(task, verdicts=Verdicts())
+        facts = _check_pair(own, pair)
+        means.throttle.observe(len(pair.staged.data))
+        return own, facts
+
+    if means.threads == 1:
+        judged = [one(pair) for pair in pairs]
+    else:
+        with ThreadPoolExecutor(means.threads) as pool:
+            judged = list(pool.map(one, pairs))
+    for own, _ in judged:
+        task.digest += own.digest
+        task.mapped += own.mapped
+        task.verdicts.add(own.verdicts)
+    return [facts for _, facts in judged]
 
 
 def _facts_of(pair: Pair) -> GroupFacts:
