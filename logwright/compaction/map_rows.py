@@ -141,7 +141,7 @@ def _map_alone(task: MapTask, step: Rows, how: How) -> int | None:
     """Read and map one step in one kernel; the row at which the map ended, None if it did not."""
     (source, row, last), (reader, *_) = step, task.readers
     state, space, notes = task.state, reader.workspace, reader.notes
-    _make_room(reader, step)
+    _make_ready(reader, step)
     given = NOT_GIVEN
     while row < last:
         row, status = mapping.map_batches(
@@ -177,7 +177,7 @@ def _map_beside_others(task: MapTask, reader: Reader, step: Rows, how: How) -> N
     """Read one step, and map each window of it when it is its turn."""
     source, row, last = step
     state, space, notes = task.state, reader.workspace, reader.notes
-    _make_room(reader, step)
+    _make_ready(reader, step)
     given = NOT_GIVEN
     while row < last:
         shard, sampled = task.shards[0], int(notes.sampled[0])
@@ -250,7 +250,9 @@ def _bounds(task: MapTask, how: How, shard: tuple[int, int] | None = None) -> ND
     return np.array([*how.offsets, now_ms, how.primary, *of_shard, how.mode], dtype=np.int64)
 
 
-def _make_room(reader: Reader, step: Rows) -> None:
+def _make_ready(reader: Reader, step: Rows) -> None:
+    """For this step and this thread."""
+    reader.workspace.use_here()
     source, first, last = step
     digest.make_room(reader.notes, int(source.batches["count"][first:last].sum(dtype=np.int64)))
 

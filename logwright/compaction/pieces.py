@@ -154,6 +154,7 @@ class PieceWriter:
         number, source, first, last = piece
         space = self._free.get()
         try:
+            space.work.use_here()
             batches = source.batches[first:last]
             indexes, state = new_indexes(len(batches)), new_state()
             self._copy(source, batches, space, (indexes, state))

@@ -54,6 +54,12 @@ _LATEST: Final = "latest_value_per_key"
 _IDENTICAL: Final = "survivors_identical"
 
 
+_Run = tuple[Source, NDArray[np.int64], NDArray[np.int64]]
+"""A source, staged rows that come from it, and the rows of it that they come from."""
+_Results = tuple[NDArray[np.uint64], NDArray[np.int64]]
+"""What was found of keys (`quick_laws`), and facts (`laws`)."""
+
+
 @dataclass(slots=True, kw_only=True)
 class _Check:
     """The state of one examination.
@@ -94,7 +100,7 @@ def examine_quickly(
     pairs = open_pairs(plan, staged, verdicts)
     set_valueless(plan, [source for pair in pairs for source in pair.sources])
     task = _Check(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
-    facts = _check_pairs(task, pairs, means or Means())
+    facts = [_check_pair(task, pair, means or Means()) for pair in pairs]
     for segment in staged.standing:
         task.digest += segment.facts.mostly_digest
         task.mapped += segment.facts.mostly_mapped
@@ -136,27 +142,6 @@ def _check_sums(task: _Check) -> None:
     task.require(stats.records_read == removed + stats.records_written, base)
 
 
-def _check_pairs(task: _Check, pairs: list[Pair], means: Means) -> list[SegmentFacts]:
-    """Judge all staged segments, some of them at the same time."""
-
-    def one(pair: Pair) -> tuple[_Check, SegmentFacts]:
-        own = replace(task, verdicts=Verdicts())
-        facts = _check_pair(own, pair)
-        means.throttle.observe(len(pair.staged.data))
-        return own, facts
-
-    if means.threads == 1:
-        judged = [one(pair) for pair in pairs]
-    else:
-        with ThreadPoolExecutor(means.threads) as pool:
-            judged = list(pool.map(one, pairs))
-    for own, _ in judged:
-        task.digest += own.digest
-        task.mapped += own.mapped
-        task.verdicts.add(own.verdicts)
-    return [facts for _, facts in judged]
-
-
 def _facts_of(pair: Pair) -> GroupFacts:
     facts = pair.segment.facts
     invariant(facts is not None, f"the build told nothing of segment {pair.segment.base_offset}")
@@ -164,18 +149,19 @@ def _facts_of(pair: Pair) -> GroupFacts:
     return facts
 
 
-def _check_pair(task: _Check, pair: Pair) -> SegmentFacts:
+def _check_pair(task: _Check, pair: Pair, means: Means) -> SegmentFacts:
     """Judge one staged segment, and gather its facts."""
     told = _facts_of(pair)
-    found = np.zeros(quick_laws.FOUND_CELLS, dtype=np.uint64)
-    cells = laws.new_cells()
-    cells[laws.MIN_TIMESTAMP] = INT64_MAX
     _number_records(pair, told)
     source_of, partners = _partners(task, pair)
-    for number, source in enumerate(pair.sources):
-        rows = np.flatnonzero(source_of == number)
-        for run in runs(pair.staged, rows):
-            _check_run(task, (pair, source), run, partners[run], (found, cells))
+    rows_of = [np.flatnonzero(source_of == number) for number in range(len(pair.sources))]
+    work = [
+        (source, run, partners[run])
+        for source, rows in zip(pair.sources, rows_of, strict=True)
+        for run in runs(pair.staged, rows)
+    ]
+    found, cells = _check_runs(task, pair, work, means)
+    for number, (source, rows) in enumerate(zip(pair.sources, rows_of, strict=True)):
         kept = int(pair.staged.batches["count"][rows].sum(dtype=np.int64))
         task.require(kept == told.kept_records[number], source.base_offset)
         _check_gone(task, source, partners[rows])
@@ -189,6 +175,51 @@ def _check_pair(task: _Check, pair: Pair) -> SegmentFacts:
     if cells[laws.RECORDS] == 0:
         cells[laws.MIN_TIMESTAMP] = -1
     return segment_facts(task.plan, pair, task.staged.directory, cells, task.verdicts)
+
+
+def _check_runs(
+    task: _Check, pair: Pair, work: list[_Run], means: Means
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Judge the batches of a staged segment, by one thread or several; what was found of their
+    keys, and their facts.
+    """
+
+    def one(own: _Check, results: _Results, run: _Run) -> None:
+        source, rows, partners = run
+        _check_run(own, (pair, source), rows, partners, results)
+        means.throttle.observe(int(pair.staged.batches["size"][rows].sum()))
+
+    if means.threads == 1 or len(work) == 1:
+        found, cells = _no_results()
+        for run in work:
+            one(task, (found, cells), run)
+        return found, cells
+    judged = [(replace(task, verdicts=Verdicts()), _no_results(), run) for run in work]
+    with ThreadPoolExecutor(means.threads) as pool:
+        for _ in pool.map(lambda arguments: one(*arguments), judged):
+            pass
+    found, cells = _no_results()
+    for own, (found_here, facts), _ in judged:
+        task.verdicts.add(own.verdicts)
+        found += found_here
+        _add_facts(cells, facts)
+    return found, cells
+
+
+def _no_results() -> _Results:
+    cells = laws.new_cells()
+    cells[laws.MIN_TIMESTAMP] = INT64_MAX
+    return np.zeros(quick_laws.FOUND_CELLS, dtype=np.uint64), cells
+
+
+def _add_facts(cells: NDArray[np.int64], later: NDArray[np.int64]) -> None:
+    """Add the facts of batches that come after those of `cells`."""
+    if later[laws.NULL_KEYS] and not cells[laws.NULL_KEYS]:
+        cells[laws.FIRST_NULL_KEY] = later[laws.FIRST_NULL_KEY]
+    for cell in (laws.RECORDS, laws.TOMBSTONES, laws.NULL_KEYS):
+        cells[cell] += later[cell]
+    cells[laws.MIN_TIMESTAMP] = min(cells[laws.MIN_TIMESTAMP], later[laws.MIN_TIMESTAMP])
+    cells[laws.MAX_TIMESTAMP] = max(cells[laws.MAX_TIMESTAMP], later[laws.MAX_TIMESTAMP])
 
 
 def _number_records(pair: Pair, told: GroupFacts) -> None:
