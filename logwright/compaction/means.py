@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -50,6 +51,11 @@ class Throttle:
             wait = self._due - now
         if wait > 0:
             self._sleep(wait)
+
+
+def available_cores() -> int:
+    """Cores that this process may use. Effects: asks the system."""
+    return len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
