@@ -6,7 +6,6 @@ becomes its `failure`, and the others go on.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -270,21 +269,19 @@ def _discard(works: Iterable[LogWork]) -> None:
 
 
 def swap_wave(wave: Wave) -> tuple[Wave, tuple[Swapped, ...]]:
-    """Commit log by log: roll, swap, checkpoint. Effects: changes live logs, under the locks.
+    """Commit: roll, swap, checkpoint; some logs at the same time. Effects: changes live logs,
+    under the locks.
 
     Returns:
         the wave, with those that could not be committed marked as failed, and what was done.
     """
     swapped = []
     failures: dict[str, LogwrightError] = {}
-    for work in wave.going_on:
-        if work.plan is None or not work.due:
-            continue
-        start = time.perf_counter()
-        try:
-            result = maintain.commit(work.plan, work.staged)
-        except LogwrightError as error:
-            failures[work.key] = error
+    works = [work for work in wave.going_on if work.due]
+    plans = [(work.plan, work.staged) for work in works if work.plan is not None]
+    for work, done in zip(works, maintain.commit_many(plans), strict=True):
+        if isinstance(done.outcome, LogwrightError):
+            failures[work.key] = done.outcome
         else:
-            swapped.append(Swapped(work=work, result=result, seconds=time.perf_counter() - start))
+            swapped.append(Swapped(work=work, result=done.outcome, seconds=done.seconds))
     return with_failures(wave, failures), tuple(swapped)

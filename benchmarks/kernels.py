@@ -43,11 +43,7 @@ class Bench:
         self.bits = (self._bitmap(), self._bitmap())
         self.found = reading.room_for_records(reading.FOUND_RECORDS)
         self.space = Workspace()
-        self.told = (
-            np.zeros(2, dtype=np.uint64),
-            np.zeros(1, dtype=np.int64),
-            np.zeros(witness.TOLD_CELLS, dtype=np.uint64),
-        )
+        self.told = witness.new_told((self.map.key.low, self.map.key.high), -1)
 
     def _bitmap(self) -> NDArray[np.uint8]:
         return np.zeros(self.records // 8 + 1, dtype=np.uint8)

@@ -55,7 +55,10 @@ def scale_rows(
     shutil.rmtree(work / "fleet")
     found = _worker("sweep", work / "fleet", small, str(sweep))
     parts = ", ".join(f"{name} {found[name]:.2f}" for name in ("plan", "build", "commit"))
-    note(f"sweep {sweep} partitions of 1 MB, warm: wall s", f"{found['wall']:.2f} ({parts})")
+    note(
+        f"sweep {sweep} partitions of 1 MB, warm: wall s",
+        f"{found['wall']:.2f} ({parts}); CPU s of all processes: {found['cpu']:.2f}",
+    )
     unique = prepare("unique", scale=keys / KEYS_PER_SCALE, work=work)
     found, _, anonymous = _clean(unique, small, work, str(BUDGET_BYTES))
     note(

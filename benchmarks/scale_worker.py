@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks.logs import BenchLog, read
 from benchmarks.sweep_worker import plan_all, sweep
-from benchmarks.sweeps import copies
+from benchmarks.sweeps import copies, cpu_of_all
 from logwright import maintain
 from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
 from logwright.errors import invariant
@@ -38,8 +38,9 @@ def sweep_warm(log_dir: Path, log: BenchLog, number: str) -> dict[str, object]:
         sweep(log, copies(log, log_dir, int(number)), spark)
         fresh = copies(log, log_dir, int(number))
         start = time.perf_counter()
-        stages = sweep(log, fresh, spark)
-        return {"wall": time.perf_counter() - start, **stages}
+        with cpu_of_all() as cpu:
+            stages = sweep(log, fresh, spark)
+        return {"wall": time.perf_counter() - start, "cpu": cpu[0], **stages}
 
 
 def clean(log_dir: Path, log: BenchLog, small: str, *budgets: str) -> dict[str, object]:

@@ -71,12 +71,16 @@ def sweep(log: BenchLog, log_dir: Path, spark: SparkSession) -> dict[str, float]
     planned = time.perf_counter()
     results = list(clean_partitions(plans, spark))
     built = time.perf_counter()
+    work = []
     for plan, result in zip(plans, results, strict=True):
         if isinstance(result, LogwrightError):
             raise result
         staged, facts = result
         invariant(all(law.holds for law in facts.laws), "the output of a benchmark breaks a law")
-        maintain.commit(plan, staged)
+        work.append((plan, staged))
+    for committed in maintain.commit_many(work):
+        if isinstance(committed.outcome, LogwrightError):
+            raise committed.outcome
     done = time.perf_counter()
     return {"plan": planned - begun, "build": built - planned, "commit": done - built}
 

@@ -11,18 +11,17 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from logwright.committing import CommitResult, commit, commit_many
 from logwright.compaction.build import build, discard_staging, silent
 from logwright.compaction.examine import examine
 from logwright.compaction.model import (
     CleaningOptions,
     CleanPlan,
-    StagedCleaning,
 )
 from logwright.compaction.plan import plan_compaction
 from logwright.config.topic import CleanerConfig, TopicConfig
@@ -34,13 +33,9 @@ from logwright.deletion.run import (
     purge_deleted,
     restore_log,
 )
-from logwright.errors import StalePlan
 from logwright.format.names import (
     BROKER_LOCK,
-    CLEANER_OFFSET_CHECKPOINT,
-    LOG,
     TopicPartition,
-    segment_file_name,
 )
 from logwright.ingest.run import (
     commit_append,
@@ -49,9 +44,8 @@ from logwright.ingest.run import (
     prepare_log_dir,
     stage_append,
 )
-from logwright.locks import lock_checkpoints, lock_log_dir
+from logwright.locks import lock_log_dir
 from logwright.log.load import Checkpoints, observe
-from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog
 from logwright.move.run import abandon_move, look_at_move, move_partition
 from logwright.purge.plan import PurgeResult
@@ -70,15 +64,10 @@ from logwright.retention.run import retain_partition
 from logwright.roll.plan import RollDecision, force_roll
 from logwright.roll.plan import plan_roll as decide_roll
 from logwright.roll.run import roll_partition, sealing_steps
-from logwright.state.hold import end_quarantine, holds, quarantine_failure, refuse_held
-from logwright.steps.filesystem import FileSystem
-from logwright.steps.interpreter import execute
-from logwright.steps.live import live_log
-from logwright.steps.step import FileStep
-from logwright.swap.plan import checkpoint_steps, standing_steps, swap_steps
+from logwright.state.hold import holds, quarantine_failure, refuse_held
 from logwright.undo.plan import UndoPlan
 from logwright.undo.run import decide_undo, undo_partition
-from logwright.units import ByteCount, Offset, TimestampMs
+from logwright.units import TimestampMs
 
 HighWatermark = Literal["end", "checkpoint"]
 
@@ -88,6 +77,7 @@ __all__ = [
     "build",
     "commit",
     "commit_append",
+    "commit_many",
     "delete_log",
     "discard",
     "examine",
@@ -117,28 +107,6 @@ __all__ = [
     "stage_append",
     "undo_partition",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitResult:
-    """What a commit did.
-
-    Attributes:
-        rolled: the active segment was rolled.
-        segments_swapped: cleaned segments that took the place of their sources.
-        first_dirty_offset: as recorded now, None if there is no record.
-        bytes_before, bytes_after: ``.log`` bytes of the whole partition.
-        by_max_compaction_lag: it was compacted because ``max.compaction.lag.ms`` was exceeded.
-        compaction_delay_ms: by how much it was exceeded when the commit was done; 0 if it was not.
-    """
-
-    rolled: bool
-    segments_swapped: int
-    first_dirty_offset: Offset | None
-    bytes_before: ByteCount
-    bytes_after: ByteCount
-    by_max_compaction_lag: bool = False
-    compaction_delay_ms: int = 0
 
 
 def lag_metrics(results: Iterable[CommitResult]) -> dict[str, int]:
@@ -194,53 +162,6 @@ def plan_clean(
         clean=wanted and compaction.cleanable_bytes > 0,
         planned_ns=time.time_ns(),
     )
-
-
-def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
-    """Make a plan's outcome the live log: roll, swap group by group, record the first dirty offset.
-
-    Effects: changes the log, under the locks of the log directory and the partition; removes the
-    staging directory.
-
-    Args:
-        plan: decided by `plan_clean`.
-        staged: built by `build` and judged by `examine`; None if there was nothing to clean.
-
-    Raises:
-        LogDirLocked: a broker or another process works on it. Nothing was changed.
-        StalePlan: the log is not as it was planned. Nothing was changed.
-        Paused: it was paused in the meantime. Nothing was changed.
-        DiskFull, StepFailed: a step failed; the log is the old or the new one for a recovery.
-    """
-    log_dir, partition = plan.log.log_dir, plan.log.partition
-    with live_log(plan.log) as files:
-        refuse_held(log_dir, partition, plan.now_ms, force=plan.options.force)
-        _refuse_incomplete(staged)
-        execute(sealing_steps(plan.log, plan.roll), files)
-        if staged is not None:
-            execute(standing_steps(plan.rolled_log, staged.standing), files)
-            for steps in _swaps(plan, staged):
-                execute(steps, files)
-        recorded = _record(plan, staged, files)
-        discard_staging(plan)
-        end_quarantine(log_dir, partition)
-    overdue = staged is not None and plan.compaction.need_compaction_now
-    removed = 0 if staged is None else staged.stats.bytes_removed
-    return CommitResult(
-        rolled=plan.roll.due,
-        segments_swapped=0 if staged is None else len(staged.segments),
-        first_dirty_offset=recorded,
-        bytes_before=plan.log.log_bytes,
-        bytes_after=ByteCount(plan.log.log_bytes - removed),
-        by_max_compaction_lag=overdue,
-        compaction_delay_ms=_delay_at_finish(plan) if overdue else 0,
-    )
-
-
-def _delay_at_finish(plan: CleanPlan) -> int:
-    """The delay at the plan's clock, and the time that has passed since the plan was made."""
-    passed_ms = max(time.time_ns() - plan.planned_ns, 0) // 1_000_000
-    return plan.compaction.compaction_delay_ms + passed_ms
 
 
 def discard(plan: CleanPlan) -> None:
@@ -337,47 +258,6 @@ def observe_unlocked(
     held = lock_log_dir(log_dir) if locked else nullcontext()
     with held:
         return observe(log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints)
-
-
-def _refuse_incomplete(staged: StagedCleaning | None) -> None:
-    """All of the staged output must be there before the first step: a purge may have taken it for
-    that of a dead plan.
-    """
-    if staged is None:
-        return
-    for segment in staged.segments:
-        path = staged.directory / segment_file_name(segment.base_offset, LOG)
-        try:
-            found = path.lstat().st_size
-        except FileNotFoundError:
-            found = None
-        if found != segment.log_bytes:
-            raise StalePlan(
-                f"the staged output is not there: {found} of {segment.log_bytes} bytes.",
-                path=path,
-                remedy="Nothing was changed. Run it again.",
-            )
-
-
-def _swaps(plan: CleanPlan, staged: StagedCleaning) -> Iterator[tuple[FileStep, ...]]:
-    for segment in staged.segments:
-        yield swap_steps(plan.rolled_log, segment, staged.directory, now_ms=plan.now_ms)
-
-
-def _record(plan: CleanPlan, staged: StagedCleaning | None, files: FileSystem) -> Offset | None:
-    """Write the cleaner checkpoint if it is to change; the offset that it holds."""
-    log_dir, partition = plan.log.log_dir, plan.log.partition
-    if staged is not None:
-        offset = staged.end_offset
-    elif plan.compaction.force_update_checkpoint:
-        offset = plan.compaction.first_dirty_offset
-    else:
-        return plan.log.cleaner_checkpoint
-    path = log_dir / CLEANER_OFFSET_CHECKPOINT
-    with lock_checkpoints(log_dir):
-        content = map_file(path).tobytes() if path.exists() else None
-        execute(checkpoint_steps(log_dir, content, partition, offset), files)
-    return offset
 
 
 def recover(

@@ -54,6 +54,12 @@ MIN_DEDUPE_BUFFER: Final = 25
     help="How the output is judged before the swap; thorough reads the source again. "
     "Without it as the policies say, else quick.",
 )
+@click.option(
+    "--threads",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="That work on one log at the same time, without Spark; all cores if not given.",
+)
 @request_options
 def command(
     request: Request,
@@ -63,9 +69,11 @@ def command(
     dedupe_buffer: int | None,
     passes: int,
     checks: Checks | None,
+    threads: int | None,
 ) -> None:
     """Compact what is due: roll, dedupe, check, swap, checkpoint."""
-    from logwright.compaction.model import CleaningOptions  # noqa: PLC0415 -- not for --help
+    from logwright.compaction.means import available_cores  # noqa: PLC0415 -- not for --help
+    from logwright.compaction.model import CleaningOptions  # noqa: PLC0415
     from logwright.locks import lock_log_dir  # noqa: PLC0415
 
     request.require_terminal()
@@ -85,7 +93,9 @@ def command(
             recover_first(request, failures, like_kafka=like_kafka)
             plans = _plans(request, failures, options, dedupe_buffer)
             _ask(request, plans)
-            cleanings = _clean(request, plans, failures, passes=passes)
+            cleanings = _clean(
+                request, plans, failures, passes=passes, threads=threads or available_cores()
+            )
             _quarantine(request, failures)
             _report(request.output, cleanings)
     click.get_current_context().exit(failures.exit_status)
@@ -121,16 +131,21 @@ def _ask(request: Request, plans: Sequence[CleanPlan]) -> None:
 
 
 def _clean(
-    request: Request, plans: Sequence[CleanPlan], failures: FailureLog, *, passes: int
+    request: Request,
+    plans: Sequence[CleanPlan],
+    failures: FailureLog,
+    *,
+    passes: int,
+    threads: int,
 ) -> list[Cleaning]:
     """Effects: changes the logs whose plans say so, up to `passes` times."""
     cleanings = [Cleaning(plan) for plan in plans]
-    clean_pass(request, [each for each in cleanings if acts(each.plan)], failures)
+    clean_pass(request, [each for each in cleanings if acts(each.plan)], failures, threads=threads)
     for _ in range(passes - 1):
         again = [each for each in cleanings if each.plan_again(request, failures)]
         if not again:
             break
-        clean_pass(request, again, failures)
+        clean_pass(request, again, failures, threads=threads)
     return cleanings
 
 

@@ -148,53 +148,61 @@ class Cleaning:
         }
 
 
-def clean_pass(request: Request, cleanings: Sequence[Cleaning], failures: FailureLog) -> None:
+_Built = tuple[Cleaning, "tuple[StagedCleaning, OutputFacts] | LogwrightError"]
+"""A cleaning, and what became of its plan."""
+
+
+def clean_pass(
+    request: Request, cleanings: Sequence[Cleaning], failures: FailureLog, *, threads: int
+) -> None:
     """One cleaning of each of these partitions. Effects: changes their logs.
+
+    `threads`: that work on one log, without Spark.
 
     An error ends the way of its partition only; staged files that are not committed are removed.
     """
     from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
 
     todo = [each for each in cleanings if each.plan.clean]
-    for cleaning in cleanings:
-        if not cleaning.plan.clean:
-            _commit(cleaning, None, failures)
-    built = _built_by_spark if request.engine == "spark" else _built_here
+    _commit([(each, None) for each in cleanings if not each.plan.clean], failures)
+    by_spark = request.engine == "spark"
+    built = _built_by_spark(request, todo) if by_spark else _built_here(request, todo, threads)
     pending = {id(each): each for each in todo}
     try:
-        for cleaning, result in built(request, todo):
-            if isinstance(result, LogwrightError):
-                cleaning.fail(failures, result)
-            else:
-                _judge_and_commit(cleaning, *result, failures)
-            del pending[id(cleaning)]
+        for some in built:
+            _judge_and_commit(some, failures)
+            for cleaning, _ in some:
+                del pending[id(cleaning)]
     finally:
         for cleaning in pending.values():
             maintain.discard(cleaning.plan)
 
 
 def _built_here(
-    request: Request, cleanings: Sequence[Cleaning]
-) -> Iterator[tuple[Cleaning, tuple[StagedCleaning, OutputFacts] | LogwrightError]]:
+    request: Request, cleanings: Sequence[Cleaning], threads: int
+) -> Iterator[list[_Built]]:
     """Build and examine in this process, one after the other. Effects: staged files."""
     from logwright import maintain  # noqa: PLC0415
+    from logwright.compaction.means import Means, Throttle  # noqa: PLC0415
 
+    if not cleanings:
+        return
+    rate = min(each.plan.cleaner.io_max_bytes_per_second for each in cleanings)
+    means = Means(threads=threads, throttle=Throttle(rate))
     for cleaning in cleanings:
         plan = cleaning.plan
         try:
             with request.output.progress(str(plan.log.partition)) as progress:
-                staged = maintain.build(plan, progress=progress)
-                facts = maintain.examine(plan, staged)
+                staged = maintain.build(plan, progress=progress, means=means)
+                facts = maintain.examine(plan, staged, means=means)
         except LogwrightError as error:
             maintain.discard(plan)
-            yield cleaning, error
+            yield [(cleaning, error)]
         else:
-            yield cleaning, (staged, facts)
+            yield [(cleaning, (staged, facts))]
 
 
-def _built_by_spark(
-    request: Request, cleanings: Sequence[Cleaning]
-) -> Iterator[tuple[Cleaning, tuple[StagedCleaning, OutputFacts] | LogwrightError]]:
+def _built_by_spark(request: Request, cleanings: Sequence[Cleaning]) -> Iterator[list[_Built]]:
     """Build and examine all of them in one Spark job. Effects: a session; staged files."""
     if not cleanings:
         return
@@ -204,16 +212,22 @@ def _built_by_spark(
     request.output.message("Starting Spark …")
     with local_session() as spark:
         results = clean_partitions([each.plan for each in cleanings], spark)
-        yield from zip(cleanings, results, strict=True)
+        yield list(zip(cleanings, results, strict=True))
 
 
-def _judge_and_commit(
-    cleaning: Cleaning, staged: StagedCleaning, facts: OutputFacts, failures: FailureLog
-) -> None:
+def _judge_and_commit(built: Sequence[_Built], failures: FailureLog) -> None:
     from logwright import maintain  # noqa: PLC0415
 
-    broken = [law for law in facts.laws if not law.holds]
-    if broken:
+    good: list[tuple[Cleaning, StagedCleaning | None]] = []
+    for cleaning, result in built:
+        if isinstance(result, LogwrightError):
+            cleaning.fail(failures, result)
+            continue
+        staged, facts = result
+        broken = [law for law in facts.laws if not law.holds]
+        if not broken:
+            good.append((cleaning, staged))
+            continue
         maintain.discard(cleaning.plan)
         found = ", ".join(
             f"{law.law} ({law.violations} violations, the first at offset {law.first_offset})"
@@ -225,20 +239,21 @@ def _judge_and_commit(
             remedy="Nothing was changed.",
         )
         cleaning.fail(failures, error)
-        return
-    _commit(cleaning, staged, failures)
+    _commit(good, failures)
 
 
-def _commit(cleaning: Cleaning, staged: StagedCleaning | None, failures: FailureLog) -> None:
+def _commit(
+    cleanings: Sequence[tuple[Cleaning, StagedCleaning | None]], failures: FailureLog
+) -> None:
     from logwright import maintain  # noqa: PLC0415
 
-    try:
-        result = maintain.commit(cleaning.plan, staged)
-    except LogwrightError as error:
-        maintain.discard(cleaning.plan)
-        cleaning.fail(failures, error)
-    else:
-        cleaning.committed(staged, result)
+    work = [(cleaning.plan, staged) for cleaning, staged in cleanings]
+    for (cleaning, staged), done in zip(cleanings, maintain.commit_many(work), strict=True):
+        if isinstance(done.outcome, LogwrightError):
+            maintain.discard(cleaning.plan)
+            cleaning.fail(failures, done.outcome)
+        else:
+            cleaning.committed(staged, done.outcome)
 
 
 def _stats_object(plan: CleanPlan, staged: StagedCleaning) -> dict[str, object]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from logwright.compaction.means import Means
 from logwright.compaction.survivors import find_survivors
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def reclaimed_bytes(plan: CleanPlan, *, progress: Progress) -> int:
     Raises:
         LogwrightError: as `logwright.compaction.survivors.find_survivors`.
     """
-    survivors = find_survivors(plan, progress=progress)
+    survivors = find_survivors(plan, progress=progress, means=Means())
     sources = [source for group in survivors.groups for _, source in group]
     records = sum(source.records for source in sources)
     dead = np.unpackbits(survivors.dead, bitorder="little", count=records)

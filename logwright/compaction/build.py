@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction import recopy as copying
+from logwright.compaction.map_rows import Progress
+from logwright.compaction.means import Means
 from logwright.compaction.model import (
     CleaningStats,
     CleanPlan,
@@ -32,7 +34,7 @@ from logwright.compaction.model import (
     StandingSegment,
 )
 from logwright.compaction.standing import group_facts, standing_segment
-from logwright.compaction.survivors import Progress, Survivors, find_survivors
+from logwright.compaction.survivors import Survivors, find_survivors
 from logwright.compaction.writer import SegmentWriter
 from logwright.errors import DiskFull, LogwrightError, StepFailed
 from logwright.format.names import WORK_DIRECTORY
@@ -51,9 +53,13 @@ def staging_directory(plan: CleanPlan) -> Path:
     return plan.log.directory / WORK_DIRECTORY / STAGING / plan.plan_id
 
 
-def build(plan: CleanPlan, *, progress: Progress = silent) -> StagedCleaning:
+def build(
+    plan: CleanPlan, *, progress: Progress = silent, means: Means | None = None
+) -> StagedCleaning:
     """Build what the partition will hold after this cleaning. Effects: reads the log, writes the
     staging directory.
+
+    `means`: one thread and no throttle, if not given.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log is refused as it
@@ -62,10 +68,11 @@ def build(plan: CleanPlan, *, progress: Progress = silent) -> StagedCleaning:
         After any of these the staging directory is gone.
     """
     directory = staging_directory(plan)
+    means = means or Means()
     try:
-        survivors = find_survivors(plan, progress=progress)
+        survivors = find_survivors(plan, progress=progress, means=means)
         make_private(plan.log.directory, WORK_DIRECTORY, STAGING, plan.plan_id)
-        return _recopy(plan, survivors, directory, progress)
+        return _recopy(plan, survivors, directory, progress, means)
     except OSError as error:
         discard_staging(plan)
         raise _write_error(error, directory) from error
@@ -104,7 +111,7 @@ def _write_error(error: OSError, directory: Path) -> LogwrightError:
 
 
 def _recopy(
-    plan: CleanPlan, survivors: Survivors, directory: Path, progress: Progress
+    plan: CleanPlan, survivors: Survivors, directory: Path, progress: Progress, means: Means
 ) -> StagedCleaning:
     started = time.perf_counter()
     horizon_ms = min(plan.now_ms + plan.config.delete_retention_ms, INT64_MAX)
@@ -142,6 +149,7 @@ def _recopy(
             facts=facts,
             hash_key=survivors.keys.hash_key,
             last_mapped_offset=survivors.last_mapped_offset,
+            means=means,
         )
         staged.append(writer.write(copied))
         cells += writer.state

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from logwright.compaction.means import Means
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
 from logwright.compaction.quick import examine_quickly
 from logwright.compaction.thorough import examine_thoroughly
@@ -15,12 +16,14 @@ from logwright.compaction.thorough import examine_thoroughly
 __all__ = ["examine", "examine_thoroughly"]
 
 
-def examine(plan: CleanPlan, staged: StagedCleaning) -> OutputFacts:
+def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = None) -> OutputFacts:
     """Judge the staged output of a plan, as its options say. Effects: reads the staged files and
     the segments they were made from.
 
     What the quick checks find broken is examined thoroughly too, which says where; their own word
     stays on what only they can see, such as a record that should have gone.
+
+    `means`: of the quick checks; one thread and no throttle, if not given.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -28,7 +31,7 @@ def examine(plan: CleanPlan, staged: StagedCleaning) -> OutputFacts:
     """
     if plan.options.checks == "thorough":
         return examine_thoroughly(plan, staged)
-    quick = examine_quickly(plan, staged)
+    quick = examine_quickly(plan, staged, means=means)
     if all(law.holds for law in quick.laws):
         return quick
     thorough = examine_thoroughly(plan, staged)

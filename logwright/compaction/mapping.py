@@ -108,7 +108,7 @@ def _probe(table: Any, found: Any, taken: int, shard: Any, bits: Any, counters: 
 
 
 @kernel
-def _put(
+def put_window(
     batches: Any,
     rows: Any,
     taken: int,
@@ -203,7 +203,7 @@ def map_batches(
         )
         starts[stop - row] = taken
         given = NOT_GIVEN
-        row = _put(
+        row = put_window(
             batches, (row, stop), taken, bounds, limits, table, found, bits, counters, told, totals
         )
         if counters[FULL] == 1:

@@ -14,7 +14,8 @@ A broken law is found here, and where by `thorough`, which then judges too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from logwright.compaction import laws, packed_laws, quick_laws
 from logwright.compaction.keys_law import require_readable
+from logwright.compaction.means import Means
 from logwright.compaction.model import (
     CleanPlan,
     GroupFacts,
@@ -53,6 +55,12 @@ _LATEST: Final = "latest_value_per_key"
 _IDENTICAL: Final = "survivors_identical"
 
 
+_Run = tuple[Source, NDArray[np.int64], NDArray[np.int64]]
+"""A source, staged rows that come from it, and the rows of it that they come from."""
+_Results = tuple[NDArray[np.uint64], NDArray[np.int64]]
+"""What was found of keys (`quick_laws`), and facts (`laws`)."""
+
+
 @dataclass(slots=True, kw_only=True)
 class _Check:
     """The state of one examination.
@@ -75,9 +83,13 @@ class _Check:
             self.verdicts.blame(law, offset)
 
 
-def examine_quickly(plan: CleanPlan, staged: StagedCleaning) -> OutputFacts:
+def examine_quickly(
+    plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = None
+) -> OutputFacts:
     """Judge the staged output by itself, the source batches of what was rebuilt, and what `build`
     told of it. Effects: reads the staged files; maps the segments they were made from.
+
+    `means`: one thread and no throttle, if not given.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -89,7 +101,7 @@ def examine_quickly(plan: CleanPlan, staged: StagedCleaning) -> OutputFacts:
     pairs = open_pairs(plan, staged, verdicts)
     set_valueless(plan, [source for pair in pairs for source in pair.sources])
     task = _Check(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
-    facts = [_check_pair(task, pair) for pair in pairs]
+    facts = [_check_pair(task, pair, means or Means()) for pair in pairs]
     for segment in staged.standing:
         task.digest += segment.facts.mostly_digest
         task.mapped += segment.facts.mostly_mapped
@@ -131,39 +143,33 @@ def _check_sums(task: _Check) -> None:
     task.require(stats.records_read == removed + stats.records_written, base)
 
 
-def _facts_of(pair: Pair) -> GroupFacts:
-    facts = pair.segment.facts
-    invariant(facts is not None, f"the build told nothing of segment {pair.segment.base_offset}")
-    assert facts is not None  # noqa: S101 -- for the type
-    return facts
+def _told_of(pair: Pair) -> tuple[GroupFacts, PackedFacts]:
+    facts, packed = pair.segment.facts, pair.segment.packed
+    told = facts is not None and packed is not None
+    invariant(told, f"the build told nothing of segment {pair.segment.base_offset}")
+    assert facts is not None and packed is not None  # noqa: S101, PT018 -- for the types
+    return facts, packed
 
 
-def _packed_facts_of(pair: Pair) -> PackedFacts:
-    packed = pair.segment.packed
-    invariant(packed is not None, f"the build told nothing of segment {pair.segment.base_offset}")
-    assert packed is not None  # noqa: S101 -- for the type
-    return packed
-
-
-def _check_pair(task: _Check, pair: Pair) -> SegmentFacts:
+def _check_pair(task: _Check, pair: Pair, means: Means) -> SegmentFacts:
     """Judge one staged segment, and gather its facts."""
-    told, base = _facts_of(pair), pair.segment.base_offset
-    found = np.zeros(quick_laws.FOUND_CELLS, dtype=np.uint64)
-    cells = laws.new_cells()
-    cells[laws.MIN_TIMESTAMP] = INT64_MAX
+    (told, packed), base = _told_of(pair), pair.segment.base_offset
     _number_records(pair, told)
     source_of, partners = _partners(task, pair)
-    for number, source in enumerate(pair.sources):
-        rows = np.flatnonzero(source_of == number)
-        for run in runs(pair.staged, rows):
-            _check_run(task, (pair, source), run, partners[run], (found, cells))
+    rows_of = [np.flatnonzero(source_of == number) for number in range(len(pair.sources))]
+    work = [
+        (source, run, partners[run])
+        for source, rows in zip(pair.sources, rows_of, strict=True)
+        for run in runs(pair.staged, rows)
+    ]
+    found, cells = _check_runs(task, pair, work, means)
+    for number, (source, rows) in enumerate(zip(pair.sources, rows_of, strict=True)):
         kept = int(pair.staged.batches["count"][rows].sum(dtype=np.int64))
         task.require(kept == told.kept_records[number], source.base_offset)
         _check_gone(task, source, partners[rows])
     _check_told(task, pair, found)
     task.digest += told.mostly_digest + int(found[quick_laws.DIGEST])
     task.mapped += told.mostly_mapped + int(found[quick_laws.MAPPED])
-    packed = _packed_facts_of(pair)
     task.digest += packed.digest
     for law in (_IDENTICAL, _LATEST):  # of these batches the keys are known by that sum alone
         task.require(int(found[quick_laws.PACKED_CONTENT]) == packed.content, base, law)
@@ -174,6 +180,51 @@ def _check_pair(task: _Check, pair: Pair) -> SegmentFacts:
     if cells[laws.RECORDS] == 0:
         cells[laws.MIN_TIMESTAMP] = -1
     return segment_facts(task.plan, pair, task.staged.directory, cells, task.verdicts)
+
+
+def _check_runs(
+    task: _Check, pair: Pair, work: list[_Run], means: Means
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Judge the batches of a staged segment, by one thread or several; what was found of their
+    keys, and their facts.
+    """
+
+    def one(own: _Check, results: _Results, run: _Run) -> None:
+        source, rows, partners = run
+        _check_run(own, (pair, source), rows, partners, results)
+        means.throttle.observe(int(pair.staged.batches["size"][rows].sum()))
+
+    if means.threads == 1 or len(work) == 1:
+        found, cells = _no_results()
+        for run in work:
+            one(task, (found, cells), run)
+        return found, cells
+    judged = [(replace(task, verdicts=Verdicts()), _no_results(), run) for run in work]
+    with ThreadPoolExecutor(means.threads) as pool:
+        for _ in pool.map(lambda arguments: one(*arguments), judged):
+            pass
+    found, cells = _no_results()
+    for own, (found_here, facts), _ in judged:
+        task.verdicts.add(own.verdicts)
+        found += found_here
+        _add_facts(cells, facts)
+    return found, cells
+
+
+def _no_results() -> _Results:
+    cells = laws.new_cells()
+    cells[laws.MIN_TIMESTAMP] = INT64_MAX
+    return np.zeros(quick_laws.FOUND_CELLS, dtype=np.uint64), cells
+
+
+def _add_facts(cells: NDArray[np.int64], later: NDArray[np.int64]) -> None:
+    """Add the facts of batches that come after those of `cells`."""
+    if later[laws.NULL_KEYS] and not cells[laws.NULL_KEYS]:
+        cells[laws.FIRST_NULL_KEY] = later[laws.FIRST_NULL_KEY]
+    for cell in (laws.RECORDS, laws.TOMBSTONES, laws.NULL_KEYS):
+        cells[cell] += later[cell]
+    cells[laws.MIN_TIMESTAMP] = min(cells[laws.MIN_TIMESTAMP], later[laws.MIN_TIMESTAMP])
+    cells[laws.MAX_TIMESTAMP] = max(cells[laws.MAX_TIMESTAMP], later[laws.MAX_TIMESTAMP])
 
 
 def _number_records(pair: Pair, told: GroupFacts) -> None:
@@ -334,7 +385,7 @@ def _check_told(task: _Check, pair: Pair, found: NDArray[np.uint64]) -> None:
     """The batches that stay are those that the build says, and all their records were mapped; it
     took those for aborted that the transaction indexes say.
     """
-    told, base = _facts_of(pair), pair.segment.base_offset
+    told, base = _told_of(pair)[0], pair.segment.base_offset
     task.require(int(found[quick_laws.MOSTLY_SET]) == told.mostly_set, base)
     mapped = int(found[quick_laws.EXPECTED_MAPPED])
     beyond = pair.staged.batches["last_offset"] > task.staged.last_mapped_offset

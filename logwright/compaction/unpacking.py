@@ -28,7 +28,7 @@ USUAL_SCRATCH_BYTES: Final = 8 * 1024 * 1024
 
 class Workspace:
     """Memory for taking batches apart, one after the other, and the codecs' libraries. For one
-    thread.
+    thread at a time, which says so (`use_here`).
 
     Attributes:
         scratch: uint8[n], what a batch decompresses to.
@@ -42,6 +42,12 @@ class Workspace:
         self.scratch: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
         self.plain: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
         self.table = native_codec.pack_table()
+        self.use_here()
+
+    def use_here(self) -> None:
+        """From now on by the thread that calls this: each has contexts of its own, as long as it
+        lives.
+        """
         self.cells = native_codec.libraries()
         self.summary = np.zeros(SUMMARY_FIELDS, dtype=np.int64)
 

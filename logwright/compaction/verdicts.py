@@ -37,6 +37,14 @@ class Verdicts:
         """Count a violation at this offset."""
         blame_at(self.cells[law], offset)
 
+    def add(self, others: Verdicts) -> None:
+        """Count those of another examination too."""
+        for law, cells in others.cells.items():
+            if cells[laws.VIOLATIONS]:
+                before = int(self.cells[law][laws.VIOLATIONS])
+                self.blame(law, int(cells[laws.FIRST_OFFENDER]))
+                self.cells[law][laws.VIOLATIONS] = before + cells[laws.VIOLATIONS]
+
     def results(self) -> tuple[LawResult, ...]:
         """How each law fared."""
         return tuple(

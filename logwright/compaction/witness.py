@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logwright.compaction.digest import keeps_most, mix
 from logwright.compaction.offset_map import has_bit
@@ -31,6 +32,24 @@ TOLD_CELLS: Final = 3
 
 _ODD = np.uint64(0x9FB21C651E98DF25)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+Told = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64]]
+"""uint64[2] of the keys' hash, int64[1] of the map's last offset, uint64[TOLD_CELLS]."""
+
+
+def new_told(hash_key: tuple[int, int], last_mapped_offset: int) -> Told:
+    """Nothing is told yet."""
+    return (
+        np.array(hash_key, dtype=np.uint64),
+        np.array([last_mapped_offset], dtype=np.int64),
+        np.zeros(TOLD_CELLS, dtype=np.uint64),
+    )
+
+
+def like_told(told: Told) -> Told:
+    """The same with sums of its own."""
+    return told[0], told[1], np.zeros(TOLD_CELLS, dtype=np.uint64)
 
 
 @inline_kernel
@@ -55,7 +74,7 @@ def bear_witness(source: Any, end: int, batch: Any, dead: Any, kept: int, told: 
         source: uint8[n], the batch's decompressed records at [0, end).
         batch: its BATCH row, checked by the first pass. dead: bitmap by ordinal.
         kept: how many records stay.
-        told: (uint64[2] of the keys' hash, int64[1] of the map's last offset, uint64[TOLD_CELLS]).
+        told: `Told`.
     """
     key, last_mapped, sums = told
     append_time = batch.attributes & LOG_APPEND_TIME != 0

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from logwright.compaction import recopy as copying
 from logwright.compaction import witness
+from logwright.compaction.means import Means
 from logwright.compaction.model import GroupFacts, PackedFacts, StagedSegment
-from logwright.compaction.source import Source, decompress_batch
+from logwright.compaction.pieces import PieceWriter, new_indexes, new_state, remove_obstacle
+from logwright.compaction.source import Source, row_ranges
 from logwright.compaction.unpacking import NOT_GIVEN, Workspace
-from logwright.errors import UnsupportedFormatError, invariant
+from logwright.errors import UnsupportedFormatError
 from logwright.format.index import AbortedTransaction, serialize_txn_index
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.log.model import Segment
@@ -38,6 +40,7 @@ class SegmentWriter:
         aborted: the entries of its ``.txnindex``; without any there is no such file.
         facts: of the group, which are handed on.
         hash_key, last_mapped_offset: of the first pass.
+        means: threads that copy, and the throttle of what is read and written.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class SegmentWriter:
         facts: GroupFacts,
         hash_key: tuple[int, int],
         last_mapped_offset: int,
+        means: Means,
     ) -> None:
         self._directory = directory
         self._sources = sources
@@ -58,38 +62,33 @@ class SegmentWriter:
         self._dead = dead
         self._aborted = aborted
         self._facts = facts
-        self._told = (
-            np.array(hash_key, dtype=np.uint64),
-            np.array([last_mapped_offset], dtype=np.int64),
-            np.zeros(witness.TOLD_CELLS, dtype=np.uint64),
-        )
+        self._told = witness.new_told(hash_key, last_mapped_offset)
+        self._means = means
         self._base_offset = sources[0][0].base_offset
+        self._modified_ns = sources[-1][0].modified_ns
         self._like = sources[0][1].path.stat()
         batches = sum(len(source.batches) for _, source in sources)
-        self._indexes = (
-            np.zeros((batches, 2), dtype=np.int64),
-            np.zeros((batches + 1, 2), dtype=np.int64),
-        )
+        self._indexes = new_indexes(batches)
         self._buffer = np.empty(BUFFER_BYTES, dtype=np.uint8)
         self._space = Workspace()
-        self.state = np.zeros(copying.STATE_CELLS, dtype=np.int64)
-        self.state[copying.LARGEST_TIMESTAMP] = -1
-        self.state[copying.LAST_INDEXED_TIMESTAMP] = -1
+        self.state = new_state()
         self.state[copying.NEXT_OFFSET] = self._base_offset
 
     def write(self, copied: Callable[[int], None]) -> StagedSegment:
-        """Recopy the group; `copied` is told the bytes of each source that is done.
+        """Recopy the group; `copied` is told the bytes of the sources as they are done.
 
         Raises:
             OSError: a file cannot be written.
             UnsupportedFormatError: the output would be larger than a segment can be.
         """
         with self._create(LOG) as log:
-            for _, source in self._sources:
-                self._copy(source, log)
-                copied(len(source.data))
-            self._flush(log)
-            os.fsync(log.fileno())
+            if self._means.threads > 1:
+                self._copy_in_pieces(log, copied)
+            else:
+                for _, source in self._sources:
+                    self._copy(source, log, copied)
+                self._flush(log)
+            log.sync(self._modified_ns)
         copying.index_time(self.state, self._indexes[1])
         index = self._relative(0, copying.INDEX_ENTRIES, offset_column=0)
         timeindex = self._relative(1, copying.TIMEINDEX_ENTRIES, offset_column=1)
@@ -97,9 +96,6 @@ class SegmentWriter:
         timeindex_dtype = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
         index_bytes = self._write_index(INDEX, index, index_dtype)
         timeindex_bytes = self._write_index(TIMEINDEX, timeindex, timeindex_dtype)
-        modified_ns = self._sources[-1][0].modified_ns
-        for suffix in (LOG, INDEX, TIMEINDEX):
-            os.utime(self._path(suffix), ns=(modified_ns, modified_ns))
         return StagedSegment(
             base_offset=self._base_offset,
             source_base_offsets=tuple(segment.base_offset for segment, _ in self._sources),
@@ -108,7 +104,7 @@ class SegmentWriter:
             timeindex_bytes=ByteCount(timeindex_bytes),
             txnindex_bytes=self._write_txnindex(),
             next_offset=Offset(int(self.state[copying.NEXT_OFFSET])),
-            modified_ns=modified_ns,
+            modified_ns=self._modified_ns,
             facts=self._facts,
             packed=self._packed_facts(),
         )
@@ -123,36 +119,46 @@ class SegmentWriter:
     def _create(self, suffix: str) -> _Output:
         return _Output(self._path(suffix), like=self._like)
 
-    def _copy(self, source: Source, log: _Output) -> None:
-        row, rows = 0, len(source.batches)
-        space = self._space
+    def _copy(self, source: Source, log: _Output, copied: Callable[[int], None]) -> None:
+        space, throttle = self._space, self._means.throttle
         self.state[copying.GIVEN] = NOT_GIVEN
-        while row < rows:
-            row, why = copying.recopy(
-                source.data,
-                source.batches,
-                row,
-                self._dead,
-                self._rule,
-                self._buffer,
-                self._indexes,
-                self.state,
-                space.for_recopy(),
-                self._told,
-            )
-            match why:
-                case copying.BUFFER_FULL:
+        for first, last in row_ranges(
+            source, first=0, last=len(source.batches), window_bytes=throttle.step_bytes
+        ):
+            row, batches = first, source.batches[:last]
+            before = int(self.state[copying.POSITION])
+            while row < last:
+                row, why = copying.recopy(
+                    source.data,
+                    batches,
+                    row,
+                    self._dead,
+                    self._rule,
+                    self._buffer,
+                    self._indexes,
+                    self.state,
+                    space.for_recopy(),
+                    self._told,
+                )
+                if why == copying.BUFFER_FULL:
                     self._make_room(int(self.state[copying.NEEDED]), log)
-                case copying.SCRATCH_FULL:
-                    space.double_scratch()
-                case copying.PLAIN_FULL:
-                    space.need_plain(int(self.state[copying.NEEDED]))
-                case copying.NOT_UNPACKED:
-                    space.release_scratch()
-                    records = decompress_batch(source, source.batches[row])
-                    self.state[copying.GIVEN] = space.fill(records)
-                case _:
-                    invariant(why == copying.DONE, "the records of a batch cannot be compressed")
+                elif why != copying.DONE:
+                    remove_obstacle(why, source, batches, row, self.state, space)
+            read = int(source.batches["size"][first:last].sum())
+            throttle.observe(read + int(self.state[copying.POSITION]) - before)
+            copied(read)
+
+    def _copy_in_pieces(self, log: _Output, copied: Callable[[int], None]) -> None:
+        pieces = PieceWriter(
+            log.fileno(),
+            rule=self._rule,
+            dead=self._dead,
+            indexes=self._indexes,
+            state=self.state,
+            told=self._told,
+            check=self._refuse_large,
+        )
+        pieces.write([source for _, source in self._sources], self._means, copied)
 
     def _make_room(self, needed: int, log: _Output) -> None:
         """Empty the buffer, and enlarge it if even then it is too small."""
@@ -160,13 +166,16 @@ class SegmentWriter:
         if needed > len(self._buffer):
             self._buffer = np.empty(needed, dtype=np.uint8)
 
-    def _flush(self, log: _Output) -> None:
+    def _refuse_large(self) -> None:
         if self.state[copying.POSITION] > INT32_MAX:
             raise UnsupportedFormatError(
                 f"the cleaned segment {self._base_offset} would be larger than {INT32_MAX} bytes.",
                 path=self._path(LOG),
                 remedy="The log was left untouched. Lower segment.bytes.",
             )
+
+    def _flush(self, log: _Output) -> None:
+        self._refuse_large()
         log.write(self._buffer[: int(self.state[copying.BUFFERED])].data)
         self.state[copying.BUFFERED] = 0
 
@@ -184,7 +193,7 @@ class SegmentWriter:
             rows[name] = entries[:, column]
         with self._create(suffix) as file:
             file.write(memoryview(rows.tobytes()))
-            os.fsync(file.fileno())
+            file.sync(self._modified_ns)
         return rows.nbytes
 
     def _write_txnindex(self) -> ByteCount | None:
@@ -193,7 +202,7 @@ class SegmentWriter:
         content = serialize_txn_index(self._aborted)
         with self._create(TXNINDEX) as file:
             file.write(memoryview(content))
-            os.fsync(file.fileno())
+            file.sync(None)
         return ByteCount(len(content))
 
 
@@ -216,6 +225,12 @@ class _Output:
     def fileno(self) -> int:
         """The descriptor."""
         return self._descriptor
+
+    def sync(self, modified_ns: int | None) -> None:
+        """Give it this modification time, if any, and make all of it durable."""
+        if modified_ns is not None:
+            os.utime(self._descriptor, ns=(modified_ns, modified_ns))
+        os.fsync(self._descriptor)
 
     def write(self, content: memoryview) -> None:
         """Write all of it; the operating system may take it in parts."""

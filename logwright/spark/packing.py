@@ -9,10 +9,32 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from math import ceil
 from typing import Final
 
 PARTITION_COST_BYTES: Final = 2 * 1024 * 1024
 """What opening a partition costs, as bytes that could be cleaned meanwhile: 2 ms at 1 GB/s."""
+
+
+SMALL_LOG_BYTES: Final = 16 * 1024 * 1024
+"""Logs up to this size wait for the disk more than they work; some of a task's are done together.
+"""
+SMALL_LOGS_TOGETHER: Final = 4
+
+_ABOUT: Final = 0.1
+"""A log that is this much of a core above its whole share gets no further one."""
+
+
+def share_cores(sizes: Sequence[int], cores: int) -> tuple[int, ...]:
+    """How many threads work on each item, so that a log which is most of the work has most of the
+    cores, and one among many has one.
+
+    Args:
+        sizes: bytes of each item.
+        cores: that all of them together have.
+    """
+    total = max(sum(sizes), 1)
+    return tuple(min(max(ceil(cores * size / total - _ABOUT), 1), cores) for size in sizes)
 
 
 def pack(sizes: Sequence[int], bins: int) -> tuple[tuple[int, ...], ...]:

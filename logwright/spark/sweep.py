@@ -9,6 +9,10 @@
    the live log and writes staged files; it returns a small value.
 5. One row comes back for each partition: a value, or its error. One partition's error does not stop
    the others.
+6. A log that is most of the work is done by several threads of its task; of small logs some are
+   done together, since they wait for the disk more than they work.
+7. ``log.cleaner.io.max.bytes.per.second`` is for the whole sweep: each task that can run at the
+   same time has an equal share of it.
 
 Nothing here changes a live log; that is `maintain.commit`, in one process, under the locks.
 """
@@ -17,24 +21,37 @@ from __future__ import annotations
 
 import gc
 import pickle
+import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from logwright import maintain
+from logwright.compaction.means import Means, Throttle
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
 from logwright.errors import LogwrightError, invariant
-from logwright.spark.packing import pack
+from logwright.spark.packing import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER, pack, share_cores
+from logwright.spark.session import TASKS_PER_CORE
 
 _Value = TypeVar("_Value")
 
-_WORK: Final = pa.schema([("bin", pa.int32()), ("number", pa.int64()), ("arguments", pa.binary())])
+_WORK: Final = pa.schema(
+    [
+        ("bin", pa.int32()),
+        ("number", pa.int64()),
+        ("small", pa.bool_()),
+        ("threads", pa.int32()),
+        ("arguments", pa.binary()),
+    ]
+)
 _RESULT: Final = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 _RESULT_DDL: Final = "number long, result binary"
+_LOCAL: Final = re.compile(r"local\[([0-9]+)(?:,[0-9]+)?\]")
 
 
 class WorkerFault(LogwrightError):
@@ -52,7 +69,7 @@ def clean_partitions(
     Returns:
         in the order of the plans: what was staged and what was found out about it, or the error.
     """
-    yield from _each(_build_and_examine, [(plan,) for plan in plans], _sizes(plans), spark)
+    yield from _each(_build_and_examine, [(plan,) for plan in plans], plans, spark)
 
 
 def build_partitions(
@@ -64,7 +81,7 @@ def build_partitions(
     Returns:
         in the order of the plans: what was staged, or the error.
     """
-    yield from _each(maintain.build, [(plan,) for plan in plans], _sizes(plans), spark)
+    yield from _each(maintain.build, [(plan,) for plan in plans], plans, spark)
 
 
 def examine_partitions(
@@ -76,42 +93,63 @@ def examine_partitions(
     Returns:
         in the order given: what was found out about each, or the error.
     """
-    sizes = _sizes([plan for plan, _ in plans_and_staged])
-    yield from _each(maintain.examine, plans_and_staged, sizes, spark)
+    plans = [plan for plan, _ in plans_and_staged]
+    yield from _each(maintain.examine, plans_and_staged, plans, spark)
 
 
-def _build_and_examine(plan: CleanPlan) -> tuple[StagedCleaning, OutputFacts]:
-    staged = maintain.build(plan)
-    return staged, maintain.examine(plan, staged)
+def _build_and_examine(plan: CleanPlan, *, means: Means) -> tuple[StagedCleaning, OutputFacts]:
+    staged = maintain.build(plan, means=means)
+    return staged, maintain.examine(plan, staged, means=means)
 
 
-def _sizes(plans: Sequence[CleanPlan]) -> list[int]:
-    return [plan.compaction.total_bytes for plan in plans]
+def _cores(spark: SparkSession) -> tuple[int, int]:
+    """(cores for tasks, how many of them one task may have). On this machine a task may have all;
+    on a cluster what ``spark.task.cpus`` says.
+    """
+    tasks = int(cast("str", spark.conf.get("spark.sql.shuffle.partitions")))
+    cores = max(tasks // TASKS_PER_CORE, 1)
+    master = spark.conf.get("spark.master", "") or ""
+    if not master.startswith("local"):
+        return cores, int(spark.conf.get("spark.task.cpus", "1") or 1)
+    given = _LOCAL.fullmatch(master)
+    cores = int(given[1]) if given else cores
+    return cores, cores
 
 
 def _each(
     function: Callable[..., _Value],
     arguments: Sequence[tuple[object, ...]],
-    sizes: Sequence[int],
+    plans: Sequence[CleanPlan],
     spark: SparkSession,
 ) -> Iterator[_Value | LogwrightError]:
     """Call a module-level function once for each tuple of arguments, in one Spark job; results in
     their order.
+
+    plans: of each call, for its size and the rate that it must keep.
     """
     if not arguments:
         return
-    tasks = int(cast("str", spark.conf.get("spark.sql.shuffle.partitions")))
-    bins = pack(sizes, tasks)
+    cores, most_threads = _cores(spark)
+    sizes = [plan.compaction.total_bytes for plan in plans]
+    bins = pack(sizes, TASKS_PER_CORE * cores)
+    rate = min(plan.cleaner.io_max_bytes_per_second for plan in plans) / min(len(bins), cores)
+    threads = [min(each, most_threads) for each in share_cores(sizes, cores)]
     work = pa.Table.from_pylist(
         [
-            {"bin": number, "number": item, "arguments": pickle.dumps(arguments[item])}
+            {
+                "bin": number,
+                "number": item,
+                "small": sizes[item] <= SMALL_LOG_BYTES,
+                "threads": threads[item],
+                "arguments": pickle.dumps(arguments[item]),
+            }
             for number, items in enumerate(bins)
             for item in items
         ],
         schema=_WORK,
     )
     frame = spark.createDataFrame(work).repartitionById(len(bins), "bin")
-    result = frame.mapInArrow(partial(_run_bin, function), _RESULT_DDL).toArrow()
+    result = frame.mapInArrow(partial(_run_bin, function, rate), _RESULT_DDL).toArrow()
     results = dict(zip(result["number"].to_pylist(), result["result"].to_pylist(), strict=True))
     invariant(
         results.keys() == set(range(len(arguments))),
@@ -124,31 +162,36 @@ def _each(
 
 def _run_bin(
     function: Callable[..., object],
+    bytes_per_second: float,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """In the worker: call `function` for each row of one bin."""
+    run = partial(_run, function, Throttle(bytes_per_second))
     for batch in batches:
-        rows = []
-        for number, pickled in zip(
-            batch["number"].to_pylist(),
-            batch["arguments"].to_pylist(),
-            strict=True,
-        ):
-            rows.append(_run(function, number, pickled))
-            _freeze_once()
-        yield pa.RecordBatch.from_pylist(rows, schema=_RESULT)
+        rows = batch.to_pylist()
+        results = []
+        for row in rows:
+            if not row["small"]:
+                results.append(run(row))
+                _freeze_once()
+        with ThreadPoolExecutor(SMALL_LOGS_TOGETHER) as pool:
+            results += pool.map(run, [row for row in rows if row["small"]])
+        _freeze_once()
+        yield pa.RecordBatch.from_pylist(results, schema=_RESULT)
 
 
-def _run(function: Callable[..., object], number: int, pickled: bytes) -> dict[str, object]:
-    arguments = pickle.loads(pickled)  # noqa: S301, TID251 - from our own driver
+def _run(
+    function: Callable[..., object], throttle: Throttle, row: Mapping[str, Any]
+) -> dict[str, object]:
+    arguments = pickle.loads(row["arguments"])  # noqa: S301, TID251 - from our own driver
     result: object
     try:
-        result = function(*arguments)
+        result = function(*arguments, means=Means(threads=row["threads"], throttle=throttle))
     except LogwrightError as error:
         result = error
     except Exception as fault:  # noqa: BLE001 - one log's must not stop the others; the driver reports it
         result = _worker_fault(fault)
-    return {"number": number, "result": pickle.dumps(result)}
+    return {"number": row["number"], "result": pickle.dumps(result)}
 
 
 def _worker_fault(fault: Exception) -> WorkerFault:

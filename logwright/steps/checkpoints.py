@@ -16,32 +16,34 @@ from logwright.steps.replace import replace_file
 from logwright.steps.step import FileStep
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
-def set_offset(
-    path: Path, content: bytes | None, partition: TopicPartition, offset: int | None
+def set_offsets(
+    path: Path, content: bytes | None, offsets: Mapping[TopicPartition, int | None]
 ) -> tuple[FileStep, ...]:
-    """The steps that give a partition this entry, or take it away; none if it is so already.
+    """The steps that give partitions these entries, or take them away; none if it is so already.
 
     Args:
         path: of an offset checkpoint file in a log directory's root.
         content: its bytes, read under `logwright.locks.lock_checkpoints`, which is held until the
             steps are done: all partitions share the file. None if there is no file.
-        partition: whose entry it is. The others' stay.
-        offset: None takes the entry away.
+        offsets: by partition; None takes its entry away. The others' stay.
 
     Raises:
         CorruptCheckpoint: the file is malformed.
         UnsupportedFormatError: it is of another version.
     """
     entries = parse_offset_checkpoint(content or b"", path)
-    if entries.get(partition) == offset:
+    if all(entries.get(partition) == offset for partition, offset in offsets.items()):
         return ()
-    wanted: dict[TopicPartition, int] = {k: v for k, v in entries.items() if k != partition}
-    if offset is not None:
-        wanted[partition] = offset
+    wanted: dict[TopicPartition, int] = {**entries}
+    for partition, offset in offsets.items():
+        if offset is None:
+            wanted.pop(partition, None)
+        else:
+            wanted[partition] = offset
     like = path.parent if content is None else path
     return replace_file(path, serialize_offset_checkpoint(wanted), like=like)
 

@@ -217,12 +217,13 @@ class RealFileSystem:
             os.fsync(directory)
 
     def set_mtime(self, path: Path, modified_ns: int) -> None:
-        """Set modification and access time of a regular file."""
+        """Set modification and access time of a regular file, unless it was modified then."""
         with self._file(path, os.O_RDONLY) as file:
-            os.utime(file, ns=(modified_ns, modified_ns))
+            if os.fstat(file).st_mtime_ns != modified_ns:
+                os.utime(file, ns=(modified_ns, modified_ns))
 
     def set_owner(self, path: Path, *, like: Path) -> None:
-        """Set owner and group, where they differ, then the mode."""
+        """Set owner and group, then the mode, where they differ."""
         wanted = self._stat(like)
         with self._file(path, os.O_RDONLY) as file:
             _take_after(file, wanted)
@@ -299,13 +300,18 @@ def _refuse_other(status: os.stat_result) -> None:
 
 
 def _take_after(file: int, like: os.stat_result) -> None:
-    """Owner and group first, so that the mode is never wide under the wrong owner."""
+    """Owner and group first, so that the mode is never wide under the wrong owner. What is right
+    already is not set: an inode that did not change costs the next fsync nothing.
+    """
     now = os.fstat(file)
-    if (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid):
+    changed = (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid)
+    if changed:
         os.fchown(file, like.st_uid, like.st_gid)
     mode = stat.S_IMODE(like.st_mode)
     file_of_directory = stat.S_ISDIR(like.st_mode) and not stat.S_ISDIR(now.st_mode)
-    os.fchmod(file, mode & 0o666 if file_of_directory else mode)
+    wanted = mode & 0o666 if file_of_directory else mode
+    if changed or stat.S_IMODE(now.st_mode) != wanted:  # a new owner takes set-id bits away
+        os.fchmod(file, wanted)
 
 
 def _give_to_owner_of(directory: int, file: int) -> None:

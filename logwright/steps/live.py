@@ -9,7 +9,7 @@ from logwright.errors import StalePlan
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.files import exists, open_log_dir, open_partition_dir, read_file
 from logwright.log.load import fingerprint
-from logwright.steps.checkpoints import set_offset
+from logwright.steps import checkpoints
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 
@@ -68,7 +68,8 @@ def set_offsets(
         for name, offset in offsets.items():
             with open_log_dir(log_dir) as directory:
                 content = _content(directory, name)
-            execute(set_offset(log_dir / name, content, partition, offset), files)
+            steps = checkpoints.set_offsets(log_dir / name, content, {partition: offset})
+            execute(steps, files)
 
 
 def partition_file(log_dir: Path, partition: TopicPartition, name: str) -> bytes | None:

@@ -77,7 +77,7 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
-from logwright.steps.checkpoints import set_offset
+from logwright.steps.checkpoints import set_offsets
 from logwright.steps.retire import deleted_names, record_retirement
 from logwright.steps.step import (
     FileStep,
@@ -92,7 +92,7 @@ from logwright.steps.step import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from logwright.compaction.model import StagedSegment, StandingSegment
@@ -204,23 +204,22 @@ def standing_steps(log: PartitionLog, standing: Sequence[StandingSegment]) -> tu
 
 
 def checkpoint_steps(
-    log_dir: Path, content: bytes | None, partition: TopicPartition, offset: Offset
+    log_dir: Path, content: bytes | None, offsets: Mapping[TopicPartition, Offset]
 ) -> tuple[FileStep, ...]:
-    """The steps that record a partition's first dirty offset; none if it is recorded already.
+    """The steps that record partitions' first dirty offsets; none if they are recorded already.
 
     Args:
         log_dir: the log directory.
         content: of its cleaner-offset-checkpoint, read under `logwright.locks.lock_checkpoints`,
             which is held until the steps are done: all partitions share the file. None if there is
             no file.
-        partition: whose entry is set. The others' stay.
-        offset: the first offset that is not cleaned.
+        offsets: by partition, the first offset that is not cleaned. The others' entries stay.
 
     Raises:
         CorruptCheckpoint: the file is malformed.
         UnsupportedFormatError: it is of another version.
     """
-    return set_offset(log_dir / CLEANER_OFFSET_CHECKPOINT, content, partition, offset)
+    return set_offsets(log_dir / CLEANER_OFFSET_CHECKPOINT, content, offsets)
 
 
 def _swap(log: PartitionLog, staged: StagedSegment, staging: Path) -> _Swap:

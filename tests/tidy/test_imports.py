@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("logwright.config", "logwright.steps", "logwright.locks", "logwright.java"),
     ("logwright.state",),
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
-    ("logwright.maintain", "logwright.verify"),
+    ("logwright.maintain", "logwright.committing", "logwright.verify"),
     ("logwright.spark",),
     ("logwright.resources",),
     ("logwright.assets",),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from logwright import maintain
 from logwright.compaction import build as building
+from logwright.compaction.means import Means
 from logwright.compaction.model import CleaningOptions, CleanPlan, OutputFacts, StagedCleaning
 from logwright.compaction.quick import examine_quickly
 from logwright.compaction.survivors import Survivors
@@ -188,8 +189,10 @@ def test_a_fault_of_the_build_breaks_the_law_of_latest_values(
     """The build is of one mind with itself about what it should not do; the sums are not."""
     find = building.find_survivors
 
-    def spoiled(plan: CleanPlan, *, progress: Callable[[str, int, int], None]) -> Survivors:
-        survivors = find(plan, progress=progress)
+    def spoiled(
+        plan: CleanPlan, *, progress: Callable[[str, int, int], None], means: Means
+    ) -> Survivors:
+        survivors = find(plan, progress=progress, means=means)
         spoil(survivors)
         return survivors
 

@@ -9,6 +9,7 @@ import pytest
 
 from logwright import maintain
 from logwright.compaction import offset_map
+from logwright.compaction.means import Means
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.compaction.survivors import find_survivors
 from logwright.config.topic import parse_settings
@@ -33,7 +34,9 @@ def dead_ordinals(
     builder: LogBuilder, *, buffer: int, like_kafka: bool
 ) -> tuple[set[int], int, int]:
     found = find_survivors(
-        plan(builder, buffer=buffer, like_kafka=like_kafka), progress=maintain.silent
+        plan(builder, buffer=buffer, like_kafka=like_kafka),
+        progress=maintain.silent,
+        means=Means(),
     )
     bits = np.unpackbits(found.dead, bitorder="little")
     return set(map(int, np.flatnonzero(bits))), found.end_offset, found.map_reads

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from logwright import maintain
-from logwright.compaction import reading, source, survivors, unpacking, writer
+from logwright.compaction import means as steps
+from logwright.compaction import pieces, reading, source, unpacking, writer
+from logwright.compaction.means import Means
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
@@ -48,13 +50,14 @@ def a_plan(directory: Path, codecs: tuple[int, ...]) -> CleanPlan:
     )
 
 
-def output(plan: CleanPlan) -> dict[str, str]:
+def output(plan: CleanPlan, *, threads: int = 1) -> dict[str, str]:
     """Digests of the staged files; the laws hold for them."""
-    staged = maintain.build(plan)
+    means = Means(threads=threads)
+    staged = maintain.build(plan, means=means)
     assert 1 == len(staged.segments)
     assert 0 < min(staged.stats.batches_verbatim, staged.stats.batches_dropped)
     assert 2 * BATCHES // 3 <= staged.stats.batches_rebuilt
-    assert [] == [law for law in maintain.examine(plan, staged).laws if not law.holds]
+    assert [] == [law for law in maintain.examine(plan, staged, means=means).laws if not law.holds]
     digests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in staged.directory.iterdir()
@@ -64,24 +67,27 @@ def output(plan: CleanPlan) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("codecs", [(0,), (3,), (4,), (0, 1, 2, 3, 4)])
-@pytest.mark.parametrize(("window_bytes", "buffer_bytes"), [(1, 1), (500, 2000), (2000, 20_000)])
+@pytest.mark.parametrize("sizes", [(1, 1), (500, 2000), (2000, 20_000)])
+@pytest.mark.parametrize("threads", [1, 3])
 def test_small_windows_and_buffers_give_the_same_bytes(
+    threads: int,
     codecs: tuple[int, ...],
-    window_bytes: int,
-    buffer_bytes: int,
+    sizes: tuple[int, int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As those that hold all of the log."""
+    """As those that hold all of the log, and are read and written by one thread."""
     plan = a_plan(tmp_path / "logs", codecs)
     whole = output(plan)
+    window_bytes, buffer_bytes = sizes
     monkeypatch.setattr(source, "WINDOW_BYTES", window_bytes)
     monkeypatch.setattr(source, "COMPRESSED_WINDOW_BYTES", window_bytes)
-    monkeypatch.setattr(survivors, "STEP_BYTES", window_bytes)
+    monkeypatch.setattr(steps, "STEP_BYTES", window_bytes)
     monkeypatch.setattr(reading, "FOUND_RECORDS", window_bytes // 50)
     monkeypatch.setattr(unpacking, "SCRATCH_BYTES", window_bytes)
     monkeypatch.setattr(writer, "BUFFER_BYTES", buffer_bytes)
-    assert whole == output(plan)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", buffer_bytes)
+    assert whole == output(plan, threads=threads)
 
 
 @pytest.mark.parametrize("codecs", [(0,), (1,), (2,), (3,), (4,), (0, 1, 2, 3, 4)])

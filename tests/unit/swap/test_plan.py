@@ -220,11 +220,11 @@ def test_checkpoint_keeps_the_other_partitions(tmp_path: Path) -> None:
     path.write_bytes(content)
     path.chmod(0o640)
     with RealFileSystem(tmp_path) as fs:
-        execute(checkpoint_steps(tmp_path, content, T0, Offset(9)), fs)
+        execute(checkpoint_steps(tmp_path, content, {T0: Offset(9)}), fs)
     assert path.read_bytes() == b"0\n2\nother 3 17\nt 0 9\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
-    assert checkpoint_steps(tmp_path, path.read_bytes(), T0, Offset(9)) == ()
+    assert checkpoint_steps(tmp_path, path.read_bytes(), {T0: Offset(9)}) == ()
 
 
 @pytest.mark.parametrize("content", [None, b""])
@@ -233,13 +233,13 @@ def test_checkpoint_is_made(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "cleaner-offset-checkpoint").write_bytes(content)
     with RealFileSystem(tmp_path) as fs:
-        execute(checkpoint_steps(tmp_path, content, T0, Offset(9)), fs)
+        execute(checkpoint_steps(tmp_path, content, {T0: Offset(9)}), fs)
     assert (tmp_path / "cleaner-offset-checkpoint").read_bytes() == b"0\n1\nt 0 9\n"
 
 
 def test_checkpoint_steps_are_synced_in_order(tmp_path: Path) -> None:
     """Content before name, name before the end."""
-    steps = checkpoint_steps(tmp_path, None, T0, Offset(9))
+    steps = checkpoint_steps(tmp_path, None, {T0: Offset(9)})
     kinds = [type(step).__name__ for step in steps]
     assert kinds == ["WriteFile", "FsyncFile", "Rename", "FsyncDir"]
 
@@ -247,7 +247,7 @@ def test_checkpoint_steps_are_synced_in_order(tmp_path: Path) -> None:
 def test_malformed_checkpoint_is_refused(tmp_path: Path) -> None:
     """Entries of other partitions are not lost for being unreadable."""
     with pytest.raises(CorruptCheckpoint):
-        checkpoint_steps(tmp_path, b"0\n5\nt 0 5\n", T0, Offset(9))
+        checkpoint_steps(tmp_path, b"0\n5\nt 0 5\n", {T0: Offset(9)})
 
 
 def test_clock_is_the_commands(tmp_path: Path) -> None:

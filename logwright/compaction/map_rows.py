@@ -1,0 +1,311 @@
+"""Rows of batches into the offset map, by one thread or several.
+
+1. One thread reads and maps a window after the other, in one kernel.
+2. Several read windows of their own at the same time; each waits for its turn to map what it read.
+   The map's outcome does not depend on the order (`offset_map`), and reading is most of the work.
+3. When the map is full its shard of hashes is halved. What was read for the larger shard and is not
+   mapped yet is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction import digest, mapping, offset_map, reading
+from logwright.compaction.means import Means
+from logwright.compaction.model import CleanPlan
+from logwright.compaction.source import Source, decompress_batch, row_ranges
+from logwright.compaction.unpacking import NOT_GIVEN, Workspace
+from logwright.errors import invariant
+from logwright.format.scan import check_crcs
+from logwright.format.walk import OK, raise_for_status
+
+Progress = Callable[[str, int, int], None]
+"""Told the phase and how many of how many bytes of it are done."""
+
+Rows = tuple[Source, int, int]
+"""A source, and its rows [first, last)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reader:
+    """What one thread reads with.
+
+    Attributes:
+        notes: its own; the mask is the same for all.
+    """
+
+    notes: digest.Notes
+    workspace: Workspace = field(default_factory=Workspace)
+    found: reading.Found = field(
+        default_factory=lambda: reading.room_for_records(reading.FOUND_RECORDS)
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class MapTask:
+    """The offset map while it is filled, and all who fill it.
+
+    Attributes:
+        total_bytes: of all that is mapped, for the progress.
+        shards: of hashes, [start, end): the first is the one that is mapped now.
+        readers: one for each thread.
+        turn: held by who changes the map or anything else that threads share.
+    """
+
+    plan: CleanPlan
+    means: Means
+    progress: Progress
+    total_bytes: int
+    state: offset_map.MapState
+    dead: NDArray[np.uint8]
+    expired: NDArray[np.uint8]
+    ends_when_full: bool
+    readers: list[Reader]
+    shards: list[tuple[int, int]] = field(
+        default_factory=lambda: [(0, offset_map.SHARD_SPACE)],
+    )
+    sample: digest.KeySample = field(default_factory=digest.KeySample)
+    turn: Lock = field(default_factory=Lock)
+    bytes_done: int = 0
+
+    @property
+    def totals(self) -> NDArray[np.uint64]:
+        """What must survive, by all readers: uint64[digest.TOTAL_CELLS]."""
+        found = [reader.notes.totals for reader in self.readers]
+        summed: NDArray[np.uint64] = np.sum(found, axis=0, dtype=np.uint64)
+        return summed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How rows are mapped.
+
+    Attributes:
+        offsets: [first, end) of the records that are mapped.
+        primary: it is the first shard's pass, in which everything about the batches is noted.
+        mode: of `reading`.
+    """
+
+    offsets: tuple[int, int]
+    primary: bool
+    mode: int = reading.INSERT
+
+
+def map_rows(task: MapTask, work: list[Rows], how: How) -> tuple[int, int] | None:
+    """Map these rows; (which of them, the row) at which the map ended, None if it did not.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError: the first batch that cannot be read, by its place.
+    """
+    step_bytes = task.means.throttle.step_bytes
+    steps = [
+        (number, (source, begin, end))
+        for number, (source, first, last) in enumerate(work)
+        for begin, end in row_ranges(source, first=first, last=last, window_bytes=step_bytes)
+    ]
+    if len(task.readers) == 1 or task.ends_when_full or len(steps) == 1:
+        for number, step in steps:
+            stopped = _map_alone(task, step, how)
+            if stopped is not None:
+                return number, stopped
+        return None
+    free: SimpleQueue[Reader] = SimpleQueue()
+    for reader in task.readers:
+        free.put(reader)
+
+    def one(step: Rows) -> None:
+        reader = free.get()
+        try:
+            _map_beside_others(task, reader, step, how)
+        finally:
+            free.put(reader)
+
+    pool = ThreadPoolExecutor(len(task.readers))
+    try:
+        for _ in pool.map(one, [step for _, step in steps]):
+            pass
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return None
+
+
+def _map_alone(task: MapTask, step: Rows, how: How) -> int | None:
+    """Read and map one step in one kernel; the row at which the map ended, None if it did not."""
+    (source, row, last), (reader, *_) = step, task.readers
+    state, space, notes = task.state, reader.workspace, reader.notes
+    _make_ready(reader, step)
+    given = NOT_GIVEN
+    while row < last:
+        row, status = mapping.map_batches(
+            source.data,
+            source.batches,
+            (row, last),
+            given,
+            _bounds(task, how),
+            np.array([state.capacity, task.ends_when_full], dtype=np.int64),
+            state.table,
+            np.array([state.key.low, state.key.high], dtype=np.uint64),
+            (task.dead, task.expired),
+            state.counters,
+            reader.found,
+            space.scratch,
+            space.cells,
+            (notes.mask, notes.sample, notes.sampled),
+            notes.totals,
+            reading.room_for_sums(last - row),
+        )
+        row, given = int(row), NOT_GIVEN
+        if status != OK:
+            given = _remove_obstacle(reader, source, row, status)
+        elif state.counters[offset_map.FULL]:
+            if task.ends_when_full:
+                task.sample.add(notes, probed=False)
+                return row
+            _split_shard(task)
+    _done(task, reader, step, how)
+    return None
+
+
+def _map_beside_others(task: MapTask, reader: Reader, step: Rows, how: How) -> None:
+    """Read one step, and map each window of it when it is its turn."""
+    source, row, last = step
+    state, space, notes = task.state, reader.workspace, reader.notes
+    _make_ready(reader, step)
+    given = NOT_GIVEN
+    while row < last:
+        shard, sampled = task.shards[0], int(notes.sampled[0])
+        bounds = _bounds(task, how, shard)
+        starts = np.empty(last - row + 1, dtype=np.int64)
+        sums = np.zeros((last - row, 2), dtype=np.uint64)
+        told = (starts, sums, (notes.mask, notes.sample, notes.sampled))
+        stop, taken, status = reading.read_batches(
+            source.data,
+            source.batches,
+            (row, last),
+            given,
+            bounds,
+            np.array([state.key.low, state.key.high], dtype=np.uint64),
+            reader.found,
+            space.scratch,
+            space.cells,
+            told,
+        )
+        starts[stop - row] = taken
+        given = NOT_GIVEN
+        with task.turn:
+            if task.shards[0] != shard or not _put(
+                task, reader, (source, row, int(stop)), int(taken), bounds, told
+            ):
+                notes.sampled[0] = sampled
+                continue
+        row = int(stop)
+        if status != OK:
+            given = _remove_obstacle(reader, source, row, status)
+    _done(task, reader, step, how)
+
+
+def _put(
+    task: MapTask,
+    reader: Reader,
+    window: Rows,
+    taken: int,
+    bounds: NDArray[np.int64],
+    told: tuple[NDArray[np.int64], NDArray[np.uint64], object],
+) -> bool:
+    """Map what was read of a window; False if the map was full: then the shard was halved."""
+    (source, first, stop), state = window, task.state
+    if stop == first:
+        return True
+    state.counters[offset_map.FULL] = 0
+    mapping.put_window(
+        source.batches,
+        (first, stop),
+        taken,
+        bounds,
+        np.array([state.capacity, False], dtype=np.int64),
+        state.table,
+        reader.found,
+        (task.dead, task.expired),
+        state.counters,
+        told,
+        reader.notes.totals,
+    )
+    if state.counters[offset_map.FULL]:
+        _split_shard(task)
+        return False
+    return True
+
+
+def _bounds(task: MapTask, how: How, shard: tuple[int, int] | None = None) -> NDArray[np.int64]:
+    """int64[7], see `mapping.map_batches`."""
+    of_shard = task.shards[0] if shard is None else shard
+    now_ms = task.plan.now_ms
+    return np.array([*how.offsets, now_ms, how.primary, *of_shard, how.mode], dtype=np.int64)
+
+
+def _make_ready(reader: Reader, step: Rows) -> None:
+    """For this step and this thread."""
+    reader.workspace.use_here()
+    source, first, last = step
+    digest.make_room(reader.notes, int(source.batches["count"][first:last].sum(dtype=np.int64)))
+
+
+def _done(task: MapTask, reader: Reader, step: Rows, how: How) -> None:
+    """Account for a step that was mapped. Effects: tells the progress; sleeps if it is too fast."""
+    source, first, last = step
+    length = int(source.batches["size"][first:last].sum())
+    with task.turn:
+        if how.primary:
+            task.sample.add(reader.notes, probed=how.mode == reading.PROBE)
+        task.bytes_done += length
+        task.progress("map", task.bytes_done, task.total_bytes)
+    reader.notes.sampled[0] = 0
+    task.means.throttle.observe(length)
+
+
+def _remove_obstacle(reader: Reader, source: Source, row: int, status: int) -> int:
+    """Remove what keeps the kernels from reading a batch; bytes of its records that the scratch
+    memory holds then, else `NOT_GIVEN`.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError: the batch cannot be read.
+    """
+    batch, space = source.batches[row], reader.workspace
+    match status:
+        case reading.SCRATCH_FULL:
+            space.double_scratch()
+        case reading.NOT_UNPACKED:
+            space.release_scratch()
+            return space.fill(decompress_batch(source, batch))
+        case reading.MANY_RECORDS:
+            reader.found = reading.room_for_records(int(batch["count"]))
+        case reading.WRONG_CRC:
+            check_crcs(source.data, source.batches, source.path, first=row, last=row + 1)
+        case _:
+            raise_for_status(
+                status,
+                path=source.path,
+                position=int(batch["position"]),
+                base_offset=int(batch["base_offset"]),
+            )
+    return NOT_GIVEN
+
+
+def _split_shard(task: MapTask) -> None:
+    """The map is full: keep the lower half of its hashes, and read the keys again for the upper
+    half later.
+    """
+    start, end = task.shards[0]
+    middle = (start + end) // 2
+    invariant(middle > start, "a shard of hashes cannot be halved any more")
+    task.shards[0:1] = [(start, middle), (middle, end)]
+    dropped = offset_map.evict_upper(task.state.table, middle)
+    task.state.counters[offset_map.DISTINCT] -= dropped
