@@ -15,6 +15,7 @@ from logwright.compaction.model import CleanPlan
 from logwright.compaction.source import Source, open_source
 from logwright.errors import PolicyError
 
+_RECORDS_PER_BYTE: Final = 4
 _ROOMY_LOAD: Final = 0.75
 """Load of a map that does not need all its memory: inserts are twice as fast as at 0.9."""
 
@@ -51,9 +52,27 @@ def dirty_records(plan: CleanPlan, sources: list[Source]) -> int:
     )
 
 
-def new_map(plan: CleanPlan, *, records: int) -> offset_map.MapState:
-    """A map within the budget; under ``like_kafka`` one of exactly Kafka's capacity."""
-    budget_slots = plan.cleaner.dedupe_buffer_bytes // offset_map.ENTRY_BYTES
+def beside_map_bytes(sources: list[Source]) -> int:
+    """What a cleaning holds in memory beside the map that grows with the log: the headers of all
+    batches, and two bitmaps with one bit for each record.
+    """
+    headers = sum(source.batches.nbytes for source in sources)
+    return headers + sum(source.records for source in sources) // _RECORDS_PER_BYTE
+
+
+def new_map(plan: CleanPlan, *, records: int, beside_bytes: int = 0) -> offset_map.MapState:
+    """A map within the budget; under ``like_kafka`` one of exactly Kafka's capacity.
+
+    Args:
+        records: an upper bound of its keys.
+        beside_bytes: what must have room in the budget too; it leaves the map half of it at least.
+            Kafka's budget is the map's alone.
+    """
+    budget_bytes = plan.cleaner.dedupe_buffer_bytes
+    if not plan.options.like_kafka:
+        least = max(budget_bytes // 2, min(budget_bytes, 2 * offset_map.ENTRY_BYTES))
+        budget_bytes = max(budget_bytes - beside_bytes, least)
+    budget_slots = budget_bytes // offset_map.ENTRY_BYTES
     capacity = floor(budget_slots * plan.cleaner.load_factor)
     if budget_slots < 1 or (plan.options.like_kafka and capacity < 1):
         given = plan.cleaner.dedupe_buffer_bytes

@@ -26,7 +26,12 @@ from logwright.compaction.map_rows import How, MapTask, Progress, Reader, map_ro
 from logwright.compaction.means import Means
 from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
-from logwright.compaction.preparing import dirty_records, new_map, open_sources
+from logwright.compaction.preparing import (
+    beside_map_bytes,
+    dirty_records,
+    new_map,
+    open_sources,
+)
 from logwright.compaction.recopy import discard_batches
 from logwright.compaction.source import Source
 from logwright.compaction.transactions import (
@@ -109,7 +114,11 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
             means=means,
             progress=progress,
             total_bytes=sum(len(source.data) for source in sources),
-            state=new_map(plan, records=dirty_records(plan, sources)),
+            state=new_map(
+                plan,
+                records=dirty_records(plan, sources),
+                beside_bytes=beside_map_bytes(sources),
+            ),
             dead=np.zeros(bits, dtype=np.uint8),
             expired=np.zeros(bits, dtype=np.uint8),
             ends_when_full=plan.options.like_kafka,

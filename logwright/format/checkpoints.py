@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 0
 
+_DIGITS: Final = re.compile(rb"[0-9]{1,19}")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _REMEDY: Final = (
     "The log was left untouched. Restore the file, or let a broker load the directory: it goes on"
@@ -58,16 +59,19 @@ def find_offset(content: bytes, partition: TopicPartition) -> Offset | None:
     """One partition's entry of an offset checkpoint file, without looking at the others: for what
     is asked once for each of many partitions.
     """
-    line = rf"(?m)^{re.escape(partition.topic)} {partition.partition} ([0-9]{{1,19}})\r?$"
-    found = re.findall(line.encode(), content)
-    return Offset(int(found[-1])) if found else None
+    start = f"\n{partition.topic} {partition.partition} ".encode()
+    at = content.rfind(start)
+    if at < 0:
+        return None
+    end = content.find(b"\n", at + 1)
+    digits = content[at + len(start) : end if end >= 0 else len(content)].removesuffix(b"\r")
+    return Offset(int(digits)) if _DIGITS.fullmatch(digits) else None
 
 
 def serialize_offset_checkpoint(entries: Mapping[TopicPartition, int]) -> bytes:
     """The file of these entries, sorted by partition."""
-    return _serialize(
-        [f"{found.topic} {found.partition} {offset}" for found, offset in sorted(entries.items())]
-    )
+    rows = sorted((found.topic, found.partition, offset) for found, offset in entries.items())
+    return _serialize([f"{topic} {partition} {offset}" for topic, partition, offset in rows])
 
 
 def parse_leader_epochs(content: bytes, path: Path) -> tuple[LeaderEpoch, ...]:

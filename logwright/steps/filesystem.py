@@ -25,6 +25,8 @@ from logwright.steps.copying import copy_bytes
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PRIVATE_MODE: Final = 0o600
+_MOST_OPEN: Final = 32
+"""Directories that are held open."""
 
 _Names = tuple[str, ...]
 
@@ -81,11 +83,12 @@ class RealFileSystem:
     A context manager: it holds the roots open.
     """
 
-    __slots__ = ("_roots",)
+    __slots__ = ("_opened", "_roots")
 
     def __init__(self, *roots: Path) -> None:
         """Open the roots; the operator gave them, so each may lead through symbolic links."""
         self._roots: dict[_Names, int] = {}
+        self._opened: dict[tuple[int, _Names], int] = {}
         try:
             for root in roots:
                 self._roots[root.parts] = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -106,6 +109,7 @@ class RealFileSystem:
 
     def close(self) -> None:
         """Let go of the roots. Doing so twice is no error."""
+        self._forget_directories()
         while self._roots:
             _, root_fd = self._roots.popitem()
             os.close(root_fd)
@@ -114,38 +118,38 @@ class RealFileSystem:
         """Create a file. One that has the name is unlinked first, never written through: it may
         have a second name.
         """
-        with self._parent(path) as (directory, name):
-            with suppress(FileNotFoundError):
-                _require_regular(directory, name)
-                os.unlink(name, dir_fd=directory)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
-            file = os.open(name, flags, _PRIVATE_MODE, dir_fd=directory)
-            try:
-                if like is None:
-                    _give_to_owner_of(directory, file)
-                else:
-                    _take_after(file, self._stat(like))
-                _write_all(file, content)
-            finally:
-                os.close(file)
+        directory, name = self._parent(path)
+        with suppress(FileNotFoundError):
+            _require_regular(directory, name)
+            os.unlink(name, dir_fd=directory)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
+        file = os.open(name, flags, _PRIVATE_MODE, dir_fd=directory)
+        try:
+            if like is None:
+                _give_to_owner_of(directory, file)
+            else:
+                _take_after(file, self._stat(like))
+            _write_all(file, content)
+        finally:
+            os.close(file)
 
     def append(self, path: Path, content: bytes, *, create: bool) -> None:
         """Append to a regular file."""
-        with self._parent(path) as (directory, name):
-            flags = os.O_WRONLY | os.O_APPEND | _FILE
-            try:
-                file = os.open(name, flags, dir_fd=directory)
-            except FileNotFoundError:
-                if not create:
-                    raise
-                flags |= os.O_CREAT | os.O_EXCL
-                file = os.open(name, flags, _PRIVATE_MODE, dir_fd=directory)
-                _give_to_owner_of(directory, file)
-            try:
-                _require_regular_file(file)
-                _write_all(file, content)
-            finally:
-                os.close(file)
+        directory, name = self._parent(path)
+        flags = os.O_WRONLY | os.O_APPEND | _FILE
+        try:
+            file = os.open(name, flags, dir_fd=directory)
+        except FileNotFoundError:
+            if not create:
+                raise
+            flags |= os.O_CREAT | os.O_EXCL
+            file = os.open(name, flags, _PRIVATE_MODE, dir_fd=directory)
+            _give_to_owner_of(directory, file)
+        try:
+            _require_regular_file(file)
+            _write_all(file, content)
+        finally:
+            os.close(file)
 
     def truncate(self, path: Path, length_bytes: int) -> None:
         """Cut a regular file."""
@@ -154,52 +158,57 @@ class RealFileSystem:
 
     def link(self, source: Path, target: Path) -> None:
         """Hard-link a regular file; fails if the target exists."""
-        with self._parent(source) as (source_dir, old), self._parent(target) as (target_dir, new):
-            _require_regular(source_dir, old)
-            os.link(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir, follow_symlinks=False)
+        source_dir, old = self._parent(source)
+        target_dir, new = self._parent(target)
+        _require_regular(source_dir, old)
+        os.link(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir, follow_symlinks=False)
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename a regular file, over a regular file or none."""
-        with self._parent(source) as (source_dir, old), self._parent(target) as (target_dir, new):
-            _require_regular(source_dir, old)
-            with suppress(FileNotFoundError):
-                _require_regular(target_dir, new)
-            os.rename(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir)
+        source_dir, old = self._parent(source)
+        target_dir, new = self._parent(target)
+        _require_regular(source_dir, old)
+        with suppress(FileNotFoundError):
+            _require_regular(target_dir, new)
+        os.rename(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir)
 
     def unlink(self, path: Path) -> None:
         """Remove a regular file's name."""
-        with self._parent(path) as (directory, name):
-            _require_regular(directory, name)
-            os.unlink(name, dir_fd=directory)
+        directory, name = self._parent(path)
+        _require_regular(directory, name)
+        os.unlink(name, dir_fd=directory)
 
     def remove_dir(self, path: Path) -> None:
         """Remove an empty directory."""
-        with self._parent(path) as (directory, name):
-            os.rmdir(name, dir_fd=directory)
+        self._forget_directories()
+        directory, name = self._parent(path)
+        os.rmdir(name, dir_fd=directory)
 
     def make_dir(self, path: Path, *, like: Path | None) -> None:
         """Make a directory that is not there yet."""
-        with self._parent(path) as (directory, name):
-            os.mkdir(name, 0o700, dir_fd=directory)
-            made = os.open(name, _DIRECTORY, dir_fd=directory)
-            try:
-                if like is None:
-                    _give_to_owner_of(directory, made)
-                else:
-                    _take_after(made, self._stat(like))
-            finally:
-                os.close(made)
+        directory, name = self._parent(path)
+        os.mkdir(name, 0o700, dir_fd=directory)
+        made = os.open(name, _DIRECTORY, dir_fd=directory)
+        try:
+            if like is None:
+                _give_to_owner_of(directory, made)
+            else:
+                _take_after(made, self._stat(like))
+        finally:
+            os.close(made)
 
     def rename_dir(self, source: Path, target: Path) -> None:
         """Rename a directory, within a file system; a name that is taken is refused."""
-        with self._parent(source) as (source_dir, old), self._parent(target) as (target_dir, new):
-            status = os.stat(old, dir_fd=source_dir, follow_symlinks=False)
-            if not stat.S_ISDIR(status.st_mode):
-                raise OSError(errno.ENOTDIR, "it is no directory")
-            with suppress(FileNotFoundError):  # rename(2) would replace an empty directory
-                os.stat(new, dir_fd=target_dir, follow_symlinks=False)
-                raise OSError(errno.EEXIST, "the new name is taken")
-            os.rename(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir)
+        self._forget_directories()
+        source_dir, old = self._parent(source)
+        target_dir, new = self._parent(target)
+        status = os.stat(old, dir_fd=source_dir, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode):
+            raise OSError(errno.ENOTDIR, "it is no directory")
+        with suppress(FileNotFoundError):  # rename(2) would replace an empty directory
+            os.stat(new, dir_fd=target_dir, follow_symlinks=False)
+            raise OSError(errno.EEXIST, "the new name is taken")
+        os.rename(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir)
 
     def copy_range(self, source: Path, target: Path, position: int, length_bytes: int) -> None:
         """Copy within the kernel where it can, between any two file systems."""
@@ -213,8 +222,8 @@ class RealFileSystem:
 
     def fsync_dir(self, path: Path) -> None:
         """fsync(2) of a directory."""
-        with self._directory(path) as directory:
-            os.fsync(directory)
+        directory = self._directory(path)
+        os.fsync(directory)
 
     def set_mtime(self, path: Path, modified_ns: int) -> None:
         """Set modification and access time of a regular file, unless it was modified then."""
@@ -228,37 +237,56 @@ class RealFileSystem:
         with self._file(path, os.O_RDONLY) as file:
             _take_after(file, wanted)
 
-    @contextmanager
-    def _directory(self, path: Path) -> Iterator[int]:
+    def _directory(self, path: Path) -> int:
         """A descriptor of a directory at or below the root, reached without following a link."""
-        with _walked(*self._locate(path)) as directory:
-            yield directory
+        return self._walk(*self._locate(path))
 
-    @contextmanager
-    def _parent(self, path: Path) -> Iterator[tuple[int, str]]:
+    def _parent(self, path: Path) -> tuple[int, str]:
         """The descriptor of a path's directory, and its name in there."""
         root, names = self._locate(path)
         invariant(names, "a root itself is no file below it")
-        with _walked(root, names[:-1]) as directory:
-            yield directory, names[-1]
+        return self._walk(root, names[:-1]), names[-1]
+
+    def _walk(self, root: int, names: _Names) -> int:
+        """A descriptor of a directory below an open one, reached without following a link.
+
+        It stays open: the same few directories are asked for by all steps of a plan, and what is
+        put in their place meanwhile is not what was planned for. One that was asked for long ago
+        is closed; a step needs two or three.
+        """
+        if not names:
+            return root
+        found = self._opened.pop((root, names), None)
+        if found is None:
+            found = os.open(names[-1], _DIRECTORY, dir_fd=self._walk(root, names[:-1]))
+        self._opened[root, names] = found
+        if len(self._opened) > _MOST_OPEN:
+            os.close(self._opened.pop(next(iter(self._opened))))
+        return found
+
+    def _forget_directories(self) -> None:
+        """Those that are open may be about to lose their names."""
+        while self._opened:
+            _, directory = self._opened.popitem()
+            os.close(directory)
 
     @contextmanager
     def _file(self, path: Path, flags: int) -> Iterator[int]:
         """A descriptor of a regular file."""
-        with self._parent(path) as (directory, name):
-            file = os.open(name, flags | _FILE, dir_fd=directory)
-            try:
-                _require_regular_file(file)
-                yield file
-            finally:
-                os.close(file)
+        directory, name = self._parent(path)
+        file = os.open(name, flags | _FILE, dir_fd=directory)
+        try:
+            _require_regular_file(file)
+            yield file
+        finally:
+            os.close(file)
 
     def _stat(self, path: Path) -> os.stat_result:
         root, names = self._locate(path)
         if not names:
             return os.fstat(root)
-        with self._parent(path) as (directory, name):
-            return os.stat(name, dir_fd=directory, follow_symlinks=False)
+        directory, name = self._parent(path)
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
 
     def _locate(self, path: Path) -> tuple[int, _Names]:
         """The root's descriptor and the names below it. A plan that leads elsewhere is a fault of
@@ -268,20 +296,6 @@ class RealFileSystem:
         inside = [root for root in self._roots if parts[: len(root)] == root]
         invariant(len(inside) == 1 and ".." not in parts, "a step's path lies in no root")
         return self._roots[inside[0]], parts[len(inside[0]) :]
-
-
-@contextmanager
-def _walked(root: int, names: _Names) -> Iterator[int]:
-    """A descriptor of a directory below an open one, reached without following a link."""
-    current = os.dup(root)
-    try:
-        for name in names:
-            deeper = os.open(name, _DIRECTORY, dir_fd=current)
-            os.close(current)
-            current = deeper
-        yield current
-    finally:
-        os.close(current)
 
 
 def _require_regular(directory: int, name: str) -> None:

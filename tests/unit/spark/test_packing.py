@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from logwright.spark.packing import PARTITION_COST_BYTES, pack
+from logwright.spark.packing import PARTITION_COST_BYTES, pack, share_cores
 
 MIB = 1024 * 1024
 
@@ -48,3 +48,20 @@ def test_no_bins_is_an_error() -> None:
     """Asking for no task at all is a fault of the caller."""
     with pytest.raises(ValueError, match="0 bins"):
         pack([1], 0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "threads"),
+    [
+        ((MIB,), (4,)),
+        ((MIB, MIB), (2, 2)),
+        ((MIB, MIB, MIB, MIB), (1, 1, 1, 1)),
+        ((MIB,) * 9, (1,) * 9),
+        ((9 * MIB, MIB), (4, 1)),
+        ((MIB, 0), (4, 1)),
+        ((0, 0), (1, 1)),
+    ],
+)
+def test_cores_are_shared_by_size(sizes: tuple[int, ...], threads: tuple[int, ...]) -> None:
+    """Four cores: all for a log alone, one each for as many logs."""
+    assert threads == share_cores(sizes, 4)

@@ -219,3 +219,17 @@ def test_held_root_is_the_one_that_was_opened(
     fs.write_file(root / "t-0/x", b"", like=None)
     assert names(root / "t-0") == []
     assert names(tmp_path / "moved/t-0") == ["x"]
+
+
+def test_few_directories_are_held_open(tmp_path: Path) -> None:
+    """Steps in any number of directories, one after the other and by turns."""
+    names = [f"topic-{number}" for number in range(100)]
+    for name in names:
+        (tmp_path / name).mkdir()
+    with RealFileSystem(tmp_path) as files:
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for name, other in zip(names, reversed(names), strict=True):
+            files.write_file(tmp_path / name / "a", b"content", like=None)
+            files.rename(tmp_path / name / "a", tmp_path / other / "b")
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 32
+    assert [tmp_path / name / "b" for name in sorted(names)] == sorted(tmp_path.glob("*/*"))
