@@ -23,12 +23,14 @@ from functools import partial
 from typing import Final, TypeVar, cast
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from logwright import maintain
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
 from logwright.errors import LogwrightError, invariant
 from logwright.spark.packing import pack
+from logwright.spark.session import spark_at_work
 
 _Value = TypeVar("_Value")
 
@@ -97,6 +99,9 @@ def _each(
 ) -> Iterator[_Value | LogwrightError]:
     """Call a module-level function once for each tuple of arguments, in one Spark job; results in
     their order.
+
+    Raises:
+        SparkDied: and so did the job.
     """
     if not arguments:
         return
@@ -110,8 +115,9 @@ def _each(
         ],
         schema=_WORK,
     )
-    frame = spark.createDataFrame(work).repartitionById(len(bins), "bin")
-    result = frame.mapInArrow(partial(_run_bin, function), _RESULT_DDL).toArrow()
+    with spark_at_work(PySparkException):
+        frame = spark.createDataFrame(work).repartitionById(len(bins), "bin")
+        result = frame.mapInArrow(partial(_run_bin, function), _RESULT_DDL).toArrow()
     results = dict(zip(result["number"].to_pylist(), result["result"].to_pylist(), strict=True))
     invariant(
         results.keys() == set(range(len(arguments))),
