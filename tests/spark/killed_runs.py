@@ -19,7 +19,7 @@ from tests.e2e.command import PROGRAM, REPOSITORY
 from tests.fixtures import copy_before, description
 
 CASES = ("basic-none", "basic-zstd", "txn-1-mixed", "basic-mixed")
-COPIES = 6
+COPIES = 3
 LOGS = {
     f"{topic}-{copy}": case
     for topic, case in zip("abcd", CASES, strict=True)
