@@ -169,7 +169,7 @@ def wait_for(process: subprocess.Popen[bytes], seen: Callable[[], bool]) -> floa
     end = time.monotonic() + WAIT_SECONDS
     while not seen() and process.poll() is None:
         assert time.monotonic() < end
-        time.sleep(0.001)
+        time.sleep(0.002)
     return time.monotonic()
 
 
