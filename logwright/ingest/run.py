@@ -100,14 +100,20 @@ def _is_empty(log_dir: Path, initial: Mapping[str, bytes]) -> bool:
     """Whether nothing is in it but our own files and what an interrupted run began to make."""
     return all(
         name.startswith((".lock", ".logwright"))
-        or (
-            name in initial
-            and not (log_dir / name).is_symlink()
-            and (log_dir / name).is_file()
-            and initial[name].startswith((log_dir / name).read_bytes())
-        )
+        or (name in initial and _is_begun(log_dir / name, initial[name]))
         for name in _names(log_dir)
     )
+
+
+def _is_begun(path: Path, content: bytes) -> bool:
+    """Whether it is a file with the beginning of this content."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > len(content):
+        return False
+    try:
+        return content.startswith(path.read_bytes())
+    except PermissionError:
+        return False
 
 
 def plan_append(
