@@ -10,6 +10,12 @@ the record; of a directory that a broker left, by the directory's own times. The
 first, synced: what is left of the directory is then one that a broker loads, since indexes without
 a log are deleted at load, and a log without an index would be recovered. A directory that holds
 anything that no log has is left alone.
+
+A purge must not stop at a full disk. Before the first file goes it is on record that nothing can be
+brought back: an undo of half a log would lose the other half. Where there is no room for that line,
+the directory gets another name of its kind, which takes none: no record knows that one, so that no
+undo finds it, and a purge that goes on after a crash takes it for a broker's. Checkpoint entries
+that cannot be taken away before are taken away after.
 """
 
 from __future__ import annotations
@@ -123,6 +129,12 @@ def mark_purging(log_dir: Path, directory: DeletedDirectory) -> tuple[FileStep, 
     if directory.record is None or directory.record.purging:
         return ()
     return _append(log_dir, serialize_purging(directory.path.name))
+
+
+def rename_steps(directory: DeletedDirectory, name: str) -> tuple[FileStep, ...]:
+    """What does the same without room: the directory has a name that is not on record."""
+    path = directory.path
+    return (RenameDir(path, path.with_name(name)), FsyncDir(path.parent))
 
 
 def unlink_steps(directory: DeletedDirectory) -> tuple[FileStep, ...]:

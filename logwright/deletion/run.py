@@ -6,17 +6,18 @@ import logging
 import uuid
 from typing import TYPE_CHECKING
 
-from logwright.deletion.listing import DeletedListing, list_deleted
+from logwright.deletion.listing import DeletedDirectory, DeletedListing, list_deleted
 from logwright.deletion.plan import (
     PurgedLog,
     delete_steps,
     forget_steps,
     mark_purging,
     plan_purge_logs,
+    rename_steps,
     restore_steps,
     unlink_steps,
 )
-from logwright.errors import CannotUndo, NotALogDir
+from logwright.errors import CannotUndo, DiskFull, NotALogDir
 from logwright.format.deleted_logs import DeletedLog
 from logwright.format.names import DELETE_DIRECTORY, marked_directory_name
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
@@ -25,6 +26,7 @@ from logwright.log.load import CHECKPOINT_FILES, read_checkpoints
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import set_offsets
+from logwright.steps.room import room_or_without
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -148,7 +150,8 @@ def purge_deleted(
     Raises:
         LogDirLocked: a broker works on it.
         NotALogDir, UnreadableFile: it cannot be read.
-        DiskFull, StepFailed: a step failed; the next purge goes on.
+        DiskFull: there is no room for a lock, or after the purge none for a checkpoint.
+        StepFailed: a step failed; the next purge goes on.
     """
     with lock_log_dir(log_dir), RealFileSystem(log_dir) as files:
         listing = list_deleted(log_dir)
@@ -156,16 +159,40 @@ def purge_deleted(
         gone = {plan.directory for plan in plans if plan.goes}
         for name in sorted(gone):
             directory = listing.directories[name]
+            entries = directory.record is not None and directory.partition not in listing.live
             with lock_checkpoints(log_dir):
-                execute(mark_purging(log_dir, directory), files)
-            if directory.record is not None and directory.partition not in listing.live:
-                entries = dict.fromkeys(CHECKPOINT_FILES)
-                set_offsets(log_dir, directory.partition, entries, files)
-            execute(unlink_steps(directory), files)
+                marked = _beyond_undo(directory, files)
+            if entries:
+                with room_or_without("checkpoints without its entries, for now"):
+                    _drop_entries(directory, files)
+            execute(unlink_steps(marked), files)
+            if entries:
+                _drop_entries(directory, files)
             _LOG.info("purged deleted log directory=%s bytes=%d", name, directory.bytes)
-        with lock_checkpoints(log_dir):
+        with lock_checkpoints(log_dir), room_or_without("the record without what is gone"):
             _forget(list_deleted(log_dir), gone, files)
     return plans
+
+
+def _beyond_undo(directory: DeletedDirectory, files: FileSystem) -> DeletedDirectory:
+    """The directory, where no undo brings it back any more. Effects: appends to the record, or
+    gives the directory another name.
+    """
+    log_dir = directory.path.parent
+    try:
+        execute(mark_purging(log_dir, directory), files)
+    except DiskFull as error:
+        name = marked_directory_name(directory.partition, uuid.uuid4().hex, DELETE_DIRECTORY)
+        _LOG.warning("no room for the record of a purge, renamed to %s instead: %s", name, error)
+        execute(rename_steps(directory, name), files)
+        return list_deleted(log_dir).directories[name]
+    return directory
+
+
+def _drop_entries(directory: DeletedDirectory, files: FileSystem) -> None:
+    """Effects: takes the log's entries out of the checkpoint files."""
+    entries = dict.fromkeys(CHECKPOINT_FILES)
+    set_offsets(directory.path.parent, directory.partition, entries, files)
 
 
 def _forget(listing: DeletedListing, gone: Collection[str], files: FileSystem) -> None:

@@ -1,6 +1,7 @@
 """The directory of the demo: an unpacked Kafka log directory, its policies, a Dagster instance.
 
 <home>/kafka-logs/       as Kafka left it, unpacked from kafka-logs.tar.xz
+<home>/landing/signups/  files that wait for the asset `ingested` and the sensor `landing`
 <home>/policies/         what settings.json says of its topics, as policy files
 <home>/dagster/          DAGSTER_HOME, SQLite; Spark's event log is in storage/spark_events
 <home>/sweep.log         what Dagster said of the runs
@@ -27,6 +28,7 @@ from typing import Final
 
 import yaml
 
+from logwright.demo import landing
 from logwright.errors import DiskFull, LogDirLocked, PreconditionError, invariant
 
 HERE: Final = Path(__file__).parent
@@ -60,6 +62,11 @@ class DemoHome:
     def policies(self) -> Path:
         """The directory of policy files."""
         return self.root / "policies"
+
+    @property
+    def landing(self) -> Path:
+        """The landing directories, one for each topic."""
+        return self.root / "landing"
 
     @property
     def instance(self) -> Path:
@@ -127,10 +134,11 @@ def prepare(home: DemoHome, progress: Progress) -> None:
     """
     settings = json.loads(SETTINGS.read_text())
     try:
-        for directory in (home.log_dir, home.policies, home.instance):
+        for directory in (home.log_dir, home.landing, home.policies, home.instance):
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir()
         _unpack(home.root, progress)
+        landing.write_files(home.landing / landing.TOPIC)
         _write_policies(home, settings["topics"])
         instance = HERE.parent / "pipelines" / "dagster.yaml"
         shutil.copyfile(instance, home.instance / "dagster.yaml")
@@ -166,10 +174,13 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> None:
 
 
 def _write_policies(home: DemoHome, topics: Mapping[str, Mapping[str, str]]) -> None:
-    entries = [{"name": topic, **configs} for topic, configs in topics.items()]
+    every = {**topics, landing.TOPIC: landing.POLICY}
+    entries = [{"name": topic, **configs} for topic, configs in every.items()]
+    sources = [landing.source(home.landing / landing.TOPIC)]
     files = {
         "topics.yml": {"version": 1, "defaults": DEFAULTS, "topics": entries},
         "log_dirs.yml": {"version": 1, "log_dirs": [str(home.log_dir)]},
+        "ingest.yml": {"version": 1, "ingest": {"sources": sources}},
     }
     for name, document in files.items():
         (home.policies / name).write_text(yaml.safe_dump(document, sort_keys=False))

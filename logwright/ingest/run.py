@@ -52,7 +52,7 @@ from logwright.steps.step import FileStep, FsyncDir, FsyncFile, WriteFile
 from logwright.units import ByteCount, Offset, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     import pyarrow as pa
@@ -78,21 +78,42 @@ def prepare_log_dir(log_dir: Path) -> None:
         raise NotALogDir(
             "the log directory does not exist.", path=log_dir, remedy="Make it, or mend the path."
         )
-    empty = all(name.startswith((".lock", ".logwright")) for name in _names(log_dir))
+    initial = dict.fromkeys(
+        (*WATCHED, LOG_START_OFFSET_CHECKPOINT), serialize_offset_checkpoint({})
+    )
+    initial[CLEAN_SHUTDOWN_MARKER] = _MARKER
+    empty = _is_empty(log_dir, initial)
     if not empty:
         list_partitions(log_dir)  # locking makes a file, which only a log directory may get
     with lock_log_dir(log_dir), lock_checkpoints(log_dir):
         settle(log_dir)
         if empty and not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
             steps: list[FileStep] = []
-            for name in (*WATCHED, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_MARKER):
-                content = serialize_offset_checkpoint({})
-                if name == CLEAN_SHUTDOWN_MARKER:
-                    content = _MARKER
+            for name, content in initial.items():
                 path = log_dir / name
                 steps += [WriteFile(path, content, like=log_dir), FsyncFile(path)]
             with RealFileSystem(log_dir) as files:
                 execute((*steps, FsyncDir(log_dir)), files)
+
+
+def _is_empty(log_dir: Path, initial: Mapping[str, bytes]) -> bool:
+    """Whether nothing is in it but our own files and what an interrupted run began to make."""
+    return all(
+        name.startswith((".lock", ".logwright"))
+        or (name in initial and _is_begun(log_dir / name, initial[name]))
+        for name in _names(log_dir)
+    )
+
+
+def _is_begun(path: Path, content: bytes) -> bool:
+    """Whether it is a file with the beginning of this content."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > len(content):
+        return False
+    try:
+        return content.startswith(path.read_bytes())
+    except PermissionError:
+        return False
 
 
 def plan_append(

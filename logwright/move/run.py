@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from logwright.errors import PreconditionError
-from logwright.format.names import TopicPartition
+from logwright.format.names import BROKER_LOCK, TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.log.load import CHECKPOINT_FILES, read_checkpoints
 from logwright.move.copying import (
@@ -105,6 +105,10 @@ def look_at_move(source: Path, partition: TopicPartition, destination: Path) -> 
     """
     source, destination = source.absolute(), destination.absolute()
     check_directories(source, destination)
+    for log_dir in (source, destination):
+        if (log_dir / BROKER_LOCK).exists():
+            with lock_log_dir(log_dir):  # else what a running broker leaves looks like a crash
+                pass
     state = read_state(source).get(partition, NOTHING)
     places = places_of(source, partition, destination, state)
     stage = stage_of(places)

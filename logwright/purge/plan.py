@@ -9,7 +9,9 @@
    be all that is left of its records and must be put in place by a recovery: nothing is done then.
 3. Indexes without a log, which a roll leaves that was cut short, and its temporary snapshot.
 4. Staging directories of dead plans.
-5. The ledger is left with the records of the files that still exist.
+5. The ledger is left with the records of the files that still exist. On a full disk, where what
+   went frees nothing (it has another name), this is left out: a record of a file that is gone says
+   nothing, and the next purge writes it.
 
 The guard goes last: ``.swap`` files first, fsync, then the ``.cleaned``. A crash in between leaves
 nothing that could be taken for a committed swap.
@@ -80,9 +82,15 @@ class PurgeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgePlan:
-    """A purge before it is done."""
+    """A purge before it is done.
+
+    Attributes:
+        steps: 1 to 4, which need no room.
+        ledger: 5.
+    """
 
     steps: tuple[FileStep, ...]
+    ledger: tuple[FileStep, ...]
     result: PurgeResult
 
 
@@ -121,7 +129,6 @@ def plan_purge(
         *_unlink(directory, cleaned),
         *_unlink(directory, [*(file.name for file in due), *orphans]),
         *_remove_staging(listing),
-        *compact_ledger(directory, listing.ledger, remaining),
     )
     result = PurgeResult(
         removed=tuple(file.name for file in due),
@@ -130,7 +137,8 @@ def plan_purge(
         staging=tuple(one.path.name for one in dead),
         pending=tuple(pending),
     )
-    return PurgePlan(steps=steps, result=result)
+    ledger = compact_ledger(directory, listing.ledger, remaining)
+    return PurgePlan(steps=steps, ledger=ledger, result=result)
 
 
 def _leftover_swaps(listing: PartitionListing) -> tuple[list[str], list[str]]:

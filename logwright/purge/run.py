@@ -10,6 +10,7 @@ from logwright.purge.listing import list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
+from logwright.steps.room import room_or_without
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,10 @@ def purge_partition(
 ) -> PurgeResult:
     """Remove what is due and worthless. Effects: takes both locks, removes files.
 
+    Nothing of it needs room but the locks' files and the ledger, which is left as it is then.
+
     Raises:
+        DiskFull: there is no room for a lock. Nothing was changed.
         LogDirLocked: a broker or another process works on it.
         NotALogDir, UnreadableFile: the directory is not there, or holds what is no regular file.
         UncleanLogDir: a committed swap is unfinished.
@@ -40,6 +44,8 @@ def purge_partition(
         plan = plan_purge(listing, now_ms=now_ms, file_delete_delay_ms=file_delete_delay_ms)
         with RealFileSystem(log_dir) as fs:
             execute(plan.steps, fs)
+            with room_or_without("the ledger without what is gone"):
+                execute(plan.ledger, fs)
     _LOG.info(
         "purged topic_partition=%s files=%d bytes=%d pending=%d",
         partition,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from logwright.errors import DiskFull
 from logwright.format.checkpoints import parse_leader_epochs, trimmed_epochs
 from logwright.format.deletions import Origin
 from logwright.format.names import (
@@ -22,9 +20,10 @@ from logwright.retention.steps import retire_segments, undo_facts
 from logwright.steps.checkpoints import set_leader_epochs
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log, partition_file, set_offsets
+from logwright.steps.room import room_or_without
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from logwright.log.model import PartitionLog
     from logwright.steps.step import FileStep
@@ -69,17 +68,17 @@ def retain_partition(
         facts = undo_facts(plan, epochs, entries)
         origin = Origin(operation="retain", id=identity, facts=facts)
         record, renames = retire_segments(plan, present, origin)
-        with _room_or_without("the record for an undo"):
+        with room_or_without("the record for an undo"):
             execute(record, files)
         execute(renames, files)
         trimmed = trimmed_epochs(epochs, plan.log_start_offset)
-        with _room_or_without("the cut leader epochs"):
+        with room_or_without("the cut leader epochs"):
             execute(set_leader_epochs(log.directory, content, trimmed), files)
         final: dict[str, int | None] = {LOG_START_OFFSET_CHECKPOINT: plan.checkpointed_start}
         recovery_point = entries[RECOVERY_POINT_CHECKPOINT]
         if recovery_point is not None and recovery_point < plan.log_start_offset:
             final[RECOVERY_POINT_CHECKPOINT] = plan.log_start_offset
-        with _room_or_without("the recovery point"):
+        with room_or_without("the recovery point"):
             set_offsets(log_dir, partition, final, files)
     _LOG.info(
         "retained topic_partition=%s deleted=%d bytes=%d log_start_offset=%d",
@@ -88,12 +87,3 @@ def retain_partition(
         plan.freed_bytes,
         plan.log_start_offset,
     )
-
-
-@contextmanager
-def _room_or_without(what: str) -> Iterator[None]:
-    """Go on where a full disk has no room for this: what retention frees is what is needed."""
-    try:
-        yield
-    except DiskFull as error:
-        _LOG.warning("no room for %s, gone on without: %s", what, error)

@@ -34,6 +34,7 @@ from logwright.ingest.columns import SCHEMA, byte_column
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan, StagedAppend
 from logwright.ingest.partitioner import UNKNOWN, assign_partitions
 from logwright.log.load import list_partitions
+from logwright.spark.session import spark_at_work
 from logwright.units import TimestampMs
 
 COLUMNS: Final = ("key", "value", "headers", "topic", "partition", "timestamp")
@@ -172,7 +173,8 @@ def _stage(
     for plan in todo:
         maintain.make_directory(plan)
     try:
-        staged = _staged_rows(frame, target.topic, slots, plans)
+        with spark_at_work():
+            staged = _staged_rows(frame, target.topic, slots, plans)
         for slot, one in enumerate(plans):
             if one is not None and one.log is None and slot not in staged:
                 staged[slot] = maintain.stage_append(one, [])

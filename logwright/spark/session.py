@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from logwright.errors import LogwrightError
 from logwright.java import java_environment
 
 if TYPE_CHECKING:
@@ -92,6 +93,35 @@ def prepare_environment() -> None:
         os.environ.setdefault(name, value)
 
 
+class SparkDied(LogwrightError):
+    """Spark's JVM, or one of its Python workers, died. No live log was changed."""
+
+    exit_status = 7
+
+
+@contextmanager
+def spark_at_work(*more: type[Exception]) -> Iterator[None]:
+    """Say what it means when Spark breaks down: workers return the errors of their work as values.
+
+    Args:
+        more: exceptions that cannot mean anything else here.
+
+    Raises:
+        SparkDied: for these, and where Python has lost the JVM. By the exception's name alone:
+            its text may hold what stands in a row.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 -- settings need none of it
+
+    try:
+        yield
+    except (Py4JError, ConnectionError, EOFError, *more) as error:
+        raise SparkDied(
+            f"Spark's JVM or one of its Python workers died ({type(error).__name__}).",
+            remedy="No live log was changed. See whether the system ran out of memory; run it"
+            " again.",
+        ) from error
+
+
 @contextmanager
 def local_session() -> Iterator[SparkSession]:
     """A session on this machine's cores, for a command: this process's own if it has one.
@@ -112,7 +142,8 @@ def local_session() -> Iterator[SparkSession]:
     try:
         yield session
     finally:
-        session.stop()
+        with suppress(SparkDied), spark_at_work():  # what was to be done with it, is done
+            session.stop()
 
 
 def end_session() -> None:

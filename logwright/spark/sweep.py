@@ -29,6 +29,7 @@ from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from logwright import maintain
@@ -36,7 +37,7 @@ from logwright.compaction.means import Means, Throttle
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
 from logwright.errors import LogwrightError, invariant
 from logwright.spark.packing import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER, pack, share_cores
-from logwright.spark.session import TASKS_PER_CORE
+from logwright.spark.session import TASKS_PER_CORE, spark_at_work
 
 _Value = TypeVar("_Value")
 
@@ -125,7 +126,11 @@ def _each(
     """Call a module-level function once for each tuple of arguments, in one Spark job; results in
     their order.
 
-    plans: of each call, for its size and the rate that it must keep.
+    Args:
+        plans: of each call, for its size and the rate that it must keep.
+
+    Raises:
+        SparkDied: and so did the job.
     """
     if not arguments:
         return
@@ -148,8 +153,9 @@ def _each(
         ],
         schema=_WORK,
     )
-    frame = spark.createDataFrame(work).repartitionById(len(bins), "bin")
-    result = frame.mapInArrow(partial(_run_bin, function, rate), _RESULT_DDL).toArrow()
+    with spark_at_work(PySparkException):
+        frame = spark.createDataFrame(work).repartitionById(len(bins), "bin")
+        result = frame.mapInArrow(partial(_run_bin, function, rate), _RESULT_DDL).toArrow()
     results = dict(zip(result["number"].to_pylist(), result["result"].to_pylist(), strict=True))
     invariant(
         results.keys() == set(range(len(arguments))),

@@ -17,6 +17,14 @@ from typing import Any
 from logwright.errors import invariant
 from logwright.steps.filesystem import FileSystem
 
+LOCKS = {
+    "lock",
+    ".lock",
+    ".logwright-checkpoints.lock",
+    ".logwright-recovery.lock",
+}
+"""Made and removed by what holds a lock, not by steps."""
+
 
 class Crash(BaseException):
     """The process died. No `except Exception` may survive it."""
@@ -56,16 +64,40 @@ class CrashingFileSystem(InterceptedFileSystem):
 
 
 class FailingFileSystem(InterceptedFileSystem):
-    """Call number `fail_at` (from 1) fails with an errno; the others are made."""
+    """Call number `fail_at` (from 1) fails with an errno; the others are made.
 
-    def __init__(self, inner: FileSystem, *, fail_at: int, code: int) -> None:
+    Attributes:
+        found: if there is a `root`, what was below it when the call failed: the state of a process
+            that dies there.
+    """
+
+    def __init__(
+        self, inner: FileSystem, *, fail_at: int, code: int, root: Path | None = None
+    ) -> None:
         super().__init__(inner)
         self.fail_at = fail_at
         self.code = code
+        self.root = root
+        self.found: Files = {}
 
     def before_call(self) -> None:
         if self.calls == self.fail_at:
+            if self.root is not None:
+                self.found = every_file(self.root)
             raise OSError(self.code, os.strerror(self.code))
+
+
+Files = dict[Path, tuple[bytes, int]]
+"""Content and modification time by path relative to the log directory."""
+
+
+def every_file(root: Path) -> Files:
+    """All but the files of locks, which go when an operation fails, and staged files, which may."""
+    return {
+        path.relative_to(root): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in root.rglob("*")
+        if path.is_file() and path.name not in LOCKS and "staging" not in path.parts
+    }
 
 
 Entries = dict[str, bytes]

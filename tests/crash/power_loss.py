@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from logwright.steps.filesystem import FileSystem
+from tests.crash.filesystems import LOCKS
 
 Tree = dict[str, bytes]
 """Content by path relative to the log directory."""
@@ -22,10 +23,6 @@ EXHAUSTIVE = 6
 """So many changes that are not synced are tried in all subsets; of more, the smallest, the largest
 and random ones.
 """
-
-
-LOCKS = {"lock", ".lock", ".logwright-checkpoints.lock"}
-"""Made and removed by what holds a lock, not by steps."""
 
 
 @dataclass(slots=True)

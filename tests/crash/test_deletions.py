@@ -7,8 +7,9 @@ from __future__ import annotations
 import errno
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,10 @@ from logwright.errors import (
 )
 from logwright.log.load import observe
 from logwright.purge.run import purge_partition
+from logwright.steps.filesystem import RealFileSystem
 from logwright.units import TimestampMs
 from tests import fixtures
-from tests.crash.filesystems import Crash, CrashingFileSystem, FailingFileSystem
+from tests.crash.filesystems import Crash, CrashingFileSystem, FailingFileSystem, every_file
 from tests.crash.log_states import View, look, make_case, write_job
 from tests.crash.operations import (
     SCENARIOS,
@@ -257,38 +259,48 @@ def test_every_call_that_fails_is_named(scratch: Path, capsys: pytest.CaptureFix
 
 
 def fail_calls(scenario: Scenario, code: int, scratch: Path, *, most: int) -> int:
-    """Let the calls of an operation fail one by one; how many were."""
+    """Let the calls of an operation fail one by one; how many were. What is left is what a process
+    that dies there leaves: one of the states above.
+    """
     made = prepared(scenario, scratch / "made")
     chosen = chosen_calls(scenario, made, scratch, most)
     for number in chosen:
         log = again_in(made, scratch / str(number))
-        error = failure(scenario, log, number, code)
+        fails = partial(FailingFileSystem, fail_at=number, code=code, root=log.root)
+        error, failed = failure(scenario, log, fails)
+        assert failed.calls >= number
         if error is None:
             assert goes_on_without_room(scenario, code), number
             assert log_files(log.root) == log_files(scratch / "whole")
         else:
             assert type(error) is (DiskFull if code == errno.ENOSPC else StepFailed)
             assert errno.errorcode[code] in str(error)
+            assert failed.found == every_file(log.root), number
         shutil.rmtree(log.root)
     shutil.rmtree(scratch / "whole")
     return len(chosen)
 
 
-def failure(scenario: Scenario, log: Log, number: int, code: int) -> LogwrightError | None:
-    """What an operation raises whose call of this number fails."""
+def failure(
+    scenario: Scenario, log: Log, fails: Callable[[RealFileSystem], FailingFileSystem]
+) -> tuple[LogwrightError | None, FailingFileSystem]:
+    """What an operation raises one of whose calls fails, and the file system of that."""
+    made: list[FailingFileSystem] = []
+
+    def make(real: RealFileSystem) -> FailingFileSystem:
+        made.append(fails(real))
+        return made[-1]
+
     try:
-        interposed(
-            lambda real: FailingFileSystem(real, fail_at=number, code=code),
-            lambda: scenario.act(log),
-        )
+        interposed(make, lambda: scenario.act(log))
     except LogwrightError as error:
-        return error
-    return None
+        return error, made[0]
+    return None, made[0]
 
 
 def goes_on_without_room(scenario: Scenario, code: int) -> bool:
-    """A retention does: what it frees is what is needed."""
-    return code == errno.ENOSPC and scenario.name.startswith("retain")
+    """A retention and a purge do: what they free is what is needed."""
+    return code == errno.ENOSPC and scenario.name.startswith(("retain", "purge"))
 
 
 def log_files(root: Path) -> set[Path]:

@@ -4,16 +4,20 @@ broker's recovery, it leaves every record once, in its order.
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from logwright.errors import UncleanLogDir
+from logwright.errors import DiskFull, LogwrightError, StepFailed, UncleanLogDir
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, MARKER_ASIDE, WORK_DIRECTORY
+from logwright.ingest import run as ingest_run
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import AppendOptions, AppendPlan
 from logwright.ingest.run import commit_steps, pending_append, stage_append
@@ -22,6 +26,7 @@ from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import Append, FileStep
 from tests.comparison import compare_checkpoints, compare_partition
+from tests.crash.filesystems import FailingFileSystem, every_file
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
 from tests.fixtures import copy_before
@@ -30,6 +35,7 @@ from tests.ingested import PARTITION, Row, append, arrow, planned, random_rows, 
 NOW = 1_760_020_000_000
 PAIRS = {"segment.bytes": "9000", "index.interval.bytes": "300"}
 OPTIONS = AppendOptions(batch_bytes=1500)
+CODES = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES)
 
 
 def rows_to_append() -> list[Row]:
@@ -125,6 +131,50 @@ def test_run_again_leaves_what_one_run_leaves(new: bool, memory: Path) -> None:
         assert [WORK_DIRECTORY] == [p.name for p in (log_dir / "t-0").iterdir() if p.is_dir()]
         shutil.rmtree(log_dir)
     assert aside > 10
+
+
+def failure(log_dir: Path, rows: list[Row]) -> LogwrightError | None:
+    """What an append raises, if anything."""
+    try:
+        append(log_dir, rows, PAIRS, now_ms=NOW, options=OPTIONS)
+    except LogwrightError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("new", [False, True], ids=["log", "no-log"])
+def test_call_that_fails_is_named_and_leaves_what_a_death_leaves(
+    new: bool, stride: int, memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every third call, by night every one, the errors in turn: the log is as after a death before
+    that call, from where a further run leaves what one run leaves.
+    """
+    rows = rows_to_append()
+    (memory / "clean").mkdir()
+    clean = start(memory / "clean", new=new)
+    whole = memory / "whole"
+    shutil.copytree(clean, whole, copy_function=shutil.copy2)
+    append(whole, rows, PAIRS, now_ms=NOW, options=OPTIONS)
+    for number in count(1, stride):
+        code = CODES[number % len(CODES)]
+        log_dir = memory / f"failed-{number}"
+        shutil.copytree(clean, log_dir, copy_function=shutil.copy2)
+        with RealFileSystem(log_dir) as real, monkeypatch.context() as patch:
+            failing = FailingFileSystem(real, fail_at=number, code=code, root=log_dir)
+            patch.setattr(ingest_run, "RealFileSystem", lambda _, made=failing: nullcontext(made))
+            error = failure(log_dir, rows)
+        if error is None:
+            assert failing.calls < number
+            break
+        assert type(error) is (DiskFull if code == errno.ENOSPC else StepFailed)
+        assert errno.errorcode[code] in str(error)
+        assert failing.found == every_file(log_dir), number
+        append(log_dir, rows, PAIRS, now_ms=NOW, options=OPTIONS)
+        assert [] == compare_partition(whole, log_dir, "t-0"), number
+        assert [] == compare_checkpoints(whole, log_dir), number
+        shutil.rmtree(log_dir)
+    assert number > 20
 
 
 @pytest.mark.oracle

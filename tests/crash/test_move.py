@@ -201,6 +201,17 @@ def test_call_that_fails_leaves_no_pause(tmp_path: Path, code: int, stride: int)
     """Every call fails once (KAFKA-9087): the error says which, nobody is left paused unless the
     state file itself could not be written, and the next run ends the move.
     """
+    fail_calls(tmp_path, code, stride)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES])
+def test_every_call_that_fails_leaves_no_pause(tmp_path: Path, code: int) -> None:
+    """The same by night for every call and error."""
+    fail_calls(tmp_path, code, 1)
+
+
+def fail_calls(tmp_path: Path, code: int, stride: int) -> None:
     count = counted(make_pair(tmp_path / "whole"))
     for number in range(1, count + 1, stride):
         pair = make_pair(tmp_path / str(number))

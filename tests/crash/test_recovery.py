@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import pytest
 
 from logwright import maintain
 from logwright.config.topic import parse_settings
+from logwright.errors import DiskFull, LogwrightError, StepFailed
 from logwright.format.names import TopicPartition
 from logwright.recovery import run
 from logwright.recovery.model import RecoveryOptions
@@ -25,8 +27,11 @@ from tests.comparison import live_files
 from tests.crash.filesystems import (
     Crash,
     CrashingFileSystem,
+    FailingFileSystem,
+    InterceptedFileSystem,
     PowerLossModel,
     RecordingFileSystem,
+    every_file,
     plain_files,
 )
 from tests.crash.layouts import (
@@ -44,6 +49,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 PARTITION = TopicPartition("t", 0)
 CASES = ("torn-tail", "bad-crc-sealed", "crash-swap", "crash-swap-some-deleted", "missing-index")
 MODES = (RecoveryOptions(like_kafka=True), RecoveryOptions(accept_loss=True))
+CODES = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES)
 MOST_STATES = 1_500
 """Of one recovery's power losses; the smallest subsets come first in each phase."""
 
@@ -97,6 +103,18 @@ class Damaged:
         )
         assert {} == result.failures
         assert result.clean
+
+    def failure(self, log_dir: Path) -> LogwrightError | None:
+        """What a recovery raises or says of the partition; without one it counts as clean."""
+        config, _ = parse_settings(self.settings())
+        try:
+            result = maintain.recover(
+                log_dir, [PARTITION], lambda _: config, now_ms=self.now_ms, options=self.options
+            )
+        except LogwrightError as error:
+            return error
+        assert result.clean == (not result.failures)
+        return result.failures.get(PARTITION)
 
     def by_kafka(self, log_dir: Path, server: OracleServer) -> dict[str, bytes]:
         """The logs that Kafka's loader makes of a copy of a directory."""
@@ -181,13 +199,49 @@ class CrashingRoot:
 
     def __init__(self, root: Path, crash_at: int) -> None:
         self.real = RealFileSystem(root)
-        self.crash_at = crash_at
+        self.made: InterceptedFileSystem = CrashingFileSystem(self.real, crash_at=crash_at)
 
-    def __enter__(self) -> CrashingFileSystem:
-        return CrashingFileSystem(self.real, crash_at=self.crash_at)
+    def __enter__(self) -> InterceptedFileSystem:
+        return self.made
 
     def __exit__(self, *_: object) -> None:
         self.real.close()
+
+
+class FailingRoot(CrashingRoot):
+    """The same, in which a call fails."""
+
+    def __init__(self, root: Path, fail_at: int, code: int) -> None:
+        super().__init__(root, 0)
+        self.made = FailingFileSystem(self.real, fail_at=fail_at, code=code, root=root)
+
+
+def test_call_that_fails_is_named_and_leaves_what_a_death_leaves(
+    damaged: Damaged, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every call once, the errors in turn: the directory is as after a death before that call, it
+    is not taken for clean, and a recovery comes to the same end.
+    """
+    whole = damaged.copy(scratch / "whole")
+    damaged.recover(whole)
+    for number in count(1):
+        code = CODES[number % len(CODES)]
+        log_dir = damaged.copy(scratch / "failed")
+        root = FailingRoot(log_dir, number, code)
+        with monkeypatch.context() as patch:
+            patch.setattr(run, "RealFileSystem", lambda _, root=root: root)
+            error = damaged.failure(log_dir)
+        if error is None:
+            assert root.made.calls < number
+            break
+        assert type(error) is (DiskFull if code == errno.ENOSPC else StepFailed)
+        assert errno.errorcode[code] in str(error)
+        assert isinstance(root.made, FailingFileSystem)
+        assert root.made.found == every_file(log_dir), number
+        damaged.recover(log_dir)
+        assert contents(whole) == contents(log_dir), number
+        shutil.rmtree(log_dir)
+    assert number > 5
 
 
 def test_power_loss_at_any_step_leaves_what_can_be_recovered(

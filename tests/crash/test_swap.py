@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.crash.filesystems import (
     FailingFileSystem,
     PowerLossModel,
     RecordingFileSystem,
+    every_file,
     plain_files,
 )
 from tests.crash.layouts import (
@@ -33,10 +35,13 @@ from tests.crash.layouts import (
     Layout,
 )
 from tests.crash.loader import bad, judge
+from tests.differential.random_logs import scratch_directory
 
 pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 
 POWER_LOSS = (ONE_SEGMENT, TXNINDEX_STAYS, EMPTIED_WITH_TRANSACTIONS, MERGED_PAIR, TAILS)
+
+CODES = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES)
 
 ENOUGH_STATES = 150
 """Among so many of the smallest subsets a bad one is found, if there is any."""
@@ -112,7 +117,7 @@ def test_two_swaps_are_never_open_at_once(tmp_path: Path, layout: Layout) -> Non
     """At no durable instant are there two `.log.swap`, or a `.cleaned` beside a committed swap."""
     log_dir = tmp_path / "logs"
     steps = layout.build(log_dir)
-    model = PowerLossModel(log_dir / "t-0", every_file(log_dir))
+    model = PowerLossModel(log_dir / "t-0", contents(log_dir))
     for step in steps:
         execute([step], model)
         durable = model.durable
@@ -145,11 +150,39 @@ def test_call_that_fails_names_its_step_and_leaves_old_or_new(tmp_path: Path, co
     assert all(one.old or one.new for one in verdicts)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_call_that_fails_leaves_what_a_death_leaves(layout: Layout) -> None:
+    """Every call, the errors in turn: one of the states that are judged above."""
+    with scratch_directory() as scratch:
+        fail_calls(scratch, layout, lambda number: CODES[number % len(CODES)])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_every_call_that_fails_leaves_what_a_death_leaves(layout: Layout, code: int) -> None:
+    """The same by night for every call and error."""
+    with scratch_directory() as scratch:
+        fail_calls(scratch, layout, lambda _: code)
+
+
+def fail_calls(scratch: Path, layout: Layout, code_of: Callable[[int], int]) -> None:
+    for number in range(1, len(layout.build(scratch / "plan")) + 1):
+        code, log_dir = code_of(number), scratch / str(number)
+        steps = layout.build(log_dir)
+        with RealFileSystem(log_dir) as real:
+            fs = FailingFileSystem(real, fail_at=number, code=code, root=log_dir)
+            with pytest.raises(DiskFull if code == errno.ENOSPC else StepFailed):
+                execute(steps, fs)
+        assert fs.found == every_file(log_dir)
+        shutil.rmtree(log_dir)
+
+
 def live(files: Files) -> Files:
     return {name: data for name, data in files.items() if not name.endswith(".deleted")}
 
 
-def every_file(log_dir: Path) -> dict[Path, bytes]:
+def contents(log_dir: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
 
 
@@ -163,7 +196,7 @@ def after_power_loss(
     """
     steps = layout.build(log_dir)
     directory = log_dir / layout.partition.directory_name
-    model = PowerLossModel(directory, every_file(log_dir))
+    model = PowerLossModel(directory, contents(log_dir))
     fsyncs = 0
     for number, step in enumerate(steps, start=1):
         if step == FsyncDir(directory):

@@ -9,7 +9,8 @@ import json
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,29 @@ SETTINGS = {
 
 Read = dict[str, Any]
 """A record as the oracle's ``consume`` writes it."""
+
+
+@contextmanager
+def broker(work: Path, name: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A real broker on `work`/broker; its process, and where it listens. Effects: a process."""
+    options = (*JVM_OPTIONS, *TELL, "-cp", oracle_classpath(), "oracle.Main", "broker")
+    place = ("--dir", str(work / "broker"), "--port", str(free_port()))
+    until = ("--until-file", str(work / f"{name}.stop"))
+    with (
+        (work / f"{name}.txt").open("w") as said,
+        subprocess.Popen(
+            [java(), *options, *place, *until, *words],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            yield process, json.loads(process.stdout.readline())["bootstrap"]
+        except BaseException:
+            process.kill()
+            raise
 
 
 class BrokerLives:

@@ -4,45 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.broker_life import TELL
-from tests.e2e.command import call, free_port
-from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath, run_oracle
+from tests.e2e.broker_life import broker
+from tests.e2e.command import call
+from tests.oracle_runner import run_oracle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
 
-START_SECONDS = 120
 STOP_SECONDS = 60
 RECORDS = 300
-
-
-@contextmanager
-def broker(work: Path, name: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A real broker on `work`/broker; its process, and where it listens. Effects: a process."""
-    options = (*JVM_OPTIONS, *TELL, "-cp", oracle_classpath(), "oracle.Main", "broker")
-    place = ("--dir", str(work / "broker"), "--port", str(free_port()))
-    until = ("--until-file", str(work / f"{name}.stop"))
-    with (
-        (work / f"{name}.txt").open("w") as said,
-        subprocess.Popen(
-            [java(), *options, *place, *until, *words],
-            stdout=subprocess.PIPE,
-            stderr=said,
-            text=True,
-        ) as process,
-    ):
-        try:
-            assert process.stdout is not None
-            yield process, json.loads(process.stdout.readline())["bootstrap"]
-        except BaseException:
-            process.kill()
-            raise
 
 
 def encoded(text: str) -> str:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
+from logwright.assets.ingest import ingested
+from logwright.demo.home import SETTINGS, DemoHome
+from logwright.demo.landing import TOPIC
 from logwright.demo.survey import survey, total
+from logwright.pipelines.ingest import landing
 from logwright.spark.session import TASKS_PER_CORE
+from tests.e2e.harness import MARKS, NO_TELEMETRY, Platform
 from tests.oracle_runner import run_oracle
 from tests.spark_events import read_event_log
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.oracle]
+pytestmark = [*MARKS, pytest.mark.oracle]
 
 LOGWRIGHT = Path(sys.executable).with_name("logwright")
 RUN_SECONDS = 500
@@ -82,3 +89,38 @@ def test_sparks_event_log_shows_the_tasks_that_did_the_work(said: str) -> None:
     expected = min(DUE_LOGS, TASKS_PER_CORE * (os.cpu_count() or 1))
     assert [expected, expected] == [len(log.tasks_of(job)) for job in sweeps]
     assert all(sum(task.run_ms for task in log.tasks_of(job)) > 0 for job in sweeps)
+
+
+@pytest.mark.usefixtures("said")
+def test_files_that_have_landed_are_taken_in(demo_home: Path) -> None:
+    """The sensor asks for them, the asset appends them to a topic of the demo's policies, and then
+    there is nothing new.
+    """
+    home = DemoHome(root=demo_home)
+    platform = Platform(
+        log_dir=home.log_dir,
+        policies=home.policies,
+        home=home.instance,
+        instance=dg.DagsterInstance.local_temp(str(home.instance), overrides=NO_TELEMETRY),
+        now_ms=json.loads(SETTINGS.read_text())["now"],
+    )
+    with platform.instance:
+        assert ["3"] == [tags["logwright/files"] for tags in asked(platform)]
+        done = dg.materialize(
+            [ingested], instance=platform.instance, resources=platform.resources()
+        )
+        assert done.success
+        (event,) = done.asset_materializations_for_node("kafka_logs__ingested")
+        assert (600, 3) == (event.metadata["records"].value, event.metadata["files"].value)
+        assert [] == asked(platform)
+    found = survey(home.log_dir)
+    assert {f"{TOPIC}-0", f"{TOPIC}-1"} < found.keys()
+    assert found[f"{TOPIC}-0"].log_bytes > 0
+
+
+def asked(platform: Platform) -> list[dict[str, str]]:
+    """The tags of the runs that the sensor `landing` asks for."""
+    with dg.build_sensor_context(
+        instance=platform.instance, resources=platform.resources()
+    ) as context:
+        return [dict(run.tags) for run in landing.evaluate_tick(context).run_requests or ()]

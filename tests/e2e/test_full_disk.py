@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from logwright.format.deletions import serialize_retirement
+from logwright.format.names import DELETED_LOGS
 from tests.e2e.command import Answer, call, tree
 from tests.fixtures import (
     case_dir,
@@ -218,6 +220,56 @@ def test_retention_needs_no_room(tmp_path: Path) -> None:
         assert 0 < os.statvfs(made.log_dir).f_bavail
         segments = {path.name for path in (case_dir(case) / "after" / "t-0").glob("*.log")}
         assert segments == {path.name for path in (made.log_dir / "t-0").glob("*.log")}
+
+
+def test_purge_of_a_deleted_log_needs_no_room(tmp_path: Path) -> None:
+    """Where the line that nothing can be brought back any more finds no page, the directory gets
+    another name, which no undo finds; and all of it goes.
+    """
+    with disk(tmp_path, "size=1m") as made:
+        now = description(CASE)["now"]
+        assert 0 == call("delete", made.log_dir, "t-0", "--now", now, "--yes").status
+        record = made.log_dir / DELETED_LOGS
+        with record.open("ab") as opened:  # to the end of its page: the next line wants another
+            opened.write(b"\n" * (-record.stat().st_size % PAGE_BYTES))
+        made.fill(0)
+        purged = made.purge()
+        assert 0 == purged.status, purged.err
+        assert "no room for the record of a purge, renamed to t-0." in purged.err
+        assert [True] == [line["purged"] for line in purged.lines]
+        assert 0 < os.statvfs(made.log_dir).f_bavail
+        assert not list(made.log_dir.glob("t-0*"))
+        assert not record.exists()
+        assert 5 == call("undo", made.log_dir, "t-0", "--yes").status
+
+
+def test_purge_that_frees_nothing_needs_no_room(tmp_path: Path) -> None:
+    """A file with a second name goes too; the ledger stays as it is, until there is room."""
+    case = "delete-size-time"
+    with disk(tmp_path, "size=1m", case) as made:
+        options = (*settings(case), "--yes", "--output", "json")
+        now = description(case)["now"]
+        assert 0 == call("retain", made.log_dir, "--now", now, *options).status
+        directory = made.log_dir / "t-0"
+        for number, path in enumerate(sorted(directory.glob("*.deleted"))):
+            (made.log_dir.parent / f"second-name-{number}").hardlink_to(path)
+        later = directory / f"{0:020d}.log.1.deleted"
+        later.touch()
+        ledger = directory / ".logwright" / "deletions.jsonl"
+        with ledger.open("ab") as opened:
+            opened.write(serialize_retirement([later.name], at_ms=now + 60_000))
+        before = ledger.read_bytes()
+        made.fill(0)
+        purged = call("purge", made.log_dir, "--now", now + 60_000, *options)
+        assert 0 == purged.status, purged.err
+        assert "no room for the ledger without what is gone" in purged.err
+        assert [later] == list(directory.glob("*.deleted"))
+        assert before == ledger.read_bytes()
+        made.free()
+        again = call("purge", made.log_dir, "--now", now + 60_000, *options)
+        assert 0 == again.status, again.err
+        assert 0 < len(ledger.read_bytes()) < len(before)
+        assert [ledger.name] == [path.name for path in ledger.parent.iterdir()]
 
 
 def records(lines: list[dict[str, Any]]) -> list[object]:

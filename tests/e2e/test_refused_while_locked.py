@@ -85,6 +85,7 @@ def test_a_broker_runs(tmp_path: Path) -> None:
         for command in ("clean", "purge", "retain", "roll", "delete", "undo"):
             refused(call(command, log_dir, f"{TOPIC}-0", *WORDS, "--yes"), log_dir, pid)
         refused(call("plan", log_dir, f"{TOPIC}-0", *WORDS), log_dir, pid)
+        refused_more(log_dir, tmp_path, pid)
         assert before == partition(log_dir)
     answer = call("plan", log_dir, f"{TOPIC}-0", *WORDS)
     assert 0 == answer.status, answer.err
@@ -101,6 +102,24 @@ def test_a_broker_runs(tmp_path: Path) -> None:
     assert 0 != done.returncode
     assert "Failed to acquire lock on file .lock" in done.stdout + done.stderr
     assert before == tree(log_dir)
+
+
+def refused_more(log_dir: Path, tmp_path: Path, pid: int) -> None:
+    """The commands with words of their own; a running broker's directory has no marker either."""
+    other = copy_before("basic-none", tmp_path / "elsewhere")
+    (other / "t-0").rename(other / "u-0")
+    others = tree(other)
+    rows = tmp_path / "rows.json"
+    rows.write_text('{"key":"k","value":"v"}\n')
+    options = ("--yes", "--output", "json")
+    refused(call("recover", log_dir, *options), log_dir, pid)
+    ingested = call("ingest", log_dir, "--topic", TOPIC, "--from", rows, "--yes")
+    assert 5 == ingested.status
+    assert f"(process {pid})" in ingested.err
+    assert "Spark" not in ingested.err
+    refused(call("move", log_dir, f"{TOPIC}-0", "--to", other, *options), log_dir, pid)
+    refused(call("move", other, "u-0", "--to", log_dir, *options), log_dir, pid)
+    assert others == tree(other)
 
 
 def partition(log_dir: Path) -> dict[str, tuple[object, ...]]:

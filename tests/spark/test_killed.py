@@ -1,181 +1,158 @@
-"""A cleaning by Spark that is killed, or whose workers are: run again, it is as if undisturbed."""
+"""A cleaning by Spark that is killed, or whose workers or JVM are: run again, it is as if
+undisturbed, and nothing is left of it.
+"""
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
-from logwright.format.batch import parse_batch, walk_batches
-from tests.e2e.command import PROGRAM, REPOSITORY, call
-from tests.fixtures import copy_before, description
-from tests.oracle_runner import run_oracle
+from logwright.log.load import CHECKPOINT_FILES
+from logwright.ofd_lock import release, try_lock
+from tests.e2e.command import call
+from tests.e2e.harness import MARKS, NO_TELEMETRY, Platform
+from tests.spark.killed_runs import (
+    LOGS,
+    NOW,
+    Digest,
+    Kill,
+    Timeline,
+    Way,
+    live,
+    make,
+    said_in,
+    undisturbed,
+    words,
+)
 
-pytestmark = [pytest.mark.spark, pytest.mark.crash, pytest.mark.oracle]
+pytestmark = [*MARKS, pytest.mark.crash]
 
-CASES = {"a-0": "basic-none", "b-0": "basic-zstd", "c-0": "txn-1-mixed", "d-0": "basic-mixed"}
-KILLS = 3
-NIGHTLY_KILLS = 50
-WAIT_SECONDS = 300
-NOW = max(description(case)["now"] for case in CASES.values())
+KILLS = (
+    Kill(way="clean", victim="driver", phase="commit"),
+    Kill(way="clean", victim="workers", phase="build"),
+    Kill(way="sweep", victim="driver", phase="build"),
+)
+NIGHTLY_KILLS = (
+    *KILLS,
+    Kill(way="clean", victim="driver", phase="start"),
+    Kill(way="clean", victim="driver", phase="build"),
+    Kill(way="clean", victim="executor", phase="build"),
+    Kill(way="clean", victim="executor", phase="commit"),
+    Kill(way="sweep", victim="driver", phase="commit"),
+    Kill(way="sweep", victim="workers", phase="build"),
+    Kill(way="sweep", victim="executor", phase="commit"),
+)
+NIGHTLY_ROUNDS = 5
+STATUSES = {"clean": (0, 7, -signal.SIGKILL), "sweep": (0, 1, -signal.SIGKILL)}
+"""Done before it was killed, or without what was; Spark died; the driver did."""
 LATER = NOW + 60_000
-Digest = dict[str, bytes]
+KEPT = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
 
 
-def make(log_dir: Path) -> Path:
-    """Several partitions, so that there is more than one task."""
-    log_dir.mkdir(parents=True)
-    (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
-    for name, case in CASES.items():
-        copied = copy_before(case, log_dir.parent / f"copied-{log_dir.name}-{name}")
-        (copied / "t-0").rename(log_dir / name)
-    return log_dir
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """An undisturbed cleaning: how long it took, what it left.
 
-
-def words(log_dir: Path) -> list[str]:
-    options = ("--now", str(NOW), "--force", "--yes", "--config", "cleanup.policy=compact")
-    return ["clean", str(log_dir), *options, "--config", "internal.segment.bytes=8192"]
-
-
-@contextmanager
-def cleaning(log_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """``clean --engine spark`` in a group of processes of its own, none of which is left."""
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *words(log_dir), "--engine", "spark"],
-        cwd=REPOSITORY,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-            while left := members(process.pid):
-                for pid in left:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                time.sleep(0.01)
-
-
-def members(session: int, *, python_workers: bool = False) -> list[int]:
-    """Living processes of a session, or only Spark's Python workers among them."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError, ValueError):
-            pid = int(entry.name)
-            if os.getsid(pid) != session or pid == session:
-                continue
-            command = (entry / "cmdline").read_bytes()
-            is_worker = b"pyspark" in command and b"java" not in command
-            if command and (is_worker or not python_workers):
-                found.append(pid)
-    return found
-
-
-def live(log_dir: Path) -> Digest:
-    """What a broker would read: each batch, whatever segment it is in, and the checkpoint."""
-    found = {"checkpoint": (log_dir / "cleaner-offset-checkpoint").read_bytes()}
-    for name in CASES:
-        for log in sorted((log_dir / name).glob("*.log")):
-            content = log.read_bytes()
-            for span in walk_batches(content):
-                whole = content[span.position : span.position + span.bytes]
-                found[f"{name}@{parse_batch(whole).base_offset}"] = whole
-    return found
-
-
-def assert_finished(log_dir: Path, wanted: Digest) -> None:
-    """Run again, it ends as an undisturbed run; a purge leaves nothing that is not the log's."""
-    again = call(*words(log_dir))
-    if again.status == 5:  # killed inside a swap
-        if call("purge", log_dir, "--now", NOW, "--yes").status == 5:  # that was committed
-            for name in CASES:
-                load_by_kafka(log_dir, name)
-        again = call(*words(log_dir))
-    assert again.status == 0, again.err
-    assert wanted == live(log_dir)
-    assert call("purge", log_dir, "--now", LATER, "--yes").status == 0
-    left = [path.name for path in log_dir.rglob("*")]
-    assert not [name for name in left if name.endswith((".cleaned", ".swap", ".deleted"))]
-    assert "staging" not in left
-
-
-def load_by_kafka(log_dir: Path, name: str) -> None:
-    """Kafka's loader finishes a swap, and closes the log."""
-    (log_dir / ".kafka_cleanshutdown").unlink()
-    target = ("--log-dir", log_dir, "--topic-partition", name, "--now", str(NOW))
-    run_oracle("retain", *target, "--config", "cleanup.policy=compact")
-
-
-def wait_for_staged(log_dir: Path, process: subprocess.Popen[bytes]) -> None:
-    """Until a task has begun to write, or the process has ended."""
-    end = time.monotonic() + WAIT_SECONDS
-    while process.poll() is None and not list(log_dir.glob("*/.logwright/staging/*/*.log")):
-        assert time.monotonic() < end
-        time.sleep(0.002)
-
-
-def undisturbed(log_dir: Path) -> float:
-    """Clean; seconds from the first staged file to the end."""
-    with cleaning(log_dir) as process:
-        wait_for_staged(log_dir, process)
-        began = time.monotonic()
-        assert process.wait(WAIT_SECONDS) == 0
-        return time.monotonic() - began
-
-
-def kill_one(log_dir: Path, after_seconds: float, *, worker: bool) -> bool:
-    """Kill the driver, or Spark's Python workers, so long after the first staged file; whether it
-    was still at work.
+    Attributes:
+        twice: what is left when all is cleaned again, as the groups are that were swapped before a
+            kill: markers whose transaction went with the first cleaning get their horizon then.
     """
-    with cleaning(log_dir) as process:
-        wait_for_staged(log_dir, process)
-        time.sleep(after_seconds)
-        if not worker:
-            return process.poll() is None
-        victims = members(process.pid, python_workers=True)
-        for pid in victims:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.wait(WAIT_SECONDS)
-        return bool(victims)
+
+    timeline: Timeline
+    once: Digest
+    twice: Digest
+    names: set[str]
 
 
-def kill_often(tmp_path: Path, seed: int, count: int) -> None:
-    whole = make(tmp_path / "undisturbed")
-    seconds = undisturbed(whole)
-    wanted = live(whole)
-    hit = 0
-    for number in range(count):
+def measure(way: Way, log_dir: Path) -> Whole:
+    timeline = undisturbed(way, make(log_dir))
+    names = {path.name for path in log_dir.iterdir()}
+    once = live(log_dir)
+    (log_dir / "cleaner-offset-checkpoint").unlink()
+    assert call(*words(log_dir)).status == 0
+    return Whole(timeline=timeline, once=once, twice=live(log_dir), names=names)
+
+
+def assert_finished(way: Way, log_dir: Path, whole: Whole) -> None:
+    """Run again, it ends as an undisturbed run; a purge leaves nothing that is not the log's."""
+    if way == "clean":
+        again = call(*words(log_dir))
+        assert again.status == 0, again.err
+    else:
+        assert sweep_again(log_dir)
+    found = live(log_dir)
+    strange = [
+        name
+        for name in found.keys() | whole.once.keys() | whole.twice.keys()
+        if found.get(name) not in (whole.once.get(name), whole.twice.get(name))
+    ]
+    assert [] == strange
+    assert call("purge", log_dir, "--now", LATER, "--yes").status == 0
+    names = {path.name for path in log_dir.iterdir()}
+    assert whole.names <= names <= whole.names | {*CHECKPOINT_FILES}  # a recovery writes all
+    left = [path for name in LOGS for path in (log_dir / name).iterdir()]
+    assert [] == [path for path in left if not path.name.endswith(KEPT)]
+    with (log_dir / ".lock").open("r+") as lock:
+        assert try_lock(lock.fileno(), "exclusive")
+        release(lock.fileno())
+
+
+def sweep_again(log_dir: Path) -> bool:
+    """The job in this process; whether it succeeded."""
+    home = log_dir.parent / "dagster"
+    platform = Platform(
+        log_dir=log_dir,
+        policies=log_dir.parent / "policies",
+        home=home,
+        instance=dg.DagsterInstance.local_temp(str(home), overrides=NO_TELEMETRY),
+        now_ms=NOW,
+    )
+    with platform.instance:
+        return platform.sweep(list(LOGS)).success
+
+
+def kill_each(tmp_path: Path, seed: int, kills: Sequence[Kill]) -> Counter[str]:
+    """How many kills fell into which phase, by way and victim."""
+    whole = {way: measure(way, tmp_path / way / "logs") for way in {one.way for one in kills}}
+    fell: Counter[str] = Counter()
+    for number, one in enumerate(kills):
         log_dir = make(tmp_path / str(number) / "logs")
+        mine = whole[one.way]
         chosen = random.Random(f"{seed} {number}")
-        worker = number % 3 == 1
-        part = chosen.random() * 0.3 if worker else (number + chosen.random()) / count
-        hit += kill_one(log_dir, part * seconds, worker=worker)
-        assert_finished(log_dir, wanted)
+        phase, status = one.do(log_dir, mine.timeline, mine.once, chosen)
+        sys.stdout.write(f"{number}: {one} fell into {phase}, exit status {status}\n")
+        sys.stdout.flush()
+        assert status in STATUSES[one.way], said_in(log_dir).read_text()[-4000:]
+        assert_finished(one.way, log_dir, mine)
+        fell[f"{one.way} {one.victim} {phase}"] += 1
+        fell[phase] += 1
         shutil.rmtree(log_dir.parent)
-    assert hit > 0
+    return fell
 
 
 @pytest.mark.timeout(900)
 def test_killed_at_a_random_time(tmp_path: Path, seed: int) -> None:
-    """The driver or its workers, at any time: the next run completes with the same bytes."""
-    kill_often(tmp_path, seed, KILLS)
+    """In the commit and in the build: the next run completes with the same bytes."""
+    fell = kill_each(tmp_path, seed, KILLS)
+    assert fell["build"] + fell["commit"] > 0
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(7200)
-def test_killed_fifty_times(tmp_path: Path, seed: int) -> None:
-    """The same, fifty times."""
-    kill_often(tmp_path, seed, NIGHTLY_KILLS)
+def test_killed_fifty_times(tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same, fifty times, in every phase; the figures are written."""
+    kills = NIGHTLY_KILLS * NIGHTLY_ROUNDS
+    with capsys.disabled():
+        fell = kill_each(tmp_path, seed, kills)
+        sys.stdout.write("".join(f"{name}: {number}\n" for name, number in sorted(fell.items())))
+    assert fell["build"] >= len(kills) // 5
+    assert fell["commit"] >= len(kills) // 5

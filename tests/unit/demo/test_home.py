@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from logwright.config.policies import load_policies
+from logwright.demo import landing
 from logwright.demo.home import SETTINGS, NotADemoHome, opened, prepare
 from logwright.demo.pages import HOST, PortTaken, check_port
 from logwright.demo.survey import Account, Size, causes, comparison, survey, total
@@ -82,7 +83,9 @@ def test_the_policies_are_the_topics_settings(root: Path) -> None:
     policies = load_policies(root / "policies")
     wanted = json.loads(SETTINGS.read_text())["topics"]
     written = yaml.safe_load((root / "policies" / "topics.yml").read_text())["topics"]
-    assert {one.pop("name"): one for one in written} == wanted
+    assert {one.pop("name"): one for one in written} == {**wanted, landing.TOPIC: landing.POLICY}
+    (source,) = policies.ingest.sources
+    assert (landing.TOPIC, root / "landing" / landing.TOPIC) == (source.topic, Path(source.path))
     assert [root / "kafka-logs"] == [Path(path) for path in policies.log_dirs]
 
 

@@ -147,7 +147,7 @@ def listing(*names: str) -> PartitionListing:
 
 def planned(*names: str) -> tuple[FileStep, ...]:
     plan = plan_purge(listing(*names), now_ms=TimestampMs(0), file_delete_delay_ms=DELAY_MS)
-    return plan.steps
+    return (*plan.steps, *plan.ledger)
 
 
 def test_guard_goes_after_what_it_guards() -> None:
@@ -294,7 +294,7 @@ def test_crash_in_a_purge_is_made_good_by_the_next(log_dir: Path) -> None:
         listed = list_partition(log_dir / "t-0")
         plan = plan_purge(listed, now_ms=NOW_MS, file_delete_delay_ms=DELAY_MS)
         with RealFileSystem(log_dir) as real, contextlib.suppress(Crash):
-            execute(plan.steps, CrashingFileSystem(real, crash_at=stop))
+            execute((*plan.steps, *plan.ledger), CrashingFileSystem(real, crash_at=stop))
         purge(log_dir)
         assert sorted(plain_files(log_dir / "t-0")) == [f"{BASE}.index", f"{BASE}.log"]
         (log_dir / "t-0/.logwright").mkdir(exist_ok=True)

@@ -6,8 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
-from logwright.spark.session import TASKS_PER_CORE, prepare_environment, session_settings
+from logwright.spark.session import (
+    TASKS_PER_CORE,
+    SparkDied,
+    prepare_environment,
+    session_settings,
+    spark_at_work,
+)
 
 
 def test_local_session_listens_on_loopback_only() -> None:
@@ -48,3 +55,12 @@ def test_environment_of_the_operator_wins(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("JAVA_HOME")
     prepare_environment()
     assert "/opt/python" == os.environ["PYSPARK_PYTHON"]
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError("k=v"), ConnectionRefusedError("k=v")])
+def test_death_of_spark_is_named(error: Exception) -> None:
+    """What has lost its JVM says so; of the exception only the name."""
+    with pytest.raises(SparkDied, match=type(error).__name__) as caught, spark_at_work():
+        raise error
+    assert 7 == caught.value.exit_status
+    assert "k=v" not in str(caught.value)
