@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logwright.errors import CorruptBatch
+from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.checkpoints import LeaderEpoch
 from logwright.format.index import parse_offset_index
 from logwright.format.names import (
@@ -39,9 +39,16 @@ from logwright.format.valid import ValidBatches
 from logwright.log.mapped import map_file
 from logwright.recovery.epochs import assign_batches, trim
 from logwright.recovery.indexes import index_problem
+from logwright.recovery.leftovers import orphans_of
 from logwright.recovery.model import Action, Finding, Observed
 from logwright.recovery.producers import ProducerState, SnapshotFiles
-from logwright.recovery.segments import ENDS, LoadedSegment, OffsetOverflow
+from logwright.recovery.segments import (
+    ENDS,
+    NO_OFFSET_LEFT,
+    RESTORE,
+    LoadedSegment,
+    OffsetOverflow,
+)
 from logwright.recovery.splitting import index_transactions, overflows, parts_of
 from logwright.units import INT64_MAX, Offset, TimestampMs
 
@@ -92,7 +99,7 @@ class Loading:
 
         Raises:
             CorruptBatch: Kafka's loading would fail on it, or a control batch cannot be read.
-            UnsupportedFormatError: a batch of another format.
+            UnsupportedFormatError: a batch of another format, or no offset is left.
             UnreadableFile, StalePlan: a file cannot be read, or changed.
         """
         self._remove_orphans()
@@ -112,14 +119,7 @@ class Loading:
         self._load_producers()
 
     def _remove_orphans(self) -> None:
-        self.orphans = tuple(
-            sorted(
-                name
-                for name in self.files
-                if name.endswith((INDEX, TIMEINDEX, TXNINDEX))
-                and name.partition(".")[0] + LOG not in self.files
-            )
-        )
+        self.orphans = orphans_of(self.files)
         if self.orphans:
             self._find("removed", self.orphans, "there is no log to these indexes")
 
@@ -140,8 +140,8 @@ class Loading:
             has_txnindex=has[2],
             end_offset=None if self.like_kafka else following,
         )
-        if not self.like_kafka and overflows(segment, following):
-            self.segments += self._split(segment)
+        if not self.like_kafka and overflows(segment.path, base, following):
+            self.segments += self._split(segment, following)
             return
         why = index_problem(segment, self._content, like_kafka=self.like_kafka)
         if why is not None:
@@ -149,7 +149,7 @@ class Loading:
                 refused_at = self._recover(segment, why)
             except OffsetOverflow as overflow:
                 self._assign_epochs(overflow.found)
-                self.segments += self._split(segment)
+                self.segments += self._split(segment, following)
                 return
             if refused_at is not None:
                 raise CorruptBatch(
@@ -187,7 +187,8 @@ class Loading:
                 at = self.segments.index(overflow.segment)
                 after = self.segments[at + 1 :]
                 del self.segments[at:]
-                self.segments += [*self._split(overflow.segment), *after]
+                self.segments += [*self._split(overflow.segment, INT64_MAX), *after]
+                self.segments.sort(key=lambda segment: segment.base_offset)
             else:
                 return
 
@@ -244,11 +245,13 @@ class Loading:
     def _assign_epochs(self, found: ValidBatches, rows: int | None = None) -> None:
         self.epochs = assign_batches(self.epochs, found.batches[:rows], found.epochs[:rows])
 
-    def _split(self, segment: LoadedSegment) -> list[LoadedSegment]:
+    def _split(self, segment: LoadedSegment, following: int) -> list[LoadedSegment]:
         """The parts that take a segment's place; `segments` has those before it. Effects: reads
         the segment, and what is needed to know the producers.
         """
-        parts = parts_of(segment, present=self.files, like_kafka=self.like_kafka)
+        parts = parts_of(
+            segment, present=self.files, following=following, like_kafka=self.like_kafka
+        )
         index_transactions(
             parts,
             self._state_before(segment, self._snapshots_on_disk()),
@@ -320,6 +323,8 @@ class Loading:
                 " --like-kafka.",
             )
         offsets = found.batches["last_offset"]
+        if (offsets == INT64_MAX).any():
+            raise UnsupportedFormatError(NO_OFFSET_LEFT, path=segment.path, remedy=RESTORE)
         return int(offsets[-1]) + 1 if (offsets >= target).any() else segment.base_offset
 
     def _load_producers(self) -> None:

@@ -191,7 +191,7 @@ class ProducerState:
         end_offset: int,
     ) -> None:
         following = [*(segment.base_offset for segment in segments[1:]), None]
-        for segment, after in zip(segments, following, strict=True):
+        for segment, after in zip(segments, following, strict=False):  # there may be none
             if segment.base_offset >= end_offset or (
                 after is not None and after <= self.end_offset
             ):

@@ -30,6 +30,9 @@ ENDS: Final[dict[End, str]] = {
 }
 """In words, why a segment is kept up to a position only."""
 
+NO_OFFSET_LEFT: Final = "there is no offset behind that of the last record batch."
+RESTORE: Final = "Nothing was changed. Restore the segment."
+
 _TAIL_BYTES: Final = 1024 * 1024
 """Of a segment that was closed cleanly so much is checked by CRC."""
 

@@ -75,6 +75,7 @@ def split_steps(plan: RecoveryPlan, split: SegmentSplit) -> Iterator[FileStep]:
         fresh[base] = (*fresh[base], TXNINDEX)
     for part in parts:
         yield from _write(plan, split, part, fresh[part.base_offset])
+        yield FsyncDir(directory)
     deleted = deleted_names(split.files, present={path.name for path in directory.iterdir()})
     yield from record_retirement(directory, deleted.values(), now_ms=plan.now_ms)
     yield from (Link(directory / name, directory / deleted[name]) for name in split.files)

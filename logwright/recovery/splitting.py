@@ -17,37 +17,52 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
 from logwright.errors import CorruptBatch
 from logwright.format.names import LOG, segment_file_name
+from logwright.format.valid import valid_batches
+from logwright.log.mapped import map_file
 from logwright.recovery.producers import ProducerState
 from logwright.recovery.segments import ENDS, LoadedSegment
 from logwright.units import INT32_MAX
 
 
-def overflows(segment: LoadedSegment, following: int) -> bool:
+def overflows(log: Path, base_offset: int, following: int) -> bool:
     """Whether an offset of a segment does not fit. Effects: reads its headers, if that can be.
 
     Args:
-        following: base offset of the next segment.
+        log: of the segment.
+        base_offset: of the segment.
+        following: base offset of the next one.
     """
-    if following - segment.base_offset - 1 <= INT32_MAX:
+    if following - base_offset - 1 <= INT32_MAX:
         return False
-    offsets = segment.batches(check_crcs=False).batches["last_offset"]
-    return bool((offsets - segment.base_offset > INT32_MAX).any())
+    rows = valid_batches(
+        map_file(log),
+        base_offset=base_offset,
+        end_offset=following,
+        check_crcs=False,
+        check_range=False,
+    ).batches
+    return bool(len(rows)) and int(rows[-1]["last_offset"]) - base_offset > INT32_MAX
 
 
 def parts_of(
-    segment: LoadedSegment, *, present: Collection[str], like_kafka: bool
+    segment: LoadedSegment, *, present: Collection[str], following: int, like_kafka: bool
 ) -> list[LoadedSegment]:
     """What a segment is split into; what is no batch stays at the last one's end. Effects: reads
     its headers.
 
+    A base offset is not covered by a batch's CRC. So one that overflows is believed only if those
+    behind it follow.
+
     Args:
         segment: it has an offset that does not fit.
         present: names of the log's files.
+        following: the parts' base offsets must lie below it.
         like_kafka: all of it must be whole batches.
 
     Raises:
@@ -55,10 +70,13 @@ def parts_of(
         UnsupportedFormatError: a batch of another format.
     """
     found = segment.batches(check_crcs=False)
-    if like_kafka and found.end != "whole":
+    if found.end == "order" or (like_kafka and found.end != "whole"):
         raise _unsplittable(segment, found.valid_bytes, ENDS[found.end])
     rows = found.batches
     firsts, lasts = rows["base_offset"], rows["last_offset"]
+    if like_kafka and int(lasts[-1]) - segment.base_offset <= INT32_MAX:
+        position = int(rows[-1]["position"])
+        raise _unsplittable(segment, position, "the last record batch's offsets do not overflow")
     parts: list[LoadedSegment] = []
     row = 0
     while row < len(rows):
@@ -69,7 +87,7 @@ def parts_of(
         previous = parts[-1].base_offset if parts else segment.base_offset - 1
         name = segment_file_name(base, LOG)
         taken = base != segment.base_offset and name in present
-        if count == 0 or base <= previous or taken:
+        if count == 0 or not previous < base < following or taken:
             raise _unsplittable(segment, begin, ENDS["order"])
         row += count
         end = int(rows[row]["position"]) if row < len(rows) else segment.size
@@ -111,5 +129,6 @@ def _unsplittable(segment: LoadedSegment, position: int, problem: str) -> Corrup
         f"{problem}, in a segment that is to be split.",
         path=segment.path,
         position=position,
-        remedy="Nothing was changed. Kafka's loading fails here; recover it without --like-kafka.",
+        remedy="Nothing was changed. Kafka's loading fails here as well, but for a torn tail that"
+        " `logwright recover` without --like-kafka cuts; else restore the segment.",
     )
