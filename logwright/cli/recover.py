@@ -91,11 +91,57 @@ def ready_partitions(request: Request, failures: FailureLog) -> tuple[TopicParti
     from logwright.recovery.run import partitions_to_recover  # noqa: PLC0415
 
     partitions = request.partitions()
-    if not request.dry_run and partitions_to_recover(request.log_dir, partitions):
+    if request.dry_run:
+        partitions = show_recovery_first(request, failures, like_kafka=False)
+    elif partitions_to_recover(request.log_dir, partitions):
         with lock_log_dir(request.log_dir):
             recover_first(request, failures, like_kafka=False)
     failed = {partition for partition, _ in failures.failures}
     return leave_held(request, [one for one in partitions if one not in failed], force=True)
+
+
+def show_recovery_first(
+    request: Request, failures: FailureLog, *, like_kafka: bool
+) -> tuple[TopicPartition, ...]:
+    """What a dry run says of the recovery that would come first, and the partitions that it can
+    plan now. Effects: reads the log directory; output.
+
+    Partitions that cannot be recovered without a loss are put down as failures.
+
+    Raises:
+        LogDirLocked: a broker runs on the directory, so it is not there to be recovered.
+    """
+    from logwright.locks import broker_kept_out  # noqa: PLC0415 -- not for --help
+    from logwright.recovery.model import RecoveryOptions  # noqa: PLC0415
+    from logwright.recovery.run import partitions_to_recover, plan_directory  # noqa: PLC0415
+
+    wanted = request.partitions()
+    damaged = partitions_to_recover(request.log_dir, wanted)
+    if not damaged:
+        return wanted
+    with broker_kept_out(request.log_dir):
+        plan = plan_directory(
+            request.log_dir,
+            damaged,
+            lambda topic: request.settings(topic)[0],
+            now_ms=request.now_ms,
+            options=RecoveryOptions(like_kafka=like_kafka),
+        )
+    output = request.output
+    say_findings(plan.plans, lambda line: output.text(f"Recovered first: {line}"))
+    for one in plan.plans:
+        output.text(f"{one.partition}: its plan is made after the recovery")
+        output.json_object(
+            {
+                "topicPartition": str(one.partition),
+                "now": request.now_ms,
+                "planned": False,
+                "recoveredFirst": [_finding_object(finding) for finding in one.findings],
+            }
+        )
+    for partition, error in plan.failures.items():
+        failures.add(partition, error)
+    return tuple(one for one in wanted if one not in damaged)
 
 
 def _plan(request: Request, options: RecoveryOptions) -> DirectoryPlan:

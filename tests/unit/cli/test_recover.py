@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -284,3 +287,54 @@ def test_active_segment_that_overflows_is_named_with_the_way_out(
     assert "logwright recover" in refused.err
     assert 0 == call("recover", log_dir, "--yes", "--now", NOW_MS).status
     assert 0 == call(*words).status
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("clean", "--config", "cleanup.policy=compact"), ("retain",), ("roll",), ("plan",)],
+    ids=lambda words: str(words[0]),
+)
+def test_dry_runs_show_the_recovery_that_comes_first(
+    call: Call, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """File and offset of what would be cut; the plan is made after that; nothing is changed."""
+    log_dir = copy_before("torn-tail", tmp_path)
+    before = contents(log_dir)
+    name, *options = words
+    options += settings("torn-tail")
+    text = call(name, log_dir, *options, "--dry-run", "--now", NOW_MS)
+    assert 0 == text.status, text.err
+    assert f"Recovered first: t-0: cut {152:020d}.log at byte 3047 from offset 182" in text.out
+    assert "t-0: its plan is made after the recovery" in text.out
+    assert "Nothing" not in text.out
+    line, *_ = call(name, log_dir, *options, "--dry-run", "--output", "json").lines
+    assert (line["topicPartition"], line["planned"]) == ("t-0", False)
+    assert "cut" in {finding["action"] for finding in line["recoveredFirst"]}
+    assert before == contents(log_dir)
+
+
+def test_dry_run_of_a_cleaning_that_a_loss_is_before(call: Call, tmp_path: Path) -> None:
+    """The recovery would be refused, and so is the dry run, with the way out."""
+    log_dir = copy_before("bad-crc-sealed", tmp_path)
+    before = contents(log_dir)
+    answer = call("clean", log_dir, *settings("bad-crc-sealed"), "--dry-run")
+    assert 5 == answer.status
+    assert "--accept-loss" in answer.err
+    assert before == contents(log_dir)
+
+
+def test_dry_run_beside_a_broker(call: Call, tmp_path: Path) -> None:
+    """A running broker's directory has no marker either; it is not one to be recovered."""
+    log_dir = copy_before("torn-tail", tmp_path)
+    (log_dir / ".lock").touch()
+    with (log_dir / ".lock").open("r+b") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        answer = in_another_process("clean", log_dir, *settings("torn-tail"), "--dry-run")
+    assert 5 == answer.returncode
+    assert "holds this lock" in answer.stderr
+
+
+def in_another_process(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """The installed command: a POSIX lock does not exclude the process that holds it."""
+    command = [str(Path(sys.executable).with_name("logwright")), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
