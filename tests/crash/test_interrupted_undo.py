@@ -83,7 +83,6 @@ def test_every_interruption_is_mended(scenario: Scenario) -> None:
                 assert status == 0 or DONE in said, f"undo after call {number}: {said}"
                 assert original == live(log), f"undo after a death before call {number}"
                 assert [] == leftovers(log)
-        print(f"{scenario}: {states} states")
         assert states > 10
 
 
