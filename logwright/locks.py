@@ -80,6 +80,20 @@ def lock_log_dir(log_dir: Path) -> Iterator[None]:
 
 
 @contextmanager
+def broker_kept_out(log_dir: Path) -> Iterator[None]:
+    """`lock_log_dir` for who only reads: no ``.lock`` is made, without one no broker runs.
+
+    Raises:
+        LogDirLocked, NotALogDir, UnreadableFile: as `lock_log_dir`.
+    """
+    if not (log_dir / BROKER_LOCK).exists():
+        yield
+        return
+    with lock_log_dir(log_dir):
+        yield
+
+
+@contextmanager
 def lock_partition(log_dir: Path, partition: TopicPartition) -> Iterator[None]:
     """Keep other processes and threads of ours off a partition.
     Effects: makes ``.logwright`` (mode 0700) and the lock file in the partition's directory;

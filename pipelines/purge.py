@@ -12,6 +12,7 @@ from pydantic import Field
 
 from logwright import maintain
 from logwright.assets.boundary import boundary, dagster_failure
+from logwright.assets.holds import holds_of
 from logwright.assets.partitions import SEGMENT_SET
 from logwright.assets.segment_set import POOL
 from logwright.config.policies import Policies
@@ -25,6 +26,7 @@ from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
+from logwright.state.model import Hold
 from logwright.units import TimestampMs
 
 PURGE: Final = "purge"
@@ -57,8 +59,11 @@ def purge_logs(
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
         loaded = policies.load()
-    failures: dict[str, LogwrightError] = {}
+    held = holds_of(logs, now_ms=clock.now_ms(), force=True)
+    failures = {key: hold for key, hold in held.items() if isinstance(hold, LogwrightError)}
     for log in logs:
+        if log.key in held:
+            continue
         try:
             topic_config, _ = parse_settings(loaded.settings_for(log.partition.topic))
             result = maintain.purge(log.log_dir, log.partition, topic_config, now_ms=clock.now_ms())
@@ -130,8 +135,15 @@ def purge_outlook(
     under the locks.
     """
     due: list[str] = []
-    waiting: dict[str, str] = {}
+    logs = tuple(logs)
+    held = holds_of(logs, now_ms=now_ms, force=True)
+    waiting = {
+        key: hold.sentence if isinstance(hold, Hold) else shortened(str(hold))
+        for key, hold in held.items()
+    }
     for log in logs:
+        if log.key in held:
+            continue
         try:
             topic_config, _ = parse_settings(policies.settings_for(log.partition.topic))
             result = plan_purge(

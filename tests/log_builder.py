@@ -38,7 +38,7 @@ from logwright.format.index import (
 from logwright.format.names import TopicPartition, segment_file_name
 from logwright.format.record import Record, RecordHeader, encode_records
 from logwright.format.snapshot import serialize_snapshot
-from logwright.units import Offset, TimestampMs
+from logwright.units import INT32_MAX, Offset, TimestampMs
 from tests.producer_files import ProducerState
 
 START_MS = 1_760_000_000_000
@@ -207,7 +207,8 @@ class LogBuilder:
             path.write_bytes(segment.content)
             path.with_suffix(".index").write_bytes(_offset_index(segment, index_interval))
             times = np.array([segment.largest], dtype=np.int64)
-            entries = times if segment.largest[0] >= 0 else times[:0]
+            says = segment.largest[0] >= 0 and segment.largest[1] - segment.base_offset <= INT32_MAX
+            entries = times if says else times[:0]
             path.with_suffix(".timeindex").write_bytes(
                 serialize_time_index(entries, segment.base_offset)
             )

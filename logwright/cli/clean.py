@@ -17,15 +17,16 @@ from logwright.cli.planning import (
     plan_partitions,
     show_plan,
 )
-from logwright.cli.recover import recover_first
+from logwright.cli.recover import recover_first, show_recovery_first
 from logwright.cli.request import Request, like_kafka_option, request_options
 from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from logwright.compaction.model import CleaningOptions, CleanPlan
     from logwright.config.policy_models import Checks
+    from logwright.format.names import TopicPartition
 
 MIN_DEDUPE_BUFFER: Final = 25
 """Bytes; more than one slot of the offset map (`logwright.config.topic.MAP_SLOT_BYTES`)."""
@@ -84,14 +85,15 @@ def command(
         checks=checks or (request.policies.checks if request.policies else "quick"),
     )
     if request.dry_run:
-        for plan in _plans(request, failures, options, dedupe_buffer):
+        partitions = show_recovery_first(request, failures, like_kafka=like_kafka)
+        for plan in _plans(request, partitions, failures, options, dedupe_buffer):
             request.output.json_object(plan_object(plan))
             show_plan(plan, request.output.text)
     else:
         request.partitions()  # locking makes a file, which only a log directory may get
         with lock_log_dir(request.log_dir):
             recover_first(request, failures, like_kafka=like_kafka)
-            plans = _plans(request, failures, options, dedupe_buffer)
+            plans = _plans(request, request.partitions(), failures, options, dedupe_buffer)
             _ask(request, plans)
             cleanings = _clean(
                 request, plans, failures, passes=passes, threads=threads or available_cores()
@@ -102,7 +104,11 @@ def command(
 
 
 def _plans(
-    request: Request, failures: FailureLog, options: CleaningOptions, dedupe_buffer: int | None
+    request: Request,
+    partitions: Iterable[TopicPartition],
+    failures: FailureLog,
+    options: CleaningOptions,
+    dedupe_buffer: int | None,
 ) -> list[CleanPlan]:
     failed = {partition for partition, _ in failures.failures}
     return cleaning_order(
@@ -110,7 +116,7 @@ def _plans(
             request,
             leave_held(
                 request,
-                [one for one in request.partitions() if one not in failed],
+                [one for one in partitions if one not in failed],
                 force=options.force,
             ),
             failures,

@@ -17,6 +17,7 @@ from logwright.cli.planning import (
     show_plan,
     show_plans,
 )
+from logwright.cli.recover import show_recovery_first
 from logwright.cli.request import Request, like_kafka_option, request_options
 from logwright.errors import LogwrightError
 
@@ -38,13 +39,15 @@ FORECAST_BYTES: Final = 1_073_741_824
 def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
     """Say what is due, when, why or why not, and what it would reclaim.
 
-    What is paused or in quarantine is left alone; with --forecast, quarantine is passed over.
+    What is paused or in quarantine is left alone; with --forecast, quarantine is passed over. Of a
+    log that was not stopped cleanly it says what a recovery would do: that comes first.
     """
     from logwright.compaction.model import CleaningOptions  # noqa: PLC0415 -- pydantic: not for --help
 
     failures = FailureLog(output=request.output)
     options = CleaningOptions(like_kafka=like_kafka)
-    partitions = leave_held(request, request.partitions(), force=forecast is True)
+    ready = show_recovery_first(request, failures, like_kafka=like_kafka)
+    partitions = leave_held(request, ready, force=forecast is True)
     plans = plan_partitions(request, partitions, failures, options=options)
     forecasts = {plan.plan_id: _forecast(request, plan, failures, asked=forecast) for plan in plans}
     order = pick_order(plans)
@@ -71,11 +74,10 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
                 f"{plan.log.partition}: a cleaning would reclaim about {human_bytes(reclaimed)} "
                 f"of {human_bytes(plan.compaction.total_bytes)}"
             )
-    output.text(
-        "In order: " + ", ".join(str(plan.log.partition) for plan in order)
-        if order
-        else f"Nothing to clean{', but segments to roll' if any(map(acts, plans)) else ''}."
-    )
+    if order:
+        output.text("In order: " + ", ".join(str(plan.log.partition) for plan in order))
+    elif len(ready) == len(request.partitions()):
+        output.text(f"Nothing to clean{', but segments to roll' if any(map(acts, plans)) else ''}.")
     click.get_current_context().exit(failures.exit_status)
 
 

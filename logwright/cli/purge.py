@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from logwright.cli.output import human_bytes
-from logwright.cli.planning import FailureLog, instant
+from logwright.cli.planning import FailureLog, instant, leave_held
+from logwright.cli.recover import recover_or_show
 from logwright.cli.request import Request, request_options
-from logwright.errors import LogwrightError
+from logwright.errors import LogwrightError, UncleanLogDir
 
 if TYPE_CHECKING:
     from logwright.deletion.plan import PurgedLog
@@ -29,7 +30,13 @@ def command(request: Request) -> None:
     plans: dict[TopicPartition, PurgeResult] = {}
     deleted = _purge_deleted(request, dry_run=True)
     known = {log.partition for log in deleted}
-    for partition in request.partitions(absent=known.issuperset(request.absent())):
+    present = request.partitions(absent=known.issuperset(request.absent()))
+    chosen = leave_held(request, present, force=True)
+    unfinished = [one for one in chosen if _is_unfinished(request, one)]
+    ready = recover_or_show(request, failures, unfinished)
+    for partition in chosen:
+        if partition in unfinished and partition not in ready:
+            continue
         try:
             plans[partition] = _plan(request, partition)
         except LogwrightError as error:
@@ -41,6 +48,17 @@ def command(request: Request) -> None:
         results = _purge(request, plans, failures)
         _show(request, results, _purge_deleted(request, dry_run=False), done=True)
     click.get_current_context().exit(failures.exit_status)
+
+
+def _is_unfinished(request: Request, partition: TopicPartition) -> bool:
+    """A committed swap is to be finished first. Effects: lists the partition's directory."""
+    try:
+        _plan(request, partition)
+    except UncleanLogDir:
+        return True
+    except LogwrightError:
+        pass  # found again when the purge is planned
+    return False
 
 
 def _plan(request: Request, partition: TopicPartition) -> PurgeResult:

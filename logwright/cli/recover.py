@@ -56,16 +56,27 @@ def command(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
     click.get_current_context().exit(failures.exit_status)
 
 
-def recover_first(request: Request, failures: FailureLog, *, like_kafka: bool) -> None:
+def recover_first(
+    request: Request,
+    failures: FailureLog,
+    *,
+    like_kafka: bool,
+    partitions: Iterable[TopicPartition] | None = None,
+) -> None:
     """What another command does about a directory that was not stopped cleanly, or partitions with
     leftovers, before its own work. Effects: changes the log directory, which is locked.
 
-    Partitions that cannot be recovered without a loss are put down as failures.
+    Partitions that cannot be recovered without a loss are put down as failures. A pause does not
+    count: the directory is clean only when all of it is recovered, as when a broker starts.
+
+    Args:
+        partitions: the command works on these; None: on those that the request names.
     """
     from logwright.recovery.model import RecoveryOptions  # noqa: PLC0415 -- not for --help
     from logwright.recovery.run import partitions_to_recover, plan_directory  # noqa: PLC0415
 
-    damaged = partitions_to_recover(request.log_dir, request.partitions())
+    wanted = request.partitions() if partitions is None else partitions
+    damaged = partitions_to_recover(request.log_dir, wanted)
     if not damaged:
         return
     plan = plan_directory(
@@ -87,15 +98,74 @@ def ready_partitions(request: Request, failures: FailureLog) -> tuple[TopicParti
     """The partitions that a command may work on: recovered first where that is needed, and without
     those that are paused. Effects: changes the log directory, unless it is a dry run; output.
     """
+    return leave_held(request, recover_or_show(request, failures, request.partitions()), force=True)
+
+
+def recover_or_show(
+    request: Request, failures: FailureLog, partitions: Iterable[TopicPartition]
+) -> tuple[TopicPartition, ...]:
+    """Recover first those of some partitions that need it, or in a dry run say so; those that the
+    command can go on with. Effects: changes the log directory, unless it is a dry run; output.
+    """
     from logwright.locks import lock_log_dir  # noqa: PLC0415 -- not for --help
     from logwright.recovery.run import partitions_to_recover  # noqa: PLC0415
 
-    partitions = request.partitions()
-    if not request.dry_run and partitions_to_recover(request.log_dir, partitions):
+    wanted = tuple(partitions)
+    if request.dry_run:
+        return show_recovery_first(request, failures, like_kafka=False, partitions=wanted)
+    if partitions_to_recover(request.log_dir, wanted):
         with lock_log_dir(request.log_dir):
-            recover_first(request, failures, like_kafka=False)
+            recover_first(request, failures, like_kafka=False, partitions=wanted)
     failed = {partition for partition, _ in failures.failures}
-    return leave_held(request, [one for one in partitions if one not in failed], force=True)
+    return tuple(one for one in wanted if one not in failed)
+
+
+def show_recovery_first(
+    request: Request,
+    failures: FailureLog,
+    *,
+    like_kafka: bool,
+    partitions: tuple[TopicPartition, ...] | None = None,
+) -> tuple[TopicPartition, ...]:
+    """What a dry run says of the recovery that would come first, and the partitions that it can
+    plan now. Effects: reads the log directory; output.
+
+    Partitions that cannot be recovered without a loss are put down as failures.
+
+    Raises:
+        LogDirLocked: a broker runs on the directory, so it is not there to be recovered.
+    """
+    from logwright.locks import broker_kept_out  # noqa: PLC0415 -- not for --help
+    from logwright.recovery.model import RecoveryOptions  # noqa: PLC0415
+    from logwright.recovery.run import partitions_to_recover, plan_directory  # noqa: PLC0415
+
+    wanted = request.partitions() if partitions is None else partitions
+    damaged = partitions_to_recover(request.log_dir, wanted)
+    if not damaged:
+        return wanted
+    with broker_kept_out(request.log_dir):
+        plan = plan_directory(
+            request.log_dir,
+            damaged,
+            lambda topic: request.settings(topic)[0],
+            now_ms=request.now_ms,
+            options=RecoveryOptions(like_kafka=like_kafka),
+        )
+    output = request.output
+    say_findings(plan.plans, lambda line: output.text(f"Recovered first: {line}"))
+    for one in plan.plans:
+        output.text(f"{one.partition}: its plan is made after the recovery")
+        output.json_object(
+            {
+                "topicPartition": str(one.partition),
+                "now": request.now_ms,
+                "planned": False,
+                "recoveredFirst": [_finding_object(finding) for finding in one.findings],
+            }
+        )
+    for partition, error in plan.failures.items():
+        failures.add(partition, error)
+    return tuple(one for one in wanted if one not in damaged)
 
 
 def _plan(request: Request, options: RecoveryOptions) -> DirectoryPlan:

@@ -10,6 +10,7 @@ import click
 
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog, instant, leave_held
+from logwright.cli.recover import recover_or_show
 from logwright.cli.request import Request, request_options
 from logwright.errors import LogwrightError
 
@@ -26,7 +27,11 @@ def command(request: Request) -> None:
     request.require_terminal()
     failures = FailureLog(output=request.output)
     present = request.partitions(absent=True)
-    for partition in leave_held(request, sorted(set(request.named)), force=True):
+    chosen = leave_held(request, sorted(set(request.named)), force=True)
+    ready = recover_or_show(request, failures, [one for one in chosen if one in present])
+    for partition in chosen:
+        if partition in present and partition not in ready:
+            continue
         undo = _undo_last if partition in present else _undo_deletion
         try:
             undo(request, partition)

@@ -121,7 +121,7 @@ _PROBLEMS: Final[dict[int, tuple[type[LogwrightError], str, str]]] = {
     _OFFSET_OVERFLOW: (
         UnsupportedFormatError,
         "the record batch's offsets are too far from the segment's base offset.",
-        f"{_REFUSED} A broker splits such a segment when it loads the log.",
+        f"{_REFUSED} `logwright recover` splits such a segment.",
     ),
     _CONTROL: (
         CorruptBatch,

@@ -84,8 +84,8 @@ def _walk(
 ) -> tuple[int, int, int]:
     """Fill rows from `position` on; (rows, next position, why it ended or -1 if rows ran out).
 
-    `rule`: int64[4]: whether CRCs are checked; whether offsets must ascend; the offset that the
-    first batch must reach; the bound that all offsets are below.
+    `rule`: int64[5]: whether CRCs are checked; whether offsets must ascend; the offset that the
+    first batch must reach; the bound that all offsets are below; whether they must fit the segment.
     """
     end = np.int64(len(data))
     next_offset, bound = rule[2], rule[3]
@@ -117,7 +117,8 @@ def _walk(
             if first < next_offset or last < first or last >= bound:
                 return row, position, _ORDER
             next_offset = last + 1
-        if batch.last_offset < base_offset or batch.last_offset - base_offset > INT32_MAX:
+        distance = batch.last_offset - base_offset
+        if rule[4] != 0 and (distance < 0 or distance > INT32_MAX):
             return row, position, _RANGE
         rule[2] = next_offset
         position += size
@@ -131,6 +132,7 @@ def valid_batches(
     base_offset: int,
     end_offset: int | None = None,
     check_crcs: bool = True,
+    check_range: bool = True,
 ) -> ValidBatches:
     """The batches from a segment's beginning on that are whole.
 
@@ -140,9 +142,11 @@ def valid_batches(
         end_offset: offsets must ascend and lie below it; None: as Kafka, their order is not
             looked at.
         check_crcs: false for bytes that were checked already.
+        check_range: whether each batch's last offset must be one that an index of the segment can
+            hold.
     """
     bounds = (0, 0, 0) if end_offset is None else (1, base_offset, end_offset)
-    rule = np.array([check_crcs, *bounds], dtype=np.int64)
+    rule = np.array([check_crcs, *bounds, check_range], dtype=np.int64)
     room = 1024
     parts: list[tuple[NDArray[np.void], NDArray[np.int32]]] = []
     position, status = 0, -1

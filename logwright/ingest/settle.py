@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
     from logwright.log.model import PartitionLog
 
-_RECOVER: Final = "Start a broker on the directory and stop it cleanly, then run it again."
+_RECOVER: Final = (
+    "Recover it with `logwright recover`, or start a broker on the directory and stop it cleanly;"
+    " then run it again."
+)
 
 
 def stamps(log_dir: Path) -> tuple[tuple[str, int, int], ...]:

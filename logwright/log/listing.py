@@ -156,11 +156,12 @@ def snapshot_offsets(stamps: Mapping[str, FileStamp]) -> tuple[Offset, ...]:
 
 
 def _uncommitted(leftovers: list[str], stems: set[str]) -> bool:
-    """Whether no swap had been committed: each ``.swap`` has its guard, a ``.cleaned``, and the old
-    ``.log``.
+    """Whether no swap had been committed: each ``.swap`` has its guard, a ``.cleaned`` of the same
+    base or a lower one, of which the old ``.log`` is there.
     """
-    guarded = {name[:20] for name in leftovers if name.endswith(names.CLEANED)} & stems
-    return all(name[:20] in guarded for name in leftovers if name.endswith(names.SWAP))
+    guard = min((name[:20] for name in leftovers if name.endswith(names.CLEANED)), default=None)
+    swaps = [name[:20] for name in leftovers if name.endswith(names.SWAP)]
+    return not swaps or (guard is not None and guard in stems and guard <= min(swaps))
 
 
 def _is_offset(stem: str) -> bool:

@@ -173,5 +173,5 @@ def _too_far(position: int, path: str) -> UnsupportedFormatError:
         "the record batch's offsets are too far from the segment's base offset.",
         path=path,
         position=position,
-        remedy="A broker splits such a segment when it loads the log; let it do so first.",
+        remedy="`logwright recover` splits such a segment.",
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from logwright.locks import lock_log_dir, lock_partition
 from logwright.purge.listing import list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
+from logwright.state.hold import refuse_held
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.room import room_or_without
@@ -37,9 +38,11 @@ def purge_partition(
         LogDirLocked: a broker or another process works on it.
         NotALogDir, UnreadableFile: the directory is not there, or holds what is no regular file.
         UncleanLogDir: a committed swap is unfinished.
+        Paused: somebody wants it to be left alone: what is retired can still be brought back.
         StepFailed: a file could not be removed.
     """
     with lock_log_dir(log_dir), lock_partition(log_dir, partition):
+        refuse_held(log_dir, partition, now_ms, force=True)
         listing = list_partition(log_dir / partition.directory_name)
         plan = plan_purge(listing, now_ms=now_ms, file_delete_delay_ms=file_delete_delay_ms)
         with RealFileSystem(log_dir) as fs:

@@ -11,16 +11,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from logwright.format.names import (
     CLEANED,
     DELETED,
+    INDEX,
     LOG,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     SWAP,
+    TIMEINDEX,
+    TXNINDEX,
     parse_segment_file_name,
     segment_file_name,
 )
@@ -50,6 +53,18 @@ def strange_names(names: Iterable[str]) -> list[str]:
 def _is_canonical(name: str) -> bool:
     parsed = parse_segment_file_name(name.removesuffix(SWAP).removesuffix(CLEANED))
     return parsed is not None and name.startswith(segment_file_name(*parsed))
+
+
+def orphans_of(names: Collection[str]) -> tuple[str, ...]:
+    """Indexes without a log."""
+    return tuple(
+        sorted(
+            name
+            for name in names
+            if name.endswith((INDEX, TIMEINDEX, TXNINDEX))
+            and name.partition(".")[0] + LOG not in names
+        )
+    )
 
 
 def valid_swaps(names: Iterable[str]) -> tuple[str, ...]:

@@ -9,7 +9,10 @@
    are dropped. With the marker, and without Kafka's ways being asked for, the last segment is if
    its tail is torn.
 4. A log that ends below its start offset is dropped and begins anew there.
-5. Leader epochs and producer snapshots follow from what is left.
+   Kafka forgets the producers where an index is rebuilt after a clean stop; without its ways being
+   asked for, the snapshots stay.
+5. A segment whose offsets overflow is split (`splitting`), and what came upon it begins anew.
+6. Leader epochs and producer snapshots follow from what is left.
 
 Where Kafka looks at the order of offsets (only when it makes an index entry), it empties the
 segment; without its ways being asked for, the segment is cut before the first batch that is out of
@@ -21,31 +24,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logwright.errors import CorruptBatch, CorruptIndex, UnsupportedFormatError
+from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.checkpoints import LeaderEpoch
-from logwright.format.index import (
-    check_offset_index,
-    check_time_index,
-    check_txn_index,
-    parse_offset_index,
-    parse_txn_index,
-)
+from logwright.format.index import parse_offset_index
 from logwright.format.names import (
     INDEX,
     LOG,
-    SNAPSHOT,
     TIMEINDEX,
     TXNINDEX,
-    parse_segment_file_name,
     segment_file_name,
 )
 from logwright.format.reindex import build_indexes
 from logwright.format.valid import ValidBatches
 from logwright.log.mapped import map_file
 from logwright.recovery.epochs import assign_batches, trim
+from logwright.recovery.indexes import index_problem
+from logwright.recovery.leftovers import orphans_of
 from logwright.recovery.model import Action, Finding, Observed
 from logwright.recovery.producers import ProducerState, SnapshotFiles
-from logwright.recovery.segments import ENDS, LoadedSegment
+from logwright.recovery.segments import (
+    ENDS,
+    NO_OFFSET_LEFT,
+    RESTORE,
+    LoadedSegment,
+    OffsetOverflow,
+)
+from logwright.recovery.splitting import index_transactions, overflows, parts_of
 from logwright.units import INT64_MAX, Offset, TimestampMs
 
 
@@ -57,6 +61,7 @@ class Loading:
         files: final name to name on disk, once the leftovers are dealt with.
         segments: those loaded so far, ascending.
         dropped: those that were dropped, ascending.
+        split: those that others took the place of, ascending.
         created: base offset of the empty segment that was made.
     """
 
@@ -68,6 +73,7 @@ class Loading:
     index_interval_bytes: int
     segments: list[LoadedSegment] = field(default_factory=list)
     dropped: list[LoadedSegment] = field(default_factory=list)
+    split: list[LoadedSegment] = field(default_factory=list)
     created: int | None = None
     orphans: tuple[str, ...] = ()
     epochs: tuple[LeaderEpoch, ...] = ()
@@ -77,12 +83,10 @@ class Loading:
 
     def __post_init__(self) -> None:
         self.epochs = self.observed.epochs or ()
-        numbers = [
-            parsed[0]
-            for name in self.files
-            if (parsed := parse_segment_file_name(name)) is not None and parsed[1] == SNAPSHOT
-        ]
-        self.snapshots = SnapshotFiles(self.observed.directory, numbers)
+        self.snapshots = self._snapshots_on_disk()
+
+    def _snapshots_on_disk(self) -> SnapshotFiles:
+        return SnapshotFiles.of(self.observed.directory, self.files)
 
     @property
     def log_start_offset(self) -> int:
@@ -95,7 +99,7 @@ class Loading:
 
         Raises:
             CorruptBatch: Kafka's loading would fail on it, or a control batch cannot be read.
-            UnsupportedFormatError: a batch of another format, or offsets that do not fit.
+            UnsupportedFormatError: a batch of another format, or no offset is left.
             UnreadableFile, StalePlan: a file cannot be read, or changed.
         """
         self._remove_orphans()
@@ -115,14 +119,7 @@ class Loading:
         self._load_producers()
 
     def _remove_orphans(self) -> None:
-        self.orphans = tuple(
-            sorted(
-                name
-                for name in self.files
-                if name.endswith((INDEX, TIMEINDEX, TXNINDEX))
-                and name.partition(".")[0] + LOG not in self.files
-            )
-        )
+        self.orphans = orphans_of(self.files)
         if self.orphans:
             self._find("removed", self.orphans, "there is no log to these indexes")
 
@@ -136,15 +133,25 @@ class Loading:
             base_offset=base,
             path=self.observed.directory / source,
             stamp=stamp,
+            log_bytes=stamp.bytes,
             size=stamp.bytes,
             has_index=has[0],
             has_timeindex=has[1],
             has_txnindex=has[2],
             end_offset=None if self.like_kafka else following,
         )
-        why = self._index_problem(segment)
+        if not self.like_kafka and overflows(segment.path, base, following):
+            self.segments += self._split(segment, following)
+            return
+        why = index_problem(segment, self._content, like_kafka=self.like_kafka)
         if why is not None:
-            if self._recover(segment, why) is not None:
+            try:
+                refused_at = self._recover(segment, why)
+            except OffsetOverflow as overflow:
+                self._assign_epochs(overflow.found)
+                self.segments += self._split(segment, following)
+                return
+            if refused_at is not None:
                 raise CorruptBatch(
                     "the offsets of the record batches do not ascend.",
                     path=segment.path,
@@ -155,41 +162,6 @@ class Loading:
             self._find("created", [segment_file_name(base, TIMEINDEX)], "it was missing")
         self.segments.append(segment)
 
-    def _index_problem(self, segment: LoadedSegment) -> str | None:
-        """Why a segment's indexes are built anew; None if they are not. Effects: reads them."""
-        if not segment.has_index:
-            return "its .index is missing"
-        problem = self._txnindex_problem(segment)
-        if problem is not None:
-            segment.txnindex_wrong = True
-            return problem
-        if self.like_kafka:
-            return None
-        if not segment.has_timeindex:
-            return "its .timeindex is missing"
-        path, size, base = segment.path, segment.stamp.bytes, segment.base_offset
-        try:
-            check_offset_index(
-                self._content(segment, INDEX), base_offset=base, log_bytes=size, path=path
-            )
-            check_time_index(self._content(segment, TIMEINDEX), base_offset=base, path=path)
-        except CorruptIndex as error:
-            return f"an index of it is wrong: {error.problem.removesuffix('.')}"
-        return None
-
-    def _txnindex_problem(self, segment: LoadedSegment) -> str | None:
-        if not segment.has_txnindex:
-            return None
-        content, base = self._content(segment, TXNINDEX), segment.base_offset
-        if self.like_kafka:
-            below = any(entry.last_offset < base for entry in parse_txn_index(content))
-            return "its .txnindex is wrong" if below else None
-        try:
-            check_txn_index(content, base_offset=base, path=segment.path)
-        except (CorruptIndex, UnsupportedFormatError) as error:
-            return f"its .txnindex is wrong: {error.problem.removesuffix('.')}"
-        return None
-
     def _content(self, segment: LoadedSegment, suffix: str) -> bytes:
         name = self.files[segment_file_name(segment.base_offset, suffix)]
         return map_file(self.observed.directory / name).tobytes()
@@ -199,10 +171,28 @@ class Loading:
         if self.like_kafka or not self.segments:
             return
         last = self.segments[-1]
-        if not last.recovered and not last.is_sound():
+        looked_at = last.recovered and last.split_from is None
+        if not looked_at and not last.is_sound():
             self._recover(last, "its tail is torn, in spite of the clean-shutdown marker")
 
     def _recover_unflushed(self) -> None:
+        """Recover what may not be flushed, from the beginning again after each split
+        (LogLoader.retryOnOffsetOverflow).
+        """
+        while True:
+            try:
+                self._recover_from_point()
+            except OffsetOverflow as overflow:
+                self._assign_epochs(overflow.found)
+                at = self.segments.index(overflow.segment)
+                after = self.segments[at + 1 :]
+                del self.segments[at:]
+                self.segments += [*self._split(overflow.segment, INT64_MAX), *after]
+                self.segments.sort(key=lambda segment: segment.base_offset)
+            else:
+                return
+
+    def _recover_from_point(self) -> None:
         """Recover the segments from that of the recovery point on (LogLoader.recoverLog)."""
         point = self.observed.recovery_point
         bases = [segment.base_offset for segment in self.segments]
@@ -226,18 +216,16 @@ class Loading:
         Returns:
             the row at which an index refused an entry; None if none did.
         """
-        state = self._new_state()
-        state.load(
-            self.segments,
-            log_start_offset=self.observed.log_start_offset,
-            end_offset=segment.base_offset,
-            clean_shutdown=False,
+        in_doubt = self.like_kafka or not self.observed.clean_shutdown
+        snapshots = (
+            self.snapshots if in_doubt else SnapshotFiles.of(self.observed.directory, self.files)
         )
+        state = self._state_before(segment, snapshots)
         state.replay.aborted.clear()
         found = segment.batches(check_crcs=True)
         refused_at = self._refused_at(segment, found)
         rows = len(found.batches) if refused_at is None else refused_at
-        self.epochs = assign_batches(self.epochs, found.batches[:rows], found.epochs[:rows])
+        self._assign_epochs(found, rows)
         state.append(found, segment, rows)
         if not segment.recovered:
             names = [segment_file_name(segment.base_offset, suffix) for suffix in _INDEXES[:2]]
@@ -254,6 +242,29 @@ class Loading:
         state.take_snapshot()
         return None
 
+    def _assign_epochs(self, found: ValidBatches, rows: int | None = None) -> None:
+        self.epochs = assign_batches(self.epochs, found.batches[:rows], found.epochs[:rows])
+
+    def _split(self, segment: LoadedSegment, following: int) -> list[LoadedSegment]:
+        """The parts that take a segment's place; `segments` has those before it. Effects: reads
+        the segment, and what is needed to know the producers.
+        """
+        parts = parts_of(
+            segment, present=self.files, following=following, like_kafka=self.like_kafka
+        )
+        index_transactions(
+            parts,
+            self._state_before(segment, self._snapshots_on_disk()),
+        )
+        self.split.append(segment)
+        names = [segment_file_name(part.base_offset, LOG) for part in parts]
+        own = segment_file_name(segment.base_offset, LOG)
+        if parts[0].base_offset != segment.base_offset:
+            self.snapshots.remove([segment.base_offset])
+        reason = f"its offsets are too far from its base offset: now {', '.join(names)}"
+        self._find("split", [own], reason, size=segment.size)
+        return parts
+
     def _refused_at(self, segment: LoadedSegment, found: ValidBatches) -> int | None:
         if not self.like_kafka:
             return None
@@ -263,8 +274,19 @@ class Loading:
             interval_bytes=self.index_interval_bytes,
         ).refused_at
 
-    def _new_state(self) -> ProducerState:
-        return ProducerState(self.snapshots, now_ms=self.now_ms, expiration_ms=self.expiration_ms)
+    def _new_state(self, snapshots: SnapshotFiles) -> ProducerState:
+        return ProducerState(snapshots, now_ms=self.now_ms, expiration_ms=self.expiration_ms)
+
+    def _state_before(self, segment: LoadedSegment, snapshots: SnapshotFiles) -> ProducerState:
+        """The producers where a segment begins. Snapshots behind that go from `snapshots`."""
+        state = self._new_state(snapshots)
+        state.load(
+            self.segments,
+            log_start_offset=self.observed.log_start_offset,
+            end_offset=segment.base_offset,
+            clean_shutdown=False,
+        )
+        return state
 
     def _find_end(self) -> None:
         """The log end offset; a log that ends below its start begins anew there."""
@@ -301,20 +323,22 @@ class Loading:
                 " --like-kafka.",
             )
         offsets = found.batches["last_offset"]
+        if (offsets == INT64_MAX).any():
+            raise UnsupportedFormatError(NO_OFFSET_LEFT, path=segment.path, remedy=RESTORE)
         return int(offsets[-1]) + 1 if (offsets >= target).any() else segment.base_offset
 
     def _load_producers(self) -> None:
         started_anew = self.created is not None and bool(self.dropped)
         bases = [segment.base_offset for segment in self.segments] or [self.end_offset]
         self.snapshots.remove_strays(bases)
-        state = self._new_state()
+        state = self._new_state(self.snapshots)
         if started_anew:
             state.end_offset = self.end_offset
         state.load(
             self.segments,
             log_start_offset=self.log_start_offset,
             end_offset=self.end_offset,
-            clean_shutdown=self.observed.clean_shutdown,
+            clean_shutdown=self.observed.clean_shutdown and self.like_kafka,
         )
 
     def _drop(self, segments: Sequence[LoadedSegment], reason: str) -> None:

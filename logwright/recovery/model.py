@@ -18,6 +18,7 @@ Action = Literal[
     "removed",
     "rolled back",
     "swapped in",
+    "split",
     "rebuilt",
     "cut",
     "dropped",
@@ -118,12 +119,42 @@ class Leftovers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SplitPart:
+    """One of the segments that take the place of one whose offsets overflow.
+
+    Attributes:
+        begin, end: bytes of the old segment's log that are its log.
+        aborted: entries of its transaction index.
+    """
+
+    base_offset: Offset
+    begin: int
+    end: int
+    aborted: tuple[AbortedTransaction, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSplit:
+    """A segment whose offsets overflow.
+
+    Attributes:
+        parts: ascending, all of its bytes.
+        files: names of the old segment's files, ``.log`` first.
+        modified_ns: modification time of its log.
+    """
+
+    base_offset: Offset
+    parts: tuple[SplitPart, ...]
+    files: tuple[str, ...]
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRepair:
     """One segment whose files change.
 
     Attributes:
-        source: name that its log has before the swaps are finished.
-        log_bytes: its size then.
+        log_bytes: size of its log, when swaps are finished and segments are split.
         valid_bytes: what is kept of it.
         rebuild: all of its indexes are written anew; else an empty ``.timeindex`` is made.
         aborted: entries of the new transaction index.
@@ -134,7 +165,6 @@ class SegmentRepair:
     """
 
     base_offset: Offset
-    source: str
     log_bytes: ByteCount
     valid_bytes: ByteCount
     rebuild: bool
@@ -154,6 +184,8 @@ class RecoveryPlan:
     """A recovery of one partition before it is done.
 
     Attributes:
+        files: final names of all that is there when swaps are finished and segments are split.
+        splits: segments that several take the place of, ascending.
         repairs: ascending by base offset.
         dropped: base offsets of the segments that go, ascending.
         dropped_files: final names of their files, snapshots among them.
@@ -174,6 +206,8 @@ class RecoveryPlan:
     index_interval_bytes: int
     findings: tuple[Finding, ...]
     leftovers: Leftovers
+    files: frozenset[str]
+    splits: tuple[SegmentSplit, ...]
     repairs: tuple[SegmentRepair, ...]
     dropped: tuple[Offset, ...]
     dropped_files: tuple[str, ...]
@@ -201,7 +235,7 @@ class RecoveryPlan:
     @property
     def loses(self) -> tuple[Finding, ...]:
         """What goes with data in it, beyond the tail of the last segment that is left."""
-        names = [name for name in self.leftovers.files if name.endswith(LOG)]
+        names = [name for name in self.files if name.endswith(LOG)]
         last = max({int(name[:20]) for name in names} - set(self.dropped), default=-1)
         return tuple(
             finding

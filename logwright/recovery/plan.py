@@ -6,7 +6,7 @@ the plan; `steps` makes file steps of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from logwright.errors import LossNotAccepted
 from logwright.format.checkpoints import LeaderEpoch
@@ -17,6 +17,7 @@ from logwright.format.names import (
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     SWAP,
+    TXNINDEX,
     segment_file_name,
 )
 from logwright.format.valid import valid_batches
@@ -31,6 +32,8 @@ from logwright.recovery.model import (
     RecoveryOptions,
     RecoveryPlan,
     SegmentRepair,
+    SegmentSplit,
+    SplitPart,
 )
 from logwright.recovery.segments import LoadedSegment
 from logwright.units import ByteCount, Offset, TimestampMs
@@ -83,6 +86,8 @@ def _plan(
     observed = loading.observed
     end, start = Offset(loading.end_offset), Offset(loading.log_start_offset)
     epochs = _changed_epochs(observed, loading)
+    splits = _splits(loading, leftovers.files)
+    files = _files_when_split(leftovers.files, splits)
     return RecoveryPlan(
         observed=observed,
         now_ms=loading.now_ms,
@@ -94,9 +99,11 @@ def _plan(
             *_state_findings(loading, epochs_change=epochs is not None),
         ),
         leftovers=leftovers,
-        repairs=_repairs(loading, leftovers.files),
+        files=files,
+        splits=splits,
+        repairs=_repairs(loading),
         dropped=tuple(Offset(segment.base_offset) for segment in loading.dropped),
-        dropped_files=_dropped_files(loading, leftovers.files),
+        dropped_files=_dropped_files(loading, files),
         created=None if loading.created is None else Offset(loading.created),
         orphans=loading.orphans,
         snapshots=loading.snapshots.written(),
@@ -201,13 +208,50 @@ def _state_findings(loading: Loading, *, epochs_change: bool) -> list[Finding]:
     return found
 
 
-def _repairs(loading: Loading, files: Mapping[str, str]) -> tuple[SegmentRepair, ...]:
+def _splits(loading: Loading, files: Mapping[str, str]) -> tuple[SegmentSplit, ...]:
+    return tuple(
+        SegmentSplit(
+            base_offset=Offset(segment.base_offset),
+            parts=tuple(
+                SplitPart(
+                    base_offset=Offset(part.base_offset),
+                    begin=part.begin,
+                    end=part.begin + part.log_bytes,
+                    aborted=part.aborted,
+                )
+                for part in sorted([*loading.segments, *loading.dropped], key=_base_offset)
+                if part.split_from == segment.base_offset
+            ),
+            files=tuple(
+                name
+                for suffix in SEGMENT_SUFFIXES
+                if (name := segment_file_name(segment.base_offset, suffix)) in files
+            ),
+            modified_ns=segment.stamp.modified_ns,
+        )
+        for segment in loading.split
+    )
+
+
+def _files_when_split(files: Iterable[str], splits: Iterable[SegmentSplit]) -> frozenset[str]:
+    found = set(files)
+    for split in splits:
+        found.difference_update(split.files)
+        found.update(
+            segment_file_name(part.base_offset, suffix)
+            for part in split.parts
+            for suffix in SEGMENT_SUFFIXES
+            if suffix != TXNINDEX or part.aborted
+        )
+    return frozenset(found)
+
+
+def _repairs(loading: Loading) -> tuple[SegmentRepair, ...]:
     """The segments that are left and have something to be written."""
     return tuple(
         SegmentRepair(
             base_offset=Offset(segment.base_offset),
-            source=files[segment_file_name(segment.base_offset, LOG)],
-            log_bytes=segment.stamp.bytes,
+            log_bytes=ByteCount(segment.log_bytes),
             valid_bytes=ByteCount(segment.size),
             rebuild=segment.recovered,
             aborted=segment.aborted,
@@ -220,7 +264,7 @@ def _repairs(loading: Loading, files: Mapping[str, str]) -> tuple[SegmentRepair,
     )
 
 
-def _dropped_files(loading: Loading, files: Mapping[str, str]) -> tuple[str, ...]:
+def _dropped_files(loading: Loading, files: Collection[str]) -> tuple[str, ...]:
     """Each segment's log first, the last segment's first: what is left is a log's beginning."""
     return tuple(
         name

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.errors import CorruptBatch, CorruptProducerSnapshot, UnsupportedFormatError
-from logwright.format.names import SNAPSHOT, segment_file_name
+from logwright.format.names import SNAPSHOT, parse_segment_file_name, segment_file_name
 from logwright.format.snapshot import ProducerEntry, parse_snapshot, serialize_snapshot
 from logwright.format.valid import ValidBatches
 from logwright.log.mapped import map_file
@@ -37,6 +38,12 @@ class SnapshotFiles:
         self._directory = directory
         self._on_disk = frozenset(numbers)
         self._content: dict[int, bytes | None] = dict.fromkeys(self._on_disk)
+
+    @classmethod
+    def of(cls, directory: Path, names: Iterable[str]) -> Self:
+        """Those among a partition's files."""
+        parsed = map(parse_segment_file_name, names)
+        return cls(directory, [one[0] for one in parsed if one is not None and one[1] == SNAPSHOT])
 
     def numbers(self) -> list[int]:
         """Ascending."""
@@ -184,7 +191,7 @@ class ProducerState:
         end_offset: int,
     ) -> None:
         following = [*(segment.base_offset for segment in segments[1:]), None]
-        for segment, after in zip(segments, following, strict=True):
+        for segment, after in zip(segments, following, strict=False):  # there may be none
             if segment.base_offset >= end_offset or (
                 after is not None and after <= self.end_offset
             ):

@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -23,10 +23,12 @@ from logwright.format.deletions import LEDGER
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     HIGH_WATERMARK_CHECKPOINT,
+    LOG,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     WORK_DIRECTORY,
     TopicPartition,
+    segment_file_name,
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition, lock_recovery
 from logwright.log.files import list_directory, open_log_dir, open_partition_dir
@@ -36,6 +38,7 @@ from logwright.log.mapped import map_file
 from logwright.recovery.model import RecoveryOptions, RecoveryPlan
 from logwright.recovery.observe import observe, read_all_offsets, read_offsets
 from logwright.recovery.plan import plan_recovery
+from logwright.recovery.splitting import overflows
 from logwright.recovery.steps import CUT, keeps, recovery_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
@@ -103,7 +106,9 @@ class DirectoryResult:
 def partitions_to_recover(
     log_dir: Path, wanted: Iterable[TopicPartition]
 ) -> tuple[TopicPartition, ...]:
-    """Those that a cleaning would refuse before it reads a batch. Effects: lists directories.
+    """Those that a cleaning would refuse by what their files are named, and those with a closed
+    segment whose offsets overflow: Kafka's cleaner splits it. Effects: lists directories; reads the
+    headers of segments that may overflow.
 
     Without the clean-shutdown marker these are all of the directory: it counts for all of them.
 
@@ -118,7 +123,14 @@ def partitions_to_recover(
 
 def _is_damaged(log_dir: Path, partition: TopicPartition) -> bool:
     with open_partition_dir(log_dir, partition) as directory:
-        return bool(look_for_damage(stamp_files(directory)).findings)
+        stamps = stamp_files(directory)
+    damage = look_for_damage(stamps)
+    bases = [int(stem) for stem in damage.stems]
+    logs = log_dir / partition.directory_name
+    return bool(damage.findings) or any(
+        overflows(logs / segment_file_name(base, LOG), base, following)
+        for base, following in pairwise(bases)
+    )
 
 
 def plan_directory(
@@ -251,7 +263,7 @@ def _commit(plan: RecoveryPlan, files: FileSystem, result: DirectoryResult) -> N
 def _make_cut(plan: RecoveryPlan) -> Path:
     """A new directory for what is cut out. Effects: makes it."""
     parent = make_private(plan.observed.directory, WORK_DIRECTORY, CUT)
-    names = (f"{plan.now_ms}-{number}" for number in itertools.count())
+    names = (f"{plan.now_ms}-{number}" for number in count())
     name = next(name for name in names if not (parent / name).exists())
     return make_private(plan.observed.directory, WORK_DIRECTORY, CUT, name)
 

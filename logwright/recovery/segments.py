@@ -30,8 +30,25 @@ ENDS: Final[dict[End, str]] = {
 }
 """In words, why a segment is kept up to a position only."""
 
+NO_OFFSET_LEFT: Final = "there is no offset behind that of the last record batch."
+RESTORE: Final = "Nothing was changed. Restore the segment."
+
 _TAIL_BYTES: Final = 1024 * 1024
 """Of a segment that was closed cleanly so much is checked by CRC."""
+
+
+class OffsetOverflow(Exception):
+    """A segment has an offset that its indexes cannot hold; it is to be split. No error of ours:
+    whoever recovers a segment handles it (LogSegmentOffsetOverflowException).
+
+    Attributes:
+        found: its batches before that.
+    """
+
+    def __init__(self, segment: LoadedSegment, found: ValidBatches) -> None:
+        self.segment = segment
+        self.found = found
+        super().__init__(segment.base_offset)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,10 +58,13 @@ class LoadedSegment:
     Attributes:
         path: of its log now.
         stamp: of its log now.
+        begin: position there where it begins: of a part of a segment that is split.
+        log_bytes: of it, before something is cut off.
         size: bytes of its log that are kept.
         has_index, has_timeindex, has_txnindex: which files it has.
         end_offset: its offsets are checked against it; None: as Kafka, they are not.
         recovered: its indexes are built anew.
+        split_from: base offset of the segment that it is a part of.
         txnindex_wrong: its transaction index made that necessary.
         aborted: what the transaction index is to hold, if it was recovered.
         end: why not more of it is kept.
@@ -53,39 +73,51 @@ class LoadedSegment:
     base_offset: int
     path: Path
     stamp: FileStamp
+    log_bytes: int
     size: int
     has_index: bool
     has_timeindex: bool
     has_txnindex: bool
     end_offset: int | None
+    begin: int = 0
     recovered: bool = False
+    split_from: int | None = None
     txnindex_wrong: bool = False
     aborted: tuple[AbortedTransaction, ...] = ()
     end: End = "whole"
 
     def data(self) -> NDArray[np.uint8]:
         """uint8[size], what is kept of the log. Effects: maps it."""
-        return map_file(self.path, expected_bytes=self.stamp.bytes)[: self.size]
+        whole = map_file(self.path, expected_bytes=self.stamp.bytes)
+        return whole[self.begin : self.begin + self.size]
 
     def batches(self, *, check_crcs: bool, begin: int = 0) -> ValidBatches:
         """Its whole batches, from a position on. Effects: reads it.
 
+        Args:
+            check_crcs: as LogSegment.recover: their CRCs, and that their offsets fit the segment.
+            begin: the position.
+
         Raises:
-            UnsupportedFormatError: of another format, or with offsets that do not fit.
+            UnsupportedFormatError: of another format.
+            OffsetOverflow: with an offset that does not fit.
         """
         found = valid_batches(
             self.data()[begin:],
             base_offset=self.base_offset,
             end_offset=self.end_offset,
             check_crcs=check_crcs,
+            check_range=check_crcs,
         )
-        if found.end in ("magic", "range"):
-            remedy = "Nothing was changed. Only format v2 is handled."
-            if found.end == "range":
-                remedy = "Nothing was changed. A broker splits such a segment when it loads it."
+        if found.end == "magic":
             raise UnsupportedFormatError(
-                f"{ENDS[found.end]}.", path=self.path, position=found.valid_bytes, remedy=remedy
+                f"{ENDS[found.end]}.",
+                path=self.path,
+                position=self.begin + begin + found.valid_bytes,
+                remedy="Nothing was changed. Only format v2 is handled.",
             )
+        if found.end == "range":
+            raise OffsetOverflow(self, found)
         return found
 
     def next_offset(self) -> int:

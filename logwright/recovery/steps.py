@@ -6,12 +6,14 @@ after a crash, a broker or another recovery of ours, goes through an unclean loa
 ====  ==========================================  ================================================
 part  what it does                                a loading after a crash inside it
 ====  ==========================================  ================================================
-K     what will be cut or dropped is copied or    as before: nothing in the directory has changed
-      linked into ``.logwright/cut/``
 1     uncommitted ``.swap`` go, then their guard  a ``.cleaned`` is left as long as any of them is:
       ``.cleaned``                                rolled back
 2     what a committed swap covers goes; the log  finished: the ``.log.swap`` is there until its
       gets its final name, then its indexes       covered files are gone; then only indexes wait
+S     segments whose offsets overflow are split   see `split_steps`: the old one, to be split
+                                                  again, or the parts
+K     what will be cut or dropped is copied or    as before: nothing has gone yet
+      linked into ``.logwright/cut/``
 3     orphans; dropped segments, last one first   what is left is a log's beginning, and the damage
                                                   that they were dropped for is still there
 4     each damaged log is cut, then gets its      recovered again: of the file whose absence or
@@ -47,6 +49,7 @@ from logwright.format.reindex import build_indexes
 from logwright.format.valid import valid_batches
 from logwright.log.mapped import map_file
 from logwright.recovery.model import RecoveryPlan, SegmentRepair
+from logwright.recovery.split_steps import split_steps
 from logwright.steps.retire import deleted_names, record_retirement
 from logwright.steps.step import (
     Append,
@@ -77,10 +80,12 @@ def recovery_steps(plan: RecoveryPlan, *, cut: Path | None) -> Iterator[FileStep
         plan: decided by `plan_recovery`.
         cut: an empty directory in the work directory for what is kept; None if nothing is.
     """
-    if cut is not None:
-        yield from _keep(plan, cut)
     yield from _roll_back(plan)
     yield from _finish_swaps(plan)
+    for split in plan.splits:
+        yield from split_steps(plan, split)
+    if cut is not None:
+        yield from _keep(plan, cut)
     yield from _remove_segments(plan)
     for repair in plan.repairs:
         yield from _repair(plan, repair)
@@ -100,15 +105,14 @@ def _keep(plan: RecoveryPlan, cut: Path) -> Iterator[FileStep]:
     directory = plan.observed.directory
     for repair in plan.repairs:
         if repair.cut_bytes:
-            source = directory / repair.source
+            source = directory / segment_file_name(repair.base_offset, LOG)
             target = cut / _kept_name(repair)
             data = map_file(source, expected_bytes=repair.log_bytes)
             yield WriteFile(target, b"", like=source)
             for start in range(repair.valid_bytes, repair.log_bytes, _CHUNK_BYTES):
                 yield Append(target, data[start : start + _CHUNK_BYTES].tobytes())
             yield FsyncFile(target)
-    files = plan.leftovers.files
-    yield from (Link(directory / files[name], cut / name) for name in plan.dropped_files)
+    yield from (Link(directory / name, cut / name) for name in plan.dropped_files)
     manifest = cut / MANIFEST
     yield WriteFile(manifest, _manifest(plan), like=None)
     yield FsyncFile(manifest)
@@ -181,8 +185,7 @@ def _remove_segments(plan: RecoveryPlan) -> Iterator[FileStep]:
     by_segment: dict[str, list[str]] = {}
     for name in plan.dropped_files:
         by_segment.setdefault(name[:20], []).append(name)
-    present = {*plan.observed.stamps, *plan.leftovers.files}
-    deleted = deleted_names(plan.dropped_files, present=present)
+    deleted = deleted_names(plan.dropped_files, present=_present(directory))
     if plan.dropped_files and not keeps(plan):
         yield from record_retirement(directory, deleted.values(), now_ms=plan.now_ms)
     for names in by_segment.values():
@@ -200,10 +203,15 @@ def _retire(plan: RecoveryPlan, names: Sequence[str]) -> Iterator[FileStep]:
     if plan.options.like_kafka or not names:
         yield from _unlink(directory, names)
         return
-    deleted = deleted_names(names, present=plan.observed.stamps.keys())
+    deleted = deleted_names(names, present=_present(directory))
     yield from record_retirement(directory, deleted.values(), now_ms=plan.now_ms)
     yield from (Rename(directory / name, directory / deleted[name]) for name in names)
     yield FsyncDir(directory)
+
+
+def _present(directory: Path) -> set[str]:
+    """The names that are taken, by steps before too. Effects: lists the directory."""
+    return {path.name for path in directory.iterdir()}
 
 
 def _repair(plan: RecoveryPlan, repair: SegmentRepair) -> Iterator[FileStep]:

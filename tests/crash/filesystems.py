@@ -133,8 +133,13 @@ class PowerLossModel:
         self.pending.append((None, path.name, content))
 
     def append(self, path: Path, content: bytes, *, create: bool) -> None:
-        invariant(path.parent != self.directory, "the model appends to files elsewhere only")
-        self.others[path] = self.others.get(path, b"") + content
+        if path.parent != self.directory:
+            self.others[path] = self.others.get(path, b"") + content
+            return
+        invariant(not create, "the model appends to what is there")
+        self.view[path.name] += content
+        self.unsynced_content.add(path.name)
+        self.pending.append((path.name, path.name, self.view[path.name]))
 
     def truncate(self, path: Path, length_bytes: int) -> None:
         """Durable once the file is fsynced, whether or not the directory is."""
@@ -186,9 +191,13 @@ class PowerLossModel:
         if path.parent != self.directory:
             return
         self.unsynced_content.discard(path.name)
+        made = [one for one in self.pending if one[:2] == (None, path.name)]
         for change in [one for one in self.pending if one[:2] == (path.name, path.name)]:
             self.pending.remove(change)
-            self.durable[path.name] = change[2]
+            if made:
+                self.pending[self.pending.index(made[-1])] = made[-1] = (None, *change[1:])
+            else:
+                self.durable[path.name] = change[2]
 
     def fsync_dir(self, path: Path) -> None:
         if path == self.directory:

@@ -15,6 +15,8 @@ from random import Random
 
 import pytest
 
+from logwright import maintain
+from logwright.config.topic import parse_settings
 from logwright.errors import DiskFull, LogwrightError, StepFailed, UncleanLogDir
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, MARKER_ASIDE, WORK_DIRECTORY
 from logwright.ingest import run as ingest_run
@@ -22,9 +24,11 @@ from logwright.ingest.journal import read_journal
 from logwright.ingest.model import AppendOptions, AppendPlan
 from logwright.ingest.run import commit_steps, pending_append, stage_append
 from logwright.locks import lock_partition
+from logwright.recovery.model import RecoveryOptions
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import Append, FileStep
+from logwright.units import TimestampMs
 from tests.comparison import compare_checkpoints, compare_partition
 from tests.crash.filesystems import FailingFileSystem, every_file
 from tests.differential.oracle_server import OracleServer
@@ -201,7 +205,9 @@ def test_after_a_brokers_recovery_the_rest_is_appended(new: bool, memory: Path) 
 
 
 def test_a_broker_that_ran_since_and_died_is_noticed(memory: Path) -> None:
-    """What it left is not ours to cut: the marker stays aside until it has stopped cleanly."""
+    """What it left is not ours to cut: the marker stays aside until it has stopped cleanly, or the
+    log was recovered as it would do it.
+    """
     log_dir = start(memory, new=False)
     interrupted(log_dir, rows_to_append(), 12)
     assert (log_dir / MARKER_ASIDE).exists()
@@ -209,8 +215,37 @@ def test_a_broker_that_ran_since_and_died_is_noticed(memory: Path) -> None:
     content = path.read_bytes()
     path.unlink()
     path.write_bytes(content)
-    with pytest.raises(UncleanLogDir, match="a broker has worked here"):
-        append(log_dir, rows_to_append(), PAIRS, now_ms=NOW, options=OPTIONS)
+    rows = rows_to_append()
+    with pytest.raises(UncleanLogDir, match="a broker has worked here") as refused:
+        append(log_dir, rows, PAIRS, now_ms=NOW, options=OPTIONS)
+    assert "logwright recover" in str(refused.value)
+    recover(log_dir)
+    assert (len(rows), 500) == rest_appended(log_dir, rows)
+
+
+def test_after_our_recovery_the_rest_is_appended(memory: Path) -> None:
+    """As after a broker's, whichever step was the last."""
+    rows = rows_to_append()
+    (memory / "clean").mkdir()
+    for steps, log_dir in states(memory, new=False):
+        recover(log_dir)
+        assert (len(rows), 500) == rest_appended(log_dir, rows), steps
+        shutil.rmtree(log_dir)
+
+
+def recover(log_dir: Path) -> None:
+    config, _ = parse_settings(PAIRS)
+    result = maintain.recover(
+        log_dir, [PARTITION], lambda _: config, now_ms=TimestampMs(NOW), options=RecoveryOptions()
+    )
+    assert result.clean
+
+
+def rest_appended(log_dir: Path, rows: list[Row]) -> tuple[int, int]:
+    """Run it again: how many records are there of it, and from which offset on, each once."""
+    done = append(log_dir, rows, PAIRS, now_ms=NOW, options=OPTIONS)
+    assert wanted(rows) == records(log_dir, 500)
+    return done.records, done.first_offset
 
 
 def test_another_ingest_waits_for_the_one_that_is_half_there(memory: Path) -> None:

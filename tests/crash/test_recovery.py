@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from logwright import maintain
 from logwright.config.topic import parse_settings
@@ -43,11 +45,14 @@ from tests.crash.layouts import (
 from tests.crash.loader import bad, judge
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
+from tests.overflowing import NOW_MS, overflowing_log
 
 pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 
 PARTITION = TopicPartition("t", 0)
 CASES = ("torn-tail", "bad-crc-sealed", "crash-swap", "crash-swap-some-deleted", "missing-index")
+SPLITS = {"overflow": (0, 0), "overflow-behind-base": (0, 7)}
+"""Base offset of the segment that is split, offset of its first batch."""
 MODES = (RecoveryOptions(like_kafka=True), RecoveryOptions(accept_loss=True))
 CODES = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES)
 MOST_STATES = 1_500
@@ -84,7 +89,14 @@ class Damaged:
     @property
     def now_ms(self) -> TimestampMs:
         """The case's clock."""
-        return TimestampMs(fixtures.description(self.name)["now"])
+        return TimestampMs(self.facts["now"])
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What case.json says, or would say."""
+        if self.name in SPLITS:
+            return {"now": NOW_MS, "producerIdExpirationMs": 86_400_000}
+        return fixtures.description(self.name)
 
     def copy(self, target: Path) -> Path:
         """A copy to work on."""
@@ -93,6 +105,8 @@ class Damaged:
 
     def settings(self) -> dict[str, str]:
         """The topic's."""
+        if self.name in SPLITS:
+            return {}
         return dict(fixtures.partition_of(self.name).config)
 
     def recover(self, log_dir: Path) -> None:
@@ -124,7 +138,7 @@ class Damaged:
             "topicPartition": str(PARTITION),
             "config": self.settings(),
             "now": self.now_ms,
-            "producerIdExpirationMs": fixtures.description(self.name)["producerIdExpirationMs"],
+            "producerIdExpirationMs": self.facts["producerIdExpirationMs"],
         }
         answer = server.ask(request)
         assert "loadFailed" not in answer, answer
@@ -132,27 +146,51 @@ class Damaged:
 
 
 def logs(log_dir: Path) -> dict[str, bytes]:
+    """Those that are not empty: a split that was cut short may leave an empty one in front."""
     found = live_files(log_dir / str(PARTITION))
-    return {name: path.read_bytes() for name, path in found.items() if name.endswith(".log")}
+    return {
+        name: content
+        for name, path in found.items()
+        if name.endswith(".log") and (content := path.read_bytes())
+    }
 
 
 def contents(log_dir: Path) -> dict[str, bytes]:
-    """All that a broker would use, but for the text of the marker."""
-    found = {name: path.read_bytes() for name, path in live_files(log_dir / str(PARTITION)).items()}
+    """All that a broker would use, but for the text of the marker, empty segments in front with the
+    snapshot behind them, and empty transaction indexes.
+    """
+    full = min(logs(log_dir))[:20]
+    found = {
+        name: content
+        for name, path in live_files(log_dir / str(PARTITION)).items()
+        if not name[:20].isdigit() or name[:20] >= full
+        if name != f"{full}.snapshot"
+        if (content := path.read_bytes()) or not name.endswith(".txnindex")
+    }
     return found | {
         path.name: path.read_bytes() for path in log_dir.glob("*-checkpoint") if path.is_file()
     }
 
 
-@pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
+def _pairs() -> Iterator[ParameterSet]:
+    """Each case in each mode; the long ones in one mode only, but for the night."""
+    for case in (*CASES, *SPLITS):
+        for options in MODES:
+            mode = "like Kafka" if options.like_kafka else "keeping"
+            at_night = case in SPLITS and options.like_kafka == (case == "overflow")
+            marks = [pytest.mark.nightly] if at_night else []
+            yield pytest.param((case, options), id=f"{case}, {mode}", marks=marks)
 
 
-@pytest.fixture(params=MODES, ids=["like Kafka", "keeping"])
-def damaged(case: str, request: pytest.FixtureRequest) -> Damaged:
-    return Damaged(name=case, origin=fixtures.case_dir(case) / "before", options=request.param)
+@pytest.fixture(params=_pairs())
+def damaged(request: pytest.FixtureRequest, tmp_path: Path) -> Damaged:
+    case, options = request.param
+    if case in SPLITS:
+        base, first = SPLITS[case]
+        origin = overflowing_log(tmp_path / "origin", base=base, first=first).log_dir
+        (origin / ".kafka_cleanshutdown").unlink()
+        return Damaged(name=case, origin=origin, options=options)
+    return Damaged(name=case, origin=fixtures.case_dir(case) / "before", options=options)
 
 
 def test_process_that_dies_at_any_step_leaves_what_can_be_recovered(

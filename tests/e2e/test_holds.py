@@ -11,6 +11,7 @@ import pytest
 from logwright.assets.fleet import fleet_inventory
 from logwright.format.names import TopicPartition
 from logwright.pipelines.pauses import FLAG_AGAIN_MS, pauses
+from logwright.pipelines.purge import purge, purge_due
 from logwright.pipelines.sensors import due_logs
 from logwright.state.model import Pause
 from logwright.state.store import change_state, read_state
@@ -109,6 +110,20 @@ def test_sweep_leaves_alone_and_quarantines(platform: Platform) -> None:
     assert rows[PAUSED]["paused"].startswith("paused by ops")
     assert rows[BROKEN]["quarantined"].startswith("quarantined since")
     assert ("", "") == (rows[WELL]["paused"], rows[WELL]["quarantined"])
+
+
+def test_purge_leaves_what_is_paused(platform: Platform) -> None:
+    """The sensor asks for the others only, and the job keeps the paused log's way back."""
+    assert platform.sweep([PAUSED, WELL]).success
+    pause(platform, PAUSED, hours=2)
+    later = platform.at(platform.now_ms + 60_000)
+    (request,) = tick(purge_due, later).run_requests
+    assert {"logs": [WELL]} == request.run_config["ops"]["purge_logs"]["config"]
+    before = tree(platform.partition(PAUSED))
+    run = purge.execute_in_process(instance=platform.instance, resources=later.resources())
+    assert run.success
+    assert before == tree(platform.partition(PAUSED))
+    assert not list(platform.partition(WELL).glob("*.deleted"))
 
 
 def test_after_the_retry_time_it_is_tried_again(platform: Platform) -> None:

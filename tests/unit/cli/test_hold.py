@@ -56,6 +56,20 @@ def test_paused_is_left_alone_and_said_so(
     assert before == logs(log_dir)
 
 
+def test_recovery_goes_past_a_pause(call: Call, log_dir: Path) -> None:
+    """A broker that starts would do it too, and the directory is clean only when all of it is: so
+    other logs can be cleaned, and the paused one is recovered and no more.
+    """
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    before = logs(log_dir)
+    assert call("pause", log_dir, "t-0", *PAUSE, "--now", NOW).status == 0
+    answer = call("clean", log_dir, *COMPACT, "--yes", "--output", "json")
+    skipped(answer, "paused")
+    assert "Recovered 1 partitions first." in answer.err
+    assert (log_dir / ".kafka_cleanshutdown").exists()
+    assert before == logs(log_dir)
+
+
 def test_pause_that_is_over_does_not_count(call: Call, log_dir: Path) -> None:
     """At its expiry the partition is maintained again."""
     call("pause", log_dir, "t-0", *PAUSE, "--until", NOW, "--now", NOW - 1)

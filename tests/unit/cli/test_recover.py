@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from logwright.format.crc import crc32c
 from tests.fixtures import case_dir, copy_before, settings
+from tests.log_builder import LogBuilder
+from tests.overflowing import FAR, NOW_MS, overflowing_log
 from tests.unit.cli.conftest import Call
 
 MARKER = ".kafka_cleanshutdown"
@@ -196,3 +201,140 @@ def test_a_torn_segment_before_an_empty_one_is_no_loss(call: Call, tmp_path: Pat
     assert 0 == answer.status, answer.err
     (line,) = answer.lines
     assert ([184], 182) == (line["droppedSegments"], line["logEndOffset"])
+
+
+@pytest.mark.parametrize("name", ["idempotent-2-written-again", "txn-2-second"])
+def test_rebuilt_index_forgets_no_producer(call: Call, tmp_path: Path, name: str) -> None:
+    """After a clean stop the snapshot at the log's end stays as it is. Kafka empties it."""
+    log_dir = copy_before(name, tmp_path)
+    end = max((log_dir / "t-0").glob("*.snapshot"))
+    before = end.read_bytes()
+    min((log_dir / "t-0").glob("*.index")).unlink()
+    assert 0 == call("recover", log_dir, *settings(name), "--yes", "--now", "9").status
+    assert before == end.read_bytes()
+
+
+def test_first_index_of_a_log_that_begins_later(call: Call, tmp_path: Path) -> None:
+    """The first segment's index is rebuilt also where no snapshot is before it."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(5).batch(5, [("a", "1")])
+    log.write()
+    (log.directory / f"{5:020d}.index").unlink()
+    answer = call("recover", log.log_dir, "--yes", "--now", NOW_MS)
+    assert 0 == answer.status, answer.err
+    assert (log.directory / f"{5:020d}.index").exists()
+
+
+def bases(log_dir: Path) -> list[int]:
+    return sorted(int(path.stem) for path in (log_dir / "t-0").glob("*.log"))
+
+
+SPLIT = [0, FAR, 2 * FAR + 300, 2 * FAR + 400]
+
+
+def test_overflowing_segment_is_split(call: Call, tmp_path: Path) -> None:
+    """Of a directory that was stopped cleanly as well; the text names old and new segments, and the
+    old one waits for the purge.
+    """
+    log_dir = overflowing_log(tmp_path / "logs").log_dir
+    shown = call("recover", log_dir, "--dry-run", "--now", NOW_MS)
+    assert 0 == shown.status
+    assert f"split {0:020d}.log" in shown.out
+    assert f"{FAR:020d}.log" in shown.out
+    answer = call("recover", log_dir, "--yes", "--now", NOW_MS)
+    assert 0 == answer.status, answer.err
+    assert SPLIT == bases(log_dir)
+    assert (log_dir / MARKER).exists()
+    assert 0 == call("verify", log_dir).status
+    assert list((log_dir / "t-0").glob("*.log.deleted"))
+    assert 0 == call("purge", log_dir, "--yes", "--now", NOW_MS + 60_000).status
+    assert not list((log_dir / "t-0").glob("*.deleted"))
+
+
+@pytest.mark.parametrize("unclean", [True, False], ids=["unclean", "clean"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("clean", "--config", "cleanup.policy=compact", "--force"),
+        ("retain", "--config", "retention.ms=-1"),
+        ("roll",),
+    ],
+    ids=lambda words: str(words[0]),
+)
+def test_other_commands_split_it_first(
+    call: Call, tmp_path: Path, words: tuple[str, ...], *, unclean: bool
+) -> None:
+    """As they recover first what was not stopped cleanly, and as Kafka's cleaner splits it."""
+    log_dir = overflowing_log(tmp_path / "logs").log_dir
+    if unclean:
+        (log_dir / MARKER).unlink()
+    name, *options = words
+    answer = call(name, log_dir, *options, "--yes", "--now", NOW_MS)
+    assert 0 == answer.status, answer.err
+    assert f"split {0:020d}.log" in answer.err
+    assert {FAR, 2 * FAR + 400} <= set(bases(log_dir))
+    assert 0 == call("verify", log_dir).status
+
+
+def test_active_segment_that_overflows_is_named_with_the_way_out(
+    call: Call, tmp_path: Path
+) -> None:
+    """A cleaning of a cleanly stopped log does not touch it, and names `logwright recover`."""
+    log_dir = overflowing_log(tmp_path / "logs", last_segment=True).log_dir
+    words = ("clean", log_dir, "--config", "cleanup.policy=compact", "--yes", "--now", NOW_MS)
+    refused = call(*words)
+    assert 4 == refused.status
+    assert "logwright recover" in refused.err
+    assert 0 == call("recover", log_dir, "--yes", "--now", NOW_MS).status
+    assert 0 == call(*words).status
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("clean", "--config", "cleanup.policy=compact"), ("retain",), ("roll",), ("plan",)],
+    ids=lambda words: str(words[0]),
+)
+def test_dry_runs_show_the_recovery_that_comes_first(
+    call: Call, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """File and offset of what would be cut; the plan is made after that; nothing is changed."""
+    log_dir = copy_before("torn-tail", tmp_path)
+    before = contents(log_dir)
+    name, *options = words
+    options += settings("torn-tail")
+    text = call(name, log_dir, *options, "--dry-run", "--now", NOW_MS)
+    assert 0 == text.status, text.err
+    assert f"Recovered first: t-0: cut {152:020d}.log at byte 3047 from offset 182" in text.out
+    assert "t-0: its plan is made after the recovery" in text.out
+    assert "Nothing" not in text.out
+    line, *_ = call(name, log_dir, *options, "--dry-run", "--output", "json").lines
+    assert (line["topicPartition"], line["planned"]) == ("t-0", False)
+    assert "cut" in {finding["action"] for finding in line["recoveredFirst"]}
+    assert before == contents(log_dir)
+
+
+def test_dry_run_of_a_cleaning_that_a_loss_is_before(call: Call, tmp_path: Path) -> None:
+    """The recovery would be refused, and so is the dry run, with the way out."""
+    log_dir = copy_before("bad-crc-sealed", tmp_path)
+    before = contents(log_dir)
+    answer = call("clean", log_dir, *settings("bad-crc-sealed"), "--dry-run")
+    assert 5 == answer.status
+    assert "--accept-loss" in answer.err
+    assert before == contents(log_dir)
+
+
+def test_dry_run_beside_a_broker(call: Call, tmp_path: Path) -> None:
+    """A running broker's directory has no marker either; it is not one to be recovered."""
+    log_dir = copy_before("torn-tail", tmp_path)
+    (log_dir / ".lock").touch()
+    with (log_dir / ".lock").open("r+b") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        answer = in_another_process("clean", log_dir, *settings("torn-tail"), "--dry-run")
+    assert 5 == answer.returncode
+    assert "holds this lock" in answer.stderr
+
+
+def in_another_process(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """The installed command: a POSIX lock does not exclude the process that holds it."""
+    command = [str(Path(sys.executable).with_name("logwright")), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,0 +1,134 @@
+"""The parts of a segment whose offsets overflow (LocalLog.splitOverflowedSegment of Kafka 4.3.0).
+
+Old brokers wrote segments with offsets further from the base offset than an index entry can say
+(KAFKA-6264). Such a segment becomes several: each begins at the base offset of its first batch and
+takes what fits. Kafka splits where a recovery of the segment comes upon it, so not below the
+recovery point or after a clean stop, unless an index is missing. Without its ways being asked for,
+every such segment is split.
+
+Two things are not Kafka's, whatever is asked for. Where it splits because of a missing index, it
+leaves the later parts without their transaction indexes, and the old segment beside its parts if
+its base offset is not that of its first batch. Here the indexes are complete and the old segment
+goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from logwright.errors import CorruptBatch
+from logwright.format.names import LOG, segment_file_name
+from logwright.format.valid import valid_batches
+from logwright.log.mapped import map_file
+from logwright.recovery.producers import ProducerState
+from logwright.recovery.segments import ENDS, LoadedSegment
+from logwright.units import INT32_MAX
+
+
+def overflows(log: Path, base_offset: int, following: int) -> bool:
+    """Whether an offset of a segment does not fit. Effects: reads its headers, if that can be.
+
+    Args:
+        log: of the segment.
+        base_offset: of the segment.
+        following: base offset of the next one.
+    """
+    if following - base_offset - 1 <= INT32_MAX:
+        return False
+    rows = valid_batches(
+        map_file(log),
+        base_offset=base_offset,
+        end_offset=following,
+        check_crcs=False,
+        check_range=False,
+    ).batches
+    return bool(len(rows)) and int(rows[-1]["last_offset"]) - base_offset > INT32_MAX
+
+
+def parts_of(
+    segment: LoadedSegment, *, present: Collection[str], following: int, like_kafka: bool
+) -> list[LoadedSegment]:
+    """What a segment is split into; what is no batch stays at the last one's end. Effects: reads
+    its headers.
+
+    A base offset is not covered by a batch's CRC. So one that overflows is believed only if those
+    behind it follow.
+
+    Args:
+        segment: it has an offset that does not fit.
+        present: names of the log's files.
+        following: the parts' base offsets must lie below it.
+        like_kafka: all of it must be whole batches.
+
+    Raises:
+        CorruptBatch: it cannot be split, or its parts reach into the next segment.
+        UnsupportedFormatError: a batch of another format.
+    """
+    found = segment.batches(check_crcs=False)
+    if found.end == "order" or (like_kafka and found.end != "whole"):
+        raise _unsplittable(segment, found.valid_bytes, ENDS[found.end])
+    rows = found.batches
+    firsts, lasts = rows["base_offset"], rows["last_offset"]
+    if like_kafka and int(lasts[-1]) - segment.base_offset <= INT32_MAX:
+        position = int(rows[-1]["position"])
+        raise _unsplittable(segment, position, "the last record batch's offsets do not overflow")
+    parts: list[LoadedSegment] = []
+    row = 0
+    while row < len(rows):
+        distances = lasts[row:] - firsts[row]
+        misfits = np.flatnonzero((distances < 0) | (distances > INT32_MAX))
+        count = int(misfits[0]) if len(misfits) else len(rows) - row
+        base, begin = int(firsts[row]), int(rows[row]["position"])
+        previous = parts[-1].base_offset if parts else segment.base_offset - 1
+        name = segment_file_name(base, LOG)
+        taken = base != segment.base_offset and name in present
+        if count == 0 or not previous < base < following or taken:
+            raise _unsplittable(segment, begin, ENDS["order"])
+        row += count
+        end = int(rows[row]["position"]) if row < len(rows) else segment.size
+        parts.append(
+            replace(
+                segment,
+                base_offset=base,
+                begin=begin,
+                size=end - begin,
+                log_bytes=end - begin,
+                has_index=True,
+                has_timeindex=True,
+                has_txnindex=False,
+                recovered=True,
+                split_from=segment.base_offset,
+            )
+        )
+    for part, after in pairwise(parts):
+        part.end_offset = None if like_kafka else after.base_offset
+    return parts
+
+
+def index_transactions(parts: list[LoadedSegment], state: ProducerState) -> None:
+    """Put down for each part what its transaction index is to hold. Effects: reads control batches.
+
+    Args:
+        state: of the producers up to the first part; it goes on over all of them.
+    """
+    for part in parts:
+        state.replay.aborted.clear()
+        found = part.batches(check_crcs=False)
+        state.append(found, part, len(found.batches))
+        part.aborted = tuple(state.replay.aborted)
+        part.has_txnindex = bool(part.aborted)
+
+
+def _unsplittable(segment: LoadedSegment, position: int, problem: str) -> CorruptBatch:
+    return CorruptBatch(
+        f"{problem}, in a segment that is to be split.",
+        path=segment.path,
+        position=position,
+        remedy="Nothing was changed. Kafka's loading fails here as well, but for a torn tail that"
+        " `logwright recover` without --like-kafka cuts; else restore the segment.",
+    )
