@@ -51,8 +51,8 @@ out_option = click.option(
 )
 
 
-_SWEEPS = """`make bench ARGS=spark`: whole sweeps (plan, build, checks, commit) on all cores, of the
-log `u100` at scale {scale:g}, beside Kafka's Cleaner with as many threads as there are logs. Medians
+_SWEEPS = """`make bench ARGS=spark`: whole sweeps (plan, build, checks, commit) on all cores, of
+the log `u100` at scale {scale:g}, beside Kafka's Cleaner with as many threads as logs. Medians
 of {rounds} rounds. A log that is alone has all cores; Kafka cleans one log on one thread."""
 _SCALE = """`make bench ARGS=scale`: the goals that are our own. A sweep is planned, built, checked
 and committed, in a session that has done the same once before."""
