@@ -14,7 +14,16 @@ from benchmarks.kernels import kernels
 from benchmarks.logs import CASES, prepare
 from benchmarks.picture import picture
 from benchmarks.profile import profile
-from benchmarks.report import PAGE, PICTURE, memory_table, page, time_table
+from benchmarks.report import (
+    PAGE,
+    PICTURE,
+    SCALE,
+    SWEEPS,
+    memory_table,
+    page,
+    put_section,
+    time_table,
+)
 from benchmarks.runs import ROOT
 from benchmarks.scale import scale_rows
 from benchmarks.sweeps import sweeps
@@ -32,6 +41,21 @@ work_option = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     help="Where logs are kept for the next time; without it they go when done.",
 )
+
+
+out_option = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=ROOT / "docs",
+    help="Where performance.md and performance.svg are; docs by default.",
+)
+
+
+_SWEEPS = """`make bench ARGS=spark`: whole sweeps (plan, build, checks, commit) on all cores, of
+the log `u100` at scale {scale:g}, beside Kafka's Cleaner with as many threads as logs. Medians
+of {rounds} rounds. A log that is alone has all cores; Kafka cleans one log on one thread."""
+_SCALE = """`make bench ARGS=scale`: the goals that are our own. A sweep is planned, built, checked
+and committed, in a session that has done the same once before."""
 
 
 @click.group()
@@ -52,12 +76,7 @@ def _names(_context: click.Context, _option: click.Parameter, value: str) -> tup
 @work_option
 @click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
 @click.option("--cases", callback=_names, default=",".join(CASES), show_default=True)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=ROOT / "docs",
-    help="Where performance.md and performance.svg are written; docs by default.",
-)
+@out_option
 def compare_command(
     *, scale: float, work_directory: Path | None, rounds: int, cases: tuple[str, ...], out: Path
 ) -> None:
@@ -66,7 +85,9 @@ def compare_command(
         results = compare(cases, scale=scale, rounds=rounds, work=work, say=_progress)
     print(f"{time_table(results)}\n\n{memory_table(results)}")
     out.mkdir(parents=True, exist_ok=True)
-    (out / PAGE).write_text(page(results, scale=scale))
+    path = out / PAGE
+    before = path.read_text() if path.exists() else ""
+    path.write_text(page(results, scale=scale, before=before))
     (out / PICTURE).write_text(picture(results))
 
 
@@ -94,10 +115,13 @@ def kernels_command(*, scale: float, work_directory: Path | None) -> None:
 @scale_option
 @work_option
 @click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
-def spark_command(*, scale: float, work_directory: Path | None, rounds: int) -> None:
+@out_option
+def spark_command(*, scale: float, work_directory: Path | None, rounds: int, out: Path) -> None:
     """Sweeps by Spark on all cores, beside as many threads of Kafka's Cleaner."""
     with _work(work_directory) as work:
-        print(sweeps(scale=scale, rounds=rounds, work=work, say=_progress))
+        rows = sweeps(scale=scale, rounds=rounds, work=work, say=_progress)
+    print(rows)
+    _put_section(out, SWEEPS, f"{_SWEEPS.format(scale=scale, rounds=rounds)}\n\n{rows}")
 
 
 def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> tuple[float, ...]:
@@ -111,6 +135,7 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> t
 @click.option("--keys", type=click.IntRange(min=1), default=50_000_000, show_default=True)
 @click.option("--growth", callback=_numbers, default="1,4,16", show_default=True, help="GB")
 @click.option("--segments", callback=_numbers, default="1000,10000,100000", show_default=True)
+@out_option
 def scale_command(
     *,
     work_directory: Path | None,
@@ -119,6 +144,7 @@ def scale_command(
     keys: int,
     growth: tuple[float, ...],
     segments: tuple[float, ...],
+    out: Path,
 ) -> None:
     """Many partitions, many keys, long logs, many segments."""
     with _work(work_directory) as work:
@@ -132,6 +158,14 @@ def scale_command(
             say=_progress,
         )
     print(rows)
+    _put_section(out, SCALE, f"{_SCALE}\n\n{rows}")
+
+
+def _put_section(out: Path, title: str, body: str) -> None:
+    """Effects: changes the page, if there is one."""
+    path = out / PAGE
+    if path.exists():
+        path.write_text(put_section(path.read_text(), title, body))
 
 
 def _progress(line: str) -> None:

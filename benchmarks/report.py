@@ -17,6 +17,11 @@ from tests.oracle_runner import TARGET, java
 
 PAGE: Final = "performance.md"
 PICTURE: Final = "performance.svg"
+SWEEPS: Final = "Sweeps by Spark"
+SCALE: Final = "Scale"
+OTHER_SECTIONS: Final = (SWEEPS, SCALE)
+"""Of the page; `spark` and `scale` write them."""
+_SECTION: Final = re.compile(r"^## ", re.MULTILINE)
 MEANING: Final = {
     "u100": "values of 100 bytes",
     "u1k": "values of 1000 bytes",
@@ -33,8 +38,9 @@ _TEXT: Final = """# Performance
 
 `make bench ARGS=compare` writes this page: Kafka's own Cleaner and logwright on the same logs,
 which Kafka wrote. Each run is a new process that has cleaned the log once before; the two take
-turns; each works on a fresh copy that is flushed to the disk, with one thread, and flushes what it
-writes. Figures are medians of {rounds} rounds, the smallest and largest in brackets.
+turns; each works on a fresh copy that is flushed to the disk, with one thread (a log that is alone
+has all cores otherwise), and flushes what it writes. Figures are medians of {rounds} rounds, the
+smallest and largest in brackets.
 
 - **clean** is all of `logwright clean`: plan, build, the checks that read the output back, commit.
   Kafka's Cleaner has no such checks.
@@ -66,8 +72,30 @@ Logs are of scale {scale:g} (at scale 1 they hold 1 GB of records and 1 million 
 """
 
 
-def page(results: Sequence[Compared], *, scale: float) -> str:
-    """Markdown. Effects: asks the system what machine this is."""
+def put_section(text: str, title: str, body: str) -> str:
+    """A page with a section, in place of the one of that title or before the last one."""
+    start, *sections = _SECTION.split(text)
+    kept = [one for one in sections if not one.startswith(f"{title}\n")]
+    same = len(kept) < len(sections)
+    at = next(n for n, one in enumerate(sections) if one.startswith(f"{title}\n")) if same else -1
+    at = at if same else max(len(kept) - 1, 0)
+    kept.insert(at, f"{title}\n\n{body.strip()}\n\n")
+    return start + "".join(f"## {one}" for one in kept)
+
+
+def page(results: Sequence[Compared], *, scale: float, before: str = "") -> str:
+    """Markdown, with the sections that other commands put into the page as it was before. Effects:
+    asks the system what machine this is.
+    """
+    text = _text(results, scale=scale)
+    for section in _SECTION.split(before)[1:]:
+        title, _, body = section.partition("\n")
+        if title in OTHER_SECTIONS:
+            text = put_section(text, title, body)
+    return text
+
+
+def _text(results: Sequence[Compared], *, scale: float) -> str:
     return _TEXT.format(
         rounds=len(results[0].kafka),
         picture=PICTURE,

@@ -104,27 +104,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
     """
     started = time.perf_counter()
     sources = open_sources(plan)
-    records = sum(source.records for source in sources)
-    bits = (records + 7) // 8
-    task = _Pass(
-        plan=plan,
-        sources=sources,
-        map=MapTask(
-            plan=plan,
-            means=means,
-            progress=progress,
-            total_bytes=sum(len(source.data) for source in sources),
-            state=new_map(
-                plan,
-                records=dirty_records(plan, sources),
-                beside_bytes=beside_map_bytes(sources),
-            ),
-            dead=np.zeros(bits, dtype=np.uint8),
-            expired=np.zeros(bits, dtype=np.uint8),
-            ends_when_full=plan.options.like_kafka,
-            readers=[Reader(notes=digest.new_notes(records)) for _ in range(means.threads)],
-        ),
-    )
+    task = _Pass(plan=plan, sources=sources, map=_map_task(plan, sources, progress, means))
     if has_transactions(sources):
         mark_unmapped(sources, plan, TransactionIndexes(plan.log))
     while task.map.shards:
@@ -155,6 +135,24 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
         removed_markers=int(discarded[1]),
         keys=_key_facts(task),
         seconds=time.perf_counter() - started,
+    )
+
+
+def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means: Means) -> MapTask:
+    """With an empty map."""
+    records = sum(source.records for source in sources)
+    bits = (records + 7) // 8
+    beside = beside_map_bytes(sources)
+    return MapTask(
+        plan=plan,
+        means=means,
+        progress=progress,
+        total_bytes=sum(len(source.data) for source in sources),
+        state=new_map(plan, records=dirty_records(plan, sources), beside_bytes=beside),
+        dead=np.zeros(bits, dtype=np.uint8),
+        expired=np.zeros(bits, dtype=np.uint8),
+        ends_when_full=plan.options.like_kafka,
+        readers=[Reader(notes=digest.new_notes(records)) for _ in range(means.threads)],
     )
 
 

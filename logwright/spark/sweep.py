@@ -26,6 +26,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from math import inf
 from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
@@ -70,7 +71,7 @@ def clean_partitions(
     Returns:
         in the order of the plans: what was staged and what was found out about it, or the error.
     """
-    yield from _each(_build_and_examine, [(plan,) for plan in plans], plans, spark)
+    yield from _each_log(_build_and_examine, [(plan,) for plan in plans], plans, spark)
 
 
 def build_partitions(
@@ -82,7 +83,7 @@ def build_partitions(
     Returns:
         in the order of the plans: what was staged, or the error.
     """
-    yield from _each(maintain.build, [(plan,) for plan in plans], plans, spark)
+    yield from _each_log(maintain.build, [(plan,) for plan in plans], plans, spark)
 
 
 def examine_partitions(
@@ -95,7 +96,7 @@ def examine_partitions(
         in the order given: what was found out about each, or the error.
     """
     plans = [plan for plan, _ in plans_and_staged]
-    yield from _each(maintain.examine, plans_and_staged, plans, spark)
+    yield from _each_log(maintain.examine, plans_and_staged, plans, spark)
 
 
 def _build_and_examine(plan: CleanPlan, *, means: Means) -> tuple[StagedCleaning, OutputFacts]:
@@ -117,17 +118,31 @@ def _cores(spark: SparkSession) -> tuple[int, int]:
     return cores, cores
 
 
-def _each(
+def _each_log(
     function: Callable[..., _Value],
     arguments: Sequence[tuple[object, ...]],
     plans: Sequence[CleanPlan],
     spark: SparkSession,
 ) -> Iterator[_Value | LogwrightError]:
+    """`_each`, for the plans that the calls are about."""
+    sizes = [plan.compaction.total_bytes for plan in plans]
+    rate = min((plan.cleaner.io_max_bytes_per_second for plan in plans), default=inf)
+    yield from _each(function, arguments, sizes, spark, bytes_per_second=rate)
+
+
+def _each(
+    function: Callable[..., _Value],
+    arguments: Sequence[tuple[object, ...]],
+    sizes: Sequence[int],
+    spark: SparkSession,
+    *,
+    bytes_per_second: float = inf,
+) -> Iterator[_Value | LogwrightError]:
     """Call a module-level function once for each tuple of arguments, in one Spark job; results in
     their order.
 
     Args:
-        plans: of each call, for its size and the rate that it must keep.
+        bytes_per_second: that all of them together may read and write.
 
     Raises:
         SparkDied: and so did the job.
@@ -135,9 +150,8 @@ def _each(
     if not arguments:
         return
     cores, most_threads = _cores(spark)
-    sizes = [plan.compaction.total_bytes for plan in plans]
     bins = pack(sizes, TASKS_PER_CORE * cores)
-    rate = min(plan.cleaner.io_max_bytes_per_second for plan in plans) / min(len(bins), cores)
+    rate = bytes_per_second / min(len(bins), cores)
     threads = [min(each, most_threads) for each in share_cores(sizes, cores)]
     work = pa.Table.from_pylist(
         [
