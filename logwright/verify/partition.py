@@ -3,7 +3,9 @@
 1. Names: leftovers, indexes without a log, logs without an index.
 2. Each segment: every batch, record and index entry (`segments`).
 3. Producer snapshots: their bytes, and that they speak of nothing behind their number.
-4. Leader epochs, the topic id, and the partition's entry in each checkpoint file.
+4. If nothing of that is wrong: what producers left in the log, against the transaction indexes and
+   snapshots (`producers`).
+5. Leader epochs, the topic id, and the partition's entry in each checkpoint file.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from logwright.log.load import CHECKPOINT_FILES
 from logwright.log.mapped import map_file
 from logwright.units import INT64_MAX
 from logwright.verify.model import Fault
+from logwright.verify.producers import check_producers
 from logwright.verify.segments import check_segment
 
 _METADATA: Final = re.compile(rb"version: 0\ntopic_id: [A-Za-z0-9_-]{22}\n?")
@@ -57,6 +60,8 @@ def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
     start = bases[0] if bases else 0
     clean = (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
     faults += _check_snapshots(directory, snapshot_offsets(stamps), (start, end), clean=clean)
+    if not faults:
+        faults += check_producers(directory, bases, snapshot_offsets(stamps))
     faults += _check_epochs(directory / LEADER_EPOCH_CHECKPOINT, end)
     faults += _check_metadata(directory / PARTITION_METADATA)
     return faults + _check_checkpoints(log_dir, partition, end)
