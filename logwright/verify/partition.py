@@ -33,7 +33,8 @@ from logwright.log.files import open_partition_dir
 from logwright.log.listing import look_for_damage, snapshot_offsets, stamp_files
 from logwright.log.load import CHECKPOINT_FILES
 from logwright.log.mapped import map_file
-from logwright.units import INT64_MAX
+from logwright.recovery.observe import read_offsets
+from logwright.units import INT64_MAX, Offset
 from logwright.verify.model import Fault
 from logwright.verify.producers import check_producers
 from logwright.verify.segments import check_segment
@@ -61,7 +62,10 @@ def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
     clean = (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
     faults += _check_snapshots(directory, snapshot_offsets(stamps), (start, end), clean=clean)
     if not faults:
-        faults += check_producers(directory, bases, snapshot_offsets(stamps))
+        starts = read_offsets(log_dir / LOG_START_OFFSET_CHECKPOINT)
+        numbers = snapshot_offsets(stamps)
+        start_offset = starts.get(partition, Offset(0))
+        faults += check_producers(directory, bases, numbers, log_start_offset=start_offset)
     faults += _check_epochs(directory / LEADER_EPOCH_CHECKPOINT, end)
     faults += _check_metadata(directory / PARTITION_METADATA)
     return faults + _check_checkpoints(log_dir, partition, end)

@@ -4,8 +4,9 @@ The log is replayed from its beginning (ProducerStateManager, 4.3.0). A cleaning
 markers, retention removes the beginning, and a broker forgets idle producers; so only this is
 claimed:
 
-1. Where data of an aborted transaction is in the log, and its marker, the marker's segment has an
-   entry for it. Without the entry, or the file, readers of committed data would be shown it.
+1. Where data of an aborted transaction is in the log, not below the log start offset, and its
+   marker, the marker's segment has an entry for it. Without the entry, or the file, readers of
+   committed data would be shown it. (A cleaning does not look at what is below.)
 2. A producer of a snapshot that has the epoch of its last batch before the snapshot's offset knows
    that batch or a later one, and if that one, then its sequence number.
 3. It has no transaction open that began before a marker of its own.
@@ -34,7 +35,9 @@ from logwright.verify.model import MOST_PER_FILE, Fault
 _SHOWN: Final = "readers of committed data would be shown it"
 
 
-def check_producers(directory: Path, bases: list[int], numbers: tuple[int, ...]) -> list[Fault]:
+def check_producers(
+    directory: Path, bases: list[int], numbers: tuple[int, ...], *, log_start_offset: int
+) -> list[Fault]:
     """What is wrong, of a log whose segments and snapshots can be read. Effects: reads headers and
     control batches.
 
@@ -42,8 +45,9 @@ def check_producers(directory: Path, bases: list[int], numbers: tuple[int, ...])
         directory: the partition's.
         bases: base offsets of the segments, ascending.
         numbers: of the snapshots, ascending.
+        log_start_offset: nobody is shown what is below it.
     """
-    log = _Replayed(Replay(entries={}))
+    log = _Replayed(Replay(entries={}), log_start_offset)
     faults: list[Fault] = []
     for base, following in zip(bases, [*bases[1:], INT64_MAX], strict=True):
         inside = [number for number in numbers if base <= number < following]
@@ -81,8 +85,9 @@ class _Replayed:
         visible: markers of aborted transactions whose data still has records: producer, offset.
     """
 
-    def __init__(self, replay: Replay) -> None:
+    def __init__(self, replay: Replay, log_start_offset: int) -> None:
         self.replay = replay
+        self.log_start_offset = log_start_offset
         self.shown: dict[int, int] = {}
         self.markers: dict[int, int] = {}
         self.visible: set[tuple[int, int]] = set()
@@ -104,7 +109,8 @@ class _Replayed:
             self.visible |= {
                 (one.producer_id, one.last_offset)
                 for one in self.replay.aborted[known:]
-                if self.shown.get(one.producer_id, -1) >= one.first_offset
+                if self.shown.get(one.producer_id, -1)
+                >= max(one.first_offset, self.log_start_offset)
             }
             control = part[(part["attributes"] & CONTROL) != 0]
             ids, offsets = control["producer_id"].tolist(), control["last_offset"].tolist()

@@ -74,6 +74,16 @@ def test_missing_transaction_index(tmp_path: Path) -> None:
     assert f"{3:020d}.txnindex: it is missing; 1 aborted transactions have data" in problem
 
 
+def test_what_nobody_is_shown_needs_no_entry(tmp_path: Path) -> None:
+    """Below the log start offset Kafka's cleaner drops entries, and keeps the data."""
+    log_dir = producing(tmp_path / "logs")
+    (log_dir / "t-0" / f"{3:020d}.txnindex").unlink()
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+    assert [] == problems(log_dir)
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    assert 1 == len(problems(log_dir))
+
+
 def test_missing_entry(tmp_path: Path) -> None:
     """The index is there and says nothing of the transaction."""
     log_dir = producing(tmp_path / "logs")
