@@ -156,12 +156,15 @@ def snapshot_offsets(stamps: Mapping[str, FileStamp]) -> tuple[Offset, ...]:
 
 
 def _uncommitted(leftovers: list[str], stems: set[str]) -> bool:
-    """Whether no swap had been committed: each ``.swap`` has its guard, a ``.cleaned`` of the same
-    base or a lower one, of which the old ``.log`` is there.
+    """Whether no swap had been committed: each ``.swap`` has its guard, a ``.cleaned``, and the old
+    ``.log``, of the same base; or of a lower one, and no ``.log`` of its own.
     """
-    guard = min((name[:20] for name in leftovers if name.endswith(names.CLEANED)), default=None)
-    swaps = [name[:20] for name in leftovers if name.endswith(names.SWAP)]
-    return not swaps or (guard is not None and guard in stems and guard <= min(swaps))
+    guards = {name[:20] for name in leftovers if name.endswith(names.CLEANED)} & stems
+    swaps = {name[:20] for name in leftovers if name.endswith(names.SWAP)}
+    return all(
+        swap in guards or (swap not in stems and any(guard < swap for guard in guards))
+        for swap in swaps
+    )
 
 
 def _is_offset(stem: str) -> bool:

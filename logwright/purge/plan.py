@@ -4,10 +4,10 @@
    `file.delete.delay.ms`. The ledger says when; of a file without a record, the later of its change
    and modification time counts. Not due: listed with the time when they will be.
 2. **Leftovers that are worth nothing**: every ``.cleaned``; a ``.swap`` while there is a
-   ``.cleaned`` of the same base or a lower one, and the ``.log`` of that base, since then that swap
-   was not committed and no old file had gone (`logwright.swap.plan`, R1; `logwright.undo.steps`,
-   U1; LogLoader 4.3.0 drops them too). Another ``.swap`` may be all that is left of its records and
-   must be put in place by a recovery: nothing is done then.
+   ``.cleaned`` and a ``.log`` of the same base, since then that swap was not committed and no old
+   file had gone (`logwright.swap.plan`, R1); also of a lower base, if there is no ``.log`` of its
+   own (`logwright.undo.steps`, U1). LogLoader 4.3.0 drops them too. Another ``.swap`` may be all
+   that is left of its records and must be put in place by a recovery: nothing is done then.
 3. Indexes without a log, which a roll leaves that was cut short, and its temporary snapshot.
 4. Staging directories of dead plans.
 5. The ledger is left with the records of the files that still exist. On a full disk, where what
@@ -147,10 +147,11 @@ def _leftover_swaps(listing: PartitionListing) -> tuple[list[str], list[str]]:
     names = {file.name for file in listing.files}
     cleaned = sorted(name for name in names if name.endswith(CLEANED))
     swaps = sorted(name for name in names if name.endswith(SWAP))
-    guard = min(map(_stem, cleaned), default=None)
-    guarded = guard is not None and f"{guard}{LOG}" in names
+    guards = {stem for stem in map(_stem, cleaned) if f"{stem}{LOG}" in names}
     for name in swaps:
-        if guard is None or not guarded or _stem(name) < guard:
+        own = _stem(name)
+        lower = f"{own}{LOG}" not in names and any(guard < own for guard in guards)
+        if own not in guards and not lower:
             raise UncleanLogDir(
                 "it is part of a swap that was committed and not finished.",
                 path=listing.directory / name,

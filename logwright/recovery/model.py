@@ -21,6 +21,7 @@ Action = Literal[
     "split",
     "rebuilt",
     "cut",
+    "trimmed",
     "dropped",
     "created",
     "snapshot written",
@@ -187,6 +188,7 @@ class RecoveryPlan:
         files: final names of all that is there when swaps are finished and segments are split.
         splits: segments that several take the place of, ascending.
         repairs: ascending by base offset.
+        trimmed: name to size of the indexes that are cut to whole entries.
         dropped: base offsets of the segments that go, ascending.
         dropped_files: final names of their files, snapshots among them.
         created: base offset of the empty segment that is made, None if none is.
@@ -209,6 +211,7 @@ class RecoveryPlan:
     files: frozenset[str]
     splits: tuple[SegmentSplit, ...]
     repairs: tuple[SegmentRepair, ...]
+    trimmed: Mapping[str, ByteCount]
     dropped: tuple[Offset, ...]
     dropped_files: tuple[str, ...]
     created: Offset | None

@@ -11,12 +11,15 @@ from collections.abc import Collection, Iterable, Mapping
 from logwright.errors import LossNotAccepted
 from logwright.format.checkpoints import LeaderEpoch
 from logwright.format.deletions import parse_ledger
+from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from logwright.format.names import (
+    INDEX,
     LEADER_EPOCH_CHECKPOINT,
     LOG,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     SWAP,
+    TIMEINDEX,
     TXNINDEX,
     segment_file_name,
 )
@@ -88,6 +91,7 @@ def _plan(
     epochs = _changed_epochs(observed, loading)
     splits = _splits(loading, leftovers.files)
     files = _files_when_split(leftovers.files, splits)
+    trimmed = _trimmed(loading, leftovers.files)
     return RecoveryPlan(
         observed=observed,
         now_ms=loading.now_ms,
@@ -96,12 +100,17 @@ def _plan(
         findings=(
             *_leftover_findings(observed, leftovers, foreign, options),
             *loading.findings,
+            *(
+                _trim_finding(observed, leftovers.files, name, size)
+                for name, size in trimmed.items()
+            ),
             *_state_findings(loading, epochs_change=epochs is not None),
         ),
         leftovers=leftovers,
         files=files,
         splits=splits,
         repairs=_repairs(loading),
+        trimmed=trimmed,
         dropped=tuple(Offset(segment.base_offset) for segment in loading.dropped),
         dropped_files=_dropped_files(loading, files),
         created=None if loading.created is None else Offset(loading.created),
@@ -261,6 +270,35 @@ def _repairs(loading: Loading) -> tuple[SegmentRepair, ...]:
         )
         for segment in loading.segments
         if segment.recovered or not segment.has_timeindex
+    )
+
+
+def _trimmed(loading: Loading, files: Mapping[str, str]) -> dict[str, ByteCount]:
+    """A broker that closes its active segment leaves whole entries in its indexes
+    (trimToValidSize), and those of others as they are. Without its ways being asked for, such an
+    index was built anew.
+    """
+    last = loading.segments[-1] if loading.segments else None
+    if not loading.like_kafka or last is None or last.recovered:
+        return {}
+    found = {}
+    for suffix, entry_bytes in ((INDEX, OFFSET_ENTRY_BYTES), (TIMEINDEX, TIME_ENTRY_BYTES)):
+        name = segment_file_name(last.base_offset, suffix)
+        size = loading.observed.stamps[files[name]].bytes if name in files else 0
+        if size % entry_bytes:
+            found[name] = ByteCount(size - size % entry_bytes)
+    return found
+
+
+def _trim_finding(
+    observed: Observed, files: Mapping[str, str], name: str, size: ByteCount
+) -> Finding:
+    return Finding(
+        action="trimmed",
+        files=(name,),
+        reason="it is no whole number of entries",
+        position=size,
+        bytes=observed.stamps[files[name]].bytes - size,
     )
 
 

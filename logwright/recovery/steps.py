@@ -17,7 +17,8 @@ K     what will be cut or dropped is copied or    as before: nothing has gone ye
 3     orphans; dropped segments, last one first   what is left is a log's beginning, and the damage
                                                   that they were dropped for is still there
 4     each damaged log is cut, then gets its      recovered again: of the file whose absence or
-      indexes, that which called for it last      state called for it, the new one comes last
+      indexes, that which called for it last;     state called for it, the new one comes last
+      an index is cut to whole entries
 5     producer snapshots are written, others go;  the same state is computed again from the same
       leader epochs                               batches
 ====  ==========================================  ================================================
@@ -89,6 +90,9 @@ def recovery_steps(plan: RecoveryPlan, *, cut: Path | None) -> Iterator[FileStep
     yield from _remove_segments(plan)
     for repair in plan.repairs:
         yield from _repair(plan, repair)
+    for name, size in plan.trimmed.items():
+        yield Truncate(plan.observed.directory / name, size)
+        yield FsyncFile(plan.observed.directory / name)
     yield from _create(plan)
     yield from _settle_producers(plan)
     yield from _settle_epochs(plan)

@@ -3,7 +3,9 @@
 1. Names: leftovers, indexes without a log, logs without an index.
 2. Each segment: every batch, record and index entry (`segments`).
 3. Producer snapshots: their bytes, and that they speak of nothing behind their number.
-4. Leader epochs, the topic id, and the partition's entry in each checkpoint file.
+4. If nothing of that is wrong: what producers left in the log, against the transaction indexes and
+   snapshots (`producers`).
+5. Leader epochs, the topic id, and the partition's entry in each checkpoint file.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ from logwright.log.files import open_partition_dir
 from logwright.log.listing import look_for_damage, snapshot_offsets, stamp_files
 from logwright.log.load import CHECKPOINT_FILES
 from logwright.log.mapped import map_file
-from logwright.units import INT64_MAX
+from logwright.recovery.observe import read_offsets
+from logwright.units import INT64_MAX, Offset
 from logwright.verify.model import Fault
+from logwright.verify.producers import check_producers
 from logwright.verify.segments import check_segment
 
 _METADATA: Final = re.compile(rb"version: 0\ntopic_id: [A-Za-z0-9_-]{22}\n?")
@@ -57,6 +61,11 @@ def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
     start = bases[0] if bases else 0
     clean = (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
     faults += _check_snapshots(directory, snapshot_offsets(stamps), (start, end), clean=clean)
+    if not faults:
+        starts = read_offsets(log_dir / LOG_START_OFFSET_CHECKPOINT)
+        numbers = snapshot_offsets(stamps)
+        start_offset = starts.get(partition, Offset(0))
+        faults += check_producers(directory, bases, numbers, log_start_offset=start_offset)
     faults += _check_epochs(directory / LEADER_EPOCH_CHECKPOINT, end)
     faults += _check_metadata(directory / PARTITION_METADATA)
     return faults + _check_checkpoints(log_dir, partition, end)

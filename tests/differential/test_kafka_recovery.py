@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ from click.testing import CliRunner
 
 from logwright.cli.main import main
 from tests import fixtures
+from tests.comparison import live_files
+from tests.differential.oracle_server import OracleServer
 
 CASES = [name for name in fixtures.CASES if "recover" in fixtures.description(name)["ops"]]
 
@@ -37,3 +41,48 @@ def test_the_outcome_is_kafkas(name: str, tmp_path: Path) -> None:
     left = [path.name for path in (log_dir / "t-0").iterdir()]
     assert [] == [each for each in left if each.endswith((".deleted", ".cleaned", ".swap"))]
     assert ".logwright" not in left
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OracleServer]:
+    """Kafka's loader, in one JVM."""
+    with OracleServer() as running:
+        yield running
+
+
+ODD_SIZES = [(".index", 3), (".index", -3), (".timeindex", 5), (".timeindex", -5)]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
+@pytest.mark.parametrize("segment", [0, -1], ids=["first", "last"])
+@pytest.mark.parametrize(("suffix", "change"), ODD_SIZES)
+def test_index_that_is_no_whole_number_of_entries(
+    server: OracleServer, tmp_path: Path, suffix: str, change: int, segment: int, *, clean: bool
+) -> None:
+    """Kafka trims those of the last segment when it closes it, and leaves the others."""
+    case = fixtures.description("basic-none")
+    ours = fixtures.copy_before("basic-none", tmp_path)
+    path = sorted((ours / "t-0").glob("*.log"))[segment].with_suffix(suffix)
+    content = path.read_bytes()
+    path.write_bytes(content + bytes(change) if change > 0 else content[:change])
+    if not clean:
+        (ours / ".kafka_cleanshutdown").unlink()
+        (ours / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 900000\n")
+    kafkas = tmp_path / "kafkas"
+    shutil.copytree(ours, kafkas, copy_function=shutil.copy2)
+    request = {
+        "request": "recover",
+        "logDir": str(kafkas),
+        "topicPartition": "t-0",
+        "config": dict(fixtures.partition_of("basic-none").config),
+        "now": case["now"],
+        "producerIdExpirationMs": case["producerIdExpirationMs"],
+    }
+    assert "loadFailed" not in server.ask(request)
+    run("recover", str(ours), "--like-kafka", "--yes", *fixtures.settings("basic-none"))
+    expected, found = live_files(kafkas / "t-0"), live_files(ours / "t-0")
+    assert expected.keys() == found.keys()
+    assert [] == [
+        name for name in expected if expected[name].read_bytes() != found[name].read_bytes()
+    ]

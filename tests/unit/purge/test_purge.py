@@ -173,10 +173,20 @@ def test_guard_goes_after_what_it_guards() -> None:
         (f"{BASE}.log.swap", f"{BASE}.index.cleaned"),
         (f"{BASE}.log", f"{5:020d}.log", f"{BASE}.log.cleaned", f"{5:020d}.log.swap"),
         (f"{BASE}.log", f"{5:020d}.log.cleaned", f"{BASE}.log.swap"),
+        (f"{BASE}.log.cleaned", f"{5:020d}.log.swap"),
         ("x.swap",),
         ("x.cleaned", f"{BASE}.log", f"{BASE}.log.swap"),
     ],
-    ids=["bare", "index", "no old log", "lower guard", "higher guard", "strange", "strange guard"],
+    ids=[
+        "bare",
+        "index",
+        "no old log",
+        "lower guard",
+        "higher guard",
+        "no log at all",
+        "strange",
+        "strange guard",
+    ],
 )
 def test_swap_that_a_recovery_may_need_stops_everything(names: tuple[str, ...]) -> None:
     """Such a file may be all that is left of its records."""

@@ -1,0 +1,167 @@
+"""What producers left in a log, held against transaction indexes and producer snapshots.
+
+The log is replayed from its beginning (ProducerStateManager, 4.3.0). A cleaning removes batches and
+markers, retention removes the beginning, and a broker forgets idle producers; so only this is
+claimed:
+
+1. Where data of an aborted transaction is in the log, not below the log start offset, and its
+   marker, the marker's segment has an entry for it. Without the entry, or the file, readers of
+   committed data would be shown it. (A cleaning does not look at what is below.)
+2. A producer of a snapshot that has the epoch of its last batch before the snapshot's offset knows
+   that batch or a later one, and if that one, then its sequence number.
+3. It has no transaction open that began before a marker of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.errors import CorruptBatch, UnsupportedFormatError
+from logwright.format.batch import CONTROL, TRANSACTIONAL
+from logwright.format.index import parse_txn_index
+from logwright.format.names import LOG, SNAPSHOT, TXNINDEX, segment_file_name
+from logwright.format.snapshot import ProducerEntry, parse_snapshot
+from logwright.format.valid import valid_batches
+from logwright.log.mapped import map_file
+from logwright.log.producers import Replay, replay_batches
+from logwright.units import INT64_MAX
+from logwright.verify.model import MOST_PER_FILE, Fault
+
+_SHOWN: Final = "readers of committed data would be shown it"
+
+
+def check_producers(
+    directory: Path, bases: list[int], numbers: tuple[int, ...], *, log_start_offset: int
+) -> list[Fault]:
+    """What is wrong, of a log whose segments and snapshots can be read. Effects: reads headers and
+    control batches.
+
+    Args:
+        directory: the partition's.
+        bases: base offsets of the segments, ascending.
+        numbers: of the snapshots, ascending.
+        log_start_offset: nobody is shown what is below it.
+    """
+    log = _Replayed(Replay(entries={}), log_start_offset)
+    faults: list[Fault] = []
+    for base, following in zip(bases, [*bases[1:], INT64_MAX], strict=True):
+        inside = [number for number in numbers if base <= number < following]
+        try:
+            faults += _check_segment(directory, base, inside, log)
+        except (CorruptBatch, UnsupportedFormatError) as error:
+            path = directory / segment_file_name(base, LOG)
+            problem = error.problem.removesuffix(".")
+            return [*faults, Fault(path=path, position=error.position, problem=problem)]
+    return faults
+
+
+def _check_segment(
+    directory: Path, base: int, numbers: list[int], log: _Replayed
+) -> Iterator[Fault]:
+    """Its transaction index, and the snapshots with a number in it."""
+    data = map_file(directory / segment_file_name(base, LOG))
+    rows = valid_batches(data, base_offset=base, check_crcs=False).batches
+    known, done = len(log.replay.aborted), 0
+    for number in numbers:
+        stop = int(np.searchsorted(rows["base_offset"], number))
+        log.append(data, rows[done:stop])
+        done = stop
+        yield from _check_snapshot(directory / segment_file_name(number, SNAPSHOT), log)
+    log.append(data, rows[done:])
+    yield from _check_txnindex(directory / segment_file_name(base, TXNINDEX), log, known)
+
+
+class _Replayed:
+    """The producers up to a place in the log.
+
+    Attributes:
+        shown: by producer, the last offset of its transactional data that still has records.
+        markers: by producer, the offset of its last marker.
+        visible: markers of aborted transactions whose data still has records: producer, offset.
+    """
+
+    def __init__(self, replay: Replay, log_start_offset: int) -> None:
+        self.replay = replay
+        self.log_start_offset = log_start_offset
+        self.shown: dict[int, int] = {}
+        self.markers: dict[int, int] = {}
+        self.visible: set[tuple[int, int]] = set()
+
+    def append(self, data: NDArray[np.uint8], rows: NDArray[np.void]) -> None:
+        """Go on over batches, marker by marker."""
+        kinds = rows["attributes"]
+        begin = 0
+        for at in [*np.flatnonzero(kinds & CONTROL).tolist(), len(rows) - 1]:
+            part = rows[begin : at + 1]
+            shown = part[
+                ((part["attributes"] & (CONTROL | TRANSACTIONAL)) == TRANSACTIONAL)
+                & (part["count"] > 0)
+            ]
+            ids, offsets = shown["producer_id"].tolist(), shown["last_offset"].tolist()
+            self.shown.update(zip(ids, offsets, strict=True))
+            known = len(self.replay.aborted)
+            replay_batches(self.replay, data, part)
+            self.visible |= {
+                (one.producer_id, one.last_offset)
+                for one in self.replay.aborted[known:]
+                if self.shown.get(one.producer_id, -1)
+                >= max(one.first_offset, self.log_start_offset)
+            }
+            control = part[(part["attributes"] & CONTROL) != 0]
+            ids, offsets = control["producer_id"].tolist(), control["last_offset"].tolist()
+            self.markers.update(zip(ids, offsets, strict=True))
+            begin = at + 1
+
+
+def _check_txnindex(path: Path, log: _Replayed, known: int) -> list[Fault]:
+    """The entries for the aborted transactions from number `known` on."""
+    wanted = [
+        one
+        for one in log.replay.aborted[known:]
+        if (one.producer_id, one.last_offset) in log.visible
+    ]
+    entries = parse_txn_index(map_file(path).tobytes()) if path.exists() else ()
+    present = {(entry.producer_id, entry.last_offset) for entry in entries}
+    missing = [one for one in wanted if (one.producer_id, one.last_offset) not in present]
+    if missing and not path.exists():
+        problem = f"it is missing; {len(missing)} aborted transactions have data: {_SHOWN}"
+        return [Fault(path=path, position=None, problem=problem)]
+    return [
+        Fault(
+            path=path,
+            position=None,
+            problem=f"the transaction that producer {one.producer_id} aborted at {one.last_offset}"
+            f" has no entry: {_SHOWN}",
+        )
+        for one in missing[:MOST_PER_FILE]
+    ]
+
+
+def _check_snapshot(path: Path, log: _Replayed) -> list[Fault]:
+    found = []
+    for entry in parse_snapshot(map_file(path).tobytes(), path):
+        problem = _entry_problem(entry, log)
+        if problem is not None:
+            text = f"producer {entry.producer_id} {problem}"
+            found.append(Fault(path=path, position=None, problem=text))
+    return found
+
+
+def _entry_problem(entry: ProducerEntry, log: _Replayed) -> str | None:
+    first, marker = entry.current_txn_first_offset, log.markers.get(entry.producer_id, -1)
+    if first is not None and first < marker:
+        return f"has a transaction open from {first}, the log has its marker at {marker}"
+    replayed = log.replay.entries.get(entry.producer_id)
+    if replayed is None or replayed.producer_epoch != entry.producer_epoch:
+        return None
+    if entry.last_offset < replayed.last_offset:
+        return f"has its last batch at {entry.last_offset}, the log at {replayed.last_offset}"
+    same = entry.last_offset == replayed.last_offset
+    if same and entry.last_sequence != replayed.last_sequence:
+        return f"has sequence {entry.last_sequence}, the log {replayed.last_sequence}"
+    return None
