@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,25 @@ def test_small_windows_and_buffers_give_the_same_bytes(
     monkeypatch.setattr(writer, "BUFFER_BYTES", buffer_bytes)
     monkeypatch.setattr(pieces, "PIECE_BYTES", buffer_bytes)
     assert whole == output(plan, threads=threads)
+
+
+@pytest.mark.parametrize("codecs", [(0,), (3,)])
+def test_a_full_map_is_halved_under_several_threads(
+    codecs: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others have read for the larger shard by then is read again: nothing is lost, nothing
+    counted twice, and the output is that of one map.
+    """
+    plan = a_plan(tmp_path / "logs", codecs)
+    whole = output(plan)
+    few = replace(plan, cleaner=plan.cleaner.model_copy(update={"dedupe_buffer_bytes": 5000}))
+    monkeypatch.setattr(steps, "STEP_BYTES", 2000)
+    monkeypatch.setattr(reading, "FOUND_RECORDS", 40)
+    for _ in range(20):
+        assert whole == output(few, threads=3)
+    staged = maintain.build(few, means=Means(threads=3))
+    assert staged.stats.map_reads > 2
+    maintain.discard(few)
 
 
 @pytest.mark.parametrize("codecs", [(0,), (1,), (2,), (3,), (4,), (0, 1, 2, 3, 4)])
