@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ MUTANTS = 200
 NIGHTLY_MUTANTS = 10_000
 COMPARED = 200
 NIGHTLY_COMPARED = 3_000
+MOST_GROWTH_BYTES = 128 * 1024 * 1024
+"""The logs have some 100 KB; a batch may decompress to 64 MiB before it is called a bomb."""
 PARTITION = TopicPartition("t", 0)
 ENTRY_BYTES = {".index": 8, ".timeindex": 12}
 UNSUPPORTED = (
@@ -146,10 +149,18 @@ def mutants(seed: int, count: int, scratch: Path) -> Iterator[tuple[str, Mutant]
         shutil.rmtree(log_dir)
 
 
+def resident_bytes(field: str) -> int:
+    """This process's memory: VmRSS, or VmHWM, the most since it was last forgotten."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(status.split(f"{field}:")[1].split()[0])
+
+
 def keeps_no_bad_batch(seed: int, count: int) -> Counter[str]:
-    """Recover mutants with every loss accepted; what came of them."""
+    """Recover mutants with every loss accepted; what came of them, and of how much memory."""
     said: Counter[str] = Counter()
     with scratch_directory() as scratch:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        before = resident_bytes("VmRSS")
         for name, mutant in mutants(seed, count, scratch):
             marked = (mutant.log_dir / ".kafka_cleanshutdown").exists()
             point = (mutant.log_dir / "recovery-point-offset-checkpoint").read_text().split()[-1]
@@ -166,6 +177,9 @@ def keeps_no_bad_batch(seed: int, count: int) -> Counter[str]:
                     data = map_file(mutant.log_dir / "t-0" / f"{base:020d}.log")
                     found = valid_batches(data, base_offset=base, end_offset=end)
                     assert found.end == "whole", f"{name}: {base} {found.end}"
+        grown = resident_bytes("VmHWM") - before
+        assert grown < MOST_GROWTH_BYTES
+        said["MiB of memory"] = grown >> 20
     return said
 
 
@@ -176,10 +190,14 @@ def test_a_recovery_keeps_no_bad_batch(seed: int) -> None:
 
 
 @pytest.mark.nightly
-def test_ten_thousand_recoveries_keep_no_bad_batch(seed: int) -> None:
+def test_ten_thousand_recoveries_keep_no_bad_batch(
+    seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The long form."""
     said = keeps_no_bad_batch(seed, NIGHTLY_MUTANTS)
     assert said["recovered"] > 0.9 * NIGHTLY_MUTANTS, said
+    with capsys.disabled():
+        sys.stdout.write(f"\n{dict(said)}\n")
 
 
 def same_as_kafka(seed: int, count: int) -> Counter[str]:
@@ -246,7 +264,11 @@ def test_a_recovery_like_kafka_is_kafkas(seed: int) -> None:
 
 @pytest.mark.oracle
 @pytest.mark.nightly
-def test_three_thousand_recoveries_like_kafka_are_kafkas(seed: int) -> None:
+def test_three_thousand_recoveries_like_kafka_are_kafkas(
+    seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The long form."""
     said = same_as_kafka(seed, NIGHTLY_COMPARED)
     assert said["same"] > 0.9 * NIGHTLY_COMPARED, said
+    with capsys.disabled():
+        sys.stdout.write(f"\n{dict(said)}\n")
