@@ -142,8 +142,8 @@ def note_key(notes: Any, hash1: Any, hash2: Any, ordinal: int, tombstone: bool) 
     notes: (mask, sample, sampled) of `Notes`.
     """
     mask, sample, sampled = notes
-    if hash1 & mask == np.uint64(0):
-        at = sampled[0]
+    at = sampled[0]
+    if hash1 & mask == np.uint64(0) and at < len(sample[0]):
         sample[0][at], sample[1][at], sample[2][at] = hash1, hash2, ordinal
         sample[3][at] = tombstone
         sampled[0] = at + 1

@@ -252,8 +252,11 @@ def _bounds(task: MapTask, how: How, shard: tuple[int, int] | None = None) -> ND
 
 
 def _make_ready(reader: Reader, step: Rows) -> None:
-    """For this step and this thread."""
+    """For this step and this thread. The sample has room for one step: one that failed leaves its
+    own.
+    """
     reader.workspace.use_here()
+    reader.notes.sampled[0] = 0
     source, first, last = step
     digest.make_room(reader.notes, int(source.batches["count"][first:last].sum(dtype=np.int64)))
 
@@ -267,7 +270,6 @@ def _done(task: MapTask, reader: Reader, step: Rows, how: How) -> None:
             task.sample.add(reader.notes, probed=how.mode == reading.PROBE)
         task.bytes_done += length
         task.progress("map", task.bytes_done, task.total_bytes)
-    reader.notes.sampled[0] = 0
     task.means.throttle.observe(length)
 
 

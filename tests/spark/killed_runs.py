@@ -217,9 +217,16 @@ def wait_for_death(session: int) -> None:
     """Nobody is left of a session, without a helping hand."""
     end = time.monotonic() + DEAD_SECONDS
     while left := members(session):
-        commands = [Path(f"/proc/{pid}/cmdline").read_bytes()[:300] for pid in left]
-        assert time.monotonic() < end, commands
+        assert time.monotonic() < end, list(map(command_of, left))
         time.sleep(0.05)
+
+
+def command_of(pid: int) -> bytes:
+    """What a process was started with; nothing if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()[:300]
+    except OSError:
+        return b""
 
 
 def live(log_dir: Path) -> Digest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +109,25 @@ def test_a_full_map_is_halved_under_several_threads(
     staged = maintain.build(few, means=Means(threads=3))
     assert staged.stats.map_reads > 2
     maintain.discard(few)
+
+
+def test_of_several_threads_the_first_damage_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its place, whichever thread was the first; what others had read by then does no harm."""
+    plan = a_plan(tmp_path / "logs", (0,))
+    logs = sorted(plan.log.directory.glob("*.log"))[:SEGMENTS]
+    for log in logs:
+        content = bytearray(log.read_bytes())
+        content[-1] ^= 1
+        times = log.stat()
+        log.write_bytes(content)
+        os.utime(log, ns=(times.st_atime_ns, times.st_mtime_ns))
+    monkeypatch.setattr(steps, "STEP_BYTES", 2000)
+    for _ in range(20):
+        with pytest.raises(CorruptBatch) as caught:
+            maintain.build(plan, means=Means(threads=3))
+        assert caught.value.path == logs[0]
 
 
 @pytest.mark.parametrize("codecs", [(0,), (1,), (2,), (3,), (4,), (0, 1, 2, 3, 4)])
