@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from logwright import maintain
+from logwright import committing
 from logwright.compaction import (
     build,
     digest,
     laws,
     mapping,
+    packed_laws,
     pairs,
     preparing,
     quick,
@@ -152,6 +153,7 @@ _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (quick, "open_window", "windows", _nothing),
     (quick_laws, "find_verbatim", "equal batches", _nothing),
     (quick_laws, "check_rebuilt", "equal records", _of_both),
+    (packed_laws, "check_packed", "equal records", _of_batches(2)),
     (thorough, "bad_crcs", "CRC", _of_batches(1)),
     (thorough, "open_window", "windows", _nothing),
     (laws, "survey", "survey of records", _of_batches(2)),
@@ -159,7 +161,7 @@ _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (laws, "check_survivors", "equal records", _of_both),
     (laws, "weigh_keys", "decode, hash, map", _of_batches(2)),
     (live, "fingerprint", "is the plan stale", _nothing),
-    (maintain, "execute", "renames", _nothing),
+    (committing, "execute", "renames", _nothing),
 )
 """Where each stage is called: object, attribute, name, bytes of log that a call walks over."""
 
