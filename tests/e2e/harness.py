@@ -38,6 +38,8 @@ MARKS = [
 ]
 
 NO_TELEMETRY = {"telemetry": {"enabled": False}}
+QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
+"""Hundreds of events for each run hide what failed; the instance has them all."""
 TASKS = 2 * TASKS_PER_CORE
 
 POLICY = """\
@@ -111,7 +113,7 @@ class Platform:
     ) -> dg.ExecuteInProcessResult:
         """Run the sweep for these keys; none: for all."""
         return job.execute_in_process(
-            run_config=sweep_run_config(list(keys)),
+            run_config=sweep_run_config(list(keys)) | QUIET,
             instance=self.instance,
             resources=self.resources(),
             raise_on_error=False,

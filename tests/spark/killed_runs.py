@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -186,23 +185,26 @@ def undisturbed(way: Way, log_dir: Path) -> Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """Who is killed, in which phase; at which part of it is drawn."""
+    """Who is killed, in which phase."""
 
     way: Way
     victim: Victim
     phase: Phase
 
     def do(
-        self, log_dir: Path, timeline: Timeline, wanted: Digest, chosen: random.Random
+        self, log_dir: Path, timeline: Timeline, wanted: Digest, *, part: float
     ) -> tuple[Phase, int]:
         """The phase in which it really fell, and the driver's exit status. Effects: waits until
         none of the processes is left, without killing any other.
+
+        Args:
+            part: how far into the phase, as long as that took undisturbed; 0 to 1.
         """
         before: dict[Phase, tuple[Phase, ...]]
         before = {"start": (), "build": ("start",), "commit": ("start", "build")}
         with cleaning(self.way, log_dir) as process:
             wait_for(process, lambda: phase_of(log_dir, wanted) not in before[self.phase])
-            time.sleep(chosen.random() * float(getattr(timeline, self.phase)))
+            time.sleep(part * float(getattr(timeline, self.phase)))
             found: Phase = "done" if process.poll() is not None else phase_of(log_dir, wanted)
             if self.victim == "driver":
                 process.kill()
