@@ -16,7 +16,7 @@ from logwright.compaction.source import Source, Window, open_window, row_ranges
 from logwright.compaction.unpacking import NOT_GIVEN, Workspace
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
-from logwright.log.mapped import map_file
+from logwright.log.mapped import MappedFiles
 from logwright.units import INT64_MAX
 
 ROUNDS: Final = 5
@@ -30,9 +30,9 @@ class Bench:
 
     def __init__(self, log: BenchLog) -> None:
         path = min(log.partition_directory.glob("*.log"))
-        data = map_file(path)
-        batches = scan_segment(data, path, base_offset=0, end_offset=INT64_MAX)
-        self.source = Source(base_offset=0, path=path, data=data, batches=batches)
+        log_file = MappedFiles().open(path)
+        batches = scan_segment(log_file.data, path, base_offset=0, end_offset=INT64_MAX)
+        self.source = Source(base_offset=0, log=log_file, batches=batches)
         self.records = self.source.records
         ranges = row_ranges(self.source, first=0, last=len(batches))
         self.windows = [open_window(self.source, slice(*rows)) for rows in ranges]
@@ -142,7 +142,7 @@ class Bench:
 def kernels(log: BenchLog) -> str:
     """A table of speeds on the first segment of an uncompressed log. Effects: reads it."""
     bench = Bench(log)
-    batches, records, size = len(bench.source.batches), bench.records, len(bench.source.data)
+    batches, records, size = len(bench.source.batches), bench.records, bench.source.log.bytes
     seconds = {
         "header scan": best(bench.scan),
         "CRC": best(bench.check_crcs),

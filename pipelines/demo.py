@@ -56,7 +56,13 @@ def main(report: Path) -> int:
         for event in swept.all_events
         if event.event_type in _EVENTS and event.asset_key == SEGMENT_SET
     }
-    document = {"logs": logs, "spark_events": [str(path) for path in sorted(events.iterdir())]}
+    steps = {
+        str(event.step_key): event.step_success_data.duration_ms / 1000
+        for event in (*swept.all_events, *listed.all_events)
+        if event.event_type is dg.DagsterEventType.STEP_SUCCESS
+    }
+    spark_events = [str(path) for path in sorted(events.iterdir())]
+    document = {"steps": steps, "logs": logs, "spark_events": spark_events}
     report.write_text(json.dumps(document, indent=1) + "\n")
     return 0 if listed.success else 1
 

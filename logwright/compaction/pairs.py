@@ -19,7 +19,7 @@ from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_whatever
-from logwright.log.mapped import map_file
+from logwright.log.mapped import MappedFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,16 +62,18 @@ def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> l
     """
     replaced = {base for segment in staged.segments for base in segment.source_base_offsets}
     sources = open_sources(plan, replaced)
+    outputs = MappedFiles()
     pairs = [
-        _open_pair(segment, staged.directory, sources, verdicts) for segment in staged.segments
+        _open_pair(segment, outputs, staged.directory, sources, verdicts)
+        for segment in staged.segments
     ]
     bases = [segment.base_offset for segment in plan.rolled_log.segments]
+    following = dict(pairwise(bases))
     for pair in pairs:
-        after = bases.index(pair.segment.source_base_offsets[-1]) + 1
         laws.check_batch_order(
             pair.staged.batches,
             pair.segment.base_offset,
-            bases[after],
+            following[pair.segment.source_base_offsets[-1]],
             verdicts.cells["offsets_ascending"],
         )
     return pairs
@@ -79,9 +81,10 @@ def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> l
 
 def open_sources(plan: CleanPlan, bases: Set[int]) -> dict[int, Source]:
     """Segments of the log, by base offset. Effects and errors: see `open_source`."""
+    files = MappedFiles()
     return {
         segment.base_offset: open_source(
-            plan.log.directory, segment, end_offset=following.base_offset, first_ordinal=0
+            plan.log.directory, segment, files, end_offset=following.base_offset, first_ordinal=0
         )
         for segment, following in pairwise(plan.rolled_log.segments)
         if segment.base_offset in bases
@@ -89,18 +92,22 @@ def open_sources(plan: CleanPlan, bases: Set[int]) -> dict[int, Source]:
 
 
 def _open_pair(
-    segment: StagedSegment, directory: Path, sources: dict[int, Source], verdicts: Verdicts
+    segment: StagedSegment,
+    outputs: MappedFiles,
+    directory: Path,
+    sources: dict[int, Source],
+    verdicts: Verdicts,
 ) -> Pair:
     path = directory / segment_file_name(segment.base_offset, LOG)
-    data = map_file(path)
+    log = outputs.open(path)
     try:
-        batches = scan_whatever(data, path)
+        batches = scan_whatever(log.data, path)
     except (CorruptBatch, UnsupportedFormatError):
         verdicts.blame("crc_valid", segment.base_offset)
-        batches = scan_whatever(data[:0], path)
+        batches = scan_whatever(log.data[:0], path)
     return Pair(
         segment=segment,
-        staged=Source(base_offset=segment.base_offset, path=path, data=data, batches=batches),
+        staged=Source(base_offset=segment.base_offset, log=log, batches=batches),
         sources=[sources[base] for base in segment.source_base_offsets],
         readable=np.ones(len(batches), dtype=np.bool_),
     )
@@ -166,7 +173,7 @@ def segment_facts(
     return SegmentFacts(
         topic_partition=str(plan.log.partition),
         base_offset=staged.base_offset,
-        log_bytes=len(staged.data),
+        log_bytes=staged.log.bytes,
         batches=len(batches),
         records=int(cells[laws.RECORDS]),
         tombstones=int(cells[laws.TOMBSTONES]),
@@ -202,7 +209,7 @@ def output_facts(
         laws=verdicts.results(),
         segments=tuple(facts),
         source_records=sum(source.records for source in sources),
-        source_bytes=sum(len(source.data) for source in sources),
+        source_bytes=sum(source.log.bytes for source in sources),
         expected_records=staged.stats.records_written - standing,
         expected_bytes=staged.stats.bytes_written,
     )

@@ -201,30 +201,23 @@ def group_segments(
     ``segment.bytes``, its index bytes within ``segment.index.bytes``, its offsets within 2**31 - 1
     of its base offset.
     """
+    limits = (config.segment_bytes, config.segment_index_bytes, config.segment_index_bytes)
     groups: list[tuple[Segment, ...]] = []
     group: list[Segment] = []
+    held = (0, 0, 0)
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else None
         last_offset = (first_uncleanable_offset if following is None else following) - 1
-        if group and not _fits(group, segment, last_offset, config):
+        sizes = (segment.log_bytes, segment.index_bytes, segment.timeindex_bytes)
+        larger = (held[0] + sizes[0], held[1] + sizes[1], held[2] + sizes[2])
+        fits = larger[0] <= limits[0] and larger[1] <= limits[1] and larger[2] <= limits[2]
+        if group and segment.log_bytes:
+            fits &= last_offset - group[0].base_offset <= INT32_MAX
+        if group and not fits:
             groups.append(tuple(group))
-            group = []
+            group, larger = [], sizes
         group.append(segment)
+        held = larger
     if group:
         groups.append(tuple(group))
     return tuple(groups)
-
-
-def _fits(group: list[Segment], segment: Segment, last_offset: int, config: TopicConfig) -> bool:
-    sizes = (
-        (sum(each.log_bytes for each in group) + segment.log_bytes, config.segment_bytes),
-        (sum(each.index_bytes for each in group) + segment.index_bytes, config.segment_index_bytes),
-        (
-            sum(each.timeindex_bytes for each in group) + segment.timeindex_bytes,
-            config.segment_index_bytes,
-        ),
-    )
-    within_offsets = last_offset - group[0].base_offset <= INT32_MAX
-    return all(size <= limit for size, limit in sizes) and (
-        segment.log_bytes == 0 or within_offsets
-    )

@@ -14,6 +14,7 @@ from logwright.compaction import offset_map
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.source import Source, open_source
 from logwright.errors import PolicyError
+from logwright.log.mapped import MappedFiles
 
 _RECORDS_PER_BYTE: Final = 4
 _ROOMY_LOAD: Final = 0.75
@@ -24,6 +25,7 @@ def open_sources(plan: CleanPlan) -> list[Source]:
     """All segments below the first uncleanable offset, their records numbered through."""
     segments = plan.rolled_log.segments
     sources: list[Source] = []
+    files = MappedFiles()
     ordinal = 0
     for segment, following in pairwise(segments):
         if segment.base_offset >= plan.compaction.first_uncleanable_offset:
@@ -31,6 +33,7 @@ def open_sources(plan: CleanPlan) -> list[Source]:
         source = open_source(
             plan.log.directory,
             segment,
+            files,
             end_offset=following.base_offset,
             first_ordinal=ordinal,
         )

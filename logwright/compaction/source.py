@@ -20,7 +20,7 @@ from logwright.format.codec import CodecError, decompress, decompression_limit
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.scan import scan_segment
-from logwright.log.mapped import map_file
+from logwright.log.mapped import MappedFile, MappedFiles
 from logwright.log.model import Segment
 
 WINDOW_BYTES: Final = 2 * 1024 * 1024
@@ -35,17 +35,25 @@ have its own limit; many small ones together must not take all memory either."""
 
 @dataclass(slots=True, kw_only=True)
 class Source:
-    """One segment's log in memory.
+    """One segment's log.
 
     Attributes:
-        data: uint8[bytes], a read-only map of the file.
         batches: BATCH[n]; `first_ordinal` counts through all sources of the cleaning.
     """
 
     base_offset: int
-    path: Path
-    data: NDArray[np.uint8]
+    log: MappedFile
     batches: NDArray[np.void]
+
+    @property
+    def path(self) -> Path:
+        """Of the log file."""
+        return self.log.path
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """uint8[bytes], a read-only map of the file; errors: see `MappedFile.data`."""
+        return self.log.data
 
     @property
     def records(self) -> int:
@@ -78,12 +86,13 @@ _USUAL_GROWTH: Final = 4
 
 
 def open_source(
-    directory: Path, segment: Segment, *, end_offset: int, first_ordinal: int
+    directory: Path, segment: Segment, files: MappedFiles, *, end_offset: int, first_ordinal: int
 ) -> Source:
     """Map a segment and read its batch headers. Effects: maps the file.
 
     Args:
         directory: the partition's.
+        files: among which it is mapped.
         end_offset: the next segment's base offset.
         first_ordinal: number of the first record.
 
@@ -92,10 +101,10 @@ def open_source(
         `scan_segment`.
     """
     path = directory / segment_file_name(segment.base_offset, LOG)
-    data = map_file(path, expected_bytes=segment.log_bytes)
-    batches = scan_segment(data, path, base_offset=segment.base_offset, end_offset=end_offset)
+    log = files.open(path, expected_bytes=segment.log_bytes)
+    batches = scan_segment(log.data, path, base_offset=segment.base_offset, end_offset=end_offset)
     batches["first_ordinal"] += first_ordinal
-    return Source(base_offset=segment.base_offset, path=path, data=data, batches=batches)
+    return Source(base_offset=segment.base_offset, log=log, batches=batches)
 
 
 def row_ranges(

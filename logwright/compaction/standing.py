@@ -122,7 +122,7 @@ def standing_segment(
         return None
     return StandingSegment(
         base_offset=segment.base_offset,
-        log_bytes=ByteCount(len(source.data)),
+        log_bytes=ByteCount(source.log.bytes),
         records=source.records,
         facts=facts,
     )

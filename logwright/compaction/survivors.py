@@ -147,7 +147,7 @@ def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means:
         plan=plan,
         means=means,
         progress=progress,
-        total_bytes=sum(len(source.data) for source in sources),
+        total_bytes=sum(source.log.bytes for source in sources),
         state=new_map(plan, records=dirty_records(plan, sources), beside_bytes=beside),
         dead=np.zeros(bits, dtype=np.uint8),
         expired=np.zeros(bits, dtype=np.uint8),

@@ -23,6 +23,7 @@ an active producer, and the last batch of the cleaned range, stay without record
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +120,7 @@ class TransactionIndexes:
             _read(log.directory, segment.base_offset) if segment.txnindex_bytes else ()
             for segment in log.segments
         ]
+        self._having = [number for number, entries in enumerate(self._entries) if entries]
 
     @property
     def producer_ids(self) -> set[int]:
@@ -140,10 +142,10 @@ class TransactionIndexes:
         contains the start on, those that begin below the end, up to an entry after which nothing
         below the end was open.
         """
-        first = max((n for n, base in enumerate(self._bases) if base <= start), default=0)
+        first = max(bisect_right(self._bases, start) - 1, 0)
         found = []
-        for entries in self._entries[first:]:
-            for entry in entries:
+        for number in self._having[bisect_left(self._having, first) :]:
+            for entry in self._entries[number]:
                 if entry.last_offset >= self._log_start_offset and entry.first_offset < end:
                     found.append(entry)
                 if entry.last_stable_offset >= end:

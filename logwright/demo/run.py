@@ -95,15 +95,16 @@ def _sweep(console: Console, demo: DemoHome) -> None:
         limit.start()
         try:
             started: dict[str, float] = {}
+            ended: set[str] = set()
             for line in process.stdout or ():
                 log.write(line)
                 found = STEP.search(line)
                 if found and found[1] == "START":
                     started[found[2]] = time.monotonic()
                     status.update(found[2])
-                elif found:
-                    took = time.monotonic() - started.get(found[2], time.monotonic())
-                    console.print(f"  {found[2]:<28}{took:5.1f} s")
+                elif found and found[2] in started:
+                    ended.add(found[2])
+                    _say_step(console, found[2], time.monotonic() - started[found[2]])
         except BaseException:
             process.kill()
             raise
@@ -111,6 +112,13 @@ def _sweep(console: Console, demo: DemoHome) -> None:
             limit.cancel()
     if process.returncode != 0:
         raise StepFailed(f"The run failed. {_reason(log_path)}", path=log_path)
+    for step, seconds in json.loads(demo.report.read_text())["steps"].items():
+        if step not in ended:  # Dagster may lose the last lines that a step logs
+            _say_step(console, step, seconds)
+
+
+def _say_step(console: Console, step: str, seconds: float) -> None:
+    console.print(f"  {step:<28}{seconds:5.1f} s")
 
 
 def _reason(log_path: Path) -> str:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.errors import StalePlan, UnreadableFile
 
+MOST_MAPPED: Final = 64
+"""So many files of a `MappedFiles` stay mapped. A map holds a descriptor, of which a process may
+often have 1,024, and logs may have 100,000 segments.
+"""
+
 _NOTHING = np.zeros(0, dtype=np.uint8)
+_Stamp = tuple[int, int, int, int]
 
 
 def map_file(path: Path, *, expected_bytes: int | None = None) -> NDArray[np.uint8]:
@@ -21,6 +31,73 @@ def map_file(path: Path, *, expected_bytes: int | None = None) -> NDArray[np.uin
         UnreadableFile: it cannot be opened, or is no regular file.
         StalePlan: it has not the expected size any more.
     """
+    return _map(path, expected_bytes)[0]
+
+
+class MappedFiles:
+    """Any number of files, of which those that were used last are mapped. For several threads."""
+
+    def __init__(self) -> None:
+        self._mapped: OrderedDict[Path, NDArray[np.uint8]] = OrderedDict()
+        self._turn = Lock()
+
+    def open(self, path: Path, *, expected_bytes: int | None = None) -> MappedFile:
+        """Effects and errors: see `map_file`."""
+        data, stamp = _map(path, expected_bytes)
+        self._keep(path, data)
+        return MappedFile(path=path, bytes=len(data), _stamp=stamp, _files=self)
+
+    def find(self, path: Path) -> NDArray[np.uint8] | None:
+        """The bytes of a file that is mapped."""
+        with self._turn:
+            data = self._mapped.get(path)
+            if data is not None:
+                self._mapped.move_to_end(path)
+            return data
+
+    def map_again(self, path: Path, stamp: _Stamp) -> NDArray[np.uint8]:
+        """Effects: maps the file.
+
+        Raises:
+            UnreadableFile: as `map_file`.
+            StalePlan: it is not the file any more that was opened.
+        """
+        data, found = _map(path, None)
+        if found != stamp:
+            raise StalePlan("has been written or replaced.", path=path, remedy="Plan again.")
+        self._keep(path, data)
+        return data
+
+    def _keep(self, path: Path, data: NDArray[np.uint8]) -> None:
+        with self._turn:
+            self._mapped[path] = data
+            if len(self._mapped) > MOST_MAPPED:
+                self._mapped.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedFile:
+    """One of `MappedFiles`.
+
+    Attributes:
+        bytes: its size.
+    """
+
+    path: Path
+    bytes: int
+    _stamp: _Stamp
+    _files: MappedFiles
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """uint8[bytes], read-only; mapped as long as somebody holds it. Effects: may map the file
+        again; errors: see `MappedFiles.map_again`.
+        """
+        found = self._files.find(self.path)
+        return self._files.map_again(self.path, self._stamp) if found is None else found
+
+
+def _map(path: Path, expected_bytes: int | None) -> tuple[NDArray[np.uint8], _Stamp]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -39,9 +116,10 @@ def map_file(path: Path, *, expected_bytes: int | None = None) -> NDArray[np.uin
                 path=path,
                 remedy="Plan again.",
             )
+        stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         if status.st_size == 0:
-            return _NOTHING
+            return _NOTHING, stamp
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return np.memmap(file, dtype=np.uint8, mode="r").view(np.ndarray)
+            return np.memmap(file, dtype=np.uint8, mode="r").view(np.ndarray), stamp
     finally:
         os.close(descriptor)

@@ -24,7 +24,7 @@ from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from logwright.format.scan import bad_crcs
 from logwright.format.valid import valid_batches
 from logwright.format.walk import OK, raise_for_status
-from logwright.log.mapped import map_file
+from logwright.log.mapped import MappedFiles, map_file
 from logwright.recovery.segments import ENDS
 from logwright.verify.model import Fault, entry_faults
 
@@ -47,7 +47,8 @@ def check_segment(directory: Path, base_offset: int, end_offset: int) -> tuple[l
         UnreadableFile: a file cannot be read.
     """
     path = directory / segment_file_name(base_offset, LOG)
-    data = map_file(path)
+    log = MappedFiles().open(path)
+    data = log.data
     found = valid_batches(data, base_offset=base_offset, end_offset=end_offset, check_crcs=False)
     batches = found.batches
     counts = batches["count"].astype(np.int64)
@@ -59,7 +60,7 @@ def check_segment(directory: Path, base_offset: int, end_offset: int) -> tuple[l
         problem = f"the CRC of the record batch at offset {offset} is wrong"
         faults.append(Fault(path=path, position=position, problem=problem))
     readable = np.setdiff1d(np.arange(len(batches)), sorted(damaged))
-    source = Source(base_offset=base_offset, path=path, data=data, batches=batches)
+    source = Source(base_offset=base_offset, log=log, batches=batches)
     faults += _unreadable_records(source, readable)
     if found.end != "whole":
         faults.append(Fault(path=path, position=found.valid_bytes, problem=ENDS[found.end]))

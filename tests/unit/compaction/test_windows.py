@@ -18,6 +18,7 @@ from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleanin
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
+from logwright.log.mapped import MappedFiles
 from logwright.units import TimestampMs
 from tests import faults
 from tests.log_builder import START_MS, LogBuilder
@@ -184,7 +185,9 @@ def test_many_small_bombs_do_not_take_all_memory_together(
     )
     monkeypatch.setattr(source, "SCRATCH_BYTES", 120_000)
     segment = plan.log.segments[0]
-    opened = source.open_source(plan.log.directory, segment, end_offset=4, first_ordinal=0)
+    opened = source.open_source(
+        plan.log.directory, segment, MappedFiles(), end_offset=4, first_ordinal=0
+    )
     source.open_window(opened, slice(0, 2))
     with pytest.raises(CorruptBatch, match="offset 2 does not decompress"):
         source.open_window(opened, slice(0, 4))
