@@ -24,7 +24,7 @@ VERSION: Final = 0
 
 _DIGITS: Final = re.compile(rb"[0-9]{1,19}")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
-_PLAIN: Final = re.compile(r"0\n([0-9]{1,10})\n((?:[^\s]+ [0-9]{1,9} [0-9]{1,18}\n)*)", re.ASCII)
+_PLAIN: Final = re.compile(r"0\n([0-9]{1,10})\n((?:[!-~]+ [0-9]{1,9} [0-9]{1,18}\n)*)")
 """An offset checkpoint as Kafka and we write it."""
 _REMEDY: Final = (
     "The log was left untouched. Restore the file, or let a broker load the directory: it goes on"
