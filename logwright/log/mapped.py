@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 from pathlib import Path
@@ -41,7 +42,7 @@ def map_file(path: Path, *, expected_bytes: int | None = None) -> NDArray[np.uin
             )
         if status.st_size == 0:
             return _NOTHING
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return np.memmap(file, dtype=np.uint8, mode="r").view(np.ndarray)
+        mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, dtype=np.uint8)
     finally:
         os.close(descriptor)
