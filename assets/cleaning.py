@@ -19,6 +19,7 @@ from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.policies import Policies
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError, StepFailed
+from logwright.garbage import rare_collections
 from logwright.locks import lock_log_dir
 from logwright.log.load import read_checkpoints
 from logwright.recovery.model import RecoveryOptions
@@ -125,6 +126,7 @@ def recover_logs(
     return Recovered(findings=findings, failures=failures)
 
 
+@rare_collections()
 def plan_wave(
     logs: Iterable[MaintainedLog],
     policies: Policies,

@@ -33,10 +33,10 @@ def plan(log_dir: Path, log: BenchLog) -> dict[str, object]:
 
 
 def sweep_warm(log_dir: Path, log: BenchLog, number: str) -> dict[str, object]:
-    """Sweep copies of a log with Spark twice; the second time counts."""
+    """Sweep copies of a log with Spark twice; the second time counts. Both stay in `log_dir`."""
     with local_session() as spark:
-        sweep(log, copies(log, log_dir, int(number)), spark)
-        fresh = copies(log, log_dir, int(number))
+        sweep(log, copies(log, log_dir / "warm", int(number)), spark)
+        fresh = copies(log, log_dir / "fresh", int(number))
         start = time.perf_counter()
         with cpu_of_all() as cpu:
             stages = sweep(log, fresh, spark)

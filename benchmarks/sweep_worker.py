@@ -19,6 +19,7 @@ from logwright import maintain
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError, invariant
+from logwright.garbage import rare_collections
 from logwright.log.load import list_partitions, read_checkpoints
 from logwright.spark.session import local_session
 from logwright.spark.sweep import clean_partitions
@@ -42,6 +43,7 @@ def main(log_directory: str, target: str, number: str) -> None:
     print(json.dumps({"wall": wall, "cpu": cpu[0], **stages}))
 
 
+@rare_collections()
 def plan_all(log: BenchLog, log_dir: Path, *, dedupe_buffer: int | None = None) -> list[CleanPlan]:
     """Plan all partitions of a directory; `dedupe_buffer` is in bytes. Effects: reads it."""
     config, cleaner = parse_settings(log.settings)

@@ -3,17 +3,18 @@
 A commit waits for the disk a dozen times, and works little in between. Commits of different
 partitions share nothing but the cleaner checkpoint, so they are made by some threads together: one
 journal commit of the file system then serves many of them. Each partition's own steps stay in their
-order; who writes the checkpoint writes the entries of all that wait.
+order; the entries of the checkpoint are written for a group of them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Final
 
 from logwright.compaction.build import discard_staging
@@ -36,8 +37,11 @@ from logwright.steps.step import FileStep
 from logwright.swap.plan import checkpoint_steps, standing_steps, swap_steps
 from logwright.units import ByteCount, Offset
 
-COMMIT_THREADS: Final = 16
+COMMIT_THREADS: Final = 32
 """Commits that wait for the disk together: more of them hardly wait less (measured on ext4)."""
+RECORDED_TOGETHER: Final = COMMIT_THREADS // 2
+"""Entries of the cleaner checkpoint that are written at once. The other half of the threads work on
+meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,41 +69,67 @@ class CommitResult:
 class CheckpointRecord:
     """The cleaner checkpoint of one log directory, to which threads add entries at the same time.
 
-    The first to come writes for all who wait: the file is read and replaced once for all of them.
+    Commits wait for each other here: who completes a group writes for all of it, so that the file
+    is read and replaced once for many. A group is complete when it has `RECORDED_TOGETHER` entries,
+    or when every other commit that began has recorded its own or come to its end.
     """
 
     def __init__(self, log_dir: Path) -> None:
         self._log_dir = log_dir
         self._turn = Lock()
         self._guard = Lock()
+        self._expected = 0
         self._waiting: list[_Entry] = []
 
-    def put(self, partition: TopicPartition, offset: Offset, files: FileSystem) -> None:
-        """Record a first dirty offset; it is durable on return. Effects: takes the checkpoint
-        files' lock, replaces the file.
+    @contextmanager
+    def joined(self) -> Iterator[Recorder]:
+        """Take part, from the beginning of a commit to its end.
 
-        Raises:
-            LogwrightError: it could not be written, with whichever entries it was to be.
+        What it gives records a first dirty offset, once at most; it is durable on return. Effects:
+        takes the checkpoint files' lock, replaces the file. It raises a LogwrightError if it could
+        not be written, with whichever entries it was to be.
         """
-        entry = _Entry(partition=partition, offset=offset)
-        with self._guard:
-            self._waiting.append(entry)
-        with self._turn:
-            if not entry.tried:
-                self._write_all(files)
-        if entry.error is not None:
-            raise entry.error
+        recorded = False
 
-    def _write_all(self, files: FileSystem) -> None:
+        def put(partition: TopicPartition, offset: Offset, files: FileSystem) -> None:
+            nonlocal recorded
+            recorded = True
+            entry = _Entry(partition=partition, offset=offset, files=files)
+            self._go_on(entry)
+            entry.tried.wait()
+            if entry.error is not None:
+                raise entry.error
+
         with self._guard:
-            entries, self._waiting = self._waiting, []
+            self._expected += 1
+        try:
+            yield put
+        finally:
+            if not recorded:
+                self._go_on(None)
+
+    def _go_on(self, entry: _Entry | None) -> None:
+        """One less is expected. Write what waits, if nothing is to be waited for any more."""
+        with self._guard:
+            self._expected -= 1
+            self._waiting += [] if entry is None else [entry]
+            if self._expected and len(self._waiting) < RECORDED_TOGETHER:
+                return
+        with self._turn:
+            with self._guard:
+                entries, self._waiting = self._waiting, []
+            if entries:
+                self._write_all(entries)
+
+    def _write_all(self, entries: list[_Entry]) -> None:
         error: BaseException | None = None
         try:
-            self._write({entry.partition: entry.offset for entry in entries}, files)
+            self._write({entry.partition: entry.offset for entry in entries}, entries[0].files)
         except BaseException as failure:  # noqa: BLE001 -- each who waits raises it
             error = failure
         for entry in entries:
-            entry.tried, entry.error = True, error
+            entry.error = error
+            entry.tried.set()
 
     def _write(self, offsets: dict[TopicPartition, Offset], files: FileSystem) -> None:
         path = self._log_dir / CLEANER_OFFSET_CHECKPOINT
@@ -108,13 +138,17 @@ class CheckpointRecord:
             execute(checkpoint_steps(self._log_dir, content, offsets), files)
 
 
+Recorder = Callable[[TopicPartition, Offset, FileSystem], None]
+
+
 @dataclass(slots=True, kw_only=True)
 class _Entry:
-    """One that waits to be written."""
+    """One that waits to be written; `files` is of the commit that waits."""
 
     partition: TopicPartition
     offset: Offset
-    tried: bool = False
+    files: FileSystem
+    tried: Event = field(default_factory=Event)
     error: BaseException | None = None
 
 
@@ -138,7 +172,8 @@ def commit(
         DiskFull, StepFailed: a step failed; the log is the old or the new one for a recovery.
     """
     log_dir, partition = plan.log.log_dir, plan.log.partition
-    with live_log(plan.log) as files:
+    record = record or CheckpointRecord(log_dir)
+    with record.joined() as put, live_log(plan.log) as files:
         refuse_held(log_dir, partition, plan.now_ms, force=plan.options.force)
         _refuse_incomplete(staged)
         execute(sealing_steps(plan.log, plan.roll), files)
@@ -146,7 +181,7 @@ def commit(
             execute(standing_steps(plan.rolled_log, staged.standing), files)
             for steps in _swaps(plan, staged):
                 execute(steps, files)
-        recorded = _record(plan, staged, record or CheckpointRecord(log_dir), files)
+        recorded = _record(plan, staged, put, files)
         discard_staging(plan)
         end_quarantine(log_dir, partition)
     overdue = staged is not None and plan.compaction.need_compaction_now
@@ -232,7 +267,7 @@ def _swaps(plan: CleanPlan, staged: StagedCleaning) -> Iterator[tuple[FileStep, 
 
 
 def _record(
-    plan: CleanPlan, staged: StagedCleaning | None, record: CheckpointRecord, files: FileSystem
+    plan: CleanPlan, staged: StagedCleaning | None, put: Recorder, files: FileSystem
 ) -> Offset | None:
     """Write the cleaner checkpoint if it is to change; the offset that it holds."""
     if staged is not None:
@@ -241,5 +276,5 @@ def _record(
         offset = plan.compaction.first_dirty_offset
     else:
         return plan.log.cleaner_checkpoint
-    record.put(plan.log.partition, offset, files)
+    put(plan.log.partition, offset, files)
     return offset

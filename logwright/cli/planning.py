@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from logwright.errors import LogwrightError
+from logwright.garbage import rare_collections
 
 if TYPE_CHECKING:
     from logwright.cli.output import Output
@@ -45,6 +46,7 @@ class FailureLog:
         return self.failures[0][1].exit_status if self.failures else 0
 
 
+@rare_collections()
 def plan_partitions(
     request: Request,
     partitions: Iterable[TopicPartition],

@@ -88,7 +88,10 @@ def discard_staging(plan: CleanPlan) -> None:
     directory = staging_directory(plan)
     if directory.parent.is_symlink() or directory.parent.parent.is_symlink():
         return  # somebody's link out of the log directory: nothing of ours was ever put there
-    shutil.rmtree(directory, ignore_errors=True)
+    try:
+        directory.rmdir()  # a commit has left nothing in it
+    except OSError:
+        shutil.rmtree(directory, ignore_errors=True)
     for parent in (directory.parent, directory.parent.parent):
         with suppress(OSError):  # others stage or lock there
             parent.rmdir()

@@ -24,6 +24,8 @@ VERSION: Final = 0
 
 _DIGITS: Final = re.compile(rb"[0-9]{1,19}")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_PLAIN: Final = re.compile(r"0\n([0-9]{1,10})\n((?:[!-~]+ [0-9]{1,9} [0-9]{1,18}\n)*)")
+"""An offset checkpoint as Kafka and we write it."""
 _REMEDY: Final = (
     "The log was left untouched. Restore the file, or let a broker load the directory: it goes on"
     " without entries and writes the file anew."
@@ -47,12 +49,30 @@ def parse_offset_checkpoint(content: bytes, path: Path) -> dict[TopicPartition, 
         CorruptCheckpoint: a malformed line, a wrong count, or an offset that is none.
         UnsupportedFormatError: another version than 0.
     """
+    plain = _plain_entries(content)
+    if plain is not None:
+        return plain
     entries: dict[TopicPartition, Offset] = {}
     for number, fields in _entries(content, path, 3):
         topic, partition, offset = fields
         found = TopicPartition(topic, _integer(partition, INT32_MAX, number, path))
         entries[found] = Offset(_integer(offset, INT64_MAX, number, path))
     return entries
+
+
+def _plain_entries(content: bytes) -> dict[TopicPartition, Offset] | None:
+    """The entries of a file of the usual form, None of any other: a fleet has ten thousands, which
+    are read again by each who writes them.
+    """
+    match = _PLAIN.fullmatch(content.decode("latin-1")) if content.isascii() else None
+    if match is None:
+        return None
+    fields = match[2].split()
+    if int(match[1]) * 3 != len(fields):
+        return None
+    topics, partitions, offsets = fields[0::3], map(int, fields[1::3]), map(int, fields[2::3])
+    found = map(TopicPartition, topics, partitions)
+    return dict(zip(found, map(Offset, offsets), strict=True))
 
 
 def find_offset(content: bytes, partition: TopicPartition) -> Offset | None:

@@ -124,7 +124,7 @@ def look_for_damage(stamps: Mapping[str, FileStamp]) -> Damage:
     return Damage(
         findings=tuple(findings),
         stems=tuple(stems),
-        purgeable=worthless and _uncommitted(leftovers, logs),
+        purgeable=worthless and (not leftovers or _uncommitted(leftovers, logs)),
     )
 
 

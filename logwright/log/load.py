@@ -109,7 +109,8 @@ def list_partitions(log_dir: Path) -> list[TopicPartition]:
             path=log_dir,
             remedy="Give a directory of a broker's log.dirs.",
         )
-    return sorted(found for found in partitions if found.topic != CLUSTER_METADATA_TOPIC)
+    chosen = [found for found in partitions if found.topic != CLUSTER_METADATA_TOPIC]
+    return sorted(chosen, key=lambda found: (found.topic, found.partition))
 
 
 def read_checkpoints(log_dir: Path) -> Checkpoints:

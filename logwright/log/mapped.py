@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 from collections import OrderedDict
@@ -119,7 +120,7 @@ def _map(path: Path, expected_bytes: int | None) -> tuple[NDArray[np.uint8], _St
         stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         if status.st_size == 0:
             return _NOTHING, stamp
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return np.memmap(file, dtype=np.uint8, mode="r").view(np.ndarray), stamp
+        mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, dtype=np.uint8), stamp
     finally:
         os.close(descriptor)

@@ -118,10 +118,10 @@ def log_end_offset(
         start = position - window_at
         wanted = min(HEADER_BYTES, left)
         if len(window) - start < wanted:
-            window, window_at, start = _window(fd, position, wanted, path), position, 0
+            window, window_at, start = _window(fd, position, wanted, left, path), position, 0
         size = check_batch_start(window[start : start + HEADER_BYTES], position, left, path)
         if len(window) - start < size:
-            window, window_at, start = _window(fd, position, size, path), position, 0
+            window, window_at, start = _window(fd, position, size, left, path), position, 0
         batch = _check_batch(window[start : start + size], position, path)
         if indexed is not None and batch.last_offset != indexed:
             raise CorruptIndex(
@@ -139,9 +139,9 @@ def log_end_offset(
     return Offset(last_offset + 1)
 
 
-def _window(fd: int, position: int, size: int, path: str) -> memoryview:
+def _window(fd: int, position: int, size: int, left: int, path: str) -> memoryview:
     """`size` bytes or a whole window, whichever is more, or all that is left."""
-    return memoryview(read_span(fd, position, max(size, WINDOW_BYTES), path))
+    return memoryview(read_span(fd, position, max(size, min(WINDOW_BYTES, left)), path))
 
 
 def _check_batch(content: memoryview, position: int, path: str) -> RecordBatch:

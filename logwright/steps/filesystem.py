@@ -88,7 +88,7 @@ class RealFileSystem:
     def __init__(self, *roots: Path) -> None:
         """Open the roots; the operator gave them, so each may lead through symbolic links."""
         self._roots: dict[_Names, int] = {}
-        self._opened: dict[tuple[int, _Names], int] = {}
+        self._opened: dict[_Names, int] = {}
         try:
             for root in roots:
                 self._roots[root.parts] = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -227,39 +227,45 @@ class RealFileSystem:
 
     def set_mtime(self, path: Path, modified_ns: int) -> None:
         """Set modification and access time of a regular file, unless it was modified then."""
-        with self._file(path, os.O_RDONLY) as file:
-            if os.fstat(file).st_mtime_ns != modified_ns:
+        now = self._stat(path)
+        _refuse_other(now)
+        if now.st_mtime_ns != modified_ns:
+            with self._file(path, os.O_RDONLY) as file:
                 os.utime(file, ns=(modified_ns, modified_ns))
 
     def set_owner(self, path: Path, *, like: Path) -> None:
         """Set owner and group, then the mode, where they differ."""
-        wanted = self._stat(like)
-        with self._file(path, os.O_RDONLY) as file:
-            _take_after(file, wanted)
+        wanted, now = self._stat(like), self._stat(path)
+        _refuse_other(now)
+        if _differs(now, wanted):
+            with self._file(path, os.O_RDONLY) as file:
+                _take_after(file, wanted)
 
     def _directory(self, path: Path) -> int:
-        """A descriptor of a directory at or below the root, reached without following a link."""
-        return self._walk(*self._locate(path))
+        """A descriptor of a directory at or below a root, reached without following a link."""
+        return self._walk(path.parts)
 
     def _parent(self, path: Path) -> tuple[int, str]:
         """The descriptor of a path's directory, and its name in there."""
-        root, names = self._locate(path)
-        invariant(names, "a root itself is no file below it")
-        return self._walk(root, names[:-1]), names[-1]
+        parts = path.parts
+        invariant(parts[-1] != "..", "a step's path leads elsewhere")
+        return self._walk(parts[:-1]), parts[-1]
 
-    def _walk(self, root: int, names: _Names) -> int:
-        """A descriptor of a directory below an open one, reached without following a link.
+    def _walk(self, parts: _Names) -> int:
+        """A descriptor of a directory, from its root on reached without following a link.
 
         It stays open: the same few directories are asked for by all steps of a plan, and what is
         put in their place meanwhile is not what was planned for. One that was asked for long ago
         is closed; a step needs two or three.
         """
-        if not names:
+        root = self._roots.get(parts)
+        if root is not None:
             return root
-        found = self._opened.pop((root, names), None)
+        found = self._opened.pop(parts, None)
         if found is None:
-            found = os.open(names[-1], _DIRECTORY, dir_fd=self._walk(root, names[:-1]))
-        self._opened[root, names] = found
+            self._refuse_outside(parts)
+            found = os.open(parts[-1], _DIRECTORY, dir_fd=self._walk(parts[:-1]))
+        self._opened[parts] = found
         if len(self._opened) > _MOST_OPEN:
             os.close(self._opened.pop(next(iter(self._opened))))
         return found
@@ -282,20 +288,16 @@ class RealFileSystem:
             os.close(file)
 
     def _stat(self, path: Path) -> os.stat_result:
-        root, names = self._locate(path)
-        if not names:
+        root = self._roots.get(path.parts)
+        if root is not None:
             return os.fstat(root)
         directory, name = self._parent(path)
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
 
-    def _locate(self, path: Path) -> tuple[int, _Names]:
-        """The root's descriptor and the names below it. A plan that leads elsewhere is a fault of
-        ours.
-        """
-        parts = path.parts
+    def _refuse_outside(self, parts: _Names) -> None:
+        """A plan that leads elsewhere is a fault of ours."""
         inside = [root for root in self._roots if parts[: len(root)] == root]
         invariant(len(inside) == 1 and ".." not in parts, "a step's path lies in no root")
-        return self._roots[inside[0]], parts[len(inside[0]) :]
 
 
 def _require_regular(directory: int, name: str) -> None:
@@ -318,14 +320,25 @@ def _take_after(file: int, like: os.stat_result) -> None:
     already is not set: an inode that did not change costs the next fsync nothing.
     """
     now = os.fstat(file)
-    changed = (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid)
+    changed = _owner(now) != _owner(like)
     if changed:
         os.fchown(file, like.st_uid, like.st_gid)
+    if changed or _differs(now, like):  # a new owner takes set-id bits away
+        os.fchmod(file, _mode_like(now, like))
+
+
+def _differs(now: os.stat_result, like: os.stat_result) -> bool:
+    return _owner(now) != _owner(like) or stat.S_IMODE(now.st_mode) != _mode_like(now, like)
+
+
+def _owner(status: os.stat_result) -> tuple[int, int]:
+    return status.st_uid, status.st_gid
+
+
+def _mode_like(now: os.stat_result, like: os.stat_result) -> int:
+    """A file gets of a directory's mode what is no permission to execute."""
     mode = stat.S_IMODE(like.st_mode)
-    file_of_directory = stat.S_ISDIR(like.st_mode) and not stat.S_ISDIR(now.st_mode)
-    wanted = mode & 0o666 if file_of_directory else mode
-    if changed or stat.S_IMODE(now.st_mode) != wanted:  # a new owner takes set-id bits away
-        os.fchmod(file, wanted)
+    return mode & 0o666 if stat.S_ISDIR(like.st_mode) and not stat.S_ISDIR(now.st_mode) else mode
 
 
 def _give_to_owner_of(directory: int, file: int) -> None:

@@ -23,7 +23,13 @@ OPERATIONS = (
 """Folders of the engine that hold one operation each; none knows another."""
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("logwright.units", "logwright.errors", "logwright.kernel", "logwright.ofd_lock"),
+    (
+        "logwright.units",
+        "logwright.errors",
+        "logwright.kernel",
+        "logwright.ofd_lock",
+        "logwright.garbage",
+    ),
     ("logwright.format",),
     ("logwright.log",),
     ("logwright.config", "logwright.steps", "logwright.locks", "logwright.java"),

@@ -37,8 +37,10 @@ def test_an_offset_checkpoint_as_kafka_writes_it() -> None:
 
 @given(st.dictionaries(PARTITIONS, st.integers(0, 2**63 - 1), max_size=5))
 def test_offset_checkpoints_round_trip(entries: dict[TopicPartition, int]) -> None:
-    """Whatever the topic's name and the offset."""
-    assert entries == parse_offset_checkpoint(serialize_offset_checkpoint(entries), PATH)
+    """Whatever the topic's name and the offset; with the line ends of another system, too."""
+    content = serialize_offset_checkpoint(entries)
+    assert entries == parse_offset_checkpoint(content, PATH)
+    assert entries == parse_offset_checkpoint(content.replace(b"\n", b"\r\n"), PATH)
 
 
 @pytest.mark.parametrize("content", [b"", b"0\n", b"0\n0\n", b"0\n0"])
@@ -70,6 +72,7 @@ def test_the_last_of_two_entries_counts() -> None:
         b"0\n1\n\n",
         b"0\n1\nt 0 5\n\n",
         b"0\n1\nt x 5\n",
+        b"0\n4\na\x1cb 1 2\nc\x1cd 3 4\ne\x1cf 5 6\n",
         b"0\n1\nt 0 5x\n",
         b"0\n1\nt 0 -5\n",
         b"0\n1\nt -1 5\n",

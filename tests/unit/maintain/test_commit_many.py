@@ -85,15 +85,34 @@ def test_entries_that_wait_are_written_together(
     monkeypatch.setattr(committing, "execute", lambda *a: (writes.append(1), execute(*a)))
     record = CheckpointRecord(tmp_path)
 
-    def put(number: int) -> bool:
-        with RealFileSystem(tmp_path) as files:
+    def one(number: int) -> bool:
+        with record.joined() as put, RealFileSystem(tmp_path) as files:
             partition = TopicPartition("t", number)
-            record.put(partition, Offset(number), files)
+            put(partition, Offset(number), files)
             return read_checkpoints(tmp_path).cleaner_offset[partition] == number
 
     with ThreadPoolExecutor(16) as pool:
-        assert all(pool.map(put, range(200)))
+        assert all(pool.map(one, range(200)))
     assert 0 < len(writes) < 200
+
+
+def test_who_ends_without_an_entry_is_not_waited_for(tmp_path: Path) -> None:
+    """An entry waits for the commits that began, and is written when the last of them failed."""
+    (tmp_path / "t-0").mkdir()
+    record = CheckpointRecord(tmp_path)
+
+    def one() -> None:
+        with record.joined() as put, RealFileSystem(tmp_path) as files:
+            put(TopicPartition("t", 0), Offset(5), files)
+
+    with ThreadPoolExecutor(1) as pool:
+        with record.joined():
+            waiting = pool.submit(one)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.3)
+            assert not read_checkpoints(tmp_path).cleaner_offset
+        waiting.result(timeout=30)
+    assert read_checkpoints(tmp_path).cleaner_offset == {TopicPartition("t", 0): 5}
 
 
 def test_all_who_wait_are_told_of_a_failure(tmp_path: Path) -> None:
@@ -102,11 +121,15 @@ def test_all_who_wait_are_told_of_a_failure(tmp_path: Path) -> None:
     path.write_text("no checkpoint\n")
     record = CheckpointRecord(tmp_path)
 
-    def put(number: int) -> bool:
-        with RealFileSystem(tmp_path) as files, pytest.raises(CorruptCheckpoint):
-            record.put(TopicPartition("t", number), Offset(number), files)
+    def one(number: int) -> bool:
+        with (
+            record.joined() as put,
+            RealFileSystem(tmp_path) as files,
+            pytest.raises(CorruptCheckpoint),
+        ):
+            put(TopicPartition("t", number), Offset(number), files)
         return True
 
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(put, range(16)))
+        assert all(pool.map(one, range(16)))
     assert "no checkpoint\n" == path.read_text()
