@@ -17,8 +17,6 @@ from logwright.errors import PolicyError
 from logwright.log.mapped import MappedFiles
 
 _RECORDS_PER_BYTE: Final = 4
-_ON_TOP: Final = 16
-"""This part of the budget, one in so many, may come on top for what is beside the map."""
 _ROOMY_LOAD: Final = 0.75
 """Load of a map that does not need all its memory: inserts are twice as fast as at 0.9."""
 
@@ -70,14 +68,13 @@ def new_map(plan: CleanPlan, *, records: int, beside_bytes: int = 0) -> offset_m
 
     Args:
         records: an upper bound of its keys.
-        beside_bytes: what must have room in the budget too, but for a sixteenth that may come on
-            top; it leaves the map half of it at least. Kafka's budget is the map's alone.
+        beside_bytes: what must have room in the budget too; it leaves the map half of it at least.
+            Kafka's budget is the map's alone.
     """
     budget_bytes = plan.cleaner.dedupe_buffer_bytes
     if not plan.options.like_kafka:
         least = max(budget_bytes // 2, min(budget_bytes, 2 * offset_map.ENTRY_BYTES))
-        too_much = max(beside_bytes - budget_bytes // _ON_TOP, 0)
-        budget_bytes = max(budget_bytes - too_much, least)
+        budget_bytes = max(budget_bytes - beside_bytes, least)
     budget_slots = budget_bytes // offset_map.ENTRY_BYTES
     capacity = floor(budget_slots * plan.cleaner.load_factor)
     if budget_slots < 1 or (plan.options.like_kafka and capacity < 1):
