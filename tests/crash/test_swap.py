@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from logwright.errors import DiskFull, StepFailed
+from logwright.format.names import SEGMENT_SUFFIXES, segment_file_name
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.step import FsyncDir
+from logwright.steps.step import FileStep, FsyncDir, Rename
 from tests.crash.filesystems import (
     Crash,
     CrashingFileSystem,
@@ -110,6 +111,51 @@ def test_the_model_sees_the_loss_when_an_fsync_is_missing(
     """Two phases that share one fsync leave bad states: the model is able to see one."""
     states = islice(after_power_loss(tmp_path / "logs", layout, without=fsync), ENOUGH_STATES)
     assert bad(judge(tmp_path / "judge", layout, states)) != []
+
+
+@pytest.mark.parametrize(
+    ("layout", "seen"),
+    [(ONE_SEGMENT, {"KEY-LOST"}), (MERGED_PAIR, {"KEY-LOST", "RESURRECT"})],
+    ids=str,
+)
+def test_the_model_sees_what_kafkas_own_order_loses(
+    tmp_path: Path, layout: Layout, seen: set[str]
+) -> None:
+    """Renames that are synced once, at the end, may be on disk in any order: keys are lost then,
+    or come back.
+    """
+    log_dir = tmp_path / "logs"
+    written, renames = kafkas_swap(layout, log_dir)
+    model = PowerLossModel(log_dir / layout.partition.directory_name, contents(log_dir))
+    execute(written, model)
+    execute(renames, model)
+    subsets = islice(model.after_power_loss(), ENOUGH_STATES)
+    states = [(f"subset {number}", files) for number, files in enumerate(subsets)]
+    found = {what for one in judge(tmp_path / "judge", layout, states) for what in one.problems}
+    assert seen <= found
+
+
+def kafkas_swap(layout: Layout, log_dir: Path) -> tuple[list[FileStep], list[FileStep]]:
+    """What Kafka's cleaner does (UnifiedLog.replaceSegments, 4.3.0): its durable output, the
+    renames. Effects: builds the layout.
+    """
+    layout.build(log_dir)
+    directory = log_dir / layout.partition.directory_name
+    fresh = [name for name in segment_files([layout.base]) if name in layout.fresh]
+    old = [name for name in segment_files(layout.group) if name in layout.start]
+    written = [
+        Rename(layout.staging(log_dir) / name, directory / f"{name}.cleaned") for name in fresh
+    ]
+    renames = [
+        *(Rename(directory / f"{name}.cleaned", directory / f"{name}.swap") for name in fresh),
+        *(Rename(directory / name, directory / f"{name}.deleted") for name in old),
+        *(Rename(directory / f"{name}.swap", directory / name) for name in fresh),
+    ]
+    return [*written, FsyncDir(directory)], [*renames]
+
+
+def segment_files(bases: list[int]) -> list[str]:
+    return [segment_file_name(base, suffix) for base in bases for suffix in SEGMENT_SUFFIXES]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
