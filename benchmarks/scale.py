@@ -5,6 +5,7 @@ for: the goals are our own.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,10 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from benchmarks.logs import BenchLog, prepare
 from benchmarks.runs import ROOT, measured
 from benchmarks.sweeps import copies
 from benchmarks.table import table
+from logwright.format.scan import scan_segment
+from logwright.units import INT64_MAX
 
 BUDGET_BYTES: Final = 512 * 1024 * 1024
 KEYS_PER_SCALE: Final = 7_500_000
@@ -40,7 +45,7 @@ def scale_rows(
         partitions: how many are planned.
         sweep: how many of 1 MB are swept.
         keys: unique keys that are cleaned within a budget of 512 MiB.
-        growth: sizes of one log, in GB.
+        growth: sizes of one log, in GB; the keys are those of the smallest.
         segments: numbers of segments of one log.
     """
     rows: list[list[str]] = []
@@ -62,7 +67,8 @@ def scale_rows(
     for done in ("fleet", "swept"):
         shutil.rmtree(work / done)
     unique = prepare("unique", scale=keys / KEYS_PER_SCALE, work=work)
-    found, _, anonymous = _clean(unique, small, work, str(BUDGET_BYTES))
+    target = copies(unique, work / "big", 1)
+    found, _, anonymous = _clean(unique, target, small, str(BUDGET_BYTES))
     note(
         f"{found['distinctKeys']} distinct keys, budget 512 MiB",
         f"{found['mapReads']} reads of the keys, up to the first uncleanable offset: "
@@ -70,10 +76,14 @@ def scale_rows(
         f"{found['bytesPerKey']:.1f} bytes of map and bitmap for each key of a full shard; "
         f"{found['wall']:.0f} s",
     )
+    log = prepare("u100", scale=min(growth), work=work)
     for size in growth:
-        log = prepare("u100", scale=size, work=work)
-        found, _, _ = _clean(log, small, work)
-        note(f"{log.log_bytes / 1e9:.1f} GB: CPU s for each GB", f"{found['cpuPerGb']:.2f}")
+        times = round(size / min(growth))
+        found, _, _ = _clean(log, _grown(log, work / "big", times), small)
+        note(
+            f"{times * log.log_bytes / 1e9:.1f} GB of the same keys: CPU s for each GB",
+            f"{found['cpu'] / (times * log.log_bytes / 1e9):.2f}",
+        )
     for number in segments:
         log_dir = _many_segments(small, work / "segments", number)
         found = _worker("segments", log_dir, small, small.directory)
@@ -93,15 +103,42 @@ def _worker(what: str, log_dir: Path, log: BenchLog, *options: object) -> dict[s
 
 
 def _clean(
-    log: BenchLog, small: BenchLog, work: Path, *budget: str
+    log: BenchLog, target: Path, small: BenchLog, *budget: str
 ) -> tuple[dict[str, Any], int, int]:
-    """(facts, peak resident bytes, anonymous ones) of a cleaning in a process of its own."""
-    target = copies(log, work / "big", 1)
+    """(facts, peak resident bytes, anonymous ones) of a cleaning in a process of its own. Effects:
+    removes the target.
+    """
     words = ["clean", str(target), str(log.directory), str(small.directory), *budget]
     command = [sys.executable, "-m", "benchmarks.scale_worker", *words]
     (found,), peak, anonymous = measured(command)
     shutil.rmtree(target)
     return found, peak, anonymous
+
+
+def _grown(log: BenchLog, target: Path, times: int) -> Path:
+    """A log that holds the records of another so many times, one after the other, flushed."""
+    copies(log, target, 0)
+    directory = target / str(log.partition)
+    directory.mkdir()
+    logs = sorted(log.partition_directory.glob("*.log"))
+    end = int(logs[-1].stem)
+    for path in [path for path in logs if path.stat().st_size]:
+        content = np.fromfile(path, dtype=np.uint8)
+        base = int(path.stem)
+        batches = scan_segment(content, path, base_offset=base, end_offset=INT64_MAX)
+        places = batches["position"][:, None] + np.arange(8)
+        for each in range(times):
+            # The CRC covers what comes after the base offset; the indexes are relative to it.
+            shifted = (batches["base_offset"] + each * end).astype(">i8")
+            content[places] = shifted.view(np.uint8).reshape(-1, 8)
+            name = f"{base + each * end:020d}"
+            content.tofile(directory / f"{name}.log")
+            for suffix in (".index", ".timeindex"):
+                shutil.copyfile(path.with_suffix(suffix), directory / f"{name}{suffix}")
+    for suffix in (".log", ".index", ".timeindex"):
+        (directory / f"{times * end:020d}{suffix}").touch()
+    os.sync()
+    return target
 
 
 def _many_segments(log: BenchLog, target: Path, number: int) -> Path:

@@ -54,7 +54,7 @@ def clean(log_dir: Path, log: BenchLog, small: str, *budgets: str) -> dict[str, 
     stats = staged.stats
     return {
         "wall": time.perf_counter() - wall,
-        "cpuPerGb": used / (log.log_bytes / 1e9),
+        "cpu": used,
         "mapReads": stats.map_reads,
         "distinctKeys": stats.distinct_keys,
         "complete": staged.end_offset == planned.compaction.first_uncleanable_offset,
