@@ -76,6 +76,14 @@ def scale_rows(
         f"{found['bytesPerKey']:.1f} bytes of map and bitmap for each key of a full shard; "
         f"{found['wall']:.0f} s",
     )
+    _note_growth(growth, small, work, note)
+    _note_segments(segments, small, work, note)
+    return table(("what", "figures"), rows)
+
+
+def _note_growth(
+    growth: tuple[float, ...], small: BenchLog, work: Path, note: Callable[[str, str], None]
+) -> None:
     log = prepare("u100", scale=min(growth), work=work)
     for size in growth:
         times = round(size / min(growth))
@@ -84,12 +92,16 @@ def scale_rows(
             f"{times * log.log_bytes / 1e9:.1f} GB of the same keys: CPU s for each GB",
             f"{found['cpu'] / (times * log.log_bytes / 1e9):.2f}",
         )
+
+
+def _note_segments(
+    segments: tuple[int, ...], small: BenchLog, work: Path, note: Callable[[str, str], None]
+) -> None:
     for number in segments:
         log_dir = _many_segments(small, work / "segments", number)
         found = _worker("segments", log_dir, small, small.directory)
         note(f"{number} segments: CPU ms for each", f"{found['cpu'] / number * 1e3:.3f}")
         shutil.rmtree(log_dir)
-    return table(("what", "figures"), rows)
 
 
 def _worker(what: str, log_dir: Path, log: BenchLog, *options: object) -> dict[str, Any]:
