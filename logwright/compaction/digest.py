@@ -303,14 +303,10 @@ def _joined(parts: list[_Records]) -> _Records:
 def _latest(records: _Records) -> _Records:
     """The record of the largest ordinal of each hash, ascending by hash."""
     hash1, _, ordinals, _ = records
-    if not len(hash1):
-        return records
-    order = np.argsort(hash1)
-    hashes, numbers = hash1[order], ordinals[order]
-    differs = hashes[1:] != hashes[:-1]
-    largest = np.maximum.reduceat(numbers, np.append(0, np.flatnonzero(differs) + 1))
-    group = np.append(0, np.cumsum(differs))
-    return _chosen(records, order[numbers == largest[group]])
+    order = np.lexsort((ordinals, hash1))
+    last = np.ones(len(order), dtype=np.bool_)
+    last[:-1] = np.diff(hash1[order]) != 0
+    return _chosen(records, order[last])
 
 
 def _chosen(records: _Records, rows: NDArray[np.int64]) -> _Records:
