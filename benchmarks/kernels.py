@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.logs import BenchLog
 from logwright.compaction import digest, laws, mapping, offset_map, reading, witness
 from logwright.compaction import recopy as copying
+from logwright.compaction.rebuilt import REBUILT_BATCH
 from logwright.compaction.source import Source, Window, open_window, row_ranges
 from logwright.compaction.unpacking import NOT_GIVEN, Workspace
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
@@ -136,6 +137,7 @@ class Bench:
                 state,
                 self.space.for_recopy(),
                 self.told,
+                (np.zeros(0, dtype=REBUILT_BATCH), out),
             )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from logwright import committing
 from logwright.compaction import (
+    backward,
     build,
     digest,
     laws,
@@ -136,6 +137,7 @@ def _of_both(args: _Arguments, _options: dict[str, Any]) -> int:
 _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (preparing, "open_source", "header scan", _nothing),
     (mapping, "map_batches", "CRC, decode, hash, map", _of_mapped),
+    (backward, "map_backwards", "CRC, decode, hash, map, rebuild", _of_mapped),
     (digest, "sum_map", "sums", _nothing),
     (build, "group_facts", "sums", _nothing),
     (build, "standing_segment", "indexes", _nothing),

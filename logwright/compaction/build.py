@@ -33,13 +33,14 @@ from logwright.compaction.model import (
     StagedSegment,
     StandingSegment,
 )
+from logwright.compaction.preparing import new_horizon_ms
 from logwright.compaction.standing import group_facts, standing_segment
 from logwright.compaction.survivors import Survivors, find_survivors
 from logwright.compaction.writer import SegmentWriter
 from logwright.errors import DiskFull, LogwrightError, StepFailed
 from logwright.format.names import WORK_DIRECTORY
 from logwright.steps.work import make_private
-from logwright.units import INT64_MAX, ByteCount, Offset
+from logwright.units import ByteCount, Offset
 
 STAGING: Final = "staging"
 
@@ -117,8 +118,7 @@ def _recopy(
     plan: CleanPlan, survivors: Survivors, directory: Path, progress: Progress, means: Means
 ) -> StagedCleaning:
     started = time.perf_counter()
-    horizon_ms = min(plan.now_ms + plan.config.delete_retention_ms, INT64_MAX)
-    rule = np.array([plan.config.index_interval_bytes, horizon_ms], dtype=np.int64)
+    rule = np.array([plan.config.index_interval_bytes, new_horizon_ms(plan)], dtype=np.int64)
     total = sum(each.log_bytes for group in survivors.groups for each, _ in group)
     done = 0
 
@@ -153,6 +153,7 @@ def _recopy(
             hash_key=survivors.keys.hash_key,
             last_mapped_offset=survivors.last_mapped_offset,
             means=means,
+            rebuilt=survivors.rebuilt,
         )
         staged.append(writer.write(copied))
         cells += writer.state

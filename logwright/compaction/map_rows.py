@@ -5,6 +5,8 @@
    The map's outcome does not depend on the order (`offset_map`), and reading is most of the work.
 3. When the map is full its shard of hashes is halved. What was read for the larger shard and is not
    mapped yet is read again.
+4. One thread reads a compressed log backwards, and rebuilds its batches on the way (`rebuilt`), as
+   long as the map holds all hashes.
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction import digest, mapping, offset_map, reading
+from logwright.compaction import backward, digest, mapping, offset_map, reading
 from logwright.compaction.means import Means
 from logwright.compaction.model import CleanPlan
+from logwright.compaction.rebuilt import NEEDED, REBUILT_BATCH, RebuiltBatches
 from logwright.compaction.source import Source, decompress_batch, row_ranges
 from logwright.compaction.unpacking import NOT_GIVEN, Workspace
-from logwright.errors import invariant
+from logwright.compaction.witness import new_told
+from logwright.errors import CorruptBatch, UnsupportedFormatError, invariant
 from logwright.format.scan import check_crcs
 from logwright.format.walk import OK, raise_for_status
 
@@ -57,6 +61,8 @@ class MapTask:
         total_bytes: of all that is mapped, for the progress.
         shards: of hashes, [start, end): the first is the one that is mapped now.
         readers: one for each thread.
+        horizon_ms: delete horizon that batches get now.
+        rebuilt: where compressed batches wait that are rebuilt on the way, None if none are.
         turn: held by who changes the map or anything else that threads share.
     """
 
@@ -69,6 +75,8 @@ class MapTask:
     expired: NDArray[np.uint8]
     ends_when_full: bool
     readers: list[Reader]
+    horizon_ms: int
+    rebuilt: RebuiltBatches | None = None
     shards: list[tuple[int, int]] = field(
         default_factory=lambda: [(0, offset_map.SHARD_SPACE)],
     )
@@ -92,11 +100,13 @@ class How:
         offsets: [first, end) of the records that are mapped.
         primary: it is the first shard's pass, in which everything about the batches is noted.
         mode: of `reading`.
+        once: no row is mapped twice in this pass, so that it can be rebuilt.
     """
 
     offsets: tuple[int, int]
     primary: bool
     mode: int = reading.INSERT
+    once: bool = True
 
 
 def map_rows(task: MapTask, work: list[Rows], how: How) -> tuple[int, int] | None:
@@ -111,6 +121,9 @@ def map_rows(task: MapTask, work: list[Rows], how: How) -> tuple[int, int] | Non
         for number, (source, first, last) in enumerate(work)
         for begin, end in row_ranges(source, first=first, last=last, window_bytes=step_bytes)
     ]
+    if task.rebuilt is not None and how.primary and how.once:
+        _map_all_backwards(task, task.rebuilt, [step for _, step in steps], how)
+        return None
     if len(task.readers) == 1 or task.ends_when_full or len(steps) == 1:
         for number, step in steps:
             stopped = _map_alone(task, step, how)
@@ -174,6 +187,57 @@ def _map_alone(task: MapTask, step: Rows, how: How) -> int | None:
     return None
 
 
+def _map_all_backwards(task: MapTask, store: RebuiltBatches, steps: list[Rows], how: How) -> None:
+    """The last step first. Should a batch be unreadable, all are read for the first such one."""
+    try:
+        for step in reversed(steps):
+            _map_backwards(task, store, step, how)
+    except (CorruptBatch, UnsupportedFormatError):
+        for step in steps:
+            _map_alone(task, step, How(offsets=(0, 0), primary=False, mode=reading.FLAG))
+        raise
+
+
+def _map_backwards(task: MapTask, store: RebuiltBatches, step: Rows, how: How) -> None:
+    """Read, map and rebuild one step; what is left of it when that is not possible any more, is
+    mapped as else.
+    """
+    (source, first, row), (reader, *_) = step, task.readers
+    state, space, notes = task.state, reader.workspace, reader.notes
+    _make_ready(reader, step)
+    if not len(source.rebuilt):
+        source.rebuilt = np.zeros(len(source.batches), dtype=REBUILT_BATCH)
+    last_mapped = task.plan.compaction.first_uncleanable_offset - 1
+    told = new_told((state.key.low, state.key.high), last_mapped)
+    limits = np.array([state.capacity, False], dtype=np.int64)
+    room = reading.room_for_sums(backward.WINDOW_RECORDS, together=True)
+    given = NOT_GIVEN
+    while first < row and len(task.shards) == 1 and not store.closed:
+        space.need_plain(backward.plain_bytes(len(space.scratch)))
+        store.used[NEEDED] = backward.room_needed(len(space.scratch))
+        row, status = backward.map_backwards(
+            source.data,
+            source.batches,
+            (first, row),
+            given,
+            _bounds(task, how),
+            (limits, state.table, told[0], (task.dead, task.expired), state.counters),
+            (reader.found, (notes.mask, notes.sample, notes.sampled), notes.totals, room),
+            space.for_recopy(),
+            (source.rebuilt, store.out, store.used, task.horizon_ms, told),
+        )
+        row, given = int(row), NOT_GIVEN
+        if status == backward.STORE_FULL:
+            store.empty()
+        elif status != OK:
+            given = _remove_obstacle(reader, source, row - 1, status)
+        elif state.counters[offset_map.FULL]:
+            _split_shard(task)
+    _done(task, reader, (source, row, step[2]), how)
+    if first < row:
+        _map_alone(task, (source, first, row), how)
+
+
 def _map_beside_others(task: MapTask, reader: Reader, step: Rows, how: How) -> None:
     """Read one step, and map each window of it when it is its turn."""
     source, row, last = step
@@ -185,7 +249,8 @@ def _map_beside_others(task: MapTask, reader: Reader, step: Rows, how: How) -> N
         bounds = _bounds(task, how, shard)
         starts = np.empty(last - row + 1, dtype=np.int64)
         sums = np.zeros((last - row, 2), dtype=np.uint64)
-        told = (starts, sums, (notes.mask, notes.sample, notes.sampled))
+        no_spans = np.empty((0, 2), dtype=np.int64)
+        told = (starts, sums, (notes.mask, notes.sample, notes.sampled), no_spans)
         stop, taken, status = reading.read_batches(
             source.data,
             source.batches,
@@ -218,7 +283,7 @@ def _put(
     window: Rows,
     taken: int,
     bounds: NDArray[np.int64],
-    told: tuple[NDArray[np.int64], NDArray[np.uint64], object],
+    told: tuple[NDArray[np.int64], NDArray[np.uint64], object, NDArray[np.int64]],
 ) -> bool:
     """Map what was read of a window; False if the map was full: then the shard was halved."""
     (source, first, stop), state = window, task.state

@@ -124,7 +124,7 @@ def put_window(
     """Map the records taken of the batches [rows[0], rows[1]); the row from which on the map was
     full, else rows[1]. What they tell is kept of those that were mapped.
     """
-    starts, sums, notes = told
+    starts, sums, notes, _ = told
     first, mode, shard = rows[0], bounds[6], bounds[4:6]
     chunk, sums = batches[first : rows[1]], sums[: rows[1] - first]
     if mode == PROBE:
@@ -193,8 +193,8 @@ def map_batches(
     counters[FULL] = 0
     row, end = np.int64(rows[0]), np.int64(rows[1])
     status = np.int64(OK)
-    starts, sums = sums_room
-    told = (starts, sums, notes)
+    starts, sums, spans = sums_room
+    told = (starts, sums, notes, spans)
     while row < end and status == OK:
         sums[:] = np.uint64(0)
         sampled = notes[2][0]

@@ -94,6 +94,7 @@ class PieceWriter:
         rule, dead: see `recopy.recopy`.
         indexes, state, told: of the segment.
         check: called when a piece has its place; it may refuse the segment.
+        rebuilt: uint8[n], the bytes that the sources' `rebuilt` is about.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class PieceWriter:
         state: NDArray[np.int64],
         told: Told,
         check: Callable[[], None],
+        rebuilt: NDArray[np.uint8],
     ) -> None:
         self._log = log
         self._rule = np.array([_EVERY_BATCH, rule[1]], dtype=np.int64)
@@ -115,6 +117,7 @@ class PieceWriter:
         self._state = state
         self._told = told
         self._check = check
+        self._rebuilt = rebuilt
         self._row = np.zeros(1, dtype=BATCH)
         self._turn = Condition()
         self._next = 0
@@ -161,7 +164,7 @@ class PieceWriter:
             batches = source.batches[first:last]
             indexes, state = new_indexes(len(batches)), new_state()
             told = like_told(self._told)
-            self._copy(source, batches, space, (indexes, state, told))
+            self._copy(source, slice(first, last), space, (indexes, state, told))
             position = self._place(number, indexes, state, told)
             length = int(state[copying.POSITION])
             _write_at(self._log, space.out[:length].data, position)
@@ -177,11 +180,12 @@ class PieceWriter:
     def _copy(
         self,
         source: Source,
-        batches: NDArray[np.void],
+        rows: slice,
         space: _Space,
         output: tuple[tuple[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64], Told],
     ) -> None:
         (indexes, state, told), work, row = output, space.work, 0
+        batches, rebuilt = source.batches[rows], source.rebuilt[rows]
         state[copying.GIVEN] = NOT_GIVEN
         while row < len(batches):
             row, why = copying.recopy(
@@ -195,6 +199,7 @@ class PieceWriter:
                 state,
                 work.for_recopy(),
                 told,
+                (rebuilt, self._rebuilt),
             )
             if why == copying.BUFFER_FULL:
                 used = int(state[copying.BUFFERED])

@@ -12,9 +12,12 @@ import numpy as np
 
 from logwright.compaction import offset_map
 from logwright.compaction.model import CleanPlan
+from logwright.compaction.rebuilt import REBUILT_BATCH
 from logwright.compaction.source import Source, open_source
 from logwright.errors import PolicyError
+from logwright.format.scan import BATCH
 from logwright.log.mapped import MappedFiles
+from logwright.units import INT64_MAX
 
 _RECORDS_PER_BYTE: Final = 4
 _ROOMY_LOAD: Final = 0.75
@@ -55,11 +58,18 @@ def dirty_records(plan: CleanPlan, sources: list[Source]) -> int:
     )
 
 
-def beside_map_bytes(sources: list[Source]) -> int:
+def new_horizon_ms(plan: CleanPlan) -> int:
+    """Delete horizon that batches get now, by ``delete.retention.ms`` (KIP-534)."""
+    return min(plan.now_ms + plan.config.delete_retention_ms, INT64_MAX)
+
+
+def beside_map_bytes(sources: list[Source], *, rebuilt: bool) -> int:
     """What a cleaning holds in memory beside the map that grows with the log: the headers of all
-    batches, and two bitmaps with one bit for each record.
+    batches, what is known of each that is rebuilt on the way, and two bitmaps with one bit for each
+    record.
     """
-    headers = sum(source.batches.nbytes for source in sources)
+    each = BATCH.itemsize + (REBUILT_BATCH.itemsize if rebuilt else 0)
+    headers = sum(len(source.batches) for source in sources) * each
     return headers + sum(source.records for source in sources) // _RECORDS_PER_BYTE
 
 

@@ -65,25 +65,31 @@ def room_for_records(count: int) -> Found:
     )
 
 
-def room_for_sums(batches: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Arrays for where each batch's records begin, int64[batches + 1], and for its sums,
-    uint64[batches, 2].
+def room_for_sums(
+    batches: int, *, together: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+    """Arrays for where each batch's records begin, int64[batches + 1], for its sums,
+    uint64[batches, 2], and, if they are to be decompressed together, its spans, int64[batches, 2].
     """
-    return np.empty(batches + 1, dtype=np.int64), np.empty((batches, 2), dtype=np.uint64)
+    return (
+        np.empty(batches + 1, dtype=np.int64),
+        np.zeros((batches, 2), dtype=np.uint64),
+        np.empty((batches if together else 0, 2), dtype=np.int64),
+    )
 
 
 @kernel
-def _find_records(data: Any, batch: Any, given: int, scratch: Any, cells: Any) -> Any:
-    """(where the records of a batch begin, end, status), in `scratch` if it is compressed."""
+def _find_records(data: Any, batch: Any, given: int, scratch: Any, at: int, cells: Any) -> Any:
+    """(where the records of a batch begin, end, status), in scratch[at:] if it is compressed."""
     start, end = batch.position + HEADER_BYTES, batch.position + batch.size
     if not is_packed(batch):
         return start, end, np.int64(OK)
     if given >= 0:
         return np.int64(0), np.int64(given), np.int64(OK)
-    found = unpack_batch(data, batch, scratch, np.int64(0), _NO_LIMIT, cells)
+    found = unpack_batch(data, batch, scratch, at, _NO_LIMIT, cells)
     if found < 0:
         return start, end, np.int64(SCRATCH_FULL if found == NO_ROOM else NOT_UNPACKED)
-    return np.int64(0), found, np.int64(OK)
+    return np.int64(at), at + found, np.int64(OK)
 
 
 @kernel
@@ -102,11 +108,14 @@ def read_batches(
     """Read the records of the batches [rows[0], rows[1]) into `found` until it is full; (row,
     records taken, status).
 
-    told: (starts, sums, notes). starts: int64[rows + 1], set to where each batch's records begin in
-        `found`. sums: uint64[rows, 2], notes: of `digest`; of a shard they are kept here, since
-        `found` lacks what belongs to others.
+    told: (starts, sums, notes, spans). starts: int64[rows + 1], set to where each batch's records
+        begin in `found`. sums: uint64[rows, 2], notes: of `digest`; of a shard they are kept here,
+        since `found` lacks what belongs to others. spans: int64[rows, 2], set to where the
+        compressed batches lie decompressed, side by side; without any rows one takes the other's
+        place.
     """
-    starts, sums, notes = told
+    starts, sums, notes, spans = told
+    scratch_used = np.int64(0)
     room = len(found[0])
     taken = np.int64(0)
     for row in range(rows[0], rows[1]):
@@ -117,9 +126,13 @@ def read_batches(
         if not has_right_crc(data, batch):
             return row, taken, np.int64(WRONG_CRC)
         loaded = np.int64(given if row == rows[0] else NOT_GIVEN)
-        start, end, status = _find_records(data, batch, loaded, scratch, cells)
+        start, end, status = _find_records(data, batch, loaded, scratch, scratch_used, cells)
         if status != OK:
             return row, taken, status
+        if len(spans) > 0:
+            scratch_used = end if is_packed(batch) else scratch_used
+            spans[row - rows[0], 0] = start if is_packed(batch) else 0
+            spans[row - rows[0], 1] = end if is_packed(batch) else 0
         source = scratch if is_packed(batch) else data
         sum_and_notes = (sums[row - rows[0]], notes)
         taken, status = _read_records(

@@ -27,7 +27,7 @@ from logwright.compaction.rebuild import (
     write_records,
 )
 from logwright.compaction.unpacking import NO_ROOM, NOT_GIVEN, unpack_batch
-from logwright.compaction.witness import bear_witness
+from logwright.compaction.witness import CONTENT, DIGEST, MAPPED, bear_witness
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
 from logwright.format.native_codec import pack, packed_bound
 from logwright.kernel import kernel
@@ -63,6 +63,7 @@ SCRATCH_FULL: Final = 2
 PLAIN_FULL: Final = 3
 NOT_UNPACKED: Final = 4
 NOT_PACKED: Final = 5
+NOT_REBUILT: Final = 6
 
 _DROP: Final = 0
 _VERBATIM: Final = 1
@@ -191,7 +192,43 @@ def place_rebuilt(
 
 
 @kernel
-def _rebuild_packed(
+def _take_rebuilt(
+    batch: Any,
+    dead: Any,
+    interval: int,
+    out: Any,
+    indexes: Any,
+    state: Any,
+    told: Any,
+    waiting: Any,
+) -> int:
+    """Copy a batch that the first pass rebuilt; DONE, or what is in the way, `NOT_REBUILT` if none
+    waits with just these records.
+    """
+    (entries, content), row = waiting
+    if len(entries) == 0:
+        return NOT_REBUILT
+    entry = entries[row]
+    alive = batch.count - count_dead(dead, batch.first_ordinal, batch.count)
+    if entry.size == 0 or entry.kept != alive or batch.empty_marker:
+        return NOT_REBUILT
+    state[NEEDED] = entry.size
+    if state[BUFFERED] + entry.size > len(out):
+        return BUFFER_FULL
+    copy_bytes(out, state[BUFFERED], content, entry.at, entry.at + entry.size)
+    state[RECORDS] += entry.kept
+    state[REBUILT] += 1
+    state[HORIZONS] += entry.sets_horizon
+    sums = told[2]
+    sums[CONTENT] += entry.content
+    sums[DIGEST] += entry.digest
+    sums[MAPPED] += np.uint64(entry.mapped)
+    note_batch(state, indexes, interval, batch, (np.int64(entry.size), entry.max_timestamp))
+    return DONE
+
+
+@kernel
+def _place_packed(
     data: Any,
     batch: Any,
     dead: Any,
@@ -201,10 +238,14 @@ def _rebuild_packed(
     state: Any,
     space: Any,
     told: Any,
+    waiting: Any,
 ) -> int:
-    """Decompress, rebuild and compress a batch at the end of the buffer; DONE, or what is in the
-    way.
+    """Put a compressed batch that loses records at the end of the buffer: take it if it is rebuilt
+    already, else decompress, rebuild and compress it; DONE, or what is in the way.
     """
+    why = _take_rebuilt(batch, dead, rule[0], out, indexes, state, told, waiting)
+    if why != NOT_REBUILT:
+        return why
     scratch, plain, table, cells, summary = space
     interval, horizon_ms = rule[0], rule[1]
     size = state[GIVEN]
@@ -229,7 +270,7 @@ def _rebuild_packed(
     packed = pack(plain, kept, codec, out, at, table, cells)
     if packed <= 0:
         return NOT_PACKED
-    bear_witness(scratch, size, batch, dead, summary[KEPT], told)
+    bear_witness(scratch, (np.int64(0), size), batch, dead, summary[KEPT], told)
     place_rebuilt(data, batch, at + packed, interval, out, indexes, state, summary)
     return DONE
 
@@ -246,23 +287,23 @@ def recopy(
     state: Any,
     space: Any,
     told: Any,
+    waiting: Any,
 ) -> Any:
     """Copy batches from row `first` on; (next row, DONE or what is in the way of it).
 
     Args:
-        data: uint8[n], the source segment. batches: its BATCH rows.
-        dead: bitmap by ordinal.
+        data: uint8[n], the source segment. batches: its BATCH rows. dead: bitmap by ordinal.
         rule: int64[2]: index.interval.bytes, delete horizon for tombstones and markers kept now.
         out: uint8[m], the output buffer; state[BUFFERED] bytes of it are used.
         indexes: (int64[k, 2] of offset and position, int64[k + 1, 2] of timestamp and offset).
         state: int64[STATE_CELLS].
-        space: of the Workspace. told: of `witness`.
+        space: of the Workspace. told: of `witness`. waiting: REBUILT_BATCH[n] or none, uint8[k].
 
     Then the caller empties the buffer, and enlarges it if state[NEEDED] is more than it has
     (BUFFER_FULL), enlarges scratch or plain memory (SCRATCH_FULL, PLAIN_FULL), or decompresses the
     batch into the scratch memory and sets state[GIVEN] (NOT_UNPACKED), and calls again.
     """
-    interval, horizon_ms, summary = rule[0], rule[1], space[4]
+    interval, summary = rule[0], space[4]
     for row in range(first, len(batches)):
         batch = batches[row]
         fate = _fate(batch, dead)
@@ -276,21 +317,22 @@ def recopy(
         if fate == _VERBATIM:
             copy_verbatim(data, batch, interval, out, indexes, state)
             continue
-        start, end = batch.position + HEADER_BYTES, batch.position + batch.size
+        span = (batch.position + HEADER_BYTES, batch.position + batch.size)
         if fate == _EMPTY:
             summary[:] = 0
             summary[MAX_TIMESTAMP] = batch.max_timestamp
             place_rebuilt(data, batch, at + HEADER_BYTES, interval, out, indexes, state, summary)
             continue
         if batch.attributes & CODEC_MASK != 0:
-            why = _rebuild_packed(data, batch, dead, rule, out, indexes, state, space, told)
+            one = (waiting, row)
+            why = _place_packed(data, batch, dead, rule, out, indexes, state, space, told, one)
             if why != DONE:
                 return row, why
             continue
-        summarise(data, (start, end), batch, dead, horizon_ms, summary)
+        summarise(data, span, batch, dead, rule[1], summary)
         if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
             copy_verbatim(data, batch, interval, out, indexes, state)
             continue
-        written = write_records(out, at + HEADER_BYTES, data, (start, end), batch, dead, summary)
+        written = write_records(out, at + HEADER_BYTES, data, span, batch, dead, summary)
         place_rebuilt(data, batch, written, interval, out, indexes, state, summary)
     return len(batches), DONE

@@ -5,7 +5,7 @@ window by window.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction import unpacking
+from logwright.compaction.rebuilt import REBUILT_BATCH
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
@@ -39,11 +40,13 @@ class Source:
 
     Attributes:
         batches: BATCH[n]; `first_ordinal` counts through all sources of the cleaning.
+        rebuilt: REBUILT_BATCH[n] of `rebuilt`, what the first pass has made of them, or none.
     """
 
     base_offset: int
     log: MappedFile
     batches: NDArray[np.void]
+    rebuilt: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, dtype=REBUILT_BATCH))
 
     @property
     def path(self) -> Path:

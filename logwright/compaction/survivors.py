@@ -29,9 +29,11 @@ from logwright.compaction.plan import group_segments
 from logwright.compaction.preparing import (
     beside_map_bytes,
     dirty_records,
+    new_horizon_ms,
     new_map,
     open_sources,
 )
+from logwright.compaction.rebuilt import RebuiltBatches, mostly_compressed
 from logwright.compaction.recopy import discard_batches
 from logwright.compaction.source import Source
 from logwright.compaction.transactions import (
@@ -58,6 +60,7 @@ class Survivors:
         end_offset: latest mapped offset + 1: the next first dirty offset.
         removed_superseded, removed_tombstones, removed_null_keys, removed_aborted, removed_markers:
             dead records by cause.
+        rebuilt: uint8[n], the bytes that the sources' `rebuilt` is about.
         keys: what must survive, for the checks.
     """
 
@@ -75,6 +78,7 @@ class Survivors:
     removed_null_keys: int
     removed_aborted: int
     removed_markers: int
+    rebuilt: NDArray[np.uint8]
     keys: KeyFacts
     seconds: float
 
@@ -107,8 +111,11 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
     task = _Pass(plan=plan, sources=sources, map=_map_task(plan, sources, progress, means))
     if has_transactions(sources):
         mark_unmapped(sources, plan, TransactionIndexes(plan.log))
-    while task.map.shards:
-        _map_shard(task)
+    try:
+        while task.map.shards:
+            _map_shard(task)
+    finally:
+        rebuilt = _rebuilt(task)
     dead, expired, state = task.map.dead, task.map.expired, task.map.state
     null_keys = int(state.counters[offset_map.NULL_KEYS])
     superseded = int(np.bitwise_count(dead).sum(dtype=np.int64)) - null_keys
@@ -133,6 +140,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
         removed_null_keys=null_keys,
         removed_aborted=int(discarded[0]),
         removed_markers=int(discarded[1]),
+        rebuilt=rebuilt,
         keys=_key_facts(task),
         seconds=time.perf_counter() - started,
     )
@@ -142,18 +150,30 @@ def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means:
     """With an empty map."""
     records = sum(source.records for source in sources)
     bits = (records + 7) // 8
-    beside = beside_map_bytes(sources)
+    segments = [source.batches for source in sources]
+    backwards = means.threads == 1 and not plan.options.like_kafka and mostly_compressed(segments)
+    beside = beside_map_bytes(sources, rebuilt=backwards)
+    total_bytes = sum(source.log.bytes for source in sources)
     return MapTask(
         plan=plan,
         means=means,
         progress=progress,
-        total_bytes=sum(source.log.bytes for source in sources),
+        total_bytes=total_bytes,
         state=new_map(plan, records=dirty_records(plan, sources), beside_bytes=beside),
         dead=np.zeros(bits, dtype=np.uint8),
         expired=np.zeros(bits, dtype=np.uint8),
         ends_when_full=plan.options.like_kafka,
         readers=[Reader(notes=digest.new_notes(records)) for _ in range(means.threads)],
+        horizon_ms=new_horizon_ms(plan),
+        rebuilt=RebuiltBatches(plan.log.directory, output_bytes=total_bytes) if backwards else None,
     )
+
+
+def _rebuilt(task: _Pass) -> NDArray[np.uint8]:
+    """The bytes of what was rebuilt on the way."""
+    if task.map.rebuilt is None:
+        return np.zeros(0, dtype=np.uint8)
+    return task.map.rebuilt.close([source.rebuilt for source in task.sources])
 
 
 def _map_shard(task: _Pass) -> None:
@@ -252,7 +272,8 @@ def _probe_unmapped(task: _Pass, source: Source, *, primary: bool) -> None:
     rows = np.flatnonzero(batches["unmapped"] & data & ~batches["discard"]) + first
     offsets = (first_dirty, task.latest + 1)
     work = [(source, int(row), int(row) + 1) for row in rows]
-    map_rows(task.map, work, How(offsets=offsets, primary=primary, mode=reading.PROBE))
+    how = How(offsets=offsets, primary=primary, mode=reading.PROBE, once=False)
+    map_rows(task.map, work, how)
 
 
 def _latest(task: _Pass, stopped_in: int) -> int:

@@ -67,11 +67,11 @@ def content_of(data: Any, rest: int, stop: int, offset: int, timestamp: int) -> 
 
 
 @kernel
-def bear_witness(source: Any, end: int, batch: Any, dead: Any, kept: int, told: Any) -> None:
+def bear_witness(source: Any, span: Any, batch: Any, dead: Any, kept: int, told: Any) -> None:
     """Sum the records of a batch that are to stay.
 
     Args:
-        source: uint8[n], the batch's decompressed records at [0, end).
+        source: uint8[n] that holds the batch's decompressed records in the span (start, end).
         batch: its BATCH row, checked by the first pass. dead: bitmap by ordinal.
         kept: how many records stay.
         told: `Told`.
@@ -79,7 +79,7 @@ def bear_witness(source: Any, end: int, batch: Any, dead: Any, kept: int, told: 
     key, last_mapped, sums = told
     append_time = batch.attributes & LOG_APPEND_TIME != 0
     by_map_pass = kept == batch.count and keeps_most(kept, batch, last_mapped[0])
-    position = np.int64(0)
+    position, end = span
     for index in range(np.int64(batch.count)):
         position, _, time_delta, rest, delta, key_at, length, _ = read_record(source, position, end)
         if position < 0:

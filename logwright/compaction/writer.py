@@ -41,6 +41,7 @@ class SegmentWriter:
         facts: of the group, which are handed on.
         hash_key, last_mapped_offset: of the first pass.
         means: threads that copy, and the throttle of what is read and written.
+        rebuilt: uint8[n], the bytes that the sources' `rebuilt` is about.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class SegmentWriter:
         hash_key: tuple[int, int],
         last_mapped_offset: int,
         means: Means,
+        rebuilt: NDArray[np.uint8],
     ) -> None:
         self._directory = directory
         self._sources = sources
@@ -64,6 +66,7 @@ class SegmentWriter:
         self._facts = facts
         self._told = witness.new_told(hash_key, last_mapped_offset)
         self._means = means
+        self._rebuilt = rebuilt
         self._base_offset = sources[0][0].base_offset
         self._modified_ns = sources[-1][0].modified_ns
         self._like = sources[0][1].path.stat()
@@ -139,6 +142,7 @@ class SegmentWriter:
                     self.state,
                     space.for_recopy(),
                     self._told,
+                    (source.rebuilt[:last], self._rebuilt),
                 )
                 if why == copying.BUFFER_FULL:
                     self._make_room(int(self.state[copying.NEEDED]), log)
@@ -157,6 +161,7 @@ class SegmentWriter:
             state=self.state,
             told=self._told,
             check=self._refuse_large,
+            rebuilt=self._rebuilt,
         )
         pieces.write([source for _, source in self._sources], self._means, copied)
 
