@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction import recopy as copying
-from logwright.compaction.map_rows import Progress
+from logwright.compaction.map_task import Progress
 from logwright.compaction.means import Means
 from logwright.compaction.model import (
     CleaningStats,

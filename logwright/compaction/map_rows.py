@@ -3,110 +3,29 @@
 1. One thread reads and maps a window after the other, in one kernel.
 2. Several read windows of their own at the same time; each waits for its turn to map what it read.
    The map's outcome does not depend on the order (`offset_map`), and reading is most of the work.
-3. When the map is full its shard of hashes is halved. What was read for the larger shard and is not
-   mapped yet is read again.
+3. When the map is full it is cut down to a part of the hashes, a shard (`map_task`). What was read
+   for the larger shard and is not mapped yet is read again.
 4. One thread reads a compressed log backwards, and rebuilds its batches on the way (`rebuilt`), as
    long as the map holds all hashes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from queue import SimpleQueue
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction import backward, digest, mapping, offset_map, reading
-from logwright.compaction.means import Means
-from logwright.compaction.model import CleanPlan
+from logwright.compaction.map_task import How, MapTask, Reader, Rows, foresee, split_shard
 from logwright.compaction.rebuilt import NEEDED, REBUILT_BATCH, RebuiltBatches
 from logwright.compaction.source import Source, decompress_batch, row_ranges
-from logwright.compaction.unpacking import NOT_GIVEN, Workspace
+from logwright.compaction.unpacking import NOT_GIVEN
 from logwright.compaction.witness import new_told
-from logwright.errors import CorruptBatch, UnsupportedFormatError, invariant
+from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.scan import check_crcs
 from logwright.format.walk import OK, raise_for_status
-
-Progress = Callable[[str, int, int], None]
-"""Told the phase and how many of how many bytes of it are done."""
-
-Rows = tuple[Source, int, int]
-"""A source, and its rows [first, last)."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Reader:
-    """What one thread reads with.
-
-    Attributes:
-        notes: its own; the mask is the same for all.
-    """
-
-    notes: digest.Notes
-    workspace: Workspace = field(default_factory=Workspace)
-    found: reading.Found = field(
-        default_factory=lambda: reading.room_for_records(reading.FOUND_RECORDS)
-    )
-
-
-@dataclass(slots=True, kw_only=True)
-class MapTask:
-    """The offset map while it is filled, and all who fill it.
-
-    Attributes:
-        total_bytes: of all that is mapped, for the progress.
-        shards: of hashes, [start, end): the first is the one that is mapped now.
-        readers: one for each thread.
-        horizon_ms: delete horizon that batches get now.
-        rebuilt: where compressed batches wait that are rebuilt on the way, None if none are.
-        turn: held by who changes the map or anything else that threads share.
-    """
-
-    plan: CleanPlan
-    means: Means
-    progress: Progress
-    total_bytes: int
-    state: offset_map.MapState
-    dead: NDArray[np.uint8]
-    expired: NDArray[np.uint8]
-    ends_when_full: bool
-    readers: list[Reader]
-    horizon_ms: int
-    rebuilt: RebuiltBatches | None = None
-    shards: list[tuple[int, int]] = field(
-        default_factory=lambda: [(0, offset_map.SHARD_SPACE)],
-    )
-    sample: digest.KeySample = field(default_factory=digest.KeySample)
-    turn: Lock = field(default_factory=Lock)
-    bytes_done: int = 0
-
-    @property
-    def totals(self) -> NDArray[np.uint64]:
-        """What must survive, by all readers: uint64[digest.TOTAL_CELLS]."""
-        found = [reader.notes.totals for reader in self.readers]
-        summed: NDArray[np.uint64] = np.sum(found, axis=0, dtype=np.uint64)
-        return summed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class How:
-    """How rows are mapped.
-
-    Attributes:
-        offsets: [first, end) of the records that are mapped.
-        primary: it is the first shard's pass, in which everything about the batches is noted.
-        mode: of `reading`.
-        once: no row is mapped twice in this pass, so that it can be rebuilt.
-    """
-
-    offsets: tuple[int, int]
-    primary: bool
-    mode: int = reading.INSERT
-    once: bool = True
 
 
 def map_rows(task: MapTask, work: list[Rows], how: How) -> tuple[int, int] | None:
@@ -182,7 +101,7 @@ def _map_alone(task: MapTask, step: Rows, how: How) -> int | None:
             if task.ends_when_full:
                 task.sample.add(notes, probed=False)
                 return row
-            _split_shard(task)
+            split_shard(task)
     _done(task, reader, step, how)
     return None
 
@@ -194,7 +113,7 @@ def _map_all_backwards(task: MapTask, store: RebuiltBatches, steps: list[Rows], 
             _map_backwards(task, store, step, how)
     except (CorruptBatch, UnsupportedFormatError):
         for step in steps:
-            _map_alone(task, step, How(offsets=(0, 0), primary=False, mode=reading.FLAG))
+            _map_alone(task, step, How(offsets=(0, 0), primary=True, mode=reading.FLAG))
         raise
 
 
@@ -232,7 +151,7 @@ def _map_backwards(task: MapTask, store: RebuiltBatches, step: Rows, how: How) -
         elif status != OK:
             given = _remove_obstacle(reader, source, row - 1, status)
         elif state.counters[offset_map.FULL]:
-            _split_shard(task)
+            split_shard(task)
     _done(task, reader, (source, row, step[2]), how)
     if first < row:
         _map_alone(task, (source, first, row), how)
@@ -304,7 +223,7 @@ def _put(
         reader.notes.totals,
     )
     if state.counters[offset_map.FULL]:
-        _split_shard(task)
+        split_shard(task)
         return False
     return True
 
@@ -335,6 +254,8 @@ def _done(task: MapTask, reader: Reader, step: Rows, how: How) -> None:
             task.sample.add(reader.notes, probed=how.mode == reading.PROBE)
         task.bytes_done += length
         task.progress("map", task.bytes_done, task.total_bytes)
+        if how.primary and how.mode == reading.INSERT and task.rebuilt is None:
+            foresee(task)
     task.means.throttle.observe(length)
 
 
@@ -364,15 +285,3 @@ def _remove_obstacle(reader: Reader, source: Source, row: int, status: int) -> i
                 base_offset=int(batch["base_offset"]),
             )
     return NOT_GIVEN
-
-
-def _split_shard(task: MapTask) -> None:
-    """The map is full: keep the lower half of its hashes, and read the keys again for the upper
-    half later.
-    """
-    start, end = task.shards[0]
-    middle = (start + end) // 2
-    invariant(middle > start, "a shard of hashes cannot be halved any more")
-    task.shards[0:1] = [(start, middle), (middle, end)]
-    dropped = offset_map.evict_upper(task.state.table, middle)
-    task.state.counters[offset_map.DISTINCT] -= dropped

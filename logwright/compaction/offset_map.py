@@ -8,16 +8,16 @@ Kafka 4.3.0).
    That is all a second pass needs: neither keys nor map.
 3. The slot is the hash scaled to the table (no power of two is needed), probing is linear.
 4. The table takes the memory it was given and never more. When it is full, either the map ends
-   there, as Kafka's
-   does, or the hashes are halved into two shards: entries of the upper one are dropped, and the
-       keys are read once
-   more for it afterwards. Bits that were set stay true, so nothing is lost or counted twice.
+   there, as Kafka's does, or the hashes are cut into shards: entries of all but the first are
+   dropped, and the keys are read once more for each other one afterwards. Bits that were set stay
+   true, so nothing is lost or counted twice.
 """
 
 from __future__ import annotations
 
 import mmap
 from dataclasses import dataclass
+from math import expm1
 from typing import Any, Final
 
 import numpy as np
@@ -74,6 +74,15 @@ def new_map(slots: int, *, capacity: int) -> MapState:
     counters = np.zeros(5, dtype=np.int64)
     counters[LATEST] = -1
     return MapState(table=table, capacity=capacity, key=HashKey.random(), counters=counters)
+
+
+def expected_keys(distinct: int, remaining: int, *, new: float) -> float:
+    """How many keys there will be after so many more records, by those which are distinct so far
+    and the share of new ones among the latest: as many as if each key were as frequent as any
+    other.
+    """
+    keys = distinct / max(1 - new, 1e-9)
+    return distinct + (keys - distinct) * -expm1(-remaining / keys)
 
 
 @intrinsic
@@ -148,36 +157,23 @@ def find_slot(table: Any, hash1: Any, hash2: Any) -> Any:
 def evict_upper(table: Any, shard_end: Any) -> Any:
     """Drop all entries whose hash belongs to `shard_end` or above, in place; how many were
     dropped.
+
+    From an empty slot on, each entry is taken out and, if it stays, put where it is now looked for
+    first: no further than where it was, since all between its home and there was taken out before.
     """
     slots = np.int64(len(table) // 3)
-    dropped = 0
-    for slot in range(slots):
-        while table[slot * 3 + 2] != np.uint64(0) and table[slot * 3 + 1] >> np.uint64(
-            32
-        ) >= np.uint64(shard_end):
-            dropped += 1
-            _remove(table, slot, slots)
-    return dropped
-
-
-@kernel
-def _remove(table: Any, hole: int, slots: int) -> None:
-    """Remove an entry of a linearly probed table: later ones of its run move up (Knuth's algorithm
-    R).
-    """
-    slot = hole
-    while True:
-        slot += 1
-        if slot == slots:
-            slot = 0
-        at = slot * 3
-        if table[at + 2] == np.uint64(0):
-            break
-        home = np.int64(_high_product(table[at], np.uint64(slots)))
-        between = hole < home <= slot if hole <= slot else (home > hole or home <= slot)
-        if between:
+    start, dropped = np.int64(0), 0
+    while table[start * 3 + 2] != np.uint64(0):
+        start += 1
+    for step in range(slots):
+        at = (start + step) % slots * 3
+        hash1, hash2, entry = table[at], table[at + 1], table[at + 2]
+        if entry == np.uint64(0):
             continue
-        for word in range(3):
-            table[hole * 3 + word] = table[at + word]
-        hole = slot
-    table[hole * 3 + 2] = np.uint64(0)
+        table[at + 2] = np.uint64(0)
+        if hash2 >> np.uint64(32) >= np.uint64(shard_end):
+            dropped += 1
+            continue
+        at = find_slot(table, hash1, hash2)
+        table[at], table[at + 1], table[at + 2] = hash1, hash2, entry
+    return dropped

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction import digest, offset_map, reading
-from logwright.compaction.map_rows import How, MapTask, Progress, Reader, map_rows
+from logwright.compaction.map_rows import map_rows
+from logwright.compaction.map_task import How, MapTask, Progress, Reader
 from logwright.compaction.means import Means
 from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
@@ -154,12 +155,14 @@ def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means:
     backwards = means.threads == 1 and not plan.options.like_kafka and mostly_compressed(segments)
     beside = beside_map_bytes(sources, rebuilt=backwards)
     total_bytes = sum(source.log.bytes for source in sources)
+    dirty = dirty_records(plan, sources)
     return MapTask(
         plan=plan,
         means=means,
         progress=progress,
         total_bytes=total_bytes,
-        state=new_map(plan, records=dirty_records(plan, sources), beside_bytes=beside),
+        records=dirty,
+        state=new_map(plan, records=dirty, beside_bytes=beside),
         dead=np.zeros(bits, dtype=np.uint8),
         expired=np.zeros(bits, dtype=np.uint8),
         ends_when_full=plan.options.like_kafka,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from logwright import maintain
-from logwright.compaction import offset_map
+from logwright.compaction import means, offset_map
 from logwright.compaction.means import Means
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.compaction.survivors import find_survivors
@@ -107,3 +107,45 @@ def test_evicting_the_upper_half_leaves_the_lower_one_findable() -> None:
         at = offset_map.find_slot(state.table, one, two)
         kept = int(two) >> 32 < middle
         assert (ordinal + 1 if kept else 0) == int(state.table[at + 2])
+
+
+@pytest.mark.parametrize("records", [20_000, 60_000])
+def test_keys_are_foreseen_by_those_which_were_new_of_late(records: int) -> None:
+    """Of keys that are all as frequent, within a tenth."""
+    drawn = np.random.default_rng(records).integers(0, 30_000, size=records)
+    seen, latest = records // 3, records // 30
+    distinct = len(np.unique(drawn[:seen]))
+    new = (distinct - len(np.unique(drawn[: seen - latest]))) / latest
+    foreseen = offset_map.expected_keys(distinct, records - seen, new=new)
+    assert len(np.unique(drawn)) == pytest.approx(foreseen, rel=0.1)
+    assert 300 == pytest.approx(offset_map.expected_keys(100, 200, new=1.0))
+    assert 100 == offset_map.expected_keys(100, 0, new=0.5)
+
+
+def many_keys(directory: Path, keys: list[int]) -> LogBuilder:
+    """A log of these keys."""
+    builder = LogBuilder(directory)
+    segment = builder.segment(0)
+    for first in range(0, len(keys), 100):
+        segment.batch(first, [(f"key-{key}", "v") for key in keys[first : first + 100]])
+    builder.segment(len(keys))
+    return builder.write()
+
+
+def test_as_many_shards_as_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halved, they would be four."""
+    monkeypatch.setattr(means, "STEP_BYTES", 4_000)
+    builder = many_keys(tmp_path / "logs", [*range(9_000), *range(100)])
+    dead, end, reads = dead_ordinals(builder, buffer=24 * 4_000, like_kafka=False)
+    assert (set(range(100)), 9_100, 3) == (dead, end, reads)
+
+
+def test_keys_that_come_back_need_no_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many records there are, and though the map is nearly full in the end."""
+    monkeypatch.setattr(means, "STEP_BYTES", 4_000)
+    drawn = np.random.default_rng(3).integers(0, 1_600, size=30_000).tolist()
+    builder = many_keys(tmp_path / "logs", drawn)
+    dead, end, reads = dead_ordinals(builder, buffer=24 * 4_000, like_kafka=False)
+    assert (30_000 - len(set(drawn)), 30_000, 1) == (len(dead), end, reads)
