@@ -59,7 +59,7 @@ def forked_map(
         items: every so many-th is one process's.
 
     Raises:
-        StepFailed: a process was killed.
+        StepFailed: a process was killed, or none can be started.
         Whatever the function raises; the other processes then begin nothing more.
     """
     life = os.pipe()
@@ -107,7 +107,13 @@ def _fork(
     life: tuple[int, int],
 ) -> _Child[_Value]:
     receiving, sending = Pipe(duplex=False)
-    process = os.fork()
+    try:
+        process = os.fork()
+    except OSError as error:
+        raise StepFailed(
+            f"no process can be started: {error.strerror}.",
+            remedy="Free memory or raise the limit of processes, then run it again.",
+        ) from error
     if process:
         sending.close()
         return _Child(process=process, results=receiving)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -73,6 +74,22 @@ def test_a_killed_process_is_noticed() -> None:
         list(forked_map(die, range(10), processes=2))
 
 
+def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the machine's fault; those that were started end."""
+    fork, started = os.fork, list[int]()
+
+    def second_fails() -> int:
+        if started:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        started.append(fork())
+        return started[0]
+
+    monkeypatch.setattr(os, "fork", second_fails)
+    with pytest.raises(StepFailed, match="no process can be started"):
+        list(forked_map(squares, range(10), processes=2))
+    assert not Path(f"/proc/{started[0]}").exists()
+
+
 def test_who_is_told_to_stop_begins_nothing_more(tmp_path: Path) -> None:
     """What was begun is ended before the caller goes on."""
 
@@ -83,14 +100,13 @@ def test_who_is_told_to_stop_begins_nothing_more(tmp_path: Path) -> None:
             if stop.is_set():
                 return
             (tmp_path / str(item)).touch()
-            yield item
+            yield os.getpid()
 
     values = forked_map(touch, range(10), processes=2)
-    assert 0 == next(values)
+    processes = [next(values), next(values)]
     values.close()  # type: ignore[attr-defined]  # a generator, as all of this kind
-    assert {"0", "1"} >= {path.name for path in tmp_path.iterdir()}
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert {"0", "1"} == {path.name for path in tmp_path.iterdir()}
+    assert not any(Path(f"/proc/{process}").exists() for process in processes)
 
 
 def test_an_interrupt_is_the_parents_matter() -> None:
