@@ -3,23 +3,28 @@
 A commit waits for the disk a dozen times, and works little in between. Commits of different
 partitions share nothing but the cleaner checkpoint, so they are made by some threads together: one
 journal commit of the file system then serves many of them. Each partition's own steps stay in their
-order; the entries of the checkpoint are written for a group of them.
+order; the entries of the checkpoint are written for a group of them. The threads of one process
+wait for Python's lock as soon as the disk is quick, so many commits are made by a process for each
+core.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 from typing import Final
 
 from logwright.compaction.build import discard_staging
+from logwright.compaction.means import available_cores
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import LogwrightError, StalePlan
+from logwright.forked import forked_map
 from logwright.format.names import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG,
@@ -42,6 +47,8 @@ COMMIT_THREADS: Final = 32
 RECORDED_TOGETHER: Final = COMMIT_THREADS // 2
 """Entries of the cleaner checkpoint that are written at once. The other half of the threads work on
 meanwhile."""
+WORTH_A_PROCESS: Final = 100
+"""Commits that take longer than it takes to fork a process for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +77,13 @@ class CheckpointRecord:
     """The cleaner checkpoint of one log directory, to which threads add entries at the same time.
 
     Commits wait for each other here: who completes a group writes for all of it, so that the file
-    is read and replaced once for many. A group is complete when it has `RECORDED_TOGETHER` entries,
+    is read and replaced once for many. A group is complete when it has `together` entries,
     or when every other commit that began has recorded its own or come to its end.
     """
 
-    def __init__(self, log_dir: Path) -> None:
+    def __init__(self, log_dir: Path, *, together: int = RECORDED_TOGETHER) -> None:
         self._log_dir = log_dir
+        self._together = together
         self._turn = Lock()
         self._guard = Lock()
         self._expected = 0
@@ -113,7 +121,7 @@ class CheckpointRecord:
         with self._guard:
             self._expected -= 1
             self._waiting += [] if entry is None else [entry]
-            if self._expected and len(self._waiting) < RECORDED_TOGETHER:
+            if self._expected and len(self._waiting) < self._together:
                 return
         with self._turn:
             with self._guard:
@@ -220,12 +228,26 @@ def commit_many(
         in their order, as they end: what was done, or why not. One's error does not stop the
         others; any other exception stops those that have not begun.
     """
+    processes = min(COMMIT_THREADS, available_cores(), len(work) // WORTH_A_PROCESS)
+    if processes > 1:
+        share = partial(_commit_together, threads=COMMIT_THREADS // processes)
+        yield from forked_map(share, work, processes=processes)
+    else:
+        yield from _commit_together(work, Event(), threads=COMMIT_THREADS)
+
+
+def _commit_together(
+    work: Sequence[tuple[CleanPlan, StagedCleaning | None]], stop: Event, *, threads: int
+) -> Iterator[Committed]:
+    """Some commits at a time, by threads; when `stop` is set none begins any more."""
     records: dict[Path, CheckpointRecord] = {}
     for plan, _ in work:
         log_dir = plan.log.log_dir
-        records.setdefault(log_dir, CheckpointRecord(log_dir))
+        records.setdefault(log_dir, CheckpointRecord(log_dir, together=max(threads // 2, 1)))
 
     def one(plan: CleanPlan, staged: StagedCleaning | None) -> Committed:
+        if stop.is_set():
+            raise CancelledError
         outcome: CommitResult | LogwrightError
         start = time.perf_counter()
         try:
@@ -234,7 +256,7 @@ def commit_many(
             outcome = error
         return Committed(outcome=outcome, seconds=time.perf_counter() - start)
 
-    pool = ThreadPoolExecutor(min(COMMIT_THREADS, max(len(work), 1)))
+    pool = ThreadPoolExecutor(min(threads, max(len(work), 1)))
     try:
         yield from pool.map(one, *zip(*work, strict=True)) if work else ()
     finally:

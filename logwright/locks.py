@@ -48,7 +48,7 @@ CHECKPOINTS_WAIT_SECONDS: Final = 30.0
 _ATTEMPTS: Final = 100
 """How often a lock file may vanish between opening and locking before we give up."""
 
-_POLL_SECONDS: Final = 0.02
+_POLL_SECONDS: Final = 0.004
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

@@ -34,11 +34,11 @@ def plan_compaction(
     raw_bound, bound_reason = _first_uncleanable(log, config, first_dirty, now_ms)
     bound = _aligned(log, raw_bound)
     dirty = _dirty_segments(log, first_dirty)
-    clean_bytes = sum(each.log_bytes for each in log.segments if each.base_offset < first_dirty)
+    clean_bytes = sum([each.log_bytes for each in log.segments if each.base_offset < first_dirty])
     cleanable_bytes = (
         0
         if bound <= first_dirty
-        else sum(each.log_bytes for each in dirty if each.base_offset < bound)
+        else sum([each.log_bytes for each in dirty if each.base_offset < bound])
     )
     total = clean_bytes + cleanable_bytes
     ratio = cleanable_bytes / total if total else 0.0
@@ -92,14 +92,14 @@ def _policy_reason(config: TopicConfig) -> tuple[str, ...]:
 
 def _dirty_segments(log: PartitionLog, first_dirty: Offset) -> tuple[Segment, ...]:
     """The sealed segments from the one that contains the first dirty offset on."""
-    sealed = log.sealed
-    containing = max(
-        (each.base_offset for each in sealed if each.base_offset <= first_dirty), default=None
-    )
-    start = first_dirty if containing is None else containing
     if log.active.base_offset <= first_dirty:
         return ()
-    return tuple(each for each in sealed if each.base_offset >= start)
+    sealed = log.sealed
+    start = max(
+        [each.base_offset for each in sealed if each.base_offset <= first_dirty],
+        default=first_dirty,
+    )
+    return tuple([each for each in sealed if each.base_offset >= start])
 
 
 def _first_uncleanable(

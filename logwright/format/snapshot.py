@@ -65,6 +65,8 @@ def parse_snapshot(content: bytes, path: Path | str) -> tuple[ProducerEntry, ...
         CorruptProducerSnapshot: its length, count or CRC is wrong.
         UnsupportedFormatError: another version than 1.
     """
+    if content == _NO_PRODUCERS:
+        return ()
     if len(content) < _HEADER.size:
         raise _corrupt(f"{len(content)} bytes are too few.", path, len(content))
     version, crc, count = _HEADER.unpack_from(content)
@@ -119,6 +121,9 @@ def serialize_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
         for entry in entries
     )
     return struct.pack(">hI", VERSION, crc32c(body)) + body
+
+
+_NO_PRODUCERS: Final = serialize_snapshot(())
 
 
 def _corrupt(problem: str, path: Path | str, position: int) -> CorruptProducerSnapshot:

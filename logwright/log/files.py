@@ -12,7 +12,7 @@ import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from logwright.errors import NotALogDir, UnreadableFile
 
@@ -34,11 +34,17 @@ _PERMISSION: Final = "Give this user read permission, or run as the broker's use
 @dataclass(frozen=True, slots=True)
 class OpenDir:
     """An open directory: its descriptor, and its path for messages, as text: making paths costs as
-    much as reading the files.
+    much as reading the files. As a context manager it closes the descriptor on leaving.
     """
 
     fd: int
     name: str
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
 
     @property
     def path(self) -> Path:
@@ -50,11 +56,10 @@ class OpenDir:
         return f"{self.name}/{name}"
 
 
-@contextmanager
-def open_log_dir(log_dir: Path) -> Iterator[OpenDir]:
+def open_log_dir(log_dir: Path) -> OpenDir:
     """The log directory, open. It may be reached through symlinks: the operator named it.
 
-    Effects: opens a descriptor, closed on leaving.
+    Effects: opens a descriptor.
 
     Raises:
         NotALogDir: it is missing, or no directory.
@@ -69,10 +74,7 @@ def open_log_dir(log_dir: Path) -> Iterator[OpenDir]:
         ) from error
     except OSError as error:
         raise unreadable(error, log_dir) from error
-    try:
-        yield OpenDir(fd, str(log_dir))
-    finally:
-        os.close(fd)
+    return OpenDir(fd, str(log_dir))
 
 
 @contextmanager
@@ -87,8 +89,7 @@ def open_partition_dir(log_dir: Path, partition: TopicPartition) -> Iterator[Ope
         yield directory
 
 
-@contextmanager
-def open_child_dir(parent: OpenDir, partition: TopicPartition) -> Iterator[OpenDir]:
+def open_child_dir(parent: OpenDir, partition: TopicPartition) -> OpenDir:
     """A partition's directory in an open log directory; as `open_partition_dir`."""
     name = partition.directory_name
     path = parent.file(name)
@@ -108,10 +109,7 @@ def open_child_dir(parent: OpenDir, partition: TopicPartition) -> Iterator[OpenD
                 remedy="Symlinks are not followed; move the directory itself here.",
             ) from error
         raise unreadable(error, path) from error
-    try:
-        yield OpenDir(fd, path)
-    finally:
-        os.close(fd)
+    return OpenDir(fd, path)
 
 
 def list_directory(directory: OpenDir) -> list[os.DirEntry[str]]:
@@ -148,16 +146,34 @@ def open_file(directory: OpenDir, name: str) -> int:
     Raises:
         UnreadableFile: it is missing, may not be read, or is no regular file.
     """
+    return _open_regular(directory, name)[0]
+
+
+def read_part(directory: OpenDir, name: str, position: int, size: int) -> bytes:
+    """Part of a regular file, of a few bytes. Effects and errors: as `open_file`, `read_span`."""
+    fd, _ = _open_regular(directory, name)
+    try:
+        found = os.pread(fd, size, position)
+    except OSError as error:
+        raise unreadable(error, directory.file(name), position) from error
+    finally:
+        os.close(fd)
+    return found
+
+
+def _open_regular(directory: OpenDir, name: str) -> tuple[int, int]:
+    """Descriptor and size of a regular file."""
     try:
         fd = os.open(name, _FILE_FLAGS, dir_fd=directory.fd)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise not_regular(directory.path / name) from error
         raise unreadable(error, directory.path / name) from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
         os.close(fd)
         raise not_regular(directory.path / name)
-    return fd
+    return fd, found.st_size
 
 
 def read_file(directory: OpenDir, name: str) -> bytes:
@@ -167,9 +183,8 @@ def read_file(directory: OpenDir, name: str) -> bytes:
         UnreadableFile: as `open_file`; or it is larger than any file of a log may be, or cannot be
             read to its end.
     """
-    fd = open_file(directory, name)
+    fd, size = _open_regular(directory, name)
     try:
-        size = os.fstat(fd).st_size
         if size > LARGEST_FILE_BYTES:
             raise UnreadableFile(
                 f"the file has {size} bytes, which no file of a log has.",

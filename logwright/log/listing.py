@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import stat
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import UncleanLogDir
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _LIVE_SUFFIXES: Final = (*names.SEGMENT_SUFFIXES, names.SNAPSHOT)
 _LEFTOVER_SUFFIXES: Final = (names.CLEANED, names.SWAP)
 _LOG_FILE_SUFFIXES: Final = (*_LIVE_SUFFIXES, *_LEFTOVER_SUFFIXES)
+_by_name = attrgetter("name")
 _KNOWN_FILES: Final = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
 _MOST_NAMED: Final = 5
 _DIGITS: Final = 20
@@ -59,10 +61,10 @@ def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
         UnreadableFile: a symlink, FIFO, directory or the like has the name of a log's file.
     """
     stamps: dict[str, FileStamp] = {}
-    entries = {entry.name: entry for entry in list_directory(directory)}
-    for name in sorted(entries):
+    for entry in sorted(list_directory(directory), key=_by_name):
+        name = entry.name
         try:
-            found = entries[name].stat(follow_symlinks=False)
+            found = entry.stat(follow_symlinks=False)
         except OSError as error:
             raise unreadable(error, directory.path / name) from error
         if stat.S_ISREG(found.st_mode):
@@ -103,21 +105,12 @@ def look_for_damage(stamps: Mapping[str, FileStamp]) -> Damage:
     logs = set(stems)
     orphans = [name for name in indexes if name[:_DIGITS] not in logs]
     missing = [
-        stem + suffix
+        name
         for stem in stems
-        for suffix in (names.INDEX, names.TIMEINDEX)
-        if stem + suffix not in stamps
+        for name in (stem + names.INDEX, stem + names.TIMEINDEX)
+        if name not in stamps
     ]
-    findings: list[str] = []
-    for what, files in (
-        ("an interrupted operation left", leftovers),
-        ("no broker writes a file", foreign),
-        ("there is no .log to", orphans),
-        ("a .log lacks its", missing),
-    ):
-        if files:
-            more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
-            findings.append(f"{what} {', '.join(files[:_MOST_NAMED])}{more}")
+    findings = _sentences(leftovers, foreign, orphans, missing)
     if not stems:
         findings.append("there is no segment")
     worthless = bool(stems) and not foreign and not missing
@@ -128,31 +121,49 @@ def look_for_damage(stamps: Mapping[str, FileStamp]) -> Damage:
     )
 
 
+def _sentences(
+    leftovers: list[str], foreign: list[str], orphans: list[str], missing: list[str]
+) -> list[str]:
+    """What is wrong with the files of each list, one sentence for one that is not empty."""
+    if not (leftovers or foreign or orphans or missing):
+        return []
+    findings: list[str] = []
+    for what, files in (
+        ("an interrupted operation left", leftovers),
+        ("no broker writes a file", foreign),
+        ("there is no .log to", orphans),
+        ("a .log lacks its", missing),
+    ):
+        if files:
+            more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+            findings.append(f"{what} {', '.join(files[:_MOST_NAMED])}{more}")
+    return findings
+
+
 def _by_kind(stamps: Mapping[str, FileStamp]) -> tuple[list[str], list[str], list[str], list[str]]:
     """Stems of the logs; names of the indexes; of leftovers; of what only looks like a log's."""
     stems: list[str] = []
     indexes: list[str] = []
     leftovers: list[str] = []
     foreign: list[str] = []
+    offset = ""
     for name in stamps:
-        stem, dot, kind = name.partition(".")
-        suffix = dot + kind
-        if suffix in _LIVE_SUFFIXES and _is_offset(stem):
+        stem, suffix = name[:_DIGITS], name[_DIGITS:]
+        if suffix in _LIVE_SUFFIXES and (stem == offset or _is_offset(stem)):
+            offset = stem
             if suffix == names.LOG:
                 stems.append(stem)
             elif suffix != names.SNAPSHOT:
                 indexes.append(name)
-        elif name.endswith(_LEFTOVER_SUFFIXES):
-            leftovers.append(name)
-        elif name.endswith(_LIVE_SUFFIXES):
-            foreign.append(name)
+        elif name.endswith(_LOG_FILE_SUFFIXES):
+            (leftovers if name.endswith(_LEFTOVER_SUFFIXES) else foreign).append(name)
     return stems, indexes, leftovers, foreign
 
 
 def snapshot_offsets(stamps: Mapping[str, FileStamp]) -> tuple[Offset, ...]:
     """Offsets of the producer snapshots, ascending: names are, and all have as many digits."""
     end = -len(names.SNAPSHOT)
-    return tuple(Offset(int(name[:end])) for name in stamps if name.endswith(names.SNAPSHOT))
+    return tuple([Offset(int(name[:end])) for name in stamps if name.endswith(names.SNAPSHOT)])
 
 
 def _uncommitted(leftovers: list[str], stems: set[str]) -> bool:

@@ -32,7 +32,7 @@ from logwright.log.files import (
     open_file,
     open_log_dir,
     read_file,
-    read_span,
+    read_part,
 )
 from logwright.log.listing import segment_bases, snapshot_offsets, stamp_files
 from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
@@ -60,6 +60,8 @@ _REBUILD: Final = (
 )
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
+_TIME_ENTRIES: Final = struct.Struct(">qiqi")
+_Entry = tuple[str, Offset | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,7 @@ class Checkpoints:
     high_watermark: Mapping[TopicPartition, Offset]
     cleaner_offset: Mapping[TopicPartition, Offset]
 
-    def of(self, partition: TopicPartition) -> tuple[tuple[str, int | None], ...]:
+    def of(self, partition: TopicPartition) -> tuple[_Entry, _Entry, _Entry, _Entry]:
         """(file name, this partition's entry or None) of each file."""
         return (
             (CHECKPOINT_FILES[0], self.recovery_point.get(partition)),
@@ -172,16 +174,16 @@ def observe(
         bases = segment_bases(
             stamps, directory.name, clean_shutdown=exists(parent, names.CLEAN_SHUTDOWN_MARKER)
         )
-        found = _read_checkpoints(parent) if checkpoints is None else checkpoints
-        segments = tuple(
-            [
-                _segment(directory, stamps, base, following)
-                for base, following in zip(bases, [*bases[1:], None], strict=True)
-            ]
-        )
+        found = (_read_checkpoints(parent) if checkpoints is None else checkpoints).of(partition)
+        _, (_, recorded_start), (_, watermark), (_, cleaner) = found
+        segments = _segments(directory, stamps, bases)
         end = _log_end_offset(directory, segments[-1])
-        ends = (Offset(bases[0]), end)
-        start, committed = _bounds(log_dir, partition, found, ends, high_watermark)
+        start = Offset(max(recorded_start or 0, bases[0]))
+        if start > end:
+            raise _start_beyond_end(log_dir, partition, start, end)
+        committed = end
+        if high_watermark == "checkpoint":
+            committed = Offset(min(max(watermark or 0, start), end))
         snapshots = snapshot_offsets(stamps)
         producers = load_producers(
             directory, segments, snapshots, log_start_offset=start, log_end_offset=end
@@ -198,10 +200,10 @@ def observe(
         ),
         # After a clean stop everything is flushed (LogLoader.load, last step).
         recovery_point=end,
-        cleaner_checkpoint=found.cleaner_offset.get(partition),
+        cleaner_checkpoint=cleaner,
         snapshot_offsets=snapshots,
         producers=producers.entries,
-        fingerprint=Fingerprint(files=tuple(stamps.values()), checkpoints=found.of(partition)),
+        fingerprint=Fingerprint(files=tuple(stamps.values()), checkpoints=found),
     )
 
 
@@ -221,26 +223,14 @@ def _last_stable_offset(
     return min(committed, first_batch_at(directory.path, segments, start, log_end_offset=end))
 
 
-def _bounds(
-    log_dir: Path,
-    partition: TopicPartition,
-    found: Checkpoints,
-    ends: tuple[Offset, Offset],
-    high_watermark: Literal["end", "checkpoint"],
-) -> tuple[Offset, Offset]:
-    """(log start offset, high watermark) of a log whose files begin and end at `ends`."""
-    base, end = ends
-    start = Offset(max(found.log_start_offset.get(partition, 0), base))
-    if start > end:
-        raise CorruptCheckpoint(
-            f"log start offset {start} of {partition} is beyond the log's end at {end}.",
-            path=log_dir / names.LOG_START_OFFSET_CHECKPOINT,
-            remedy="A broker would drop the whole log. Restore the log or the checkpoint.",
-        )
-    committed = end
-    if high_watermark == "checkpoint":
-        committed = Offset(min(max(found.high_watermark.get(partition, 0), start), end))
-    return start, committed
+def _start_beyond_end(
+    log_dir: Path, partition: TopicPartition, start: Offset, end: Offset
+) -> CorruptCheckpoint:
+    return CorruptCheckpoint(
+        f"log start offset {start} of {partition} is beyond the log's end at {end}.",
+        path=log_dir / names.LOG_START_OFFSET_CHECKPOINT,
+        remedy="A broker would drop the whole log. Restore the log or the checkpoint.",
+    )
 
 
 def _read_checkpoints(directory: OpenDir) -> Checkpoints:
@@ -255,6 +245,17 @@ def _read_checkpoints(directory: OpenDir) -> Checkpoints:
         log_start_offset=start,
         high_watermark=watermark,
         cleaner_offset=cleaner,
+    )
+
+
+def _segments(
+    directory: OpenDir, stamps: Mapping[str, FileStamp], bases: list[int]
+) -> tuple[Segment, ...]:
+    return tuple(
+        [
+            _segment(directory, stamps, base, following)
+            for base, following in zip(bases, [*bases[1:], None], strict=True)
+        ]
     )
 
 
@@ -276,7 +277,7 @@ def _segment(
         largest = TimestampMs(log.modified_ns // 1_000_000)
     first: TimestampMs | None = None
     if log.bytes:
-        header = _read(directory, log.name, 0, HEADER_BYTES)
+        header = read_part(directory, log.name, 0, HEADER_BYTES)
         first = first_batch_max_timestamp(
             header, base_offset=base, log_bytes=log.bytes, path=directory.file(log.name)
         )
@@ -307,10 +308,14 @@ def _last_timestamp(
 ) -> TimestampMs:
     """Timestamp of a time index's last entry, which must fit the one before it and the segment."""
     position = max(0, timeindex.bytes - 2 * TIME_ENTRY_BYTES)
-    content = _read(directory, timeindex.name, position, timeindex.bytes - position)
-    entries = list(_TIME_ENTRY.iter_unpack(content[: len(content) - len(content) % 12]))
-    timestamp, offset = entries[-1] if entries else (-1, -1)
-    ascends = len(entries) == 1 or (entries[0][0] < timestamp and entries[0][1] <= offset)
+    content = read_part(directory, timeindex.name, position, timeindex.bytes - position)
+    timestamp = offset = -1
+    ascends = True
+    if len(content) == 2 * TIME_ENTRY_BYTES:
+        before, at, timestamp, offset = _TIME_ENTRIES.unpack(content)
+        ascends = before < timestamp and at <= offset
+    elif len(content) >= TIME_ENTRY_BYTES:
+        timestamp, offset = _TIME_ENTRY.unpack_from(content)
     if not ascends or offset < 0 or (following is not None and base + offset >= following):
         raise CorruptIndex(
             "the last entry does not ascend or lies outside the segment.",
@@ -324,10 +329,12 @@ def _last_timestamp(
 def _log_end_offset(directory: OpenDir, active: Segment) -> Offset:
     stem = segment_file_name(active.base_offset, "")
     last_entry: tuple[int, int] | None = None
+    if active.log_bytes == 0 and active.index_bytes == 0:
+        return active.base_offset
     if active.index_bytes:
         name = stem + names.INDEX
         start = max(0, active.index_bytes - 2 * OFFSET_ENTRY_BYTES)
-        content = _read(directory, name, start, active.index_bytes - start)
+        content = read_part(directory, name, start, active.index_bytes - start)
         entries = list(_OFFSET_ENTRY.iter_unpack(content[: len(content) - len(content) % 8]))
         offset, position = entries[-1] if entries else (-1, -1)
         ascends = len(entries) == 1 or (entries[0][0] < offset and entries[0][1] < position)
@@ -349,13 +356,5 @@ def _log_end_offset(directory: OpenDir, active: Segment) -> Offset:
             log_bytes=active.log_bytes,
             last_entry=last_entry,
         )
-    finally:
-        os.close(fd)
-
-
-def _read(directory: OpenDir, name: str, position: int, size: int) -> bytes:
-    fd = open_file(directory, name)
-    try:
-        return read_span(fd, position, size, directory.file(name))
     finally:
         os.close(fd)

@@ -122,10 +122,11 @@ def _newest_snapshot(
     none.
     """
     bases = {segment.base_offset for segment in segments}
-    stray = max((each for each in snapshot_offsets if each not in bases), default=None)
     candidates = [each for each in snapshot_offsets if each in bases]
-    if stray is not None and stray > segments[-1].base_offset:
-        candidates.append(stray)
+    if len(candidates) < len(snapshot_offsets):
+        stray = max(each for each in snapshot_offsets if each not in bases)
+        if stray > segments[-1].base_offset:
+            candidates.append(stray)
     for offset in sorted(candidates, reverse=True):
         if not log_start_offset < offset <= log_end_offset:
             continue

@@ -19,7 +19,7 @@ PARTITION_COST_BYTES: Final = 2 * 1024 * 1024
 SMALL_LOG_BYTES: Final = 16 * 1024 * 1024
 """Logs up to this size wait for the disk more than they work; some of a task's are done together.
 """
-SMALL_LOGS_TOGETHER: Final = 4
+SMALL_LOGS_TOGETHER: Final = 16
 
 _ABOUT: Final = 0.1
 """A log that is this much of a core above its whole share gets no further one."""

@@ -58,8 +58,11 @@ def execute(steps: Iterable[FileStep], fs: FileSystem) -> None:
         StepFailed: a step failed in another way. Both name the step, its number from 1, the path
             and the errno.
     """
+    noted = _LOG.isEnabledFor(logging.DEBUG)
     for number, step in enumerate(steps, start=1):
-        _LOG.debug("step number=%d kind=%s path=%s", number, type(step).__name__, step_path(step))
+        if noted:
+            kind, path = type(step).__name__, step_path(step)
+            _LOG.debug("step number=%d kind=%s path=%s", number, kind, path)
         try:
             _apply(step, fs)
         except OSError as error:

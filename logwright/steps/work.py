@@ -25,12 +25,16 @@ def make_private(partition: Path, *below: str) -> Path:
     path = partition
     for name in below:
         path /= name
+        made = False
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
-            if os.geteuid() == 0:
-                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-        if not stat.S_ISDIR(path.lstat().st_mode):
+            made = True
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode):
             raise UnreadableFile(
                 "it is a link or no directory.", path=path, remedy="Remove it; nothing was changed."
             )
+        of_others = (found.st_uid, found.st_gid) != (owner.st_uid, owner.st_gid)
+        if made and of_others and os.geteuid() == 0:
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
     return path

@@ -52,6 +52,15 @@ def content(log_dir: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.fixture(params=["threads", "processes"])
+def _by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By threads of this process, as few are, and by two processes, as many are."""
+    if request.param == "processes":
+        monkeypatch.setattr(committing, "WORTH_A_PROCESS", PARTITIONS // 2)
+        monkeypatch.setattr(committing, "available_cores", lambda: 2)
+
+
+@pytest.mark.usefixtures("_by")
 def test_the_logs_are_as_after_commits_in_turn(tmp_path: Path) -> None:
     """Files and checkpoint; nothing else is left in the directory."""
     for builder in logs(tmp_path / "in turn"):
@@ -62,6 +71,7 @@ def test_the_logs_are_as_after_commits_in_turn(tmp_path: Path) -> None:
     assert content(tmp_path / "in turn") == content(tmp_path / "at once")
 
 
+@pytest.mark.usefixtures("_by")
 def test_one_that_fails_leaves_the_others(tmp_path: Path) -> None:
     """Its error is where its result would be."""
     work = [built(builder) for builder in logs(tmp_path)]
@@ -73,6 +83,20 @@ def test_one_that_fails_leaves_the_others(tmp_path: Path) -> None:
     recorded = read_checkpoints(tmp_path).cleaner_offset
     assert PARTITIONS - 1 == len(recorded)
     assert plan.log.partition not in recorded
+
+
+def test_many_are_committed_by_other_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of this one's threads opens a log."""
+    monkeypatch.setattr(committing, "WORTH_A_PROCESS", PARTITIONS // 2)
+    monkeypatch.setattr(committing, "available_cores", lambda: 2)
+    work = [built(builder) for builder in logs(tmp_path)]
+    here = []
+    commit = committing.commit
+    monkeypatch.setattr(committing, "commit", lambda *a, **b: (here.append(1), commit(*a, **b))[1])
+    assert all(isinstance(one.outcome, CommitResult) for one in maintain.commit_many(work))
+    assert not here
 
 
 def test_entries_that_wait_are_written_together(
