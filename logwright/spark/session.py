@@ -158,8 +158,9 @@ def local_context() -> Iterator[SparkContext]:
     """What of a session a sweep needs, without SQL, for a command: this process's own if it has
     one.
 
-    Effects: starts a JVM, and begins to end the context that it started. Whoever comes next waits
-    for the end, be it the interpreter's: Spark is idle for most of the second that it takes.
+    Effects: starts a JVM, and begins to end the context that it started. Who makes the next one
+    waits for that; a command that is done does not: the JVM goes with it. Of the second that it
+    takes, most is waiting for the accumulators' server, of which a sweep has no use.
     """
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 -- settings need none of it
 
@@ -175,7 +176,7 @@ def local_context() -> Iterator[SparkContext]:
     try:
         yield context
     finally:
-        ending = Thread(target=_end, args=(context,), name="logwright-spark-end")
+        ending = Thread(target=_end, args=(context,), daemon=True)
         _ENDING[:] = [ending]
         ending.start()
 
