@@ -63,10 +63,10 @@ def test_kernels_are_timed_one_by_one(work: Path) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.oracle
-def test_scale_measures_each_dimension(work: Path) -> None:
+def test_scale_measures_each_dimension(work: Path, tmp_path: Path) -> None:
     """Small: the budget holds all keys, so they are read once."""
-    sizes = ("--partitions", "3", "--sweep", "3", "--keys", "20000")
-    printed = run("scale", *sizes, "--growth", SCALE, "--segments", "5", "--work", work)
+    sizes = ("--partitions", "3", "--sweep", "3", "--keys", "20000", "--growth", SCALE)
+    printed = run("scale", *sizes, "--segments", "5", "--work", work, "--out", tmp_path)
     rows = [line.split("|")[1].strip() for line in printed.splitlines()[2:]]
     assert 5 == len(rows)
     assert "1 reads of the keys, up to the first uncleanable offset: True" in printed
@@ -74,7 +74,11 @@ def test_scale_measures_each_dimension(work: Path) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.oracle
-def test_sweeps_are_compared_with_as_many_threads_of_kafka(work: Path) -> None:
-    """Every row has a ratio."""
-    printed = run("spark", "--scale", "0.001", "--rounds", "1", "--work", work)
+def test_sweeps_are_compared_with_as_many_threads_of_kafka(work: Path, tmp_path: Path) -> None:
+    """Every row has a ratio, also on the page that is there."""
+    page = tmp_path / "performance.md"
+    page.write_text("# Performance\n")
+    sizes = ("--scale", "0.001", "--rounds", "1")
+    printed = run("spark", *sizes, "--work", work, "--out", tmp_path)
     assert 4 == sum("**" in line for line in printed.splitlines())
+    assert all(line in page.read_text() for line in printed.splitlines())
