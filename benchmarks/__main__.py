@@ -53,7 +53,12 @@ out_option = click.option(
 
 _SWEEPS = """`make bench ARGS=spark`: whole sweeps (plan, build, checks, commit) on all cores, of
 the log `u100` at scale {scale:g}, beside Kafka's Cleaner with as many threads as logs. Medians
-of {rounds} rounds. A log that is alone has all cores; Kafka cleans one log on one thread."""
+of {rounds} rounds. A log that is alone has all cores; Kafka cleans one log on one thread.
+
+All logs are in the system's cache when a measurement begins. The whole command is timed from the
+start of Python to the end of Spark, on a machine where it has run before: byte code, kernels and
+Spark's classes are in caches on disk. Of Kafka only the cleaning counts, not the start of its JVM,
+which has cleaned nothing before."""
 _SCALE = """`make bench ARGS=scale`: the goals that are our own. A sweep is planned, built, checked
 and committed, in a session that has done the same once before."""
 

@@ -11,10 +11,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.compare import Figure
@@ -23,6 +24,8 @@ from benchmarks.runs import ROOT, measured_kafka, run_ours
 from benchmarks.table import seconds, table
 
 COLD_LOGS: Final = 10
+SMALL: Final = 0.001
+_NO_BYTE_CODE: Final = "PYTHONDONTWRITEBYTECODE"
 MARKER: Final = '{"version":0,"brokerEpoch":-1}'
 
 
@@ -56,12 +59,11 @@ def sweeps(*, scale: float, rounds: int, work: Path, say: Callable[[str], None])
         one[0].append(_kafka(log, work, threads=1))
         one[1].append(_warm_sweep(log, work, logs=1)["wall"])
         say(f"spark {number + 1}/{rounds}: wall s: {two[0][-1]:.2f} and {two[1][-1]:.2f}")
-    cold = _cold(log, work)
-    say(f"cold: {cold}")
+    cold = _cold(log, work, rounds=rounds, say=say)
     measured = [
         Swept(name="two logs, two cores, warm session: wall s", kafka=_f(two[0]), ours=_f(two[1])),
         Swept(name="one log, two cores, warm session: wall s", kafka=_f(one[0]), ours=_f(one[1])),
-        Swept(name=f"{COLD_LOGS} logs, the whole command: wall s", kafka=cold[:1], ours=cold[1:]),
+        Swept(name=f"{COLD_LOGS} logs, the whole command: wall s", kafka=cold[0], ours=cold[1]),
     ]
     rows = [each.row for each in measured]
     inside, spark = Figure.of(overhead[0]), Figure.of(overhead[1])
@@ -74,6 +76,19 @@ def sweeps(*, scale: float, rounds: int, work: Path, say: Callable[[str], None])
         ]
     )
     return table(("what", "Kafka, or in process", "by Spark", "ratio"), rows)
+
+
+def _cold(
+    log: BenchLog, work: Path, *, rounds: int, say: Callable[[str], None]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """(Kafka's, our) seconds for `COLD_LOGS` logs, in turn."""
+    found: list[tuple[float, float]] = []
+    with installed(work) as environment:
+        for number in range(rounds):
+            found.append((_cold_kafka(log, work), _cold_ours(log, work, environment)))
+            say(f"cold {number + 1}/{rounds}: wall s: {found[-1][0]:.2f} and {found[-1][1]:.2f}")
+    kafka, ours = zip(*found, strict=True)
+    return kafka, ours
 
 
 def _f(values: list[float]) -> tuple[float, ...]:
@@ -98,20 +113,43 @@ def _warm_sweep(log: BenchLog, work: Path, *, logs: int) -> dict[str, float]:
     return found
 
 
-def _cold(log: BenchLog, work: Path) -> tuple[float, float]:
-    """Wall seconds of Kafka's threads without a warm-up, and of our command from its start."""
-    pairs = COLD_LOGS // 2
-    said, _, _ = measured_kafka(log, work, threads=2, warmup=0, rounds=pairs)
-    kafka: float = sum(each["wallSeconds"] for each in said)
+def _cold_kafka(log: BenchLog, work: Path) -> float:
+    """Wall seconds of two threads of Kafka for `COLD_LOGS` logs, two after two, in a JVM that has
+    not cleaned before. Its start and the loading of the logs do not count: a broker runs anyway.
+    """
+    said, _, _ = measured_kafka(log, work, threads=2, warmup=0, rounds=COLD_LOGS // 2)
+    seconds_taken: float = sum(each["wallSeconds"] for each in said)
+    return seconds_taken
+
+
+def _cold_ours(log: BenchLog, work: Path, environment: Mapping[str, str]) -> float:
+    """Wall seconds of our command from its start to its end, for as many copies.
+
+    They were just written, as Kafka's: both read what the system has in memory.
+    """
     target = copies(log, work / "cold", COLD_LOGS)
     options = [word for pair in log.settings.items() for word in ("--config", "=".join(pair))]
     command = Path(sys.executable).with_name("logwright")
     words = [command, "clean", target, "--engine", "spark", "--yes", "--now", log.now_ms, *options]
     start = time.perf_counter()
-    subprocess.run([str(word) for word in words], cwd=ROOT, check=True, capture_output=True)
-    ours = time.perf_counter() - start
+    subprocess.run(
+        [str(word) for word in words], cwd=ROOT, check=True, capture_output=True, env=environment
+    )
+    taken = time.perf_counter() - start
     shutil.rmtree(target)
-    return kafka, ours
+    return taken
+
+
+@contextmanager
+def installed(work: Path) -> Iterator[dict[str, str]]:
+    """The environment of a machine where the command has run before: byte code as pip compiles it,
+    kernels and Spark's classes in the user's cache. Effects: a temporary directory; runs it.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != _NO_BYTE_CODE}
+    with TemporaryDirectory(prefix="logwright-bytecode-") as directory:
+        environment = kept | {"PYTHONPYCACHEPREFIX": directory}
+        _cold_ours(prepare("u100", scale=SMALL, work=work), work, environment)
+        yield environment
 
 
 def copies(log: BenchLog, target: Path, number: int) -> Path:

@@ -206,13 +206,13 @@ def _built_by_spark(request: Request, cleanings: Sequence[Cleaning]) -> Iterator
     """Build and examine all of them in one Spark job. Effects: a session; staged files."""
     if not cleanings:
         return
-    from logwright.spark.session import local_session  # noqa: PLC0415 -- seconds
+    from logwright.spark.session import local_context  # noqa: PLC0415 -- seconds
     from logwright.spark.sweep import clean_partitions  # noqa: PLC0415
 
     request.output.message("Starting Spark …")
-    with local_session() as spark:
-        results = clean_partitions([each.plan for each in cleanings], spark)
-        yield list(zip(cleanings, results, strict=True))
+    with local_context() as spark:
+        results = list(clean_partitions([each.plan for each in cleanings], spark))
+    yield list(zip(cleanings, results, strict=True))
 
 
 def _judge_and_commit(built: Sequence[_Built], failures: FailureLog) -> None:

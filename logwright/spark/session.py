@@ -7,17 +7,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogwrightError
 from logwright.java import java_environment
+from logwright.spark.archive import archive_options
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 TASKS_PER_CORE: Final = 4
 """Tasks of one job for each core: enough to even out unequal logs, few enough to cost nothing."""
 
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _FAST_START: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVM only carries rows of statistics: the optimising compiler and a parallel collector cost 10
 s of start."""
@@ -62,10 +66,12 @@ def session_settings(
         "spark.app.name": "logwright",
         "spark.master": master,
         "spark.driver.memory": driver_memory,
-        "spark.driver.extraJavaOptions": _FAST_START,
+        _JAVA_OPTIONS: _FAST_START,
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.python.daemon.module": "logwright.spark.daemon",
+        "spark.python.worker.faulthandler.enabled": "true",
     }
     if master.startswith("local"):
         # Nothing outside this machine has anything to say to the session.
@@ -130,6 +136,7 @@ def local_session() -> Iterator[SparkSession]:
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 -- seconds; settings need none of it
 
+    _wait_for_the_end()
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
@@ -144,6 +151,48 @@ def local_session() -> Iterator[SparkSession]:
     finally:
         with suppress(SparkDied), spark_at_work():  # what was to be done with it, is done
             session.stop()
+
+
+@contextmanager
+def local_context() -> Iterator[SparkContext]:
+    """What of a session a sweep needs, without SQL, for a command: this process's own if it has
+    one.
+
+    Effects: starts a JVM, and begins to end the context that it started. Who makes the next one
+    waits for that; a command that is done does not: the JVM goes with it. Of the second that it
+    takes, most is waiting for the accumulators' server, of which a sweep has no use.
+    """
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 -- settings need none of it
+
+    _wait_for_the_end()
+    running = SparkContext._active_spark_context  # noqa: SLF001 -- `getOrCreate` would make one
+    if running is not None:
+        yield running
+        return
+    prepare_environment()
+    settings = session_settings()
+    settings[_JAVA_OPTIONS] += f" {archive_options(Path(os.environ['JAVA_HOME']))}"
+    context = SparkContext(conf=SparkConf(loadDefaults=False).setAll([*settings.items()]))
+    try:
+        yield context
+    finally:
+        ending = Thread(target=_end, args=(context,), daemon=True)
+        _ENDING[:] = [ending]
+        ending.start()
+
+
+_ENDING: Final[list[Thread]] = []
+"""The last context's, if one ended."""
+
+
+def _wait_for_the_end() -> None:
+    for thread in _ENDING:
+        thread.join()
+
+
+def _end(context: SparkContext) -> None:
+    with suppress(SparkDied), spark_at_work():  # what was to be done with it, is done
+        context.stop()
 
 
 def end_session() -> None:

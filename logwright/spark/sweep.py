@@ -1,14 +1,14 @@
 """Many partitions in one Spark job: each whole in one task, no shuffle of records.
 
 1. The driver packs the partitions into bins by size (`logwright.spark.packing`).
-2. The work list travels as a small frame, one row for each partition: bin, number, pickled
-   arguments. In a closure it would be sent with every task.
-3. `repartitionById` makes each bin one task (`repartition` hashes the bin's number: bins collide,
-   cores idle).
-4. The task calls the engine, `logwright.maintain`, for one row after the other. The engine reads
+2. The work list travels as an RDD with a partition for each bin. In a closure it would be sent with
+   every task. No SQL is needed, whose first query costs Spark some seconds.
+3. A Connect server knows no RDDs: there the list is a small frame, and `repartitionById` makes each
+   bin one task (`repartition` hashes the bin's number: bins collide, cores idle).
+4. The task calls the engine, `logwright.maintain`, for one log after the other. The engine reads
    the live log and writes staged files; it returns a small value.
-5. One row comes back for each partition: a value, or its error. One partition's error does not stop
-   the others.
+5. One value comes back for each partition, or its error. One partition's error does not stop the
+   others.
 6. A log that is most of the work is done by several threads of its task; of small logs some are
    done together, since they wait for the disk more than they work.
 7. ``log.cleaner.io.max.bytes.per.second`` is for the whole sweep: each task that can run at the
@@ -23,15 +23,15 @@ import gc
 import pickle
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from math import inf
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from logwright import maintain
 from logwright.compaction.means import Means, Throttle
@@ -40,20 +40,25 @@ from logwright.errors import LogwrightError, invariant
 from logwright.spark.packing import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER, pack, share_cores
 from logwright.spark.session import TASKS_PER_CORE, spark_at_work
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
 _Value = TypeVar("_Value")
 
-_WORK: Final = pa.schema(
-    [
-        ("bin", pa.int32()),
-        ("number", pa.int64()),
-        ("small", pa.bool_()),
-        ("threads", pa.int32()),
-        ("arguments", pa.binary()),
-    ]
-)
-_RESULT: Final = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 _RESULT_DDL: Final = "number long, result binary"
 _LOCAL: Final = re.compile(r"local\[([0-9]+)(?:,[0-9]+)?\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """One call of the engine's function; `arguments` are pickled."""
+
+    bin: int
+    number: int
+    small: bool
+    threads: int
+    arguments: bytes
 
 
 class WorkerFault(LogwrightError):
@@ -64,7 +69,7 @@ class WorkerFault(LogwrightError):
 
 def clean_partitions(
     plans: Sequence[CleanPlan],
-    spark: SparkSession,
+    spark: SparkSession | SparkContext,
 ) -> Iterator[tuple[StagedCleaning, OutputFacts] | LogwrightError]:
     """Build and examine the output of each plan. Effects: staged files.
 
@@ -76,7 +81,7 @@ def clean_partitions(
 
 def build_partitions(
     plans: Sequence[CleanPlan],
-    spark: SparkSession,
+    spark: SparkSession | SparkContext,
 ) -> Iterator[StagedCleaning | LogwrightError]:
     """Build the output of each plan. Effects: staged files.
 
@@ -88,7 +93,7 @@ def build_partitions(
 
 def examine_partitions(
     plans_and_staged: Sequence[tuple[CleanPlan, StagedCleaning]],
-    spark: SparkSession,
+    spark: SparkSession | SparkContext,
 ) -> Iterator[OutputFacts | LogwrightError]:
     """Read staged files back, and their sources.
 
@@ -104,15 +109,25 @@ def _build_and_examine(plan: CleanPlan, *, means: Means) -> tuple[StagedCleaning
     return staged, maintain.examine(plan, staged, means=means)
 
 
-def _cores(spark: SparkSession) -> tuple[int, int]:
+def _context(spark: SparkSession | SparkContext) -> SparkContext | None:
+    """A session's context; a Connect server's sessions have none."""
+    if isinstance(spark, SparkContext):
+        return spark
+    return cast("SparkContext | None", getattr(spark, "sparkContext", None))
+
+
+def _cores(spark: SparkSession | SparkContext) -> tuple[int, int]:
     """(cores for tasks, how many of them one task may have). On this machine a task may have all;
     on a cluster what ``spark.task.cpus`` says.
     """
-    tasks = int(cast("str", spark.conf.get("spark.sql.shuffle.partitions")))
+    context = _context(spark)
+    # What a session holds is asked of its context: its own answer needs all of SQL.
+    settings = cast("SparkSession", spark).conf if context is None else context.getConf()
+    tasks = int(cast("str", settings.get("spark.sql.shuffle.partitions", None)))
     cores = max(tasks // TASKS_PER_CORE, 1)
-    master = spark.conf.get("spark.master", "") or ""
+    master = settings.get("spark.master", "") or ""
     if not master.startswith("local"):
-        return cores, int(spark.conf.get("spark.task.cpus", "1") or 1)
+        return cores, int(settings.get("spark.task.cpus", "1") or 1)
     given = _LOCAL.fullmatch(master)
     cores = int(given[1]) if given else cores
     return cores, cores
@@ -122,7 +137,7 @@ def _each_log(
     function: Callable[..., _Value],
     arguments: Sequence[tuple[object, ...]],
     plans: Sequence[CleanPlan],
-    spark: SparkSession,
+    spark: SparkSession | SparkContext,
 ) -> Iterator[_Value | LogwrightError]:
     """`_each`, for the plans that the calls are about."""
     sizes = [plan.compaction.total_bytes for plan in plans]
@@ -134,7 +149,7 @@ def _each(
     function: Callable[..., _Value],
     arguments: Sequence[tuple[object, ...]],
     sizes: Sequence[int],
-    spark: SparkSession,
+    spark: SparkSession | SparkContext,
     *,
     bytes_per_second: float = inf,
 ) -> Iterator[_Value | LogwrightError]:
@@ -153,65 +168,88 @@ def _each(
     bins = pack(sizes, TASKS_PER_CORE * cores)
     rate = bytes_per_second / min(len(bins), cores)
     threads = [min(each, most_threads) for each in share_cores(sizes, cores)]
-    work = pa.Table.from_pylist(
+    calls = [
         [
-            {
-                "bin": number,
-                "number": item,
-                "small": sizes[item] <= SMALL_LOG_BYTES,
-                "threads": threads[item],
-                "arguments": pickle.dumps(arguments[item]),
-            }
-            for number, items in enumerate(bins)
+            _Call(
+                bin=number,
+                number=item,
+                small=sizes[item] <= SMALL_LOG_BYTES,
+                threads=threads[item],
+                arguments=pickle.dumps(arguments[item]),
+            )
             for item in items
-        ],
-        schema=_WORK,
-    )
+        ]
+        for number, items in enumerate(bins)
+    ]
+    run = partial(_run_bin, function, rate)
+    context = _context(spark)
     with spark_at_work(PySparkException):
-        frame = spark.createDataFrame(work).repartitionById(len(bins), "bin")
-        result = frame.mapInArrow(partial(_run_bin, function, rate), _RESULT_DDL).toArrow()
-    results = dict(zip(result["number"].to_pylist(), result["result"].to_pylist(), strict=True))
+        if context is None:
+            results = _by_frame(cast("SparkSession", spark), run, calls)
+        else:
+            results = dict(context.parallelize(calls, len(calls)).flatMap(run).collect())
     invariant(
         results.keys() == set(range(len(arguments))),
-        "a partition's row did not come back from Spark",
+        "a partition's result did not come back from Spark",
     )
     for number in range(len(arguments)):
         # Our own worker wrote it, over Spark's authenticated socket.
         yield pickle.loads(results[number])  # noqa: S301, TID251
 
 
-def _run_bin(
-    function: Callable[..., object],
-    bytes_per_second: float,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """In the worker: call `function` for each row of one bin."""
-    run = partial(_run, function, Throttle(bytes_per_second))
+_Run = Callable[[Sequence[_Call]], list[tuple[int, bytes]]]
+
+
+def _by_frame(spark: SparkSession, run: _Run, calls: Sequence[Sequence[_Call]]) -> dict[int, bytes]:
+    """The results, by a job of SQL."""
+    import pyarrow as pa  # noqa: PLC0415 -- a local session needs none of it
+
+    rows = [asdict(call) for some in calls for call in some]
+    types = (pa.int32(), pa.int64(), pa.bool_(), pa.int32(), pa.binary())
+    names = [field.name for field in fields(_Call)]
+    table = pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, types, strict=True))))
+    frame = spark.createDataFrame(table).repartitionById(len(calls), "bin")
+    found = frame.mapInArrow(partial(_run_batches, run), _RESULT_DDL).toArrow()
+    return dict(zip(found["number"].to_pylist(), found["result"].to_pylist(), strict=True))
+
+
+def _run_batches(run: _Run, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In the worker: what `run` does for the bins of a frame's task."""
+    import pyarrow as pa  # noqa: PLC0415
+
     for batch in batches:
-        rows = batch.to_pylist()
-        results = []
-        for row in rows:
-            if not row["small"]:
-                results.append(run(row))
-                _freeze_once()
-        with ThreadPoolExecutor(SMALL_LOGS_TOGETHER) as pool:
-            results += pool.map(run, [row for row in rows if row["small"]])
-        _freeze_once()
-        yield pa.RecordBatch.from_pylist(results, schema=_RESULT)
+        numbers, results = zip(*run([_Call(**row) for row in batch.to_pylist()]), strict=True)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(numbers), pa.array(results)], ["number", "result"]
+        )
 
 
-def _run(
-    function: Callable[..., object], throttle: Throttle, row: Mapping[str, Any]
-) -> dict[str, object]:
-    arguments = pickle.loads(row["arguments"])  # noqa: S301, TID251 - from our own driver
+def _run_bin(
+    function: Callable[..., object], bytes_per_second: float, calls: Sequence[_Call]
+) -> list[tuple[int, bytes]]:
+    """In the worker: call `function` for each log of one bin."""
+    run = partial(_run, function, Throttle(bytes_per_second))
+    results = []
+    for call in calls:
+        if not call.small:
+            results.append(run(call))
+            _freeze_once()
+    with ThreadPoolExecutor(SMALL_LOGS_TOGETHER) as pool:
+        results += pool.map(run, [call for call in calls if call.small])
+    _freeze_once()
+    return results
+
+
+def _run(function: Callable[..., object], throttle: Throttle, call: _Call) -> tuple[int, bytes]:
+    arguments = pickle.loads(call.arguments)  # noqa: S301, TID251 - from our own driver
     result: object
     try:
-        result = function(*arguments, means=Means(threads=row["threads"], throttle=throttle))
+        result = function(*arguments, means=Means(threads=call.threads, throttle=throttle))
     except LogwrightError as error:
         result = error
     except Exception as fault:  # noqa: BLE001 - one log's must not stop the others; the driver reports it
         result = _worker_fault(fault)
-    return {"number": row["number"], "result": pickle.dumps(result)}
+    return call.number, pickle.dumps(result)
 
 
 def _worker_fault(fault: Exception) -> WorkerFault:

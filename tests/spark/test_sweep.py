@@ -101,6 +101,37 @@ def test_workers_take_what_is_loaded_out_of_the_collectors_sight(observed: Obser
     assert all(frozen > 10_000 for _, frozen, _ in states)
 
 
+@pytest.mark.parametrize("name", ["basic-none", "basic-zstd"])
+def test_workers_come_with_the_kernels_loaded(
+    name: str, tmp_path: Path, observed: Observed
+) -> None:
+    """None is left to load for a log in a worker of its own, which never had another."""
+    plan = plan_of(name, tmp_path)
+    (found,) = sweep._each_log(work.kernels_of_a_cleaning, [(plan,)], [plan], observed.spark)
+    assert isinstance(found, tuple)
+    before, further = found
+    assert len(before) > 10
+    assert set() == further
+
+
+def test_workers_are_forked_from_a_process_of_one_thread(observed: Observed) -> None:
+    """A lock that another thread held would be held for ever."""
+    found = each(work.origin, 20, observed)
+    assert {1} == {one[1] for one in found if isinstance(one, tuple)}
+
+
+def test_session_without_a_context_gives_the_same_by_a_frame(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a Connect server's has none."""
+    monkeypatch.setattr(sweep, "_context", lambda _spark: None)
+    jobs_before = len(observed.tasks())
+    assert [2 * number for number in range(100)] == each(work.double, 100, observed)
+    assert TASKS == observed.tasks()[jobs_before:][-1]
+    errors = each(work.double_but_for_odd, 2, observed)[1:]
+    assert all(isinstance(error, CorruptBatch) for error in errors)
+
+
 @pytest.mark.parametrize("name", ["basic-none", "basic-zstd", "tombstones-1-first"])
 def test_spark_stages_the_same_bytes(name: str, tmp_path: Path, observed: Observed) -> None:
     """The engine in a worker and the engine in this process: one output."""

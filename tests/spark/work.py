@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 
+from numba.core.dispatcher import Dispatcher
+
+from logwright import maintain
 from logwright.compaction.means import Means
+from logwright.compaction.model import CleanPlan
 from logwright.errors import CorruptBatch
 
 
@@ -30,3 +35,29 @@ def fail_with_a_secret(number: int, *, means: Means) -> int:
 def worker_state(_number: int, *, means: Means) -> tuple[int, int, str]:
     del means
     return os.getpid(), gc.get_freeze_count(), os.environ.get("NUMBA_CACHE_DIR", "")
+
+
+def origin(_number: int, *, means: Means) -> tuple[int, int]:
+    """The worker, and threads of the process that it was forked from."""
+    del means
+    return os.getpid(), len(os.listdir(f"/proc/{os.getppid()}/task"))  # noqa: PTH208
+
+
+def kernels_of_a_cleaning(plan: CleanPlan, *, means: Means) -> tuple[set[str], set[str]]:
+    """The compiled kernels before it, and those that came with it; of one log among many."""
+    del means
+    before = kernels()
+    maintain.examine(plan, maintain.build(plan))
+    maintain.discard(plan)
+    return before, kernels() - before
+
+
+def kernels() -> set[str]:
+    """Names of those of ours that this process has in memory."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("logwright.")]
+    return {
+        repr(value)
+        for module in modules
+        for value in list(vars(module).values())
+        if isinstance(value, Dispatcher) and value.overloads
+    }
