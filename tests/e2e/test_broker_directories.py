@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import base64
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Assigned
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
@@ -215,11 +216,26 @@ def decoded(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 
 
+def watermarks(consumer: Consumer, assigned: Assigned) -> tuple[int, int]:
+    """Of a log whose broker may just have started: until it leads all its logs, it refuses."""
+    until = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            found: tuple[int, int] = consumer.get_watermark_offsets(assigned, timeout=WAIT_SECONDS)
+        except KafkaException as refused:
+            is_leader = refused.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION
+            if is_leader or time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+        else:
+            return found
+
+
 def consumed(consumer: Consumer, name: str) -> tuple[int, int, list[Record]]:
     """The first offset and the end that the broker says, and all that it holds."""
     topic, _, number = name.rpartition("-")
     assigned = Assigned(topic, int(number))
-    start, end = consumer.get_watermark_offsets(assigned, timeout=WAIT_SECONDS)
+    start, end = watermarks(consumer, assigned)
     consumer.assign([Assigned(topic, int(number), start)])
     found: list[Record] = []
     while consumer.position([assigned])[0].offset < end and start < end:
