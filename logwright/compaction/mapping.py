@@ -21,7 +21,9 @@ from logwright.compaction.offset_map import (
     PREFETCH_DISTANCE,
     find_slot,
     has_bit,
+    ordinal_at,
     prefetch_slot,
+    put_entry,
     set_bit,
 )
 from logwright.compaction.reading import INSERT, PROBE, is_sharded, read_batches
@@ -53,7 +55,7 @@ def _insert(
     for index in range(taken):
         ahead = index + PREFETCH_DISTANCE
         if ahead < taken:
-            prefetch_slot(table, hash1[ahead])
+            prefetch_slot(table, hash2[ahead])
         ordinal = ordinals[index]
         if kinds[index] == NULL_KEY:
             _drop_null_key(dead, ordinal, counters)
@@ -62,22 +64,20 @@ def _insert(
             return index
         if kinds[index] == EXPIRED:
             set_bit(expired, ordinal)
-            part = hash2[index] >> np.uint64(32)
+            part = hash1[index] >> np.uint64(32)
             if part < shard_start or part >= shard_end:
                 continue
         at = find_slot(table, hash1[index], hash2[index])
-        entry = np.int64(table[at + 2]) - 1
-        if entry < 0:
+        latest = ordinal_at(table, at)
+        if latest < 0:
             if counters[DISTINCT] >= capacity:
                 return index
-            table[at] = hash1[index]
-            table[at + 1] = hash2[index]
-            table[at + 2] = np.uint64(ordinal + 1)
+            put_entry(table, at, hash1[index], hash2[index], ordinal)
             counters[DISTINCT] += 1
-        elif entry < ordinal:
-            set_bit(dead, entry)
-            table[at + 2] = np.uint64(ordinal + 1)
-        elif entry > ordinal:
+        elif latest < ordinal:
+            set_bit(dead, latest)
+            put_entry(table, at, hash1[index], hash2[index], ordinal)
+        elif latest > ordinal:
             set_bit(dead, ordinal)
         counters[LATEST] = offsets[index]
     return taken
@@ -92,18 +92,18 @@ def _probe(table: Any, found: Any, taken: int, shard: Any, bits: Any, counters: 
     for index in range(taken):
         ahead = index + PREFETCH_DISTANCE
         if ahead < taken:
-            prefetch_slot(table, hash1[ahead])
+            prefetch_slot(table, hash2[ahead])
         ordinal = ordinals[index]
         if kinds[index] == NULL_KEY:
             _drop_null_key(dead, ordinal, counters)
             continue
         if kinds[index] == EXPIRED:
             set_bit(expired, ordinal)
-            part = hash2[index] >> np.uint64(32)
+            part = hash1[index] >> np.uint64(32)
             if part < shard_start or part >= shard_end:
                 continue
         at = find_slot(table, hash1[index], hash2[index])
-        if np.int64(table[at + 2]) - 1 > ordinal:
+        if ordinal_at(table, at) > ordinal:
             set_bit(dead, ordinal)
 
 

@@ -205,10 +205,10 @@ def _read_records(
             continue
         one, two = siphash128(source, at, length, key[0], key[1])
         if sharded and primary:
-            sum_[0] += mix(one, two, first_ordinal + index)
+            sum_[0] += mix(one, first_ordinal + index)
             sum_[1] += np.uint64(1)
-            note_key(notes, one, two, first_ordinal + index, value_length < 0)
-        part = two >> np.uint64(32)
+            note_key(notes, one, first_ordinal + index, value_length < 0)
+        part = one >> np.uint64(32)
         elsewhere = part < shard_start or part >= shard_end
         if elsewhere and not (primary and expires and value_length < 0):
             continue

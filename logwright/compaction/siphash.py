@@ -67,11 +67,9 @@ def load_tail(data: Any, index: Any, tail: Any) -> Any:
     return word
 
 
-@kernel
-def siphash128(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
-    """(uint64, uint64) of data[start : start + length] under the key (low, high); bounds are the
-    caller's.
-    """
+@inline_kernel
+def _absorb(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
+    """The state when the first half of the output is there."""
     v0 = _V0 ^ low
     v1 = _V1 ^ high ^ np.uint64(0xEE)
     v2 = _V2 ^ low
@@ -94,6 +92,22 @@ def siphash128(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
     v2 ^= np.uint64(0xEE)
     for _ in range(3):
         v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    return v0, v1, v2, v3
+
+
+@kernel
+def siphash64(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
+    """The first half of `siphash128`."""
+    v0, v1, v2, v3 = _absorb(data, start, length, low, high)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+@kernel
+def siphash128(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
+    """(uint64, uint64) of data[start : start + length] under the key (low, high); bounds are the
+    caller's.
+    """
+    v0, v1, v2, v3 = _absorb(data, start, length, low, high)
     first = v0 ^ v1 ^ v2 ^ v3
     v1 ^= np.uint64(0xDD)
     for _ in range(3):
