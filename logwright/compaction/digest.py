@@ -169,7 +169,7 @@ def sum_found(found: Any, starts: Any, taken: int, sums: Any, notes: Any) -> Non
 
     found: of `mapping`: hashes, ordinals, offsets, kinds. starts: where each batch's begin.
     """
-    hash1, _, ordinals, _, kinds = found
+    hash1, _, ordinals, _, kinds, _ = found
     mask, _, _ = notes
     for row in range(len(sums)):
         total, keys = np.uint64(0), np.uint64(0)
@@ -193,7 +193,7 @@ def sum_probed(
 
     bounds: of `mapping`: the clock and the shard are taken from it.
     """
-    hash1, hash2, ordinals, _, kinds = found
+    hash1, hash2, ordinals, _, kinds, _ = found
     shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
     row = 0
     for index in range(taken):
@@ -227,13 +227,20 @@ def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> N
         expired: bitmap by ordinal: tombstones that were found to be past their horizon.
         leaving: see `Leaving`.
     """
-    for at in range(0, len(table[0]), 2):
+    entries, _ = table
+    total, records, sampled = np.uint64(0), np.uint64(0), np.uint64(0)
+    for at in range(0, len(entries), 2):
         ordinal = ordinal_at(table, at)
-        if ordinal < 0:
-            continue
-        if len(leaving[0]) > 0 and _leaves(ordinal, expired, leaving):
-            continue
-        _add(totals, mask, table[0][at], ordinal)
+        counts = np.uint64(ordinal >= 0)  # no branch: the CPU could not foresee it
+        if len(leaving[0]) > 0 and ordinal >= 0 and _leaves(ordinal, expired, leaving):
+            counts = np.uint64(0)
+        word = mix(entries[at], ordinal) * counts
+        total += word
+        records += counts
+        sampled += word * np.uint64(entries[at] & mask == np.uint64(0))
+    totals[KEYS] += total
+    totals[RECORDS] += records
+    totals[SAMPLED] += sampled
 
 
 @kernel

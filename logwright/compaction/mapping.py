@@ -48,7 +48,7 @@ def _insert(
 
     limits: int64[2]: capacity, 1 if the map ends when it is full. shard: int64[2]: first and end.
     """
-    hash1, hash2, ordinals, offsets, kinds = found
+    hash1, hash2, ordinals, offsets, kinds, _ = found
     dead, expired = bits
     capacity, ends_when_full = limits[0], limits[1] == 1
     shard_start, shard_end = np.uint64(shard[0]), np.uint64(shard[1])
@@ -86,7 +86,7 @@ def _insert(
 @kernel
 def _probe(table: Any, found: Any, taken: int, shard: Any, bits: Any, counters: Any) -> None:
     """Mark the records of a window that the map supersedes."""
-    hash1, hash2, ordinals, _, kinds = found
+    hash1, hash2, ordinals, _, kinds, _ = found
     dead, expired = bits
     shard_start, shard_end = np.uint64(shard[0]), np.uint64(shard[1])
     for index in range(taken):
@@ -218,7 +218,7 @@ def _end_map(batches: Any, first: int, found: Any, stopped: int, dead: Any, coun
     """The map ends before record `stopped`: find its row, and take back what lies beyond the latest
     offset.
     """
-    _, _, ordinals, offsets, kinds = found
+    _, _, ordinals, offsets, kinds, _ = found
     row = first
     while batches[row].last_offset < offsets[stopped]:
         row += 1

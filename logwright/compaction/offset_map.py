@@ -206,12 +206,14 @@ def evict_upper(table: Any, shard_end: Any) -> Any:
     dropped, is_last = 0, entries[1] == np.uint64(0)
     for at in range(len(entries) - 2, -1, -2):
         word = entries[at + 1]
-        goes = word != np.uint64(0) and word != vacated
-        if goes and entries[at] >> np.uint64(32) >= np.uint64(shard_end):
-            dropped += 1
-            entries[at], word = np.uint64(0), vacated
-        if word == vacated and is_last:
-            word = np.uint64(0)
+        is_free = (word == np.uint64(0)) | (word == vacated)
+        goes = (entries[at] >> np.uint64(32) >= np.uint64(shard_end)) & (not is_free)
+        # No branch: the CPU could not foresee it.
+        stays = np.uint64(not goes)
+        dropped += goes
+        entries[at] *= stays
+        word = word * stays | vacated * np.uint64(goes)
+        word *= np.uint64((word != vacated) | (not is_last))
         entries[at + 1] = word
         is_last = word == np.uint64(0)
     return dropped
