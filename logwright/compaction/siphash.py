@@ -1,9 +1,9 @@
 """Keyed SipHash-1-3 with 128 bits of output, over spans of a byte array.
 
 Keys of records come from outside: with a random key per cleaning nobody can prepare two that
-collide, and by chance it hardly ever happens (docs/adr/0006). The
-function is the one of Aumasson and Bernstein with one compression and three finalisation rounds, as
-in the hash tables of Rust's standard library.
+collide, and by chance it hardly ever happens (docs/adr/0006). The function is the one of Aumasson
+and Bernstein with one compression and three finalisation rounds, as in the hash tables of Rust's
+standard library.
 """
 
 from __future__ import annotations
