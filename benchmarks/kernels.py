@@ -38,7 +38,7 @@ class Bench:
         ranges = row_ranges(self.source, first=0, last=len(batches))
         self.windows = [open_window(self.source, slice(*rows)) for rows in ranges]
         slots = 2 * self.records
-        self.map = offset_map.new_map(slots, capacity=slots - 1)
+        self.map = offset_map.new_map(slots, capacity=slots - 1, largest=self.records)
         self.notes = digest.new_notes(self.records)
         digest.make_room(self.notes, self.records)
         self.bits = (self._bitmap(), self._bitmap())
@@ -64,13 +64,13 @@ class Bench:
 
     def insert_keys(self) -> None:
         """The same, and insert."""
-        self.map.table[:] = 0
+        self.map.table[0][:] = 0
         self.map.counters[offset_map.DISTINCT] = 0
         self._map(reading.INSERT)
 
     def clear_map(self) -> None:
         """What `insert_keys` does first."""
-        self.map.table[:] = 0
+        self.map.table[0][:] = 0
 
     def _map(self, mode: int) -> None:
         key = np.array([self.map.key.low, self.map.key.high], dtype=np.uint64)

@@ -93,15 +93,16 @@ class Stopwatch:
         """The function, timed as a stage."""
 
         def timed(*args: object, **options: object) -> object:
-            before = self._switch(name)
+            before, result = self._switch(name), None
             try:
-                return function(*args, **options)
+                result = function(*args, **options)
             finally:
                 self._switch(before)
                 if self.part:
                     stage = self.stage(name)
                     stage.calls += 1
-                    stage.read_bytes += size(args, options)
+                    stage.read_bytes += size(args, result)
+            return result
 
         return timed
 
@@ -111,33 +112,37 @@ class Stopwatch:
 
 
 _Arguments = tuple[Any, ...]
-_Size = Callable[[_Arguments, dict[str, Any]], int]
+_Size = Callable[[_Arguments, Any], int]
 
 
-def _nothing(_args: _Arguments, _options: dict[str, Any]) -> int:
+def _nothing(_args: _Arguments, _result: object) -> int:
     return 0
 
 
-def _of_mapped(args: _Arguments, _options: dict[str, Any]) -> int:
-    return int(args[1]["size"][slice(*args[2])].sum())
+def _of_mapped(args: _Arguments, reached: tuple[int, int]) -> int:
+    return int(args[1]["size"][args[2][0] : reached[0]].sum())
+
+
+def _of_mapped_backwards(args: _Arguments, reached: tuple[int, int]) -> int:
+    return int(args[1]["size"][reached[0] : args[2][1]].sum())
 
 
 def _of_batches(at: int) -> _Size:
     return lambda args, _: int(args[at]["size"].sum())
 
 
-def _of_matched(args: _Arguments, _options: dict[str, Any]) -> int:
+def _of_matched(args: _Arguments, _result: object) -> int:
     return 2 * int(args[1]["size"].sum())
 
 
-def _of_both(args: _Arguments, _options: dict[str, Any]) -> int:
+def _of_both(args: _Arguments, _result: object) -> int:
     return int(args[2]["size"].sum()) + int(args[6]["size"].sum())
 
 
 _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (preparing, "open_source", "header scan", _nothing),
     (mapping, "map_batches", "CRC, decode, hash, map", _of_mapped),
-    (backward, "map_backwards", "CRC, decode, hash, map, rebuild", _of_mapped),
+    (backward, "map_backwards", "CRC, decode, hash, map, rebuild", _of_mapped_backwards),
     (digest, "sum_map", "sums", _nothing),
     (build, "group_facts", "sums", _nothing),
     (build, "standing_segment", "indexes", _nothing),

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.offset_map import find_slot, has_bit
+from logwright.compaction.offset_map import find_slot, has_bit, ordinal_at
 from logwright.format.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from logwright.kernel import inline_kernel, kernel
 
@@ -48,6 +48,9 @@ NOTHING_LEAVES: Final[Leaving] = (
     np.zeros(0, dtype=np.bool_),
 )
 
+_Records = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]
+"""First halves of hashes, ordinals, whether it is a tombstone."""
+
 # What a record is to the map.
 KEYED = np.uint8(0)
 NULL_KEY = np.uint8(1)
@@ -60,19 +63,17 @@ _ODD = np.uint64(0xD1B54A32D192ED03)
 
 
 @inline_kernel
-def mix(hash1: Any, hash2: Any, ordinal: int) -> Any:
-    """64 bits that stand for a key at an ordinal."""
+def mix(hash1: Any, ordinal: int) -> Any:
+    """64 bits that stand for a key, by the first half of its hash, at an ordinal."""
     word = hash1 ^ (np.uint64(ordinal) * _GOLDEN)
-    word = (word ^ (word >> np.uint64(32))) * (hash2 | np.uint64(1))
+    word = (word ^ (word >> np.uint64(32))) * (hash1 << np.uint64(1) | np.uint64(1))
     return word ^ (word >> np.uint64(29))
 
 
 @inline_kernel
 def mix_batch(batch: Any) -> Any:
     """64 bits that stand for a batch: its offsets and its record count."""
-    return mix(
-        np.uint64(batch.base_offset) * _ODD, np.uint64(batch.last_offset) * _GOLDEN, batch.count
-    )
+    return mix(mix(np.uint64(batch.base_offset) * _ODD, batch.last_offset), batch.count)
 
 
 @inline_kernel
@@ -96,14 +97,14 @@ class Notes:
     Attributes:
         totals: uint64[TOTAL_CELLS], what must survive.
         mask: a key is sampled if these bits of its hash are 0.
-        sample: arrays for the sampled records of a window: uint64 hash1, uint64 hash2, int64
+        sample: arrays for the sampled records of a window: uint64 first halves of the hashes, int64
             ordinals, bool tombstones.
         sampled: int64[1], how many of them are used.
     """
 
     totals: NDArray[np.uint64]
     mask: np.uint64
-    sample: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]
+    sample: _Records
     sampled: NDArray[np.int64]
 
 
@@ -124,11 +125,8 @@ def make_room(notes: Notes, records: int) -> None:
         notes.sample = _room(records)
 
 
-def _room(
-    size: int,
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]:
+def _room(size: int) -> _Records:
     return (
-        np.empty(size, dtype=np.uint64),
         np.empty(size, dtype=np.uint64),
         np.empty(size, dtype=np.int64),
         np.empty(size, dtype=np.bool_),
@@ -136,7 +134,7 @@ def _room(
 
 
 @inline_kernel
-def note_key(notes: Any, hash1: Any, hash2: Any, ordinal: int, tombstone: bool) -> None:
+def note_key(notes: Any, hash1: Any, ordinal: int, tombstone: bool) -> None:
     """Put a record into the sample if its key is drawn.
 
     notes: (mask, sample, sampled) of `Notes`.
@@ -144,8 +142,7 @@ def note_key(notes: Any, hash1: Any, hash2: Any, ordinal: int, tombstone: bool) 
     mask, sample, sampled = notes
     at = sampled[0]
     if hash1 & mask == np.uint64(0) and at < len(sample[0]):
-        sample[0][at], sample[1][at], sample[2][at] = hash1, hash2, ordinal
-        sample[3][at] = tombstone
+        sample[0][at], sample[1][at], sample[2][at] = hash1, ordinal, tombstone
         sampled[0] = at + 1
 
 
@@ -172,19 +169,19 @@ def sum_found(found: Any, starts: Any, taken: int, sums: Any, notes: Any) -> Non
 
     found: of `mapping`: hashes, ordinals, offsets, kinds. starts: where each batch's begin.
     """
-    hash1, hash2, ordinals, _, kinds = found
+    hash1, _, ordinals, _, kinds, _ = found
     mask, _, _ = notes
     for row in range(len(sums)):
         total, keys = np.uint64(0), np.uint64(0)
         for index in range(starts[row], min(starts[row + 1], taken)):
             has_key = np.uint64(kinds[index] != NULL_KEY)
-            total += mix(hash1[index], hash2[index], ordinals[index]) * has_key
+            total += mix(hash1[index], ordinals[index]) * has_key
             keys += has_key
         sums[row, 0], sums[row, 1] = total, keys
     for index in range(taken):
         if hash1[index] & mask == np.uint64(0) and kinds[index] != NULL_KEY:
             is_tombstone = kinds[index] == TOMBSTONE or kinds[index] == EXPIRED
-            note_key(notes, hash1[index], hash2[index], ordinals[index], is_tombstone)
+            note_key(notes, hash1[index], ordinals[index], is_tombstone)
 
 
 @kernel
@@ -196,26 +193,26 @@ def sum_probed(
 
     bounds: of `mapping`: the clock and the shard are taken from it.
     """
-    hash1, hash2, ordinals, _, kinds = found
+    hash1, hash2, ordinals, _, kinds, _ = found
     shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
     row = 0
     for index in range(taken):
         ordinal = ordinals[index]
-        part = hash2[index] >> np.uint64(32)
+        part = hash1[index] >> np.uint64(32)
         if kinds[index] == NULL_KEY or part < shard_start or part >= shard_end:
             continue
-        if np.int64(table[find_slot(table, hash1[index], hash2[index]) + 2]) - 1 > ordinal:
+        if ordinal_at(table, find_slot(table, hash1[index], hash2[index])) > ordinal:
             continue
         while row + 1 < len(batches) and batches[row + 1].first_ordinal <= ordinal:
             row += 1
         if kinds[index] == EXPIRED and horizon_reached(batches[row], bounds[2]):
             continue
-        _add(totals, mask, hash1[index], hash2[index], ordinal)
+        _add(totals, mask, hash1[index], ordinal)
 
 
 @inline_kernel
-def _add(totals: Any, mask: Any, hash1: Any, hash2: Any, ordinal: Any) -> None:
-    word = mix(hash1, hash2, ordinal)
+def _add(totals: Any, mask: Any, hash1: Any, ordinal: Any) -> None:
+    word = mix(hash1, ordinal)
     totals[KEYS] += word
     totals[RECORDS] += np.uint64(1)
     if hash1 & mask == np.uint64(0):
@@ -230,13 +227,20 @@ def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> N
         expired: bitmap by ordinal: tombstones that were found to be past their horizon.
         leaving: see `Leaving`.
     """
-    for at in range(0, len(table), 3):
-        if table[at + 2] == np.uint64(0):
-            continue
-        ordinal = np.int64(table[at + 2]) - 1
-        if len(leaving[0]) > 0 and _leaves(ordinal, expired, leaving):
-            continue
-        _add(totals, mask, table[at], table[at + 1], ordinal)
+    entries, _ = table
+    total, records, sampled = np.uint64(0), np.uint64(0), np.uint64(0)
+    for at in range(0, len(entries), 2):
+        ordinal = ordinal_at(table, at)
+        counts = np.uint64(ordinal >= 0)  # no branch: the CPU could not foresee it
+        if len(leaving[0]) > 0 and ordinal >= 0 and _leaves(ordinal, expired, leaving):
+            counts = np.uint64(0)
+        word = mix(entries[at], ordinal) * counts
+        total += word
+        records += counts
+        sampled += word * np.uint64(entries[at] & mask == np.uint64(0))
+    totals[KEYS] += total
+    totals[RECORDS] += records
+    totals[SAMPLED] += sampled
 
 
 @kernel
@@ -247,12 +251,12 @@ def _leaves(ordinal: Any, expired: Any, leaving: Any) -> Any:
 
 
 @kernel
-def sum_chosen(hash1: Any, hash2: Any, ordinals: Any, chosen: Any) -> Any:
+def sum_chosen(hash1: Any, ordinals: Any, chosen: Any) -> Any:
     """Sum of the chosen records."""
     total = np.uint64(0)
     for index in range(len(hash1)):
         if chosen[index]:
-            total += mix(hash1[index], hash2[index], ordinals[index])
+            total += mix(hash1[index], ordinals[index])
     return total
 
 
@@ -278,34 +282,29 @@ class KeySample:
 
     def expected(self, leaving: Leaving) -> int:
         """Sum of the sampled records that must survive."""
-        hash1, hash2, ordinals, _ = latest = _latest(_joined(self._dirty))
-        total = int(sum_chosen(hash1, hash2, ordinals, _staying(latest, leaving)))
-        clean1, clean2, clean_ordinals, _ = clean = _joined(self._clean)
+        hash1, ordinals, _ = latest = _latest(_joined(self._dirty))
+        total = int(sum_chosen(hash1, ordinals, _staying(latest, leaving)))
+        clean1, clean_ordinals, _ = clean = _joined(self._clean)
         stays = _staying(clean, leaving)
         if len(hash1):
             at = np.minimum(np.searchsorted(hash1, clean1), len(hash1) - 1)
             stays &= (hash1[at] != clean1) | (ordinals[at] <= clean_ordinals)
-        return (total + int(sum_chosen(clean1, clean2, clean_ordinals, stays))) % (1 << 64)
-
-
-_Records = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]
+        return (total + int(sum_chosen(clean1, clean_ordinals, stays))) % (1 << 64)
 
 
 def _joined(parts: list[_Records]) -> _Records:
     if not parts:
         return _room(0)
-    hash1, hash2, ordinals, tombstones = (
-        np.concatenate(arrays) for arrays in zip(*parts, strict=True)
-    )
-    return hash1, hash2, ordinals, tombstones
+    hash1, ordinals, tombstones = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return hash1, ordinals, tombstones
 
 
 def _latest(records: _Records) -> _Records:
     """The record of the largest ordinal of each hash, ascending by hash."""
-    hash1, _, ordinals, _ = records
+    hash1, ordinals, _ = records
     if not len(hash1):
         return records
-    order = np.argsort(hash1)  # by both columns it takes several times as long
+    order = np.argsort(hash1)
     by_hash, numbers = hash1[order], ordinals[order]
     first = np.ones(len(order), dtype=np.bool_)
     first[1:] = by_hash[1:] != by_hash[:-1]
@@ -318,13 +317,13 @@ def _latest(records: _Records) -> _Records:
 
 
 def _chosen(records: _Records, rows: NDArray[np.int64]) -> _Records:
-    hash1, hash2, ordinals, tombstones = records
-    return hash1[rows], hash2[rows], ordinals[rows], tombstones[rows]
+    hash1, ordinals, tombstones = records
+    return hash1[rows], ordinals[rows], tombstones[rows]
 
 
 def _staying(records: _Records, leaving: Leaving) -> NDArray[np.bool_]:
     """Neither a tombstone that may go nor aborted; bool[n]."""
-    _, _, ordinals, tombstones = records
+    _, ordinals, tombstones = records
     firsts, reached, discarded = leaving
     if not len(firsts):
         return np.ones(len(ordinals), dtype=np.bool_)

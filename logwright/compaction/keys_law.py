@@ -48,7 +48,8 @@ class KeyTable:
         budget = max(budget_bytes, _LEAST_BUDGET_BYTES)
         shards = max(ceil(slots * offset_map.ENTRY_BYTES / budget), 1)
         bounds = [shard * offset_map.SHARD_SPACE // shards for shard in range(shards + 1)]
-        state = offset_map.new_map(ceil(slots / shards * _SHARD_ROOM) + 64, capacity=0)
+        each = ceil(slots / shards * _SHARD_ROOM) + 64
+        state = offset_map.new_map(each, capacity=0, largest=last_mapped_offset)
         self._table = state.table
         self._key = np.array([state.key.low, state.key.high], dtype=np.uint64)
         self._last_mapped_offset = last_mapped_offset
@@ -62,8 +63,8 @@ class KeyTable:
         for number, shard in enumerate(self._shards):
             self._shard = shard
             if number > 0:
-                self._table[:] = 0
-            self._room[0] = int(len(self._table) // 3 * _FULLEST)
+                self._table[0][:] = 0
+            self._room[0] = int(len(self._table[0]) // 2 * _FULLEST)
             yield number
 
     def note(self, source: Source, window: Window, *, only_tombstones: bool = False) -> None:

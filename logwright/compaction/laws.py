@@ -11,7 +11,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.offset_map import PREFETCH_DISTANCE, find_slot, prefetch_slot
+from logwright.compaction.offset_map import (
+    PREFETCH_DISTANCE,
+    find_slot,
+    ordinal_at,
+    prefetch_slot,
+    put_entry,
+)
 from logwright.compaction.siphash import siphash128
 from logwright.format.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from logwright.format.crc import load_u64
@@ -147,7 +153,7 @@ def _hash_keys(
             if length < 0 or offset > last_mapped or (tombstones_only and value_length >= 0):
                 continue
             one, two = siphash128(source, at, length, key[0], key[1])
-            part = two >> np.uint64(32)
+            part = one >> np.uint64(32)
             if part >= shard_start and part < shard_end:
                 hash1[taken], hash2[taken], offsets[taken] = one, two, offset
                 taken += 1
@@ -190,20 +196,18 @@ def weigh_keys(
     for step in range(taken):
         index = taken - 1 - step
         if index >= PREFETCH_DISTANCE:
-            prefetch_slot(table, hash1[index - PREFETCH_DISTANCE])
+            prefetch_slot(table, hash2[index - PREFETCH_DISTANCE])
         at = find_slot(table, hash1[index], hash2[index])
-        noted = np.uint64(offsets[index] + 1)
-        if table[at + 2] >= noted:
+        noted = ordinal_at(table, at)
+        if noted >= offsets[index]:
             continue
         if judge:
             blame(verdict, offsets[index])
-        if table[at + 2] == np.uint64(0):
+        if noted < 0:
             if room[0] == 0:
                 continue
             room[0] -= 1
-        table[at] = hash1[index]
-        table[at + 1] = hash2[index]
-        table[at + 2] = noted
+        put_entry(table, at, hash1[index], hash2[index], offsets[index])
     return row, status
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil
 from threading import Lock
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +25,6 @@ from logwright.errors import invariant
 
 Progress = Callable[[str, int, int], None]
 """Told the phase and how many of how many bytes of it are done."""
-
-_SURELY: Final = 1.1
-"""By how much more keys than the map can take must be expected before they are cut into shards."""
 
 Rows = tuple[Source, int, int]
 """A source, and its rows [first, last)."""
@@ -121,7 +117,7 @@ def foresee(task: MapTask) -> None:
     new = (distinct - before) / max(offered - offered_before, 1)
     remaining = max(task.records - offered, 0)
     keys = offset_map.expected_keys(distinct, remaining, new=new)
-    if keys > _SURELY * capacity:
+    if keys > capacity:
         split_shard(task, parts=ceil(keys / capacity))
 
 

@@ -21,7 +21,9 @@ from logwright.compaction.offset_map import (
     PREFETCH_DISTANCE,
     find_slot,
     has_bit,
+    ordinal_at,
     prefetch_slot,
+    put_entry,
     set_bit,
 )
 from logwright.compaction.reading import INSERT, PROBE, is_sharded, read_batches
@@ -46,14 +48,14 @@ def _insert(
 
     limits: int64[2]: capacity, 1 if the map ends when it is full. shard: int64[2]: first and end.
     """
-    hash1, hash2, ordinals, offsets, kinds = found
+    hash1, hash2, ordinals, offsets, kinds, _ = found
     dead, expired = bits
     capacity, ends_when_full = limits[0], limits[1] == 1
     shard_start, shard_end = np.uint64(shard[0]), np.uint64(shard[1])
     for index in range(taken):
         ahead = index + PREFETCH_DISTANCE
         if ahead < taken:
-            prefetch_slot(table, hash1[ahead])
+            prefetch_slot(table, hash2[ahead])
         ordinal = ordinals[index]
         if kinds[index] == NULL_KEY:
             _drop_null_key(dead, ordinal, counters)
@@ -62,22 +64,20 @@ def _insert(
             return index
         if kinds[index] == EXPIRED:
             set_bit(expired, ordinal)
-            part = hash2[index] >> np.uint64(32)
+            part = hash1[index] >> np.uint64(32)
             if part < shard_start or part >= shard_end:
                 continue
         at = find_slot(table, hash1[index], hash2[index])
-        entry = np.int64(table[at + 2]) - 1
-        if entry < 0:
+        latest = ordinal_at(table, at)
+        if latest < 0:
             if counters[DISTINCT] >= capacity:
                 return index
-            table[at] = hash1[index]
-            table[at + 1] = hash2[index]
-            table[at + 2] = np.uint64(ordinal + 1)
+            put_entry(table, at, hash1[index], hash2[index], ordinal)
             counters[DISTINCT] += 1
-        elif entry < ordinal:
-            set_bit(dead, entry)
-            table[at + 2] = np.uint64(ordinal + 1)
-        elif entry > ordinal:
+        elif latest < ordinal:
+            set_bit(dead, latest)
+            put_entry(table, at, hash1[index], hash2[index], ordinal)
+        elif latest > ordinal:
             set_bit(dead, ordinal)
         counters[LATEST] = offsets[index]
     return taken
@@ -86,24 +86,24 @@ def _insert(
 @kernel
 def _probe(table: Any, found: Any, taken: int, shard: Any, bits: Any, counters: Any) -> None:
     """Mark the records of a window that the map supersedes."""
-    hash1, hash2, ordinals, _, kinds = found
+    hash1, hash2, ordinals, _, kinds, _ = found
     dead, expired = bits
     shard_start, shard_end = np.uint64(shard[0]), np.uint64(shard[1])
     for index in range(taken):
         ahead = index + PREFETCH_DISTANCE
         if ahead < taken:
-            prefetch_slot(table, hash1[ahead])
+            prefetch_slot(table, hash2[ahead])
         ordinal = ordinals[index]
         if kinds[index] == NULL_KEY:
             _drop_null_key(dead, ordinal, counters)
             continue
         if kinds[index] == EXPIRED:
             set_bit(expired, ordinal)
-            part = hash2[index] >> np.uint64(32)
+            part = hash1[index] >> np.uint64(32)
             if part < shard_start or part >= shard_end:
                 continue
         at = find_slot(table, hash1[index], hash2[index])
-        if np.int64(table[at + 2]) - 1 > ordinal:
+        if ordinal_at(table, at) > ordinal:
             set_bit(dead, ordinal)
 
 
@@ -218,7 +218,7 @@ def _end_map(batches: Any, first: int, found: Any, stopped: int, dead: Any, coun
     """The map ends before record `stopped`: find its row, and take back what lies beyond the latest
     offset.
     """
-    _, _, ordinals, offsets, kinds = found
+    _, _, ordinals, offsets, kinds, _ = found
     row = first
     while batches[row].last_offset < offsets[stopped]:
         row += 1

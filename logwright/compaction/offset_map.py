@@ -1,12 +1,14 @@
 """The offset map: which record of each key is the latest (SkimpyOffsetMap's role, cleaning.md of
 Kafka 4.3.0).
 
-1. A key is known by its 128-bit keyed hash; an entry is the hash and the record's ordinal, 24
-   bytes, as in Kafka.
+1. A key is known by its keyed hash. An entry has 128 bits: the largest ordinal takes as many as it
+   needs, the hash all others. The bits of the hash that have no room decide where the entry is
+   looked for, so that they count too (docs/adr/0006).
 2. Of two records with one key the one with the smaller ordinal is superseded: its bit in the dead
    bitmap is set.
    That is all a second pass needs: neither keys nor map.
-3. The slot is the hash scaled to the table (no power of two is needed), probing is linear.
+3. The slot is a part of the hash scaled to the table (no power of two is needed), probing is
+   linear.
 4. The table takes the memory it was given and never more. When it is full, either the map ends
    there, as Kafka's does, or the hashes are cut into shards: entries of all but the first are
    dropped, and the keys are read once more for each other one afterwards. Bits that were set stay
@@ -29,12 +31,20 @@ from numpy.typing import NDArray
 from logwright.compaction.siphash import HashKey
 from logwright.kernel import inline_kernel, kernel
 
-ENTRY_BYTES: Final = 24
-"""16 of hash and 8 of ordinal; Kafka's entries have the same size."""
+ENTRY_BYTES: Final = 16
+KAFKA_ENTRY_BYTES: Final = 24
+"""16 of MD5 and 8 of offset."""
 SHARD_SPACE: Final = 1 << 32
-"""Shards are ranges of the upper 32 bits of the hash's second half."""
+"""Shards are ranges of the upper 32 bits of the hash's first half."""
 
 PREFETCH_DISTANCE: Final = 16
+
+Table = tuple[NDArray[np.uint64], int]
+"""uint64[slots * 2], the entries; and the bits of an ordinal.
+
+An entry is the hash's first half, then the upper bits of its second half above the ordinal + 1.
+Where there is none both words are 0. Where there was one, the ordinal's bits are all set and the
+others are 0: a search goes on behind it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,13 +52,12 @@ class MapState:
     """What the kernels share about one map; they change `counters`.
 
     Attributes:
-        table: uint64[slots * 3].
         capacity: keys it takes.
         counters: int64[5]: distinct keys, null-key records marked, offset of the last record put,
             records offered, status of the last window.
     """
 
-    table: NDArray[np.uint64]
+    table: Table
     capacity: int
     key: HashKey
     counters: NDArray[np.int64]
@@ -61,18 +70,19 @@ OFFERED: Final = 3
 FULL: Final = 4
 
 
-def new_map(slots: int, *, capacity: int) -> MapState:
-    """An empty map of `slots` entries in fresh, huge-paged memory, of which `capacity` may be
-    used.
+def new_map(slots: int, *, capacity: int, largest: int) -> MapState:
+    """An empty map of `slots` entries in fresh, huge-paged memory, of which `capacity`, fewer, may
+    be used, for ordinals up to `largest`.
     """
     size = max(slots * ENTRY_BYTES, mmap.PAGESIZE)
     # Private: what is shared, the default, gets no huge pages.
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
-    table = np.frombuffer(memory, dtype=np.uint64, count=slots * 3)
+    entries = np.frombuffer(memory, dtype=np.uint64, count=slots * 2)
     counters = np.zeros(5, dtype=np.int64)
     counters[LATEST] = -1
+    table = (entries, min((largest + 2).bit_length(), 63))
     return MapState(table=table, capacity=capacity, key=HashKey.random(), counters=counters)
 
 
@@ -130,27 +140,58 @@ def has_bit(bits: Any, index: int) -> Any:
 
 
 @inline_kernel
-def prefetch_slot(table: Any, hash1: Any) -> None:
-    """Ask for the cache lines, one or two, of the entry where this hash is looked for first."""
-    at = np.int64(_high_product(hash1, np.uint64(len(table) // 3))) * 3
-    _prefetch(table, at)
-    _prefetch(table, at + 2)
+def _home(table: Any, hash2: Any) -> Any:
+    """The slot where a hash is looked for first: by the bits that its entry lacks, and more."""
+    entries, bits = table
+    word = (hash2 >> np.uint64(bits)) | (hash2 << np.uint64(64 - bits))
+    return np.int64(_high_product(word, np.uint64(len(entries) // 2)))
+
+
+@inline_kernel
+def prefetch_slot(table: Any, hash2: Any) -> None:
+    """Ask for the cache line of the entry where this hash is looked for first."""
+    _prefetch(table[0], _home(table, hash2) * 2)
 
 
 @inline_kernel
 def find_slot(table: Any, hash1: Any, hash2: Any) -> Any:
-    """Index of the entry of this hash, or of the empty one where it belongs; the table is never
-    full.
-    """
-    slots = np.uint64(len(table) // 3)
-    slot = np.int64(_high_product(hash1, slots))
+    """Index of the entry of this hash, or of one that is free where it belongs."""
+    entries, bits = table
+    vacated = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    home = _home(table, hash2)
+    slot, free = home, np.int64(-1)
     while True:
-        at = slot * 3
-        if table[at + 2] == np.uint64(0) or (table[at] == hash1 and table[at + 1] == hash2):
+        at = slot * 2
+        word = entries[at + 1]
+        if word == np.uint64(0):
+            return at if free < 0 else free
+        if word == vacated:
+            if free < 0:
+                free = at
+        elif entries[at] == hash1 and word ^ hash2 <= vacated:
             return at
         slot += 1
-        if slot == np.int64(slots):
+        if slot == len(entries) // 2:
             slot = np.int64(0)
+        if slot == home:
+            return free
+
+
+@inline_kernel
+def ordinal_at(table: Any, at: int) -> Any:
+    """The ordinal of an entry, -1 if it is free."""
+    entries, bits = table
+    last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    ordinal = entries[at + 1] & last
+    return np.int64(-1) if ordinal == last else np.int64(ordinal) - 1
+
+
+@inline_kernel
+def put_entry(table: Any, at: int, hash1: Any, hash2: Any, ordinal: int) -> None:
+    """Write an entry, where `find_slot` says."""
+    entries, bits = table
+    entries[at] = hash1
+    entries[at + 1] = (hash2 >> np.uint64(bits)) << np.uint64(bits) | np.uint64(ordinal + 1)
 
 
 @kernel
@@ -158,22 +199,21 @@ def evict_upper(table: Any, shard_end: Any) -> Any:
     """Drop all entries whose hash belongs to `shard_end` or above, in place; how many were
     dropped.
 
-    From an empty slot on, each entry is taken out and, if it stays, put where it is now looked for
-    first: no further than where it was, since all between its home and there was taken out before.
+    Nothing is moved. Behind what was dropped others may be, unless an empty entry follows it.
     """
-    slots = np.int64(len(table) // 3)
-    start, dropped = np.int64(0), 0
-    while table[start * 3 + 2] != np.uint64(0):
-        start += 1
-    for step in range(slots):
-        at = (start + step) % slots * 3
-        hash1, hash2, entry = table[at], table[at + 1], table[at + 2]
-        if entry == np.uint64(0):
-            continue
-        table[at + 2] = np.uint64(0)
-        if hash2 >> np.uint64(32) >= np.uint64(shard_end):
-            dropped += 1
-            continue
-        at = find_slot(table, hash1, hash2)
-        table[at], table[at + 1], table[at + 2] = hash1, hash2, entry
+    entries, bits = table
+    vacated = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    dropped, is_last = 0, entries[1] == np.uint64(0)
+    for at in range(len(entries) - 2, -1, -2):
+        word = entries[at + 1]
+        is_free = (word == np.uint64(0)) | (word == vacated)
+        goes = (entries[at] >> np.uint64(32) >= np.uint64(shard_end)) & (not is_free)
+        # No branch: the CPU could not foresee it.
+        stays = np.uint64(not goes)
+        dropped += goes
+        entries[at] *= stays
+        word = word * stays | vacated * np.uint64(goes)
+        word *= np.uint64((word != vacated) | (not is_last))
+        entries[at + 1] = word
+        is_last = word == np.uint64(0)
     return dropped

@@ -73,30 +73,35 @@ def beside_map_bytes(sources: list[Source], *, rebuilt: bool) -> int:
     return headers + sum(source.records for source in sources) // _RECORDS_PER_BYTE
 
 
-def new_map(plan: CleanPlan, *, records: int, beside_bytes: int = 0) -> offset_map.MapState:
+def new_map(
+    plan: CleanPlan, *, keys: int, records: int, beside_bytes: int = 0
+) -> offset_map.MapState:
     """A map within the budget; under ``like_kafka`` one of exactly Kafka's capacity.
 
     Args:
-        records: an upper bound of its keys.
+        keys: an upper bound of its keys.
+        records: of the log, as many as there are ordinals.
         beside_bytes: what must have room in the budget too; it leaves the map half of it at least.
             Kafka's budget is the map's alone.
     """
+    of_kafka = plan.options.like_kafka
     budget_bytes = plan.cleaner.dedupe_buffer_bytes
-    if not plan.options.like_kafka:
+    if not of_kafka:
         least = max(budget_bytes // 2, min(budget_bytes, 2 * offset_map.ENTRY_BYTES))
         budget_bytes = max(budget_bytes - beside_bytes, least)
-    budget_slots = budget_bytes // offset_map.ENTRY_BYTES
+    entry_bytes = offset_map.KAFKA_ENTRY_BYTES if of_kafka else offset_map.ENTRY_BYTES
+    budget_slots = budget_bytes // entry_bytes
     capacity = floor(budget_slots * plan.cleaner.load_factor)
-    if budget_slots < 1 or (plan.options.like_kafka and capacity < 1):
+    if budget_slots < 1 or (of_kafka and capacity < 1):
         given = plan.cleaner.dedupe_buffer_bytes
         raise PolicyError(
             f"log.cleaner.dedupe.buffer.size={given} has no room for a key.",
             remedy=f"Give it {2 * offset_map.ENTRY_BYTES} bytes or more.",
         )
-    wanted = max(ceil(records / _ROOMY_LOAD), 2)
+    wanted = max(ceil(keys / _ROOMY_LOAD), 2)
     slots = max(min(budget_slots, wanted), 2)
-    if plan.options.like_kafka:
-        slots = max(slots, min(capacity, records) + 1)  # probing ends at an empty slot
+    if of_kafka:
+        slots = max(slots, min(capacity, keys) + 1)  # probing ends at an empty slot
     else:
         capacity = max(min(capacity, slots - 1), 1) if slots < wanted else slots - 1
-    return offset_map.new_map(slots, capacity=capacity)
+    return offset_map.new_map(slots, capacity=capacity, largest=records)

@@ -12,7 +12,7 @@ import numpy as np
 
 from logwright.compaction import laws
 from logwright.compaction.digest import keeps_most, mix, mix_batch
-from logwright.compaction.siphash import siphash128
+from logwright.compaction.siphash import siphash64
 from logwright.format.batch import (
     CODEC_MASK,
     CONTROL,
@@ -231,8 +231,8 @@ def _check_few(sides: Any, last_mapped: int, key: Any, verdict: Any, found: Any,
         ):
             laws.blame(verdict, offset)
         if maps and length >= 0 and offset <= last_mapped:
-            hash1, hash2 = siphash128(left, key_at, length, key[0], key[1])
-            found[DIGEST] += mix(hash1, hash2, other.first_ordinal + index)
+            hash1 = siphash64(left, key_at, length, key[0], key[1])
+            found[DIGEST] += mix(hash1, other.first_ordinal + index)
             found[MAPPED] += np.uint64(1)
     return np.int64(OK) if position == end or one.count == 0 else np.int64(TRAILING), np.int64(OK)
 
@@ -277,8 +277,8 @@ def _note_missing(
     if length < 0:
         found[EXPECTED_MAPPED] -= np.uint64(1)
         return
-    hash1, hash2 = siphash128(data, key_at, length, key[0], key[1])
-    found[DIGEST] -= mix(hash1, hash2, batch.first_ordinal + index)
+    hash1 = siphash64(data, key_at, length, key[0], key[1])
+    found[DIGEST] -= mix(hash1, batch.first_ordinal + index)
     found[MAPPED] -= np.uint64(1)
 
 

@@ -19,8 +19,8 @@ from logwright.compaction.digest import (
     note_batch,
     note_key,
 )
+from logwright.compaction.hashing import hash_keys, room_for_lanes
 from logwright.compaction.offset_map import SHARD_SPACE
-from logwright.compaction.siphash import siphash128
 from logwright.compaction.unpacking import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
 from logwright.format.batch import CONTROL, DELETE_HORIZON, HEADER_BYTES
 from logwright.format.scan import has_right_crc
@@ -51,17 +51,19 @@ Found = tuple[
     NDArray[np.int64],
     NDArray[np.int64],
     NDArray[np.uint8],
+    NDArray[np.uint64],
 ]
 
 
 def room_for_records(count: int) -> Found:
-    """Arrays for hash (two), ordinal, offset and kind of so many records."""
+    """Arrays for hash (two), ordinal, offset and kind of so many records, and for `hash_keys`."""
     return (
         np.empty(count, dtype=np.uint64),
         np.empty(count, dtype=np.uint64),
         np.empty(count, dtype=np.int64),
         np.empty(count, dtype=np.int64),
         np.empty(count, dtype=np.uint8),
+        room_for_lanes(),
     )
 
 
@@ -134,12 +136,13 @@ def read_batches(
             spans[row - rows[0], 0] = start if is_packed(batch) else 0
             spans[row - rows[0], 1] = end if is_packed(batch) else 0
         source = scratch if is_packed(batch) else data
-        sum_and_notes = (sums[row - rows[0]], notes)
-        taken, status = _read_records(
-            source, (start, end), batch, bounds, key, found, taken, sum_and_notes
-        )
+        first = taken
+        taken, status = _read_records(source, (start, end), batch, bounds, found, first)
         if status != OK:
-            return row, taken, status
+            return row, first, status
+        hash_keys(source, (found[0], found[1]), first, taken, key, found[5])
+        if is_sharded(bounds):
+            taken = _keep_shard(bounds, found, (first, taken), sums[row - rows[0]], notes)
     starts[rows[1] - rows[0]] = taken
     return np.int64(rows[1]), taken, np.int64(OK)
 
@@ -164,18 +167,13 @@ def _rule(batch: Any, mode: int, now_ms: int) -> Any:
 
 
 @kernel
-def _read_records(
-    source: Any, span: Any, batch: Any, bounds: Any, key: Any, found: Any, taken: int, told: Any
-) -> Any:
+def _read_records(source: Any, span: Any, batch: Any, bounds: Any, found: Any, taken: int) -> Any:
     """Read the records of one batch, which lie in this span of the source; (records taken, status).
-
-    told: uint64[2] of digest and records, of a shard; and notes.
+    In place of the hash's halves are the key's position and length.
     """
-    (position, end), (sum_, notes) = span, told
-    hash1, hash2, ordinals, offsets, kinds = found
-    first_offset, end_offset = bounds[0], bounds[1]
-    primary, sharded = bounds[3] == 1, is_sharded(bounds)
-    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
+    position, end = span
+    positions, lengths, ordinals, offsets, kinds, _ = found
+    first_offset, end_offset, primary = bounds[0], bounds[1], bounds[3] == 1
     passed_over, expires = _rule(batch, bounds[6], bounds[2])
     tombstone = EXPIRED if expires else TOMBSTONE
     base_offset, first_ordinal = batch.base_offset, batch.first_ordinal
@@ -196,26 +194,44 @@ def _read_records(
         tombstones += value_length < 0
         if passed_over or offset < first_offset or offset >= end_offset:
             continue
-        ordinals[taken] = first_ordinal + index
-        offsets[taken] = offset
-        if length < 0:
-            if primary:
-                kinds[taken] = NULL_KEY
-                taken += 1
+        if length < 0 and not primary:
             continue
-        one, two = siphash128(source, at, length, key[0], key[1])
-        if sharded and primary:
-            sum_[0] += mix(one, two, first_ordinal + index)
-            sum_[1] += np.uint64(1)
-            note_key(notes, one, two, first_ordinal + index, value_length < 0)
-        part = two >> np.uint64(32)
-        elsewhere = part < shard_start or part >= shard_end
-        if elsewhere and not (primary and expires and value_length < 0):
-            continue
-        hash1[taken], hash2[taken] = one, two
+        ordinals[taken], offsets[taken] = first_ordinal + index, offset
+        positions[taken], lengths[taken] = np.uint64(at), np.uint64(max(length, 0))
         kinds[taken] = tombstone if value_length < 0 else KEYED
+        if length < 0:
+            kinds[taken] = NULL_KEY
         taken += 1
     if position != end:
         return taken, np.int64(TRAILING)
     note_batch(batch, tombstones, first_delta)
     return taken, np.int64(OK)
+
+
+@kernel
+def _keep_shard(bounds: Any, found: Any, window: Any, sum_: Any, notes: Any) -> Any:
+    """Of the records [window[0], window[1]) keep those of the shard; the end of those that are
+    kept.
+
+    sum_: uint64[2] of digest and records, to which the others are added too, as are the notes, in
+        the first shard's pass. There all that are past their horizon are kept.
+    """
+    hash1, hash2, ordinals, offsets, kinds, _ = found
+    first, end = window
+    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
+    primary, kept = bounds[3] == 1, first
+    for index in range(first, end):
+        kind, part = kinds[index], hash1[index] >> np.uint64(32)
+        if primary and kind != NULL_KEY:
+            sum_[0] += mix(hash1[index], ordinals[index])
+            sum_[1] += np.uint64(1)
+            note_key(notes, hash1[index], ordinals[index], kind != KEYED)
+        hash1[kept], hash2[kept], ordinals[kept] = hash1[index], hash2[index], ordinals[index]
+        offsets[kept], kinds[kept] = offsets[index], kind
+        # No branch: the CPU could not foresee it.
+        kept += (
+            ((part >= shard_start) & (part < shard_end))
+            | (kind == NULL_KEY)
+            | (primary & (kind == EXPIRED))
+        )
+    return kept

@@ -1,9 +1,9 @@
 """Keyed SipHash-1-3 with 128 bits of output, over spans of a byte array.
 
 Keys of records come from outside: with a random key per cleaning nobody can prepare two that
-collide, and by chance two of 50 million do so with a probability of 4e-24 (docs/adr/0006). The
-function is the one of Aumasson and Bernstein with one compression and three finalisation rounds, as
-in the hash tables of Rust's standard library.
+collide, and by chance it hardly ever happens (docs/adr/0006). The function is the one of Aumasson
+and Bernstein with one compression and three finalisation rounds, as in the hash tables of Rust's
+standard library.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ _V0 = np.uint64(0x736F6D6570736575)
 _V1 = np.uint64(0x646F72616E646F6D)
 _V2 = np.uint64(0x6C7967656E657261)
 _V3 = np.uint64(0x7465646279746573)
+_WIDE = np.uint64(0xEE)
+START = (_V0, _V1 ^ _WIDE, _V2, _V3)
+"""The state to which the key is added."""
+LAST = (_WIDE, np.uint64(0xDD))
+"""What is added to the third word of the state when all is absorbed, and to the second one when the
+first half of the output is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +48,8 @@ def _rotate(word: Any, bits: Any) -> Any:
 
 
 @inline_kernel
-def _round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
+def sip_round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
+    """SipHash's round: the state after it."""
     v0 = v0 + v1
     v1 = _rotate(v1, 13) ^ v0
     v0 = _rotate(v0, 32)
@@ -57,6 +64,13 @@ def _round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
 
 
 @inline_kernel
+def absorb(v0: Any, v1: Any, v2: Any, v3: Any, word: Any) -> Any:
+    """The state after one word more."""
+    v0, v1, v2, v3 = sip_round(v0, v1, v2, v3 ^ word)
+    return v0 ^ word, v1, v2, v3
+
+
+@inline_kernel
 def load_tail(data: Any, index: Any, tail: Any) -> Any:
     """Little-endian uint64 of 1 to 7 bytes: read as a word where there are more."""
     if index + 8 <= len(data):
@@ -67,35 +81,45 @@ def load_tail(data: Any, index: Any, tail: Any) -> Any:
     return word
 
 
+@inline_kernel
+def last_word(data: Any, index: Any, length: Any) -> Any:
+    """What is absorbed last: the bytes from `index` on that fill no word, and the length."""
+    word = np.uint64(length & 0xFF) << np.uint64(56)
+    tail = np.int64(length) & np.int64(7)
+    return word | load_tail(data, index, tail) if tail > 0 else word
+
+
+@inline_kernel
+def _first_half(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
+    """The state when the first half of the output is there."""
+    v0, v1, v2, v3 = START[0] ^ low, START[1] ^ high, START[2] ^ low, START[3] ^ high
+    index = np.int64(start)
+    words_end = np.int64(start) + (np.int64(length) & ~np.int64(7))
+    while index < words_end:
+        v0, v1, v2, v3 = absorb(v0, v1, v2, v3, load_u64(data, index))
+        index += 8
+    v0, v1, v2, v3 = absorb(v0, v1, v2, v3, last_word(data, index, length))
+    v2 ^= LAST[0]
+    for _ in range(3):
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
+    return v0, v1, v2, v3
+
+
+@kernel
+def siphash64(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
+    """The first half of `siphash128`."""
+    v0, v1, v2, v3 = _first_half(data, start, length, low, high)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
 @kernel
 def siphash128(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
     """(uint64, uint64) of data[start : start + length] under the key (low, high); bounds are the
     caller's.
     """
-    v0 = _V0 ^ low
-    v1 = _V1 ^ high ^ np.uint64(0xEE)
-    v2 = _V2 ^ low
-    v3 = _V3 ^ high
-    index = np.int64(start)
-    words_end = np.int64(start) + (np.int64(length) & ~np.int64(7))
-    while index < words_end:
-        word = load_u64(data, index)
-        v3 ^= word
-        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-        v0 ^= word
-        index += 8
-    word = np.uint64(length & 0xFF) << np.uint64(56)
-    tail = np.int64(length) & np.int64(7)
-    if tail > 0:
-        word |= load_tail(data, index, tail)
-    v3 ^= word
-    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-    v0 ^= word
-    v2 ^= np.uint64(0xEE)
-    for _ in range(3):
-        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _first_half(data, start, length, low, high)
     first = v0 ^ v1 ^ v2 ^ v3
-    v1 ^= np.uint64(0xDD)
+    v1 ^= LAST[1]
     for _ in range(3):
-        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
     return first, v0 ^ v1 ^ v2 ^ v3

@@ -134,7 +134,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
         end_offset=end_offset,
         map_reads=task.map_reads,
         map_records=int(state.counters[offset_map.OFFERED]),
-        map_bytes=state.table.nbytes,
+        map_bytes=state.table[0].nbytes,
         distinct_keys=task.distinct_keys,
         removed_superseded=superseded,
         removed_tombstones=tombstones,
@@ -162,7 +162,7 @@ def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means:
         progress=progress,
         total_bytes=total_bytes,
         records=dirty,
-        state=new_map(plan, records=dirty, beside_bytes=beside),
+        state=new_map(plan, keys=dirty, records=records, beside_bytes=beside),
         dead=np.zeros(bits, dtype=np.uint8),
         expired=np.zeros(bits, dtype=np.uint8),
         ends_when_full=plan.options.like_kafka,
@@ -185,7 +185,7 @@ def _map_shard(task: _Pass) -> None:
     primary = task.map_reads == 0
     task.map_reads += 1
     if not primary:
-        state.table[:] = 0
+        state.table[0][:] = 0
         state.counters[offset_map.DISTINCT] = 0
     first_dirty = compaction.first_dirty_offset
     work = [

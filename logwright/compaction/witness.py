@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from logwright.compaction.digest import keeps_most, mix
 from logwright.compaction.offset_map import has_bit
-from logwright.compaction.siphash import load_tail, siphash128
+from logwright.compaction.siphash import load_tail, siphash64
 from logwright.format.batch import LOG_APPEND_TIME
 from logwright.format.crc import load_u64
 from logwright.format.walk import read_record
@@ -90,6 +90,6 @@ def bear_witness(source: Any, span: Any, batch: Any, dead: Any, kept: int, told:
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + time_delta
         sums[CONTENT] += content_of(source, rest, position, offset, timestamp)
         if length >= 0 and offset <= last_mapped[0] and not by_map_pass:
-            hash1, hash2 = siphash128(source, key_at, length, key[0], key[1])
-            sums[DIGEST] += mix(hash1, hash2, batch.first_ordinal + index)
+            hash1 = siphash64(source, key_at, length, key[0], key[1])
+            sums[DIGEST] += mix(hash1, batch.first_ordinal + index)
             sums[MAPPED] += np.uint64(1)

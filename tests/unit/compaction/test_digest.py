@@ -11,8 +11,8 @@ def add(sample: digest.KeySample, *, ordinal: int, key: int = 64) -> None:
     """One record of a key."""
     notes = digest.new_notes(1)
     digest.make_room(notes, 1)
-    hash1, hash2, ordinals, tombstones = notes.sample
-    hash1[0], hash2[0], ordinals[0], tombstones[0] = key, 7, ordinal, False
+    hashes, ordinals, tombstones = notes.sample
+    hashes[0], ordinals[0], tombstones[0] = key, ordinal, False
     notes.sampled[0] = 1
     sample.add(notes, probed=False)
 

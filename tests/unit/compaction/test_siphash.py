@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logwright.compaction.siphash import HashKey, siphash128
+from logwright.compaction.siphash import HashKey, siphash64, siphash128
 from tests import twins
 
 # The first vectors of SipHash-2-4-128 for the key 00 01 .. 0f, by length of the input 00 01 02 ...
@@ -36,6 +36,7 @@ def test_the_kernel_is_the_twin(data: bytes, start: int, key: int) -> None:
     low, high = np.uint64(key), np.uint64(key ^ 0x5555)
     first, second = siphash128(padded, start, len(data), low, high)
     assert twins.siphash128(data, key, key ^ 0x5555) == (int(first), int(second))
+    assert first == siphash64(padded, start, len(data), low, high)
 
 
 def test_two_keys_are_never_the_same() -> None:
