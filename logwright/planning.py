@@ -37,7 +37,7 @@ Settings = tuple[TopicConfig, CleanerConfig]
 Outcome = CleanPlan | LogwrightError
 
 TOGETHER: Final = 20
-"""Partitions that are looked at in step; each holds a descriptor."""
+"""Partitions that are looked at in step (`in_step`); each holds a descriptor."""
 
 
 def plan_clean(

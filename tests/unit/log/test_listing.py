@@ -24,7 +24,9 @@ OTHERS = (
 
 
 def listings() -> Iterator[list[str]]:
-    """A whole segment, with a transaction index or without, or none; any files of another one, and one more file or none."""
+    """A whole segment, with a transaction index or without, or none; any files of another one; and
+    one more file or none.
+    """
     groups = [some for size in range(6) for some in combinations(SUFFIXES, size)]
     first = ((), FIRST, FIRST[:-1])
     for offset, group, before, other in product(OFFSETS, groups, first, ((), *zip(OTHERS))):
