@@ -19,7 +19,6 @@ from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.policies import Policies
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError, StepFailed
-from logwright.garbage import rare_collections
 from logwright.locks import lock_log_dir
 from logwright.log.load import read_checkpoints
 from logwright.recovery.model import RecoveryOptions
@@ -86,6 +85,31 @@ class Planner:
             checkpoints=self._checkpoints(log.log_dir),
         )
 
+    def plan_many(self, logs: Iterable[MaintainedLog]) -> dict[str, CleanPlan | LogwrightError]:
+        """Decide about many logs: the plan or the error of each, by key. Effects: as `plan`."""
+        found: dict[str, CleanPlan | LogwrightError] = {}
+        for log_dir, members in _by_directory(logs).items():
+            try:
+                outcomes = maintain.plan_many(
+                    log_dir,
+                    [log.partition for log in members],
+                    self._settings,
+                    now_ms=self._now_ms,
+                    options=self._options,
+                    high_watermark=self._policies.high_watermark,
+                )
+            except LogwrightError as error:
+                outcomes = [error] * len(members)
+            found |= {log.key: one for log, one in zip(members, outcomes, strict=True)}
+        return found
+
+
+def _by_directory(logs: Iterable[MaintainedLog]) -> dict[Path, list[MaintainedLog]]:
+    found: dict[Path, list[MaintainedLog]] = {}
+    for log in logs:
+        found.setdefault(log.log_dir, []).append(log)
+    return found
+
 
 def recover_logs(
     logs: Iterable[MaintainedLog], policies: Policies, *, now_ms: TimestampMs
@@ -94,12 +118,9 @@ def recover_logs(
     else the logs with leftovers. Nothing is dropped. Effects: changes log directories, under the
     locks.
     """
-    by_directory: dict[Path, list[MaintainedLog]] = {}
-    for log in logs:
-        by_directory.setdefault(log.log_dir, []).append(log)
     findings: dict[str, tuple[str, ...]] = {}
     failures: dict[str, LogwrightError] = {}
-    for log_dir, members in by_directory.items():
+    for log_dir, members in _by_directory(logs).items():
         try:
             damaged = maintain.partitions_to_recover(log_dir, [log.partition for log in members])
             if not damaged:
@@ -126,7 +147,6 @@ def recover_logs(
     return Recovered(findings=findings, failures=failures)
 
 
-@rare_collections()
 def plan_wave(
     logs: Iterable[MaintainedLog],
     policies: Policies,
@@ -139,23 +159,19 @@ def plan_wave(
 
     `held`: of `logwright.assets.holds.holds_of`; and why others could not be recovered.
     """
-    planner = Planner(policies, now_ms=now_ms, options=options)
+    chosen = tuple(logs)
+    free = [log for log in chosen if held.get(log.key) is None]
+    outcomes = Planner(policies, now_ms=now_ms, options=options).plan_many(free)
     works = []
-    for log in logs:
+    for log in chosen:
         work = LogWork(key=log.key, log=log, now_ms=now_ms)
-        hold = held.get(log.key)
-        if isinstance(hold, LogwrightError):
-            works.append(replace(work, failure=hold))
-            continue
-        if hold is not None:
-            works.append(replace(work, held=hold))
-            continue
-        try:
-            plan = planner.plan(log)
-        except LogwrightError as error:
-            works.append(replace(work, failure=error))
+        found = held.get(log.key) or outcomes[log.key]
+        if isinstance(found, LogwrightError):
+            works.append(replace(work, failure=found))
+        elif isinstance(found, CleanPlan):
+            works.append(replace(work, plan=found))
         else:
-            works.append(replace(work, plan=plan))
+            works.append(replace(work, held=found))
     return Wave(works=tuple(works))
 
 

@@ -19,8 +19,7 @@ from logwright import maintain
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError, invariant
-from logwright.garbage import rare_collections
-from logwright.log.load import list_partitions, read_checkpoints
+from logwright.log.load import list_partitions
 from logwright.spark.session import local_session
 from logwright.spark.sweep import clean_partitions
 from logwright.units import TimestampMs
@@ -43,25 +42,22 @@ def main(log_directory: str, target: str, number: str) -> None:
     print(json.dumps({"wall": wall, "cpu": cpu[0], **stages}))
 
 
-@rare_collections()
 def plan_all(log: BenchLog, log_dir: Path, *, dedupe_buffer: int | None = None) -> list[CleanPlan]:
     """Plan all partitions of a directory; `dedupe_buffer` is in bytes. Effects: reads it."""
     config, cleaner = parse_settings(log.settings)
     if dedupe_buffer is not None:
         cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": dedupe_buffer})
-    checkpoints = read_checkpoints(log_dir)
-    return [
-        maintain.plan_clean(
-            log_dir,
-            partition,
-            (config, cleaner),
-            now_ms=TimestampMs(log.now_ms),
-            options=CleaningOptions(),
-            high_watermark="end",
-            checkpoints=checkpoints,
-        )
-        for partition in list_partitions(log_dir)
-    ]
+    outcomes = maintain.plan_many(
+        log_dir,
+        list_partitions(log_dir),
+        lambda _: (config, cleaner),
+        now_ms=TimestampMs(log.now_ms),
+        options=CleaningOptions(),
+        high_watermark="end",
+    )
+    plans = [one for one in outcomes if isinstance(one, CleanPlan)]
+    invariant(len(plans) == len(outcomes), "a log of a benchmark cannot be planned")
+    return plans
 
 
 def sweep(log: BenchLog, log_dir: Path, spark: SparkSession) -> dict[str, float]:

@@ -8,23 +8,14 @@ and ``purge`` change a live log, one at a time, under the locks.
 
 from __future__ import annotations
 
-import os
-import secrets
-import time
 from collections.abc import Iterable
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Literal
 
 from logwright.committing import CommitResult, commit, commit_many
 from logwright.compaction.build import build, discard_staging, silent
 from logwright.compaction.examine import examine
-from logwright.compaction.model import (
-    CleaningOptions,
-    CleanPlan,
-)
-from logwright.compaction.plan import plan_compaction
-from logwright.config.topic import CleanerConfig, TopicConfig
+from logwright.compaction.model import CleanPlan
+from logwright.config.topic import TopicConfig
 from logwright.deletion.run import (
     delete_log,
     find_deleted,
@@ -33,10 +24,7 @@ from logwright.deletion.run import (
     purge_deleted,
     restore_log,
 )
-from logwright.format.names import (
-    BROKER_LOCK,
-    TopicPartition,
-)
+from logwright.format.names import TopicPartition
 from logwright.ingest.run import (
     commit_append,
     make_directory,
@@ -45,9 +33,9 @@ from logwright.ingest.run import (
     stage_append,
 )
 from logwright.locks import lock_log_dir
-from logwright.log.load import Checkpoints, observe
 from logwright.log.model import PartitionLog
 from logwright.move.run import abandon_move, look_at_move, move_partition
+from logwright.planning import HighWatermark, observe_unlocked, plan_clean, plan_many
 from logwright.purge.plan import PurgeResult
 from logwright.purge.run import purge_partition
 from logwright.recovery.model import RecoveryOptions
@@ -69,8 +57,6 @@ from logwright.undo.plan import UndoPlan
 from logwright.undo.run import decide_undo, undo_partition
 from logwright.units import TimestampMs
 
-HighWatermark = Literal["end", "checkpoint"]
-
 __all__ = [
     "CommitResult",
     "abandon_move",
@@ -91,6 +77,7 @@ __all__ = [
     "partitions_to_recover",
     "plan_append",
     "plan_clean",
+    "plan_many",
     "plan_purge_deleted",
     "plan_retention",
     "plan_roll",
@@ -120,48 +107,6 @@ def lag_metrics(results: Iterable[CommitResult]) -> dict[str, int]:
         "num-logs-compacted-by-max-compaction-lag": len(overdue),
         "max-compaction-delay": max(overdue, default=0),
     }
-
-
-def plan_clean(
-    log_dir: Path,
-    partition: TopicPartition,
-    settings: tuple[TopicConfig, CleanerConfig],
-    *,
-    now_ms: TimestampMs,
-    options: CleaningOptions,
-    high_watermark: HighWatermark,
-    checkpoints: Checkpoints | None = None,
-) -> CleanPlan:
-    """Look at a partition and decide about its active segment and its cleaning. Effects: reads.
-
-    `checkpoints`: as `read_checkpoints` gives them, if they were read already for many partitions.
-
-    Raises:
-        LogDirLocked: a broker works on the directory.
-        NotALogDir, UnreadableFile, UncleanLogDir, CorruptLogError, UnsupportedFormatError: see
-        `observe`.
-    """
-    config, cleaner = settings
-    log = observe_unlocked(
-        log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints
-    )
-    roll = decide_roll(log, config, now_ms=now_ms, like_kafka=options.like_kafka)
-    compaction = plan_compaction(
-        roll.applied_to(log), config, now_ms=now_ms, like_kafka=options.like_kafka
-    )
-    wanted = compaction.eligible or (options.force and config.compact)
-    return CleanPlan(
-        plan_id=f"{now_ms}-{secrets.token_hex(4)}",
-        now_ms=now_ms,
-        log=log,
-        config=config,
-        cleaner=cleaner,
-        options=options,
-        roll=roll,
-        compaction=compaction,
-        clean=wanted and compaction.cleanable_bytes > 0,
-        planned_ns=time.time_ns(),
-    )
 
 
 def discard(plan: CleanPlan) -> None:
@@ -239,25 +184,6 @@ def plan_undo(
         LogwrightError: see `observe`.
     """
     return decide_undo(observe_unlocked(log_dir, partition, high_watermark=high_watermark))
-
-
-def observe_unlocked(
-    log_dir: Path,
-    partition: TopicPartition,
-    *,
-    high_watermark: HighWatermark,
-    checkpoints: Checkpoints | None = None,
-) -> PartitionLog:
-    """A log on which no broker works. Effects: reads.
-
-    Raises:
-        LogDirLocked: a broker works on the directory.
-        LogwrightError: see `observe`.
-    """
-    locked = os.path.exists(f"{log_dir}/{BROKER_LOCK}")  # noqa: PTH110 -- paths cost, for a fleet
-    held = lock_log_dir(log_dir) if locked else nullcontext()
-    with held:
-        return observe(log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints)
 
 
 def recover(

@@ -10,14 +10,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from logwright.errors import LogwrightError
-from logwright.garbage import rare_collections
 
 if TYPE_CHECKING:
     from logwright.cli.output import Output
     from logwright.cli.request import Request
     from logwright.compaction.model import CleaningOptions, CleanPlan, CompactionPlan
+    from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.format.names import TopicPartition
-    from logwright.log.load import Checkpoints
 
 _LAST_DATETIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999."""
@@ -46,32 +45,35 @@ class FailureLog:
         return self.failures[0][1].exit_status if self.failures else 0
 
 
-@rare_collections()
 def plan_partitions(
     request: Request,
-    partitions: Iterable[TopicPartition],
+    partitions: Sequence[TopicPartition],
     failures: FailureLog,
     *,
     options: CleaningOptions,
     dedupe_buffer: int | None = None,
 ) -> list[CleanPlan]:
-    """A plan for each partition that can be planned. Effects: reads the log directory."""
-    from logwright.log.load import read_checkpoints  # noqa: PLC0415 -- numpy: not for --help
+    """A plan for each partition that can be planned. Effects: reads the log directory.
 
+    Raises:
+        LogwrightError: of the directory, see `plan_many`.
+    """
+    from logwright import maintain  # noqa: PLC0415 -- numpy and more: not for --help
+
+    outcomes = maintain.plan_many(
+        request.log_dir,
+        partitions,
+        lambda topic: _settings(request, topic, dedupe_buffer),
+        now_ms=request.now_ms,
+        options=options,
+        high_watermark=request.high_watermark,
+    )
     plans = []
-    checkpoints = read_checkpoints(request.log_dir)
-    for partition in partitions:
-        try:
-            plan = plan_one(
-                request,
-                partition,
-                options=options,
-                dedupe_buffer=dedupe_buffer,
-                checkpoints=checkpoints,
-            )
-            plans.append(plan)
-        except LogwrightError as error:
-            failures.add(partition, error)
+    for partition, outcome in zip(partitions, outcomes, strict=True):
+        if isinstance(outcome, LogwrightError):
+            failures.add(partition, outcome)
+        else:
+            plans.append(outcome)
     return plans
 
 
@@ -120,28 +122,31 @@ def plan_one(
     *,
     options: CleaningOptions,
     dedupe_buffer: int | None,
-    checkpoints: Checkpoints | None = None,
 ) -> CleanPlan:
-    """The plan of one partition. Effects: reads it. `dedupe_buffer` is in bytes; `checkpoints`, if
-    they were read already.
+    """The plan of one partition. Effects: reads it. `dedupe_buffer` is in bytes.
 
     Raises:
         LogwrightError: of settings, or of what is there.
     """
     from logwright import maintain  # noqa: PLC0415 -- numpy and more: not for --help
 
-    config, cleaner = request.settings(partition.topic)
-    if dedupe_buffer is not None:
-        cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": dedupe_buffer})
     return maintain.plan_clean(
         request.log_dir,
         partition,
-        (config, cleaner),
+        _settings(request, partition.topic, dedupe_buffer),
         now_ms=request.now_ms,
         options=options,
         high_watermark=request.high_watermark,
-        checkpoints=checkpoints,
     )
+
+
+def _settings(
+    request: Request, topic: str, dedupe_buffer: int | None
+) -> tuple[TopicConfig, CleanerConfig]:
+    config, cleaner = request.settings(topic)
+    if dedupe_buffer is not None:
+        cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": dedupe_buffer})
+    return config, cleaner
 
 
 def pick_order(plans: Sequence[CleanPlan]) -> list[CleanPlan]:

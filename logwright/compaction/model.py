@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from logwright.config.policy_models import Checks
 from logwright.config.topic import CleanerConfig, TopicConfig
@@ -27,9 +28,9 @@ class CleaningOptions:
     checks: Checks = "quick"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPlan:
-    """What may be cleaned of one partition, and whether it is due (LogCleanerManager, 4.3.0).
+class CompactionPlan(NamedTuple):
+    """What may be cleaned of one partition, and whether it is due (LogCleanerManager, 4.3.0). A
+    tuple, as a `PartitionLog` is.
 
     Attributes:
         first_dirty_offset: where the part that was not yet cleaned begins.

@@ -13,6 +13,7 @@ Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from logwright.compaction.model import CompactionPlan
 from logwright.config.topic import TopicConfig
@@ -31,9 +32,9 @@ def plan_compaction(
         like_kafka: segments without timestamps have no age, as in Kafka 4.3.
     """
     first_dirty, force_update = first_dirty_offset(log)
-    raw_bound, bound_reason = _first_uncleanable(log, config, first_dirty, now_ms)
-    bound = _aligned(log, raw_bound)
     dirty = _dirty_segments(log, first_dirty)
+    raw_bound, bound_reason = _first_uncleanable(log, config, first_dirty, dirty, now_ms)
+    bound = _aligned(log, raw_bound)
     clean_bytes = sum([each.log_bytes for each in log.segments if each.base_offset < first_dirty])
     cleanable_bytes = (
         0
@@ -103,23 +104,23 @@ def _dirty_segments(log: PartitionLog, first_dirty: Offset) -> tuple[Segment, ..
 
 
 def _first_uncleanable(
-    log: PartitionLog, config: TopicConfig, first_dirty: Offset, now_ms: TimestampMs
+    log: PartitionLog,
+    config: TopicConfig,
+    first_dirty: Offset,
+    dirty: tuple[Segment, ...],
+    now_ms: TimestampMs,
 ) -> tuple[Offset, str]:
     """The bound before it is aligned, and what set it."""
-    bounds = [
-        (log.last_stable_offset, "the last stable offset"),
-        (log.active.base_offset, "the active segment"),
-    ]
+    offset, reason = log.last_stable_offset, "the last stable offset"
+    if log.active.base_offset < offset:
+        offset, reason = log.active.base_offset, "the active segment"
     lag_ms = config.min_compaction_lag_ms
     if lag_ms > 0:
-        for segment in _dirty_segments(log, first_dirty):
-            if segment.largest_timestamp_ms > now_ms - lag_ms:
-                youngest = (
-                    f"min.compaction.lag.ms={lag_ms} holds back segment {segment.base_offset}"
-                )
-                bounds.append((segment.base_offset, youngest))
-                break
-    offset, reason = min(bounds, key=lambda bound: bound[0])
+        newest_ms = now_ms - lag_ms
+        young = next((each for each in dirty if each.largest_timestamp_ms > newest_ms), None)
+        if young is not None and young.base_offset < offset:
+            offset = young.base_offset
+            reason = f"min.compaction.lag.ms={lag_ms} holds back segment {offset}"
     return max(first_dirty, offset), reason
 
 
@@ -139,6 +140,11 @@ class _Lag:
     reason: str
 
 
+_NO_LAG: Final = _Lag(
+    delay_ms=DurationMs(0), due_at_ms=None, reason="no max.compaction.lag.ms is set"
+)
+
+
 def _compaction_lag(
     dirty: tuple[Segment, ...], config: TopicConfig, now_ms: TimestampMs, *, like_kafka: bool
 ) -> _Lag:
@@ -147,9 +153,7 @@ def _compaction_lag(
     """
     lag_ms = max(config.max_compaction_lag_ms, 0)
     if lag_ms == INT64_MAX:
-        return _Lag(
-            delay_ms=DurationMs(0), due_at_ms=None, reason="no max.compaction.lag.ms is set"
-        )
+        return _NO_LAG
     estimates = [
         estimate
         for number in range(len(dirty))

@@ -62,9 +62,10 @@ class TopicPartition:
         none.
         """
         match = _PARTITION.fullmatch(name)
-        if match is None or match["topic"] in {".", ".."}:
+        if match is None:
             return None
-        return cls(match["topic"], int(match["partition"]))
+        topic, partition = match.groups()
+        return None if topic in {".", ".."} else cls(topic, int(partition))
 
     @property
     def directory_name(self) -> str:

@@ -28,6 +28,9 @@ _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _READ_BYTES: Final = 8 * 1024 * 1024
 
+_NOT_REGULAR: Final = frozenset((errno.ELOOP, errno.EISDIR, errno.ESPIPE, errno.ENXIO))
+"""Of a symlink, a directory, a FIFO, a socket; what opening them says, or reading at a position."""
+
 _PERMISSION: Final = "Give this user read permission, or run as the broker's user."
 
 
@@ -125,6 +128,14 @@ def list_directory(directory: OpenDir) -> list[os.DirEntry[str]]:
         raise unreadable(error, directory.path) from error
 
 
+def file_names(directory: OpenDir) -> list[str]:
+    """Names of all entries, sorted. Effects and errors: as `list_directory`."""
+    try:
+        return sorted(os.listdir(directory.fd))  # noqa: PTH208 -- of a descriptor
+    except OSError as error:
+        raise unreadable(error, directory.path) from error
+
+
 def exists(directory: OpenDir, name: str) -> bool:
     """Whether there is anything of this name. Effects: asks the file system.
 
@@ -150,15 +161,25 @@ def open_file(directory: OpenDir, name: str) -> int:
 
 
 def read_part(directory: OpenDir, name: str, position: int, size: int) -> bytes:
-    """Part of a regular file, of a few bytes. Effects and errors: as `open_file`, `read_span`."""
-    fd, _ = _open_regular(directory, name)
+    """Part of a file that was listed as a regular one, of a few bytes. Effects: reads it.
+
+    What took its place since is not looked at as `open_file` does: a FIFO or a directory cannot be
+    read at a position.
+
+    Raises:
+        UnreadableFile: it is missing, may not be read, or is no regular file any more; the device
+            fails.
+    """
     try:
-        found = os.pread(fd, size, position)
+        fd = os.open(name, _FILE_FLAGS, dir_fd=directory.fd)
+        try:
+            return os.pread(fd, size, position)
+        finally:
+            os.close(fd)
     except OSError as error:
-        raise unreadable(error, directory.file(name), position) from error
-    finally:
-        os.close(fd)
-    return found
+        if error.errno in _NOT_REGULAR:
+            raise not_regular(directory.path / name) from error
+        raise unreadable(error, directory.path / name) from error
 
 
 def _open_regular(directory: OpenDir, name: str) -> tuple[int, int]:
@@ -166,7 +187,7 @@ def _open_regular(directory: OpenDir, name: str) -> tuple[int, int]:
     try:
         fd = os.open(name, _FILE_FLAGS, dir_fd=directory.fd)
     except OSError as error:
-        if error.errno == errno.ELOOP:
+        if error.errno in _NOT_REGULAR:
             raise not_regular(directory.path / name) from error
         raise unreadable(error, directory.path / name) from error
     found = os.fstat(fd)

@@ -6,28 +6,40 @@ here by name alone, and refused.
 
 from __future__ import annotations
 
+import os
+import re
 import stat
 from dataclasses import dataclass
-from operator import attrgetter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import UncleanLogDir
 from logwright.format import names
-from logwright.log.files import OpenDir, list_directory, not_regular, unreadable
+from logwright.log.files import OpenDir, file_names, not_regular, unreadable
 from logwright.log.model import FileStamp
-from logwright.units import INT64_MAX, ByteCount, Offset
+from logwright.units import INT64_MAX, Offset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _LIVE_SUFFIXES: Final = (*names.SEGMENT_SUFFIXES, names.SNAPSHOT)
 _LEFTOVER_SUFFIXES: Final = (names.CLEANED, names.SWAP)
 _LOG_FILE_SUFFIXES: Final = (*_LIVE_SUFFIXES, *_LEFTOVER_SUFFIXES)
-_by_name = attrgetter("name")
+_stamp: Final[Callable[[tuple[str, int, int, int]], FileStamp]] = partial(tuple.__new__, FileStamp)
+"""Of its fields; twice as quick as a call of the class."""
 _KNOWN_FILES: Final = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
 _MOST_NAMED: Final = 5
 _DIGITS: Final = 20
 _LARGEST: Final = f"{INT64_MAX:020d}"
+_OFFSET: Final = "0[0-8][0-9]{18}"
+_WHOLE: Final = re.compile(
+    rf"(?:{_OFFSET}\.snapshot/)*"
+    rf"(?:({_OFFSET})\.index/\1\.log/(?:\1\.snapshot/)?\1\.timeindex/(?:\1\.txnindex/)?"
+    rf"(?:{_OFFSET}\.snapshot/)*)+"
+    rf"(?:{names.LEADER_EPOCH_CHECKPOINT}/)?(?:{re.escape(names.PARTITION_METADATA)}/)?"
+)
+"""The names of all files of a whole log, each with a `/` behind it, which is in no name. Others are
+looked at one by one."""
 _REMEDIES: Final = {
     True: "The log was left untouched and is whole: `logwright purge` removes what was left.",
     False: "The log was left untouched. Recover it first: `logwright recover`; or start a broker on"
@@ -61,23 +73,23 @@ def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
         UnreadableFile: a symlink, FIFO, directory or the like has the name of a log's file.
     """
     stamps: dict[str, FileStamp] = {}
-    for entry in sorted(list_directory(directory), key=_by_name):
-        name = entry.name
+    fd = directory.fd
+    for name in file_names(directory):
         try:
-            found = entry.stat(follow_symlinks=False)
+            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
         except OSError as error:
-            raise unreadable(error, directory.path / name) from error
+            raise unreadable(error, directory.file(name)) from error
         if stat.S_ISREG(found.st_mode):
-            stamps[name] = FileStamp(
-                name, ByteCount(found.st_size), found.st_mtime_ns, found.st_ino
-            )
+            stamps[name] = _stamp((name, found.st_size, found.st_mtime_ns, found.st_ino))
         elif name in _KNOWN_FILES or name.endswith(_LOG_FILE_SUFFIXES):
             raise not_regular(directory.path / name)
     return stamps
 
 
-def segment_bases(stamps: Mapping[str, FileStamp], path: str, *, clean_shutdown: bool) -> list[int]:
-    """Base offsets of all segments, ascending, at least one.
+def segment_stems(
+    stamps: Mapping[str, FileStamp], path: str, *, clean_shutdown: bool
+) -> tuple[str, ...]:
+    """Base offsets of all segments as they are written, ascending, at least one.
 
     Args:
         stamps: as `stamp_files` gives them.
@@ -89,18 +101,21 @@ def segment_bases(stamps: Mapping[str, FileStamp], path: str, *, clean_shutdown:
             not whole; all of that is named.
     """
     found = look_for_damage(stamps)
+    if clean_shutdown and not found.findings:
+        return found.stems
     findings = list(found.findings)
     if not clean_shutdown:
         marker = f"the broker was not stopped cleanly (no {names.CLEAN_SHUTDOWN_MARKER})"
         findings.insert(0, marker)
-    if findings:
-        purgeable = clean_shutdown and found.purgeable
-        raise UncleanLogDir("; ".join(findings) + ".", path=path, remedy=_REMEDIES[purgeable])
-    return [int(stem) for stem in found.stems]
+    purgeable = clean_shutdown and found.purgeable
+    raise UncleanLogDir("; ".join(findings) + ".", path=path, remedy=_REMEDIES[purgeable])
 
 
 def look_for_damage(stamps: Mapping[str, FileStamp]) -> Damage:
     """What the names say of interrupted operations and missing files."""
+    if _WHOLE.fullmatch("/".join([*stamps, ""])):
+        whole = [name[:_DIGITS] for name in stamps if name.endswith(names.LOG)]
+        return Damage(findings=(), stems=tuple(whole), purgeable=True)
     stems, indexes, leftovers, foreign = _by_kind(stamps)
     logs = set(stems)
     orphans = [name for name in indexes if name[:_DIGITS] not in logs]

@@ -18,7 +18,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from logwright.errors import CorruptCheckpoint, CorruptIndex, NotALogDir
+from logwright.errors import CorruptCheckpoint, CorruptIndex, LogwrightError, NotALogDir
 from logwright.format import names
 from logwright.format.batch import HEADER_BYTES
 from logwright.format.checkpoints import find_offset, parse_offset_checkpoint
@@ -34,14 +34,15 @@ from logwright.log.files import (
     read_file,
     read_part,
 )
-from logwright.log.listing import segment_bases, snapshot_offsets, stamp_files
+from logwright.log.in_step import InParts, in_step
+from logwright.log.listing import segment_stems, snapshot_offsets, stamp_files
 from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
 from logwright.log.producers import Producers, first_batch_at, load_producers
 from logwright.log.tail import first_batch_max_timestamp, log_end_offset
 from logwright.units import Offset, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
@@ -76,10 +77,10 @@ class Checkpoints:
     def of(self, partition: TopicPartition) -> tuple[_Entry, _Entry, _Entry, _Entry]:
         """(file name, this partition's entry or None) of each file."""
         return (
-            (CHECKPOINT_FILES[0], self.recovery_point.get(partition)),
-            (CHECKPOINT_FILES[1], self.log_start_offset.get(partition)),
-            (CHECKPOINT_FILES[2], self.high_watermark.get(partition)),
-            (CHECKPOINT_FILES[3], self.cleaner_offset.get(partition)),
+            (names.RECOVERY_POINT_CHECKPOINT, self.recovery_point.get(partition)),
+            (names.LOG_START_OFFSET_CHECKPOINT, self.log_start_offset.get(partition)),
+            (names.HIGH_WATERMARK_CHECKPOINT, self.high_watermark.get(partition)),
+            (names.CLEANER_OFFSET_CHECKPOINT, self.cleaner_offset.get(partition)),
         )
 
 
@@ -169,16 +170,38 @@ def observe(
         CorruptBatch, CorruptIndex, CorruptCheckpoint: what was read is malformed.
         UnsupportedFormatError: another magic or version than the known ones.
     """
-    with open_log_dir(log_dir) as parent, open_child_dir(parent, partition) as directory:
-        stamps = stamp_files(directory)
-        bases = segment_bases(
-            stamps, directory.name, clean_shutdown=exists(parent, names.CLEAN_SHUTDOWN_MARKER)
+    with open_log_dir(log_dir) as parent:
+        found = _read_checkpoints(parent) if checkpoints is None else checkpoints
+        parts = observe_in_parts(
+            parent, log_dir, partition, high_watermark=high_watermark, checkpoints=found
         )
-        found = (_read_checkpoints(parent) if checkpoints is None else checkpoints).of(partition)
-        _, (_, recorded_start), (_, watermark), (_, cleaner) = found
-        segments = _segments(directory, stamps, bases)
+        (log,) = in_step([parts])
+    if isinstance(log, LogwrightError):
+        raise log
+    return log
+
+
+def observe_in_parts(
+    parent: OpenDir,
+    log_dir: Path,
+    partition: TopicPartition,
+    *,
+    high_watermark: Literal["end", "checkpoint"],
+    checkpoints: Checkpoints,
+) -> InParts[PartitionLog]:
+    """`observe` in a log directory that is open; holds a descriptor until its end."""
+    with open_child_dir(parent, partition) as directory:
+        stamps = stamp_files(directory)
+        yield
+        clean_shutdown = exists(parent, names.CLEAN_SHUTDOWN_MARKER)
+        stems = segment_stems(stamps, directory.name, clean_shutdown=clean_shutdown)
+        yield
+        segments = _segments(directory, stamps, stems)
         end = _log_end_offset(directory, segments[-1])
-        start = Offset(max(recorded_start or 0, bases[0]))
+        yield
+        entries = checkpoints.of(partition)
+        _, (_, recorded_start), (_, watermark), (_, cleaner) = entries
+        start = Offset(max(recorded_start or 0, segments[0].base_offset))
         if start > end:
             raise _start_beyond_end(log_dir, partition, start, end)
         committed = end
@@ -188,6 +211,8 @@ def observe(
         producers = load_producers(
             directory, segments, snapshots, log_start_offset=start, log_end_offset=end
         )
+        stable = _last_stable_offset(producers, directory, segments, (start, end, committed))
+    yield
     return PartitionLog(
         log_dir=log_dir,
         partition=partition,
@@ -195,15 +220,13 @@ def observe(
         log_start_offset=start,
         log_end_offset=end,
         high_watermark=committed,
-        last_stable_offset=_last_stable_offset(
-            producers, directory, segments, (start, end, committed)
-        ),
+        last_stable_offset=stable,
         # After a clean stop everything is flushed (LogLoader.load, last step).
         recovery_point=end,
         cleaner_checkpoint=cleaner,
         snapshot_offsets=snapshots,
         producers=producers.entries,
-        fingerprint=Fingerprint(files=tuple(stamps.values()), checkpoints=found),
+        fingerprint=Fingerprint(files=tuple(stamps.values()), checkpoints=entries),
     )
 
 
@@ -249,58 +272,56 @@ def _read_checkpoints(directory: OpenDir) -> Checkpoints:
 
 
 def _segments(
-    directory: OpenDir, stamps: Mapping[str, FileStamp], bases: list[int]
+    directory: OpenDir, stamps: Mapping[str, FileStamp], stems: Sequence[str]
 ) -> tuple[Segment, ...]:
+    following = [int(stem) for stem in stems[1:]]
     return tuple(
         [
-            _segment(directory, stamps, base, following)
-            for base, following in zip(bases, [*bases[1:], None], strict=True)
+            _segment(directory, stamps, stem, end)
+            for stem, end in zip(stems, [*following, None], strict=True)
         ]
     )
 
 
 def _segment(
-    directory: OpenDir, stamps: Mapping[str, FileStamp], base: int, following: int | None
+    directory: OpenDir, stamps: Mapping[str, FileStamp], stem: str, following: int | None
 ) -> Segment:
     """One segment; `following` is the next one's base offset, None for the active one."""
-    stem = segment_file_name(base, "")
-    log = stamps[stem + names.LOG]
+    base = int(stem)
+    name, log_bytes, modified_ns, _ = stamps[stem + names.LOG]
     index = stamps[stem + names.INDEX]
     timeindex = stamps[stem + names.TIMEINDEX]
     txnindex = stamps.get(stem + names.TXNINDEX)
-    _check_whole_entries(directory, index, OFFSET_ENTRY_BYTES)
-    _check_whole_entries(directory, timeindex, TIME_ENTRY_BYTES)
-    largest = TimestampMs(-1)
-    if timeindex.bytes:
-        largest = _last_timestamp(directory, timeindex, base, following)
-    if largest < 0:
-        largest = TimestampMs(log.modified_ns // 1_000_000)
+    if index.bytes % OFFSET_ENTRY_BYTES:
+        raise _broken_entries(directory, index, OFFSET_ENTRY_BYTES)
+    if timeindex.bytes % TIME_ENTRY_BYTES:
+        raise _broken_entries(directory, timeindex, TIME_ENTRY_BYTES)
+    largest = _last_timestamp(directory, timeindex, base, following) if timeindex.bytes else -1
     first: TimestampMs | None = None
-    if log.bytes:
-        header = read_part(directory, log.name, 0, HEADER_BYTES)
+    if log_bytes:
+        header = read_part(directory, name, 0, HEADER_BYTES)
         first = first_batch_max_timestamp(
-            header, base_offset=base, log_bytes=log.bytes, path=directory.file(log.name)
+            header, base_offset=base, log_bytes=log_bytes, path=directory.file(name)
         )
     return Segment(
         base_offset=Offset(base),
-        log_bytes=log.bytes,
+        log_bytes=log_bytes,
         index_bytes=index.bytes,
         timeindex_bytes=timeindex.bytes,
         txnindex_bytes=None if txnindex is None else txnindex.bytes,
-        modified_ns=log.modified_ns,
-        largest_timestamp_ms=largest,
+        modified_ns=modified_ns,
+        largest_timestamp_ms=TimestampMs(largest if largest >= 0 else modified_ns // 1_000_000),
         first_batch_max_timestamp_ms=first,
     )
 
 
-def _check_whole_entries(directory: OpenDir, index: FileStamp, entry_bytes: int) -> None:
-    if index.bytes % entry_bytes:
-        raise CorruptIndex(
-            f"{index.bytes} bytes are no whole number of entries of {entry_bytes} bytes.",
-            path=directory.path / index.name,
-            position=index.bytes - index.bytes % entry_bytes,
-            remedy=_REBUILD,
-        )
+def _broken_entries(directory: OpenDir, index: FileStamp, entry_bytes: int) -> CorruptIndex:
+    return CorruptIndex(
+        f"{index.bytes} bytes are no whole number of entries of {entry_bytes} bytes.",
+        path=directory.path / index.name,
+        position=index.bytes - index.bytes % entry_bytes,
+        remedy=_REBUILD,
+    )
 
 
 def _last_timestamp(

@@ -1,8 +1,11 @@
-"""What a partition's log looks like, as values: the picture that every plan is made from."""
+"""What a partition's log looks like, as values: the picture that every plan is made from.
+
+They are tuples, because planning a fleet makes some hundred thousand: that takes half the time of
+making dataclasses.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,9 +15,7 @@ from logwright.units import ByteCount, Offset, TimestampMs
 
 
 class FileStamp(NamedTuple):
-    """One file as it was seen: enough to notice that it changed. A tuple, because planning a fleet
-    makes some hundred thousand.
-    """
+    """One file as it was seen: enough to notice that it changed."""
 
     name: str
     bytes: ByteCount
@@ -22,8 +23,7 @@ class FileStamp(NamedTuple):
     inode: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fingerprint:
+class Fingerprint(NamedTuple):
     """What must be the same at commit as it was at plan (the durable form of KAFKA-631's generation
     counter).
 
@@ -36,8 +36,7 @@ class Fingerprint:
     checkpoints: tuple[tuple[str, int | None], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(NamedTuple):
     """One segment.
 
     Attributes:
@@ -61,8 +60,7 @@ class Segment:
     first_batch_max_timestamp_ms: TimestampMs | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLog:
+class PartitionLog(NamedTuple):
     """A frozen picture of one partition's log.
 
     Attributes:
@@ -75,9 +73,9 @@ class PartitionLog:
         recovery_point: first offset not known to be flushed.
         cleaner_checkpoint: first dirty offset as recorded, None if there is no entry.
         snapshot_offsets: offsets of the producer snapshots, ascending.
+        fingerprint: to notice a change between plan and commit.
         producers: what a broker would know of producers after loading the log, expired ones
             included.
-        fingerprint: to notice a change between plan and commit.
     """
 
     log_dir: Path
@@ -90,8 +88,8 @@ class PartitionLog:
     recovery_point: Offset
     cleaner_checkpoint: Offset | None
     snapshot_offsets: tuple[Offset, ...]
-    producers: tuple[ProducerEntry, ...] = ()
     fingerprint: Fingerprint
+    producers: tuple[ProducerEntry, ...] = ()
 
     @property
     def directory(self) -> Path:
@@ -115,4 +113,4 @@ class PartitionLog:
 
     def with_segments(self, segments: tuple[Segment, ...]) -> PartitionLog:
         """The same log with other segments, for planning what follows a roll."""
-        return replace(self, segments=segments)
+        return self._replace(segments=segments)

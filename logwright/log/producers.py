@@ -122,13 +122,10 @@ def _newest_snapshot(
     none.
     """
     bases = {segment.base_offset for segment in segments}
-    candidates = [each for each in snapshot_offsets if each in bases]
-    if len(candidates) < len(snapshot_offsets):
-        stray = max(each for each in snapshot_offsets if each not in bases)
-        if stray > segments[-1].base_offset:
-            candidates.append(stray)
-    for offset in sorted(candidates, reverse=True):
-        if not log_start_offset < offset <= log_end_offset:
+    newest = snapshot_offsets[-1]
+    for offset in reversed(snapshot_offsets):
+        stray = offset not in bases and (offset < segments[-1].base_offset or offset != newest)
+        if stray or not log_start_offset < offset <= log_end_offset:
             continue
         name = segment_file_name(offset, SNAPSHOT)
         try:

@@ -28,7 +28,7 @@ from logwright.log.files import (
     read_span,
     unreadable,
 )
-from logwright.log.listing import segment_bases, stamp_files
+from logwright.log.listing import segment_stems, stamp_files
 from logwright.log.load import META_PROPERTIES, list_partitions
 from logwright.log.model import FileStamp
 from logwright.move.plan import Places
@@ -140,7 +140,7 @@ def check_source(places: Places) -> None:
     with open_below(places.source, places.live.name) as directory:
         marker = places.source / CLEAN_SHUTDOWN_MARKER
         stamps = stamp_files(directory)
-        segment_bases(stamps, directory.name, clean_shutdown=os.path.lexists(marker))
+        segment_stems(stamps, directory.name, clean_shutdown=os.path.lexists(marker))
 
 
 def list_files(root: Path, *names: str) -> Files:

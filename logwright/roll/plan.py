@@ -11,8 +11,7 @@ same whenever it is asked.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from logwright.config.topic import TopicConfig
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
@@ -27,9 +26,8 @@ RollCause = Literal[
 _JITTER_SALT: Final = 0x6C6F6777
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RollDecision:
-    """What becomes of the active segment.
+class RollDecision(NamedTuple):
+    """What becomes of the active segment. A tuple, as a `PartitionLog` is.
 
     Attributes:
         cause: why it is rolled; None if it is not.
@@ -99,15 +97,13 @@ def plan_roll(
     limit_ms = config.max_segment_ms - jitter_ms(log, config)
     due_at_ms = TimestampMs(first_ms + limit_ms + 1)
     if now_ms >= due_at_ms:
-        return replace(
-            decision,
+        return decision._replace(
             cause="time",
             new_base_offset=log.log_end_offset,
             due_at_ms=due_at_ms,
             reason=f"its first batch is {now_ms - first_ms} ms old, more than {limit_ms} ms",
         )
-    return replace(
-        decision,
+    return decision._replace(
         due_at_ms=due_at_ms,
         reason=f"{decision.reason}; its first batch is {now_ms - first_ms} of {limit_ms} ms old",
     )

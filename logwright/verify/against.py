@@ -149,8 +149,7 @@ def _as_staged(
 
 def _end(log: PartitionLog) -> Segment:
     """An empty segment at the log's end, so that its last one counts as sealed."""
-    return replace(
-        log.active,
+    return log.active._replace(
         base_offset=log.log_end_offset,
         log_bytes=ByteCount(0),
         index_bytes=ByteCount(0),

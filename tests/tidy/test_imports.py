@@ -36,7 +36,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("logwright.config", "logwright.steps", "logwright.locks", "logwright.java"),
     ("logwright.state",),
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
-    ("logwright.maintain", "logwright.committing", "logwright.verify"),
+    (
+        "logwright.maintain",
+        "logwright.planning",
+        "logwright.committing",
+        "logwright.verify",
+    ),
     ("logwright.spark",),
     ("logwright.resources",),
     ("logwright.assets",),

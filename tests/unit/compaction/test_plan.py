@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,7 +94,7 @@ def test_an_impossible_checkpoint_is_put_right(
 
 def test_a_checkpoint_below_the_log_start_is_put_right() -> None:
     """The records it stood at are gone."""
-    log = replace(a_log(*THREE, checkpoint=50), log_start_offset=Offset(70))
+    log = a_log(*THREE, checkpoint=50)._replace(log_start_offset=Offset(70))
     assert (70, True) == (plan(log).first_dirty_offset, plan(log).force_update_checkpoint)
 
 
@@ -124,7 +123,7 @@ def test_the_first_young_segment_holds_back_what_follows(largest: int, bound: in
 
 def test_a_segment_partly_below_the_high_watermark_is_not_cleaned() -> None:
     """The bound is aligned down to a segment's base offset."""
-    decided = plan(replace(a_log(*THREE), last_stable_offset=Offset(150)))
+    decided = plan(a_log(*THREE)._replace(last_stable_offset=Offset(150)))
     assert (150, 100) == (
         decided.first_uncleanable_dirty_offset,
         decided.first_uncleanable_offset,

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from logwright.errors import UnreadableFile
-from logwright.log.files import open_file, open_log_dir, read_file
+from logwright.log.files import OpenDir, open_file, open_log_dir, read_file, read_part
 
 
-@pytest.mark.parametrize("kind", ["fifo", "directory", "symlink"])
-def test_what_took_a_files_place_after_the_listing_is_refused(tmp_path: Path, kind: str) -> None:
+def read_some(directory: OpenDir, name: str) -> object:
+    return read_part(directory, name, 0, 61)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "symlink", "socket"])
+@pytest.mark.parametrize("read", [open_file, read_file, read_some])
+def test_what_took_a_files_place_after_the_listing_is_refused(
+    tmp_path: Path, kind: str, read: Callable[[OpenDir, str], object]
+) -> None:
     """The check is made on what was opened, not on what was listed; a FIFO does not block."""
     path = tmp_path / "00000000000000000000.log"
     if kind == "fifo":
         os.mkfifo(path)
     elif kind == "directory":
         path.mkdir()
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as bound, contextlib.chdir(tmp_path):
+            bound.bind(path.name)
     else:
         path.symlink_to(tmp_path / "elsewhere")
     with open_log_dir(tmp_path) as directory, pytest.raises(UnreadableFile, match="no regular"):
-        open_file(directory, path.name)
+        read(directory, path.name)
 
 
 def test_a_vanished_file_is_named(tmp_path: Path) -> None:
@@ -47,6 +60,8 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     with open_log_dir(tmp_path) as directory:
         assert read_file(directory, "file") == b"content"
-        with pytest.raises(UnreadableFile):
-            read_file(directory, "fifo")
+        assert read_part(directory, "file", 1, 3) == b"ont"
+        for read in (read_file, read_some):
+            with pytest.raises(UnreadableFile):
+                read(directory, "fifo")
     assert before == len(list(Path("/proc/self/fd").iterdir()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ def decide(log: PartitionLog, now_ms: int = NOW_MS, **settings: str) -> RollDeci
 
 
 def with_active(log: PartitionLog, **changes: int) -> PartitionLog:
-    active = replace(log.active, **{name: ByteCount(value) for name, value in changes.items()})
+    active = log.active._replace(**{name: ByteCount(value) for name, value in changes.items()})
     return log.with_segments((*log.sealed, active))
 
 
@@ -85,8 +84,8 @@ def test_full_indexes(log: PartitionLog, index: int, timeindex: int, cause: str 
 def test_offset_range(log: PartitionLog) -> None:
     """An offset must fit in four bytes beside the base offset."""
     base = log.active.base_offset
-    near = replace(log, log_end_offset=Offset(base + INT32_MAX))
-    far = replace(log, log_end_offset=Offset(base + INT32_MAX + 1))
+    near = log._replace(log_end_offset=Offset(base + INT32_MAX))
+    far = log._replace(log_end_offset=Offset(base + INT32_MAX + 1))
     assert (None, "offset range") == (decide(near).cause, decide(far).cause)
 
 
@@ -103,7 +102,7 @@ def test_jitter_is_fixed_and_below_its_bounds(log: PartitionLog) -> None:
     """It spreads logs, and is the same whenever one is asked about."""
     config, _ = parse_settings(ROOMY | {"segment.jitter.ms": "1000"})
     drawn = {
-        jitter_ms(replace(log, partition=TopicPartition("t", number)), config)
+        jitter_ms(log._replace(partition=TopicPartition("t", number)), config)
         for number in range(200)
     }
     assert len(drawn) > 150

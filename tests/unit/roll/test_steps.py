@@ -111,7 +111,7 @@ def test_no_crash_in_a_roll_changes_a_record(log_dir: Path, tmp_path: Path) -> N
     index = log_dir / f"{STEM}.index"
     index.write_bytes(index.read_bytes() + bytes(64))
     before = verify(log_dir)
-    log = replace(log_of_end(log_dir), log_end_offset=Offset(END))
+    log = log_of_end(log_dir)._replace(log_end_offset=Offset(END))
     steps = roll_steps(log, decision(), active(log_dir))
     with RealFileSystem(log_dir) as fs:
         recorder = RecordingFileSystem(fs, log_dir / "t-0")
@@ -248,7 +248,7 @@ def test_the_snapshot_holds_the_producers_at_the_end(
     """If there is none at the log's end, the state that a load would find is written."""
     path = log_dir / "t-0" / name(END, ".snapshot")
     path.unlink()
-    log = replace(picture(log_dir, T0), log_end_offset=Offset(END), producers=producers)
+    log = picture(log_dir, T0)._replace(log_end_offset=Offset(END), producers=producers)
     with RealFileSystem(log_dir) as fs:
         execute(roll_steps(log, decision(), active(log_dir)), fs)
     assert producers == parse_snapshot(path.read_bytes(), path)

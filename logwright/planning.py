@@ -1,0 +1,163 @@
+"""Looking at logs on which no broker works, and deciding about their cleaning: of one partition, or
+of many.
+
+Planning is much Python and little waiting. Processes for the cores would not help: to send a plan
+takes a third of the time in which it is made, and more to pickle it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.compaction.plan import plan_compaction
+from logwright.config.topic import CleanerConfig, TopicConfig
+from logwright.errors import LogwrightError
+from logwright.format.names import TopicPartition
+from logwright.garbage import rare_collections
+from logwright.locks import broker_kept_out
+from logwright.log.files import open_log_dir
+from logwright.log.in_step import in_step
+from logwright.log.load import (
+    Checkpoints,
+    observe,
+    observe_in_parts,
+    read_checkpoints,
+)
+from logwright.log.model import PartitionLog
+from logwright.roll.plan import plan_roll
+from logwright.units import TimestampMs
+
+HighWatermark = Literal["end", "checkpoint"]
+Settings = tuple[TopicConfig, CleanerConfig]
+Outcome = CleanPlan | LogwrightError
+
+TOGETHER: Final = 20
+"""Partitions that are looked at in step (`in_step`); each holds a descriptor."""
+
+
+def plan_clean(
+    log_dir: Path,
+    partition: TopicPartition,
+    settings: Settings,
+    *,
+    now_ms: TimestampMs,
+    options: CleaningOptions,
+    high_watermark: HighWatermark,
+    checkpoints: Checkpoints | None = None,
+) -> CleanPlan:
+    """Look at a partition and decide about its active segment and its cleaning. Effects: reads.
+
+    `checkpoints`: as `read_checkpoints` gives them, if they were read already for many partitions.
+
+    Raises:
+        LogDirLocked: a broker works on the directory.
+        NotALogDir, UnreadableFile, UncleanLogDir, CorruptLogError, UnsupportedFormatError: see
+        `observe`.
+    """
+    log = observe_unlocked(
+        log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints
+    )
+    return _decide(log, settings, now_ms, options)
+
+
+@rare_collections()
+def plan_many(
+    log_dir: Path,
+    partitions: Sequence[TopicPartition],
+    settings: Callable[[str], Settings],
+    *,
+    now_ms: TimestampMs,
+    options: CleaningOptions,
+    high_watermark: HighWatermark,
+) -> list[Outcome]:
+    """`plan_clean` of many partitions: of each, in their order, the plan, or why there is none.
+
+    Effects: reads; keeps brokers out meanwhile.
+
+    Args:
+        settings: of a topic; asked once for each.
+
+    Raises:
+        LogDirLocked: a broker works on the directory.
+        NotALogDir, UnreadableFile, CorruptCheckpoint, UnsupportedFormatError: the directory, or
+        what all of its partitions share, cannot be read.
+    """
+    known = {topic: _settled(settings, topic) for topic in {one.topic for one in partitions}}
+    outcomes: list[Outcome] = []
+    with broker_kept_out(log_dir), open_log_dir(log_dir) as directory:
+        checkpoints = read_checkpoints(log_dir)
+        for at in range(0, len(partitions), TOGETHER):
+            some = partitions[at : at + TOGETHER]
+            logs = in_step(
+                [
+                    observe_in_parts(
+                        directory,
+                        log_dir,
+                        partition,
+                        high_watermark=high_watermark,
+                        checkpoints=checkpoints,
+                    )
+                    for partition in some
+                ]
+            )
+            for partition, log in zip(some, logs, strict=True):
+                chosen = known[partition.topic]
+                if isinstance(chosen, LogwrightError):
+                    outcomes.append(chosen)
+                elif isinstance(log, LogwrightError):
+                    outcomes.append(log)
+                else:
+                    outcomes.append(_decide(log, chosen, now_ms, options))
+    return outcomes
+
+
+def _settled(settings: Callable[[str], Settings], topic: str) -> Settings | LogwrightError:
+    try:
+        return settings(topic)
+    except LogwrightError as error:
+        return error
+
+
+def _decide(
+    log: PartitionLog, settings: Settings, now_ms: TimestampMs, options: CleaningOptions
+) -> CleanPlan:
+    config, cleaner = settings
+    roll = plan_roll(log, config, now_ms=now_ms, like_kafka=options.like_kafka)
+    compaction = plan_compaction(
+        roll.applied_to(log), config, now_ms=now_ms, like_kafka=options.like_kafka
+    )
+    wanted = compaction.eligible or (options.force and config.compact)
+    return CleanPlan(
+        plan_id=f"{now_ms}-{os.urandom(4).hex()}",
+        now_ms=now_ms,
+        log=log,
+        config=config,
+        cleaner=cleaner,
+        options=options,
+        roll=roll,
+        compaction=compaction,
+        clean=wanted and compaction.cleanable_bytes > 0,
+        planned_ns=time.time_ns(),
+    )
+
+
+def observe_unlocked(
+    log_dir: Path,
+    partition: TopicPartition,
+    *,
+    high_watermark: HighWatermark,
+    checkpoints: Checkpoints | None = None,
+) -> PartitionLog:
+    """A log on which no broker works. Effects: reads.
+
+    Raises:
+        LogDirLocked: a broker works on the directory.
+        LogwrightError: see `observe`.
+    """
+    with broker_kept_out(log_dir):
+        return observe(log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints)
