@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from logwright.committing import CommitResult, commit, commit_many
-from logwright.compaction.build import build, discard_staging, silent
+from logwright.compaction.build import build, discard_staging, give_up, silent
 from logwright.compaction.examine import examine
 from logwright.compaction.model import (
     CleaningOptions,
@@ -83,6 +83,7 @@ __all__ = [
     "examine",
     "find_deleted",
     "finish_deletion",
+    "give_up",
     "holds",
     "lag_metrics",
     "look_at_move",

@@ -75,11 +75,18 @@ def build(
         make_private(plan.log.directory, WORK_DIRECTORY, STAGING, plan.plan_id)
         return _recopy(plan, survivors, directory, progress, means)
     except OSError as error:
-        discard_staging(plan)
-        raise _write_error(error, directory) from error
+        raise give_up(plan, error) from error
     except LogwrightError:
         discard_staging(plan)
         raise
+
+
+def give_up(plan: CleanPlan, error: OSError) -> LogwrightError:
+    """The output could not be written, or not be made durable: what that means, DiskFull or
+    StepFailed. Effects: removes the staging directory.
+    """
+    discard_staging(plan)
+    return _write_error(error, staging_directory(plan))
 
 
 def discard_staging(plan: CleanPlan) -> None:
@@ -157,7 +164,7 @@ def _recopy(
         )
         staged.append(writer.write(copied))
         cells += writer.state
-    _fsync_directory(directory)
+    _sync_directory(directory, means)
     return StagedCleaning(
         plan_id=plan.plan_id,
         directory=directory,
@@ -205,9 +212,9 @@ def _stats(
     )
 
 
-def _fsync_directory(directory: Path) -> None:
+def _sync_directory(directory: Path, means: Means) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        means.sync(descriptor)
     finally:
         os.close(descriptor)
