@@ -93,16 +93,18 @@ def discard_staging(plan: CleanPlan) -> None:
     """Remove this plan's staged files, if there are any. Effects: unlinks them, and the directories
     left empty.
     """
-    directory = staging_directory(plan)
-    if directory.parent.is_symlink() or directory.parent.parent.is_symlink():
+    work = f"{plan.log.directory}/{WORK_DIRECTORY}"  # as text: paths cost, for a fleet
+    staging = f"{work}/{STAGING}"
+    directory = f"{staging}/{plan.plan_id}"
+    if os.path.islink(staging) or os.path.islink(work):  # noqa: PTH114
         return  # somebody's link out of the log directory: nothing of ours was ever put there
     try:
-        directory.rmdir()  # a commit has left nothing in it
+        os.rmdir(directory)  # noqa: PTH106 -- a commit has left nothing in it
     except OSError:
         shutil.rmtree(directory, ignore_errors=True)
-    for parent in (directory.parent, directory.parent.parent):
+    for parent in (staging, work):
         with suppress(OSError):  # others stage or lock there
-            parent.rmdir()
+            os.rmdir(parent)  # noqa: PTH106
 
 
 def _write_error(error: OSError, directory: Path) -> LogwrightError:

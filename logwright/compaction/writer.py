@@ -26,6 +26,8 @@ from logwright.log.model import Segment
 from logwright.units import INT32_MAX, ByteCount, Offset
 
 BUFFER_BYTES: Final = 8192 * 1024
+"""Of output that is written at once. A small log gets no more than its own size: the system clears
+the first 2 MB of a large buffer when the first byte is written."""
 
 
 class SegmentWriter:
@@ -72,7 +74,8 @@ class SegmentWriter:
         self._like = sources[0][1].path.stat()
         batches = sum(len(source.batches) for _, source in sources)
         self._indexes = new_indexes(batches)
-        self._buffer = np.empty(BUFFER_BYTES, dtype=np.uint8)
+        room = min(sum(source.log.bytes for _, source in sources), BUFFER_BYTES)
+        self._buffer = np.empty(room, dtype=np.uint8)
         self._space = Workspace()
         self.state = new_state()
         self.state[copying.NEXT_OFFSET] = self._base_offset
@@ -214,9 +217,7 @@ class SegmentWriter:
 class _Output:
     """A new file with the mode and owner of another. Effects: creates and writes it."""
 
-    def __init__(
-        self, path: Path, *, like: os.stat_result, sync: Callable[[int], None]
-    ) -> None:
+    def __init__(self, path: Path, *, like: os.stat_result, sync: Callable[[int], None]) -> None:
         self._sync = sync
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o600)

@@ -39,7 +39,13 @@ from logwright.compaction.means import Means, Throttle
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
 from logwright.compaction.unsynced import Unsynced
 from logwright.errors import LogwrightError, invariant
-from logwright.spark.packing import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER, SYNC_THREADS, pack, share_cores
+from logwright.spark.packing import (
+    SMALL_LOG_BYTES,
+    SMALL_LOGS_TOGETHER,
+    SYNC_THREADS,
+    pack,
+    share_cores,
+)
 from logwright.spark.session import TASKS_PER_CORE, spark_at_work
 
 if TYPE_CHECKING:

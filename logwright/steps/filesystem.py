@@ -315,10 +315,11 @@ def _require_regular_file(file: int) -> None:
 
 
 def _refuse_other(status: os.stat_result) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, "it is a symbolic link")
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file")
+    raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _take_after(file: int, like: os.stat_result) -> None:
