@@ -3,8 +3,8 @@
 1. Find the survivors (`survivors`): two bits of knowledge per record, from the keys alone.
 2. They are grouped (`plan.group_segments`): each group becomes one segment.
 3. A segment that would become what it is stays (`standing`).
-4. Recopy each other group into one staged segment with its indexes (`recopy`), fsync it, and give
-   it the modification time of the group's last source, which retention falls back on.
+4. Recopy each other group into one staged segment with its indexes (`recopy`), make it durable
+   (`Means.sync`), and give it the modification time of the group's last source, which retention falls back on.
 
 The same function runs in a Spark task. It takes no lock: staged files are of use to nobody before
 the commit.
