@@ -4,7 +4,8 @@
 2. They are grouped (`plan.group_segments`): each group becomes one segment.
 3. A segment that would become what it is stays (`standing`).
 4. Recopy each other group into one staged segment with its indexes (`recopy`), make it durable
-   (`Means.sync`), and give it the modification time of the group's last source, which retention falls back on.
+   (`Means.sync`), with the modification time of the group's last source, which retention falls
+   back on.
 
 The same function runs in a Spark task. It takes no lock: staged files are of use to nobody before
 the commit.
