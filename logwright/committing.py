@@ -4,8 +4,8 @@ A commit waits for the disk a dozen times, and works little in between. Commits 
 partitions share nothing but the cleaner checkpoint, so they are made by some threads together: one
 journal commit of the file system then serves many of them. Each partition's own steps stay in their
 order; the entries of the checkpoint are written for a group of them. The threads of one process
-wait for Python's lock as soon as the disk is quick, so many commits are made by a process for each
-core.
+take turns, and wait for the disk at the same time (`steps.turns`); many commits are made by a
+process for each core.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ from logwright.steps.filesystem import FileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log
 from logwright.steps.step import FileStep
+from logwright.steps.turns import ALONE, Turns, Waiting
 from logwright.swap.plan import checkpoint_steps, standing_steps, swap_steps
 from logwright.units import ByteCount, Offset
 
@@ -78,16 +79,20 @@ class CheckpointRecord:
 
     Commits wait for each other here: who completes a group writes for all of it, so that the file
     is read and replaced once for many. A group is complete when it has `together` entries,
-    or when every other commit that began has recorded its own or come to its end.
+    or when every other commit that began has recorded its own or come to its end. `waiting` is
+    entered while others or the disk are waited for.
     """
 
-    def __init__(self, log_dir: Path, *, together: int = RECORDED_TOGETHER) -> None:
+    def __init__(
+        self, log_dir: Path, *, together: int = RECORDED_TOGETHER, waiting: Waiting = ALONE
+    ) -> None:
         self._log_dir = log_dir
         self._together = together
-        self._turn = Lock()
+        self.waiting = waiting
+        self._writing = Lock()
         self._guard = Lock()
         self._expected = 0
-        self._waiting: list[_Entry] = []
+        self._entries: list[_Entry] = []
 
     @contextmanager
     def joined(self) -> Iterator[Recorder]:
@@ -104,7 +109,8 @@ class CheckpointRecord:
             recorded = True
             entry = _Entry(partition=partition, offset=offset, files=files)
             self._go_on(entry)
-            entry.tried.wait()
+            with self.waiting:
+                entry.tried.wait()
             if entry.error is not None:
                 raise entry.error
 
@@ -120,14 +126,18 @@ class CheckpointRecord:
         """One less is expected. Write what waits, if nothing is to be waited for any more."""
         with self._guard:
             self._expected -= 1
-            self._waiting += [] if entry is None else [entry]
-            if self._expected and len(self._waiting) < self._together:
+            self._entries += [] if entry is None else [entry]
+            if self._expected and len(self._entries) < self._together:
                 return
-        with self._turn:
+        with self.waiting:
+            self._writing.acquire()
+        try:
             with self._guard:
-                entries, self._waiting = self._waiting, []
+                entries, self._entries = self._entries, []
             if entries:
                 self._write_all(entries)
+        finally:
+            self._writing.release()
 
     def _write_all(self, entries: list[_Entry]) -> None:
         error: BaseException | None = None
@@ -141,7 +151,9 @@ class CheckpointRecord:
 
     def _write(self, offsets: dict[TopicPartition, Offset], files: FileSystem) -> None:
         path = self._log_dir / CLEANER_OFFSET_CHECKPOINT
-        with lock_checkpoints(self._log_dir):
+        with ExitStack() as held:
+            with self.waiting:
+                held.enter_context(lock_checkpoints(self._log_dir))
             content = map_file(path).tobytes() if path.exists() else None
             execute(checkpoint_steps(self._log_dir, content, offsets), files)
 
@@ -181,7 +193,7 @@ def commit(
     """
     log_dir, partition = plan.log.log_dir, plan.log.partition
     record = record or CheckpointRecord(log_dir)
-    with record.joined() as put, live_log(plan.log) as files:
+    with record.joined() as put, live_log(plan.log, waiting=record.waiting) as files:
         refuse_held(log_dir, partition, plan.now_ms, force=plan.options.force)
         _refuse_incomplete(staged)
         execute(sealing_steps(plan.log, plan.roll), files)
@@ -240,10 +252,11 @@ def _commit_together(
     work: Sequence[tuple[CleanPlan, StagedCleaning | None]], stop: Event, *, threads: int
 ) -> Iterator[Committed]:
     """Some commits at a time, by threads; when `stop` is set none begins any more."""
-    records: dict[Path, CheckpointRecord] = {}
-    for plan, _ in work:
-        log_dir = plan.log.log_dir
-        records.setdefault(log_dir, CheckpointRecord(log_dir, together=max(threads // 2, 1)))
+    turns, together = Turns(), max(threads // 2, 1)
+    records = {
+        log_dir: CheckpointRecord(log_dir, together=together, waiting=turns.waiting)
+        for log_dir in {plan.log.log_dir for plan, _ in work}
+    }
 
     def one(plan: CleanPlan, staged: StagedCleaning | None) -> Committed:
         if stop.is_set():
@@ -251,7 +264,8 @@ def _commit_together(
         outcome: CommitResult | LogwrightError
         start = time.perf_counter()
         try:
-            outcome = commit(plan, staged, record=records[plan.log.log_dir])
+            with turns:
+                outcome = commit(plan, staged, record=records[plan.log.log_dir])
         except LogwrightError as error:
             outcome = error
         return Committed(outcome=outcome, seconds=time.perf_counter() - start)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from logwright.committing import CommitResult, commit, commit_many
-from logwright.compaction.build import build, discard_staging, silent
+from logwright.compaction.build import build, discard_staging, give_up, silent
 from logwright.compaction.examine import examine
 from logwright.compaction.model import CleanPlan
 from logwright.config.topic import TopicConfig
@@ -69,6 +69,7 @@ __all__ = [
     "examine",
     "find_deleted",
     "finish_deletion",
+    "give_up",
     "holds",
     "lag_metrics",
     "look_at_move",

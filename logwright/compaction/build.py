@@ -3,8 +3,9 @@
 1. Find the survivors (`survivors`): two bits of knowledge per record, from the keys alone.
 2. They are grouped (`plan.group_segments`): each group becomes one segment.
 3. A segment that would become what it is stays (`standing`).
-4. Recopy each other group into one staged segment with its indexes (`recopy`), fsync it, and give
-   it the modification time of the group's last source, which retention falls back on.
+4. Recopy each other group into one staged segment with its indexes (`recopy`), make it durable
+   (`Means.sync`), with the modification time of the group's last source, which retention falls
+   back on.
 
 The same function runs in a Spark task. It takes no lock: staged files are of use to nobody before
 the commit.
@@ -75,27 +76,36 @@ def build(
         make_private(plan.log.directory, WORK_DIRECTORY, STAGING, plan.plan_id)
         return _recopy(plan, survivors, directory, progress, means)
     except OSError as error:
-        discard_staging(plan)
-        raise _write_error(error, directory) from error
+        raise give_up(plan, error) from error
     except LogwrightError:
         discard_staging(plan)
         raise
+
+
+def give_up(plan: CleanPlan, error: OSError) -> LogwrightError:
+    """The output could not be written, or not be made durable: what that means, DiskFull or
+    StepFailed. Effects: removes the staging directory.
+    """
+    discard_staging(plan)
+    return _write_error(error, staging_directory(plan))
 
 
 def discard_staging(plan: CleanPlan) -> None:
     """Remove this plan's staged files, if there are any. Effects: unlinks them, and the directories
     left empty.
     """
-    directory = staging_directory(plan)
-    if directory.parent.is_symlink() or directory.parent.parent.is_symlink():
+    work = f"{plan.log.directory}/{WORK_DIRECTORY}"  # as text: paths cost, for a fleet
+    staging = f"{work}/{STAGING}"
+    directory = f"{staging}/{plan.plan_id}"
+    if os.path.islink(staging) or os.path.islink(work):  # noqa: PTH114
         return  # somebody's link out of the log directory: nothing of ours was ever put there
     try:
-        directory.rmdir()  # a commit has left nothing in it
+        os.rmdir(directory)  # noqa: PTH106 -- a commit has left nothing in it
     except OSError:
         shutil.rmtree(directory, ignore_errors=True)
-    for parent in (directory.parent, directory.parent.parent):
+    for parent in (staging, work):
         with suppress(OSError):  # others stage or lock there
-            parent.rmdir()
+            os.rmdir(parent)  # noqa: PTH106
 
 
 def _write_error(error: OSError, directory: Path) -> LogwrightError:
@@ -157,7 +167,7 @@ def _recopy(
         )
         staged.append(writer.write(copied))
         cells += writer.state
-    _fsync_directory(directory)
+    _sync_directory(directory, means)
     return StagedCleaning(
         plan_id=plan.plan_id,
         directory=directory,
@@ -205,9 +215,9 @@ def _stats(
     )
 
 
-def _fsync_directory(directory: Path) -> None:
+def _sync_directory(directory: Path, means: Means) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        means.sync(descriptor)
     finally:
         os.close(descriptor)

@@ -53,6 +53,15 @@ class Throttle:
             self._sleep(wait)
 
 
+def sync_now(descriptor: int) -> None:
+    """Make an open file or directory durable. Effects: waits for the disk.
+
+    Raises:
+        OSError: as fsync(2).
+    """
+    os.fsync(descriptor)
+
+
 def available_cores() -> int:
     """Cores that this process may use. Effects: asks the system."""
     return len(os.sched_getaffinity(0))
@@ -65,7 +74,10 @@ class Means:
     Attributes:
         threads: that work on one log at the same time.
         throttle: shared by all that the rate is for.
+        sync: makes a staged file or directory durable, or notes that it is to be made so before
+            anybody relies on it (`unsynced`).
     """
 
     threads: int = 1
     throttle: Throttle = field(default_factory=Throttle)
+    sync: Callable[[int], None] = sync_now

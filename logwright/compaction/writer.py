@@ -26,6 +26,8 @@ from logwright.log.model import Segment
 from logwright.units import INT32_MAX, ByteCount, Offset
 
 BUFFER_BYTES: Final = 8192 * 1024
+"""Of output that is written at once. A small log gets no more than its own size: the system clears
+the first 2 MB of a large buffer when the first byte is written."""
 
 
 class SegmentWriter:
@@ -72,7 +74,8 @@ class SegmentWriter:
         self._like = sources[0][1].path.stat()
         batches = sum(len(source.batches) for _, source in sources)
         self._indexes = new_indexes(batches)
-        self._buffer = np.empty(BUFFER_BYTES, dtype=np.uint8)
+        room = min(sum(source.log.bytes for _, source in sources), BUFFER_BYTES)
+        self._buffer = np.empty(room, dtype=np.uint8)
         self._space = Workspace()
         self.state = new_state()
         self.state[copying.NEXT_OFFSET] = self._base_offset
@@ -120,7 +123,7 @@ class SegmentWriter:
         return self._directory / segment_file_name(self._base_offset, suffix)
 
     def _create(self, suffix: str) -> _Output:
-        return _Output(self._path(suffix), like=self._like)
+        return _Output(self._path(suffix), like=self._like, sync=self._means.sync)
 
     def _copy(self, source: Source, log: _Output, copied: Callable[[int], None]) -> None:
         space, throttle = self._space, self._means.throttle
@@ -214,7 +217,8 @@ class SegmentWriter:
 class _Output:
     """A new file with the mode and owner of another. Effects: creates and writes it."""
 
-    def __init__(self, path: Path, *, like: os.stat_result) -> None:
+    def __init__(self, path: Path, *, like: os.stat_result, sync: Callable[[int], None]) -> None:
+        self._sync = sync
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o600)
         if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
@@ -232,10 +236,10 @@ class _Output:
         return self._descriptor
 
     def sync(self, modified_ns: int | None) -> None:
-        """Give it this modification time, if any, and make all of it durable."""
+        """Give it this modification time, if any, and make all of it durable (`Means.sync`)."""
         if modified_ns is not None:
             os.utime(self._descriptor, ns=(modified_ns, modified_ns))
-        os.fsync(self._descriptor)
+        self._sync(self._descriptor)
 
     def write(self, content: memoryview) -> None:
         """Write all of it; the operating system may take it in parts."""

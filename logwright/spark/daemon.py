@@ -30,11 +30,11 @@ def load_engine() -> None:
     import pyspark.worker  # noqa: F401, PLC0415 -- after the line above, as what follows
 
     from logwright.spark import sweep  # noqa: F401, PLC0415
-    from logwright.spark.warmup import clean_a_small_log  # noqa: PLC0415
+    from logwright.spark.warmup import clean_small_logs  # noqa: PLC0415
 
     # Numba would load SciPy for its BLAS, which no kernel of ours uses: a third of the time.
     sys.modules["scipy"] = None  # type: ignore[assignment]
-    clean_a_small_log()
+    clean_small_logs()
     del sys.modules["scipy"]
     # What is loaded stays: the collector, which runs after every task, need not look at it.
     gc.collect()

@@ -9,8 +9,8 @@
    the live log and writes staged files; it returns a small value.
 5. One value comes back for each partition, or its error. One partition's error does not stop the
    others.
-6. A log that is most of the work is done by several threads of its task; of small logs some are
-   done together, since they wait for the disk more than they work.
+6. A log that is most of the work is done by several threads of its task. Of small logs some are
+   built one after the other, and become durable together while the next ones are built.
 7. ``log.cleaner.io.max.bytes.per.second`` is for the whole sweep: each task that can run at the
    same time has an equal share of it.
 
@@ -23,8 +23,9 @@ import gc
 import pickle
 import re
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from math import inf
@@ -36,8 +37,15 @@ from pyspark.errors import PySparkException
 from logwright import maintain
 from logwright.compaction.means import Means, Throttle
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+from logwright.compaction.unsynced import Unsynced
 from logwright.errors import LogwrightError, invariant
-from logwright.spark.packing import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER, pack, share_cores
+from logwright.spark.packing import (
+    SMALL_LOG_BYTES,
+    SMALL_LOGS_TOGETHER,
+    SYNC_THREADS,
+    pack,
+    share_cores,
+)
 from logwright.spark.session import TASKS_PER_CORE, spark_at_work
 
 if TYPE_CHECKING:
@@ -228,28 +236,59 @@ def _run_bin(
     function: Callable[..., object], bytes_per_second: float, calls: Sequence[_Call]
 ) -> list[tuple[int, bytes]]:
     """In the worker: call `function` for each log of one bin."""
-    run = partial(_run, function, Throttle(bytes_per_second))
+    throttle = Throttle(bytes_per_second)
     results = []
     for call in calls:
         if not call.small:
-            results.append(run(call))
+            means = Means(threads=call.threads, throttle=throttle)
+            results.append((call.number, _run(function, call, means)[1]))
             _freeze_once()
-    with ThreadPoolExecutor(SMALL_LOGS_TOGETHER) as pool:
-        results += pool.map(run, [call for call in calls if call.small])
+    results += _run_small(function, throttle, [call for call in calls if call.small])
     _freeze_once()
     return results
 
 
-def _run(function: Callable[..., object], throttle: Throttle, call: _Call) -> tuple[int, bytes]:
+def _run_small(
+    function: Callable[..., object], throttle: Throttle, calls: Sequence[_Call]
+) -> Iterator[tuple[int, bytes]]:
+    """The results of small logs, each when its staged files are durable."""
+    waiting: deque[Future[tuple[int, bytes]]] = deque()
+    with ThreadPoolExecutor(SYNC_THREADS) as pool:
+        for first in range(0, len(calls), SMALL_LOGS_TOGETHER):
+            done = []
+            for call in calls[first : first + SMALL_LOGS_TOGETHER]:
+                files = Unsynced()
+                means = Means(threads=call.threads, throttle=throttle, sync=files.add)
+                done.append((call.number, files, *_run(function, call, means)))
+            for _, files, _, _ in done:
+                files.begin()
+            waiting += [pool.submit(_sync, *each) for each in done]
+            while len(waiting) > SMALL_LOGS_TOGETHER:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _sync(number: int, files: Unsynced, plan: CleanPlan, result: bytes) -> tuple[int, bytes]:
+    """What came of a log, now that its files are durable."""
+    try:
+        files.finish()
+    except OSError as error:
+        return number, pickle.dumps(maintain.give_up(plan, error))
+    return number, result
+
+
+def _run(function: Callable[..., object], call: _Call, means: Means) -> tuple[CleanPlan, bytes]:
+    """(what the call is about, the pickled result or error)."""
     arguments = pickle.loads(call.arguments)  # noqa: S301, TID251 - from our own driver
     result: object
     try:
-        result = function(*arguments, means=Means(threads=call.threads, throttle=throttle))
+        result = function(*arguments, means=means)
     except LogwrightError as error:
         result = error
     except Exception as fault:  # noqa: BLE001 - one log's must not stop the others; the driver reports it
         result = _worker_fault(fault)
-    return call.number, pickle.dumps(result)
+    return arguments[0], pickle.dumps(result)
 
 
 def _worker_fault(fault: Exception) -> WorkerFault:

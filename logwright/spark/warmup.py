@@ -1,4 +1,4 @@
-"""A cleaning that loads the compiled kernels, before there is anything to clean."""
+"""Cleanings that load the compiled kernels, before there is anything to clean."""
 
 from __future__ import annotations
 
@@ -20,40 +20,45 @@ from logwright.units import Offset, TimestampMs
 
 _SHUT_DOWN: Final = '{"version":0,"brokerEpoch":-1}'
 _NOW_MS: Final = TimestampMs(1_000)
-_SEGMENTS: Final[dict[int, tuple[int, tuple[tuple[bytes, ...], ...]]]] = {
-    0: (0, ((b"a", b"b"), (b"b", b"b"), (b"c", b"d"))),
-    6: (LZ4, ((b"e", b"f"), (b"f", b"f"), (b"g", b"h"))),
-    12: (0, ((b"a",),)),
+_CODECS: Final = (0, LZ4)
+"""Of one log each: a compressed one is read by other kernels."""
+_SEGMENTS: Final[dict[int, tuple[tuple[bytes, ...], ...]]] = {
+    0: ((b"a", b"b"), (b"b", b"b"), (b"c", b"d")),
+    6: ((b"a",),),
 }
-"""Codec and keys of each batch, by base offset: two go in part, one stays; the last is active."""
+"""Keys of each batch, by base offset: two go in part, one stays; the last segment is active."""
 
 
-def clean_a_small_log() -> None:
-    """Build and examine a log of some records, which is thrown away. Effects: a temporary
+def clean_small_logs() -> None:
+    """Build and examine logs of some records, which are thrown away. Effects: a temporary
     directory.
 
     Nothing depends on it: where it cannot be done, each task loads what it needs.
     """
     with suppress(LogwrightError, OSError), tempfile.TemporaryDirectory() as directory:
-        log_dir, partition = Path(directory), TopicPartition("t", 0)
-        (log_dir / ".kafka_cleanshutdown").write_text(_SHUT_DOWN)
-        (log_dir / str(partition)).mkdir()
-        for base_offset, (codec, keys) in _SEGMENTS.items():
-            path = log_dir / str(partition) / segment_file_name(Offset(base_offset), LOG)
-            offsets = range(base_offset, base_offset + 2 * len(keys), 2)
-            batches = [_batch(at, each, codec) for at, each in zip(offsets, keys, strict=True)]
-            path.write_bytes(b"".join(batches))
-            path.with_suffix(INDEX).write_bytes(b"")
-            path.with_suffix(TIMEINDEX).write_bytes(b"")
-        plan = maintain.plan_clean(
-            log_dir,
-            partition,
-            parse_settings({"cleanup.policy": "compact"}),
-            now_ms=_NOW_MS,
-            options=CleaningOptions(force=True),
-            high_watermark="end",
-        )
-        maintain.examine(plan, maintain.build(plan))
+        (Path(directory) / ".kafka_cleanshutdown").write_text(_SHUT_DOWN)
+        for number, codec in enumerate(_CODECS):
+            _clean(Path(directory), TopicPartition("t", number), codec)
+
+
+def _clean(log_dir: Path, partition: TopicPartition, codec: int) -> None:
+    (log_dir / str(partition)).mkdir()
+    for base_offset, keys in _SEGMENTS.items():
+        path = log_dir / str(partition) / segment_file_name(Offset(base_offset), LOG)
+        offsets = range(base_offset, base_offset + 2 * len(keys), 2)
+        batches = [_batch(at, each, codec) for at, each in zip(offsets, keys, strict=True)]
+        path.write_bytes(b"".join(batches))
+        path.with_suffix(INDEX).write_bytes(b"")
+        path.with_suffix(TIMEINDEX).write_bytes(b"")
+    plan = maintain.plan_clean(
+        log_dir,
+        partition,
+        parse_settings({"cleanup.policy": "compact"}),
+        now_ms=_NOW_MS,
+        options=CleaningOptions(force=True),
+        high_watermark="end",
+    )
+    maintain.examine(plan, maintain.build(plan))
 
 
 def _batch(base_offset: int, keys: Sequence[bytes], codec: int) -> bytes:

@@ -30,13 +30,13 @@ def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
         UnreadableFile: the file cannot be read or is no state file.
     """
     with open_log_dir(log_dir) as directory:
-        path = directory.path / STATE_FILE
         try:
             size = os.stat(STATE_FILE, dir_fd=directory.fd, follow_symlinks=False).st_size
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise unreadable(error, path) from error
+            raise unreadable(error, directory.file(STATE_FILE)) from error
+        path = directory.path / STATE_FILE
         if size > LARGEST_STATE_BYTES:
             raise UnreadableFile(
                 f"it has {size} bytes, which no state file has.", path=path, remedy="Remove it."

@@ -21,6 +21,7 @@ from typing import Final, Protocol, Self
 
 from logwright.errors import invariant
 from logwright.steps.copying import copy_bytes
+from logwright.steps.turns import ALONE, Waiting
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -83,10 +84,14 @@ class RealFileSystem:
     A context manager: it holds the roots open.
     """
 
-    __slots__ = ("_opened", "_roots")
+    __slots__ = ("_opened", "_roots", "_waiting")
 
-    def __init__(self, *roots: Path) -> None:
-        """Open the roots; the operator gave them, so each may lead through symbolic links."""
+    def __init__(self, *roots: Path, waiting: Waiting = ALONE) -> None:
+        """Open the roots; the operator gave them, so each may lead through symbolic links.
+
+        `waiting` is entered while the disk is waited for.
+        """
+        self._waiting = waiting
         self._roots: dict[_Names, int] = {}
         self._opened: dict[_Names, int] = {}
         try:
@@ -217,13 +222,14 @@ class RealFileSystem:
 
     def fsync_file(self, path: Path) -> None:
         """fsync(2) of a regular file."""
-        with self._file(path, os.O_RDONLY) as file:
+        with self._file(path, os.O_RDONLY) as file, self._waiting:
             os.fsync(file)
 
     def fsync_dir(self, path: Path) -> None:
         """fsync(2) of a directory."""
         directory = self._directory(path)
-        os.fsync(directory)
+        with self._waiting:
+            os.fsync(directory)
 
     def set_mtime(self, path: Path, modified_ns: int) -> None:
         """Set modification and access time of a regular file, unless it was modified then."""
@@ -309,10 +315,11 @@ def _require_regular_file(file: int) -> None:
 
 
 def _refuse_other(status: os.stat_result) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, "it is a symbolic link")
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file")
+    raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _take_after(file: int, like: os.stat_result) -> None:

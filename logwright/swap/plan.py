@@ -59,7 +59,7 @@ loses records under reordering; Cleaner.cleanSegments for times and snapshots.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from logwright.errors import invariant
@@ -125,6 +125,12 @@ class _Swap:
     tails: tuple[tuple[str, ...], ...]
     snapshots: tuple[str, ...]
     deleted: dict[str, str]
+    paths: dict[str, Path] = field(default_factory=dict)
+    """Those that were asked for: a fleet's steps name the same few again and again."""
+
+    def live(self, name: str) -> Path:
+        """A file of the partition's directory."""
+        return self.paths.get(name) or self.paths.setdefault(name, self.directory / name)
 
     @property
     def incoming(self) -> tuple[str, ...]:
@@ -134,13 +140,11 @@ class _Swap:
 
     def retire(self, name: str) -> Rename:
         """The step that gives a file its ``.deleted`` name."""
-        return Rename(self.directory / name, self.directory / self.deleted[name])
+        return Rename(self.live(name), self.live(self.deleted[name]))
 
     def rename(self, name: str, source_suffix: str, target_suffix: str) -> Rename:
         """The step that changes what is behind a file's final name."""
-        return Rename(
-            self.directory / f"{name}{source_suffix}", self.directory / f"{name}{target_suffix}"
-        )
+        return Rename(self.live(f"{name}{source_suffix}"), self.live(f"{name}{target_suffix}"))
 
 
 def swap_steps(
@@ -288,10 +292,11 @@ def _prepare(swap: _Swap) -> list[FileStep]:
     for suffix in swap.fresh:
         name = segment_file_name(swap.base_offset, suffix)
         model = name if name in swap.old else log_name
-        steps.append(SetOwner(swap.staging / name, like=swap.directory / model))
+        path = swap.staging / name
+        steps.append(SetOwner(path, like=swap.live(model)))
         if suffix != TXNINDEX:
-            steps.append(SetMtime(swap.staging / name, swap.modified_ns))
-        steps.append(FsyncFile(swap.staging / name))
+            steps.append(SetMtime(path, swap.modified_ns))
+        steps.append(FsyncFile(path))
     return steps
 
 
@@ -300,12 +305,12 @@ def _guard(swap: _Swap) -> list[FileStep]:
     steps: list[FileStep] = []
     for suffix in swap.fresh:
         name = segment_file_name(swap.base_offset, suffix)
-        steps.append(Rename(swap.staging / name, swap.directory / f"{name}{CLEANED}"))
+        steps.append(Rename(swap.staging / name, swap.live(f"{name}{CLEANED}")))
     if swap.guarded:
         name = segment_file_name(swap.base_offset, TXNINDEX)
-        empty = swap.directory / f"{name}{CLEANED}"
-        steps += [WriteFile(empty, b"", like=swap.directory / name), FsyncFile(empty)]
-    steps += [Link(swap.directory / name, swap.directory / swap.deleted[name]) for name in swap.old]
+        empty = swap.live(f"{name}{CLEANED}")
+        steps += [WriteFile(empty, b"", like=swap.live(name)), FsyncFile(empty)]
+    steps += [Link(swap.live(name), swap.live(swap.deleted[name])) for name in swap.old]
     return [*steps, FsyncDir(swap.directory), FsyncDir(swap.staging)]
 
 
@@ -341,6 +346,6 @@ def _finish(swap: _Swap) -> list[FileStep]:
     """R5: what must not go before the new segment stands whole."""
     steps: list[FileStep] = []
     if swap.guarded:
-        steps.append(Unlink(swap.directory / segment_file_name(swap.base_offset, TXNINDEX)))
+        steps.append(Unlink(swap.live(segment_file_name(swap.base_offset, TXNINDEX))))
     steps += [swap.retire(name) for name in swap.snapshots]
     return [*steps, FsyncDir(swap.directory)] if steps else []

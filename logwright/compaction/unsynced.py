@@ -1,0 +1,49 @@
+"""Staged files that become durable together with those of other logs.
+
+A small log is built and examined in a few ms, and its files are durable after as many ms of waiting
+for the disk. So some logs are built one after the other; then the disk gets all their files at
+once, while the next logs are built.
+"""
+
+from __future__ import annotations
+
+import os
+
+from logwright.steps.writeback import begin_writing
+
+
+class Unsynced:
+    """The staged files of one log that are written and not durable yet. Each keeps a descriptor
+    here: an error of writing is told to who had the file open.
+    """
+
+    def __init__(self) -> None:
+        self._descriptors: list[int] = []
+
+    def add(self, descriptor: int) -> None:
+        """One more; in the place of fsync(2) as `Means.sync`. The descriptor stays the caller's."""
+        self._descriptors.append(os.dup(descriptor))
+
+    def begin(self) -> None:
+        """Let the disk begin. A file system that gives data its place late does so now, for the
+        files of all logs together; else each fsync would wait for a journal commit of its own.
+        """
+        for descriptor in self._descriptors:
+            begin_writing(descriptor)
+
+    def finish(self) -> None:
+        """Make all of them durable and let go of them. Effects: waits for the disk.
+
+        Raises:
+            OSError: one cannot be made durable.
+        """
+        try:
+            for descriptor in self._descriptors:
+                os.fsync(descriptor)
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Let go of them as they are. Doing so twice is no error."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())

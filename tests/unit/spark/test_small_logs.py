@@ -1,0 +1,154 @@
+"""Small logs of one task: built one after the other, durable together, before anybody hears of
+them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from logwright import maintain
+from logwright.compaction import unsynced
+from logwright.compaction.means import Means
+from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.compaction.unsynced import Unsynced
+from logwright.config.topic import parse_settings
+from logwright.errors import StepFailed
+from logwright.spark import sweep
+from logwright.spark.packing import SMALL_LOGS_TOGETHER
+from logwright.units import TimestampMs
+from tests.log_builder import START_MS, LogBuilder
+
+LOGS = 2 * SMALL_LOGS_TOGETHER + 3
+
+
+def plans(log_dir: Path, number: int) -> list[CleanPlan]:
+    found = []
+    for each in range(number):
+        builder = LogBuilder(log_dir, f"t-{each}")
+        builder.segment(0).batch(0, [("a", "1"), ("b", "1"), ("a", "2")])
+        builder.segment(3)
+        builder.write()
+        found.append(
+            maintain.plan_clean(
+                log_dir,
+                builder.partition,
+                parse_settings({"cleanup.policy": "compact"}),
+                now_ms=TimestampMs(START_MS + 10_000),
+                options=CleaningOptions(force=True),
+                high_watermark="end",
+            )
+        )
+    return found
+
+
+def staged_files(staged: StagedCleaning) -> set[int]:
+    """Inodes of all that must be durable."""
+    found = [staged.directory, *staged.directory.iterdir()]
+    return {path.stat().st_ino for path in found}
+
+
+def run(some: list[CleanPlan]) -> list[object]:
+    calls = [
+        sweep._Call(bin=0, number=number, small=True, threads=1, arguments=pickle.dumps((plan,)))
+        for number, plan in enumerate(some)
+    ]
+    results = dict(sweep._run_bin(maintain.build, inf, calls))
+    return [pickle.loads(results[number]) for number in range(len(some))]  # noqa: S301, TID251
+
+
+@pytest.fixture(name="synced")
+def _synced(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Inodes of the files that were synced."""
+    found: set[int] = set()
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        fsync(descriptor)
+        found.add(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(os, "fsync", note)
+    return found
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+def test_what_is_built_becomes_durable_later(tmp_path: Path, synced: set[int]) -> None:
+    """Files and directory, when it is told to; then no descriptor is left."""
+    (plan,) = plans(tmp_path, 1)
+    before, files = open_files(), Unsynced()
+    staged = maintain.build(plan, means=Means(sync=files.add))
+    assert set() == synced
+    files.begin()
+    files.finish()
+    assert staged_files(staged) == synced
+    assert open_files() == before
+
+
+def test_results_come_when_the_files_are_durable(tmp_path: Path, synced: set[int]) -> None:
+    """Of all logs, however many are done together."""
+    before = open_files()
+    results = run(plans(tmp_path, LOGS))
+    assert LOGS == len(results)
+    for staged in results:
+        assert isinstance(staged, StagedCleaning)
+        assert staged_files(staged) <= synced
+    assert open_files() == before
+
+
+def test_a_log_that_cannot_be_made_durable_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error is its own, and its staged files go; the others stay."""
+    broken = {7, SMALL_LOGS_TOGETHER}
+    some = plans(tmp_path, LOGS)
+    finish, order = Unsynced.finish, iter(range(LOGS))
+    made = Unsynced.__init__
+    numbers: dict[int, int] = {}
+
+    def begin(self: Unsynced) -> None:
+        made(self)
+        numbers[id(self)] = next(order)
+        kept.append(self)
+
+    def fail(self: Unsynced) -> None:
+        finish(self)
+        if numbers[id(self)] in broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    kept: list[Unsynced] = []
+    monkeypatch.setattr(unsynced.Unsynced, "__init__", begin)
+    monkeypatch.setattr(unsynced.Unsynced, "finish", fail)
+    results = run(some)
+    for number, (plan, result) in enumerate(zip(some, results, strict=True)):
+        directory = plan.log.directory / ".logwright"
+        if number in broken:
+            assert isinstance(result, StepFailed)
+            assert not directory.exists()
+        else:
+            assert isinstance(result, StagedCleaning)
+            assert directory.exists()
+
+
+def test_an_error_of_writing_lets_go_of_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is told."""
+    before, files = open_files(), Unsynced()
+    with (tmp_path / "file").open("wb") as file:
+        files.add(file.fileno())
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        files.finish()
+    assert open_files() == before
