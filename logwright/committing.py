@@ -4,8 +4,8 @@ A commit waits for the disk a dozen times, and works little in between. Commits 
 partitions share nothing but the cleaner checkpoint, so they are made by some threads together: one
 journal commit of the file system then serves many of them. Each partition's own steps stay in their
 order; the entries of the checkpoint are written for a group of them. The threads of one process
-take turns, and wait for the disk at the same time (`steps.turns`); many commits are made by a
-process for each core.
+wait for Python's lock as soon as the disk is quick, so many commits are made by a process for each
+core.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,6 @@ from logwright.steps.filesystem import FileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log
 from logwright.steps.step import FileStep
-from logwright.steps.turns import ALONE, Turns, Waiting
 from logwright.swap.plan import checkpoint_steps, standing_steps, swap_steps
 from logwright.units import ByteCount, Offset
 
@@ -79,20 +78,16 @@ class CheckpointRecord:
 
     Commits wait for each other here: who completes a group writes for all of it, so that the file
     is read and replaced once for many. A group is complete when it has `together` entries,
-    or when every other commit that began has recorded its own or come to its end. `waiting` is
-    entered while others or the disk are waited for.
+    or when every other commit that began has recorded its own or come to its end.
     """
 
-    def __init__(
-        self, log_dir: Path, *, together: int = RECORDED_TOGETHER, waiting: Waiting = ALONE
-    ) -> None:
+    def __init__(self, log_dir: Path, *, together: int = RECORDED_TOGETHER) -> None:
         self._log_dir = log_dir
         self._together = together
-        self.waiting = waiting
-        self._writing = Lock()
+        self._turn = Lock()
         self._guard = Lock()
         self._expected = 0
-        self._entries: list[_Entry] = []
+        self._waiting: list[_Entry] = []
 
     @contextmanager
     def joined(self) -> Iterator[Recorder]:
@@ -109,8 +104,7 @@ class CheckpointRecord:
             recorded = True
             entry = _Entry(partition=partition, offset=offset, files=files)
             self._go_on(entry)
-            with self.waiting:
-                entry.tried.wait()
+            entry.tried.wait()
             if entry.error is not None:
                 raise entry.error
 
@@ -126,18 +120,14 @@ class CheckpointRecord:
         """One less is expected. Write what waits, if nothing is to be waited for any more."""
         with self._guard:
             self._expected -= 1
-            self._entries += [] if entry is None else [entry]
-            if self._expected and len(self._entries) < self._together:
+            self._waiting += [] if entry is None else [entry]
+            if self._expected and len(self._waiting) < self._together:
                 return
-        with self.waiting:
-            self._writing.acquire()
-        try:
+        with self._turn:
             with self._guard:
-                entries, self._entries = self._entries, []
+                entries, self._waiting = self._waiting, []
             if entries:
                 self._write_all(entries)
-        finally:
-            self._writing.release()
 
     def _write_all(self, entries: list[_Entry]) -> None:
         error: BaseException | None = None
@@ -151,9 +141,7 @@ class CheckpointRecord:
 
     def _write(self, offsets: dict[TopicPartition, Offset], files: FileSystem) -> None:
         path = self._log_dir / CLEANER_OFFSET_CHECKPOINT
-        with ExitStack() as held:
-            with self.waiting:
-                held.enter_context(lock_checkpoints(self._log_dir))
+        with lock_checkpoints(self._log_dir):
             content = map_file(path).tobytes() if path.exists() else None
             execute(checkpoint_steps(self._log_dir, content, offsets), files)
 
@@ -193,7 +181,7 @@ def commit(
     """
     log_dir, partition = plan.log.log_dir, plan.log.partition
     record = record or CheckpointRecord(log_dir)
-    with record.joined() as put, live_log(plan.log, waiting=record.waiting) as files:
+    with record.joined() as put, live_log(plan.log) as files:
         refuse_held(log_dir, partition, plan.now_ms, force=plan.options.force)
         _refuse_incomplete(staged)
         execute(sealing_steps(plan.log, plan.roll), files)
@@ -252,11 +240,10 @@ def _commit_together(
     work: Sequence[tuple[CleanPlan, StagedCleaning | None]], stop: Event, *, threads: int
 ) -> Iterator[Committed]:
     """Some commits at a time, by threads; when `stop` is set none begins any more."""
-    turns, together = Turns(), max(threads // 2, 1)
-    records = {
-        log_dir: CheckpointRecord(log_dir, together=together, waiting=turns.waiting)
-        for log_dir in {plan.log.log_dir for plan, _ in work}
-    }
+    records: dict[Path, CheckpointRecord] = {}
+    for plan, _ in work:
+        log_dir = plan.log.log_dir
+        records.setdefault(log_dir, CheckpointRecord(log_dir, together=max(threads // 2, 1)))
 
     def one(plan: CleanPlan, staged: StagedCleaning | None) -> Committed:
         if stop.is_set():
@@ -264,8 +251,7 @@ def _commit_together(
         outcome: CommitResult | LogwrightError
         start = time.perf_counter()
         try:
-            with turns:
-                outcome = commit(plan, staged, record=records[plan.log.log_dir])
+            outcome = commit(plan, staged, record=records[plan.log.log_dir])
         except LogwrightError as error:
             outcome = error
         return Committed(outcome=outcome, seconds=time.perf_counter() - start)

@@ -1,15 +1,20 @@
-"""Staged files that become durable together with those of other logs.
+"""Staged files that become durable while other work goes on.
 
-A small log is built and examined in a few ms, and its files are durable after as many ms of waiting
-for the disk. So some logs are built one after the other; then the disk gets all their files at
-once, while the next logs are built.
+1. A small log is built and examined in a few ms, and its files are durable after as many ms of
+   waiting for the disk. So some logs are built one after the other; then the disk gets all their
+   files at once, while the next logs are built.
+2. The files of a large log are written to the disk while the next ones are made, and examined.
 """
 
 from __future__ import annotations
 
 import os
+from typing import Final
 
 from logwright.steps.writeback import begin_writing
+
+_MOST: Final = 16
+"""Files of one log that wait. Many logs wait at a time, and each of these files is open."""
 
 
 class Unsynced:
@@ -21,8 +26,18 @@ class Unsynced:
         self._descriptors: list[int] = []
 
     def add(self, descriptor: int) -> None:
-        """One more; in the place of fsync(2) as `Means.sync`. The descriptor stays the caller's."""
-        self._descriptors.append(os.dup(descriptor))
+        """One more; in the place of fsync(2) as `Means.sync`. The descriptor stays the caller's. A
+        file of a log that has many becomes durable at once.
+        """
+        if len(self._descriptors) < _MOST:
+            self._descriptors.append(os.dup(descriptor))
+        else:
+            os.fsync(descriptor)
+
+    def start(self, descriptor: int) -> None:
+        """The same, and let the disk begin with it."""
+        begin_writing(descriptor)
+        self.add(descriptor)
 
     def begin(self) -> None:
         """Let the disk begin. A file system that gives data its place late does so now, for the

@@ -9,8 +9,9 @@
    the live log and writes staged files; it returns a small value.
 5. One value comes back for each partition, or its error. One partition's error does not stop the
    others.
-6. A log that is most of the work is done by several threads of its task. Of small logs some are
-   built one after the other, and become durable together while the next ones are built.
+6. A log that is most of the work is done by several threads of its task. Its staged files are
+   written to the disk while it is examined. Of small logs some are built one after the other, and
+   become durable together while the next ones are built.
 7. ``log.cleaner.io.max.bytes.per.second`` is for the whole sweep: each task that can run at the
    same time has an equal share of it.
 
@@ -240,8 +241,9 @@ def _run_bin(
     results = []
     for call in calls:
         if not call.small:
-            means = Means(threads=call.threads, throttle=throttle)
-            results.append((call.number, _run(function, call, means)[1]))
+            files = Unsynced()
+            means = Means(threads=call.threads, throttle=throttle, sync=files.start)
+            results.append(_sync(call.number, files, *_run(function, call, means)))
             _freeze_once()
     results += _run_small(function, throttle, [call for call in calls if call.small])
     _freeze_once()

@@ -21,7 +21,6 @@ from typing import Final, Protocol, Self
 
 from logwright.errors import invariant
 from logwright.steps.copying import copy_bytes
-from logwright.steps.turns import ALONE, Waiting
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -84,14 +83,10 @@ class RealFileSystem:
     A context manager: it holds the roots open.
     """
 
-    __slots__ = ("_opened", "_roots", "_waiting")
+    __slots__ = ("_opened", "_roots")
 
-    def __init__(self, *roots: Path, waiting: Waiting = ALONE) -> None:
-        """Open the roots; the operator gave them, so each may lead through symbolic links.
-
-        `waiting` is entered while the disk is waited for.
-        """
-        self._waiting = waiting
+    def __init__(self, *roots: Path) -> None:
+        """Open the roots; the operator gave them, so each may lead through symbolic links."""
         self._roots: dict[_Names, int] = {}
         self._opened: dict[_Names, int] = {}
         try:
@@ -222,14 +217,13 @@ class RealFileSystem:
 
     def fsync_file(self, path: Path) -> None:
         """fsync(2) of a regular file."""
-        with self._file(path, os.O_RDONLY) as file, self._waiting:
+        with self._file(path, os.O_RDONLY) as file:
             os.fsync(file)
 
     def fsync_dir(self, path: Path) -> None:
         """fsync(2) of a directory."""
         directory = self._directory(path)
-        with self._waiting:
-            os.fsync(directory)
+        os.fsync(directory)
 
     def set_mtime(self, path: Path, modified_ns: int) -> None:
         """Set modification and access time of a regular file, unless it was modified then."""

@@ -12,7 +12,6 @@ from logwright.log.load import fingerprint
 from logwright.steps import checkpoints
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.turns import ALONE, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def live_log(log: PartitionLog, *, waiting: Waiting = ALONE) -> Iterator[FileSystem]:
-    """The file system of a log that is locked and as it was observed. `waiting` is entered while
-    the disk is waited for.
+def live_log(log: PartitionLog) -> Iterator[FileSystem]:
+    """The file system of a log that is locked and as it was observed.
 
     Effects: holds the locks of the log directory and the partition until it is left.
 
@@ -37,7 +35,7 @@ def live_log(log: PartitionLog, *, waiting: Waiting = ALONE) -> Iterator[FileSys
     with (
         lock_log_dir(log.log_dir),
         lock_partition(log.log_dir, log.partition),
-        RealFileSystem(log.log_dir, waiting=waiting) as files,
+        RealFileSystem(log.log_dir) as files,
     ):
         if fingerprint(log.log_dir, log.partition) != log.fingerprint:
             raise StalePlan(

@@ -1,4 +1,4 @@
-"""Small logs of one task: built one after the other, durable together, before anybody hears of
+"""The logs of one task become durable while others are built, and before anybody hears of
 them.
 """
 
@@ -53,9 +53,9 @@ def staged_files(staged: StagedCleaning) -> set[int]:
     return {path.stat().st_ino for path in found}
 
 
-def run(some: list[CleanPlan]) -> list[object]:
+def run(some: list[CleanPlan], *, small: bool = True) -> list[object]:
     calls = [
-        sweep._Call(bin=0, number=number, small=True, threads=1, arguments=pickle.dumps((plan,)))
+        sweep._Call(bin=0, number=number, small=small, threads=1, arguments=pickle.dumps((plan,)))
         for number, plan in enumerate(some)
     ]
     results = dict(sweep._run_bin(maintain.build, inf, calls))
@@ -92,10 +92,28 @@ def test_what_is_built_becomes_durable_later(tmp_path: Path, synced: set[int]) -
     assert open_files() == before
 
 
-def test_results_come_when_the_files_are_durable(tmp_path: Path, synced: set[int]) -> None:
+def test_a_log_of_many_files_does_not_keep_all_of_them_open(
+    tmp_path: Path, synced: set[int]
+) -> None:
+    """What there is no room for becomes durable at once."""
+    before, files = open_files(), Unsynced()
+    for number in range(100):
+        path = tmp_path / str(number)
+        with path.open("wb") as file:
+            files.start(file.fileno())
+    assert before < open_files() < before + 50
+    files.finish()
+    assert {path.stat().st_ino for path in tmp_path.iterdir()} == synced
+    assert open_files() == before
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_results_come_when_the_files_are_durable(
+    tmp_path: Path, synced: set[int], small: bool
+) -> None:
     """Of all logs, however many are done together."""
     before = open_files()
-    results = run(plans(tmp_path, LOGS))
+    results = run(plans(tmp_path, LOGS), small=small)
     assert LOGS == len(results)
     for staged in results:
         assert isinstance(staged, StagedCleaning)
