@@ -13,15 +13,22 @@ from pathlib import Path
 from typing import Final
 
 from logwright.compaction.model import CleaningOptions, CleanPlan
-from logwright.config.topic import parse_settings
+from logwright.config.topic import CleanerConfig, parse_settings
 from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, WORK_DIRECTORY, TopicPartition
 from logwright.maintain import build, commit, plan_clean
 from logwright.units import TimestampMs
 from tests.oracle_runner import PROJECT, run_oracle
 
-CASES: Final = ("u100", "u1k", "gzip", "snappy", "lz4", "zstd", "unique", "txn", "again")
-AGAIN: Final = ("again", "unique")
+CASES: Final = (
+    *("u100", "u1k", "gzip", "snappy", "lz4", "zstd"),
+    *("unique", "roomy", "txn", "again"),
+)
+ROOMY: Final = ("roomy", "unique")
+"""A case that is another one with more memory for the keys."""
+ROOMY_BYTES: Final = 160 * 1024 * 1024
+AGAIN: Final = ("again", "roomy")
 """A case that is another one after its cleaning, taken for dirty again."""
+DEDUPE_BUFFER_BYTES: Final = CleanerConfig().dedupe_buffer_bytes
 SEED: Final = 1
 _GENERATOR: Final = PROJECT / "src/main/java/oracle/BigLogs.java"
 
@@ -34,6 +41,7 @@ class BenchLog:
         name: of the case, as the oracle's ``generate`` knows it.
         settings: of the topic.
         log_bytes: ``.log`` bytes of the partition.
+        dedupe_buffer_bytes: ``log.cleaner.dedupe.buffer.size``, for either cleaner.
     """
 
     name: str
@@ -43,6 +51,7 @@ class BenchLog:
     now_ms: int
     log_bytes: int
     records: int
+    dedupe_buffer_bytes: int = DEDUPE_BUFFER_BYTES
 
     @property
     def partition_directory(self) -> Path:
@@ -56,6 +65,8 @@ def prepare(name: str, *, scale: float, work: Path) -> BenchLog:
     """
     if name == AGAIN[0]:
         return _prepare_again(prepare(AGAIN[1], scale=scale, work=work), work)
+    if name == ROOMY[0]:
+        return _prepare_roomy(prepare(ROOMY[1], scale=scale, work=work), work)
     version = hashlib.sha256(_GENERATOR.read_bytes()).hexdigest()[:8]
     directory = work / f"{name}-{scale:g}-{version}"
     if not directory.exists():
@@ -65,6 +76,26 @@ def prepare(name: str, *, scale: float, work: Path) -> BenchLog:
         run_oracle("generate", *options)
         unfinished.rename(directory)
     return read(directory)
+
+
+def _prepare_roomy(before: BenchLog, work: Path) -> BenchLog:
+    """The same log with a larger map, by links. Effects: as `prepare`."""
+    directory = work / before.directory.name.replace(before.name, ROOMY[0], 1)
+    if not directory.exists():
+        unfinished = directory.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.copytree(before.directory, unfinished, copy_function=os.link)
+        _describe(unfinished, {"name": ROOMY[0], "dedupeBuffer": ROOMY_BYTES})
+        unfinished.rename(directory)
+    return read(directory)
+
+
+def _describe(directory: Path, changes: dict[str, object]) -> None:
+    """Replace ``case.json``, which may be a link."""
+    path = directory / "case.json"
+    case = json.loads(path.read_text()) | changes
+    path.unlink()
+    path.write_text(json.dumps(case))
 
 
 def _prepare_again(before: BenchLog, work: Path) -> BenchLog:
@@ -80,9 +111,8 @@ def _prepare_again(before: BenchLog, work: Path) -> BenchLog:
         shutil.rmtree(unfinished / str(before.partition) / WORK_DIRECTORY)
         (unfinished / CLEANER_OFFSET_CHECKPOINT).unlink()
         logs = list((unfinished / str(before.partition)).glob("*.log"))
-        case = json.loads((unfinished / "case.json").read_text())
-        case |= {"name": AGAIN[0], "logBytes": sum(path.stat().st_size for path in logs)}
-        (unfinished / "case.json").write_text(json.dumps(case))
+        log_bytes = sum(path.stat().st_size for path in logs)
+        _describe(unfinished, {"name": AGAIN[0], "logBytes": log_bytes})
         unfinished.rename(directory)
     return read(directory)
 
@@ -98,6 +128,7 @@ def read(directory: Path) -> BenchLog:
         now_ms=case["now"],
         log_bytes=case["logBytes"],
         records=case["records"],
+        dedupe_buffer_bytes=case.get("dedupeBuffer", DEDUPE_BUFFER_BYTES),
     )
 
 
@@ -116,10 +147,12 @@ def fresh_copy(log: BenchLog, target: Path) -> Path:
 
 def plan(log: BenchLog, log_dir: Path) -> CleanPlan:
     """What `logwright clean` would plan for a copy of the log. Effects: reads it."""
+    config, cleaner = parse_settings(log.settings)
+    buffer = {"dedupe_buffer_bytes": log.dedupe_buffer_bytes}
     return plan_clean(
         log_dir,
         log.partition,
-        parse_settings(log.settings),
+        (config, cleaner.model_copy(update=buffer)),
         now_ms=TimestampMs(log.now_ms),
         options=CleaningOptions(),
         high_watermark="end",

@@ -72,6 +72,7 @@ def measured_kafka(
     as many threads as copies of the log. Effects: works below `work`.
     """
     options = ["--log-dir", log.directory, "--topic-partition", log.partition, "--work", work]
+    options += ["--dedupe-buffer", log.dedupe_buffer_bytes]
     counts = ["--threads", threads, "--warmup", warmup, "--rounds", rounds]
     words = ["oracle.Main", "bench", *options, *counts]
     command = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), *words]
