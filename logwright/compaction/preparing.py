@@ -96,7 +96,7 @@ def new_map(
         given = plan.cleaner.dedupe_buffer_bytes
         raise PolicyError(
             f"log.cleaner.dedupe.buffer.size={given} has no room for a key.",
-            remedy=f"Give it {2 * offset_map.ENTRY_BYTES} bytes or more.",
+            remedy=f"Give it {2 * entry_bytes} bytes or more.",
         )
     wanted = max(ceil(keys / _ROOMY_LOAD), 2)
     slots = max(min(budget_slots, wanted), 2)

@@ -39,14 +39,14 @@ FAULTS = (
     Fault(
         family="superseded: the earlier record stays",
         file="compaction/mapping.py",
-        right="            set_bit(dead, entry)\n",
+        right="            set_bit(dead, latest)\n",
         wrong="            set_bit(dead, ordinal)\n",
     ),
     Fault(
         family="superseded: the clean section is not asked",
         file="compaction/mapping.py",
-        right="        if np.int64(table[at + 2]) - 1 > ordinal:",
-        wrong="        if np.int64(table[at + 2]) - 1 < ordinal:",
+        right="        if ordinal_at(table, at) > ordinal:",
+        wrong="        if ordinal_at(table, at) < ordinal:",
     ),
     Fault(
         family="null key: kept",
@@ -183,26 +183,26 @@ FAULTS = (
     Fault(
         family="grouping: empty segments",
         file="compaction/plan.py",
-        right="        segment.log_bytes == 0 or within_offsets\n",
-        wrong="        within_offsets\n",
+        right="        if group and segment.log_bytes:\n",
+        wrong="        if group:\n",
     ),
     Fault(
         family="first uncleanable offset: min.compaction.lag.ms",
         file="compaction/plan.py",
-        right="segment.largest_timestamp_ms > now_ms - lag_ms",
-        wrong="segment.largest_timestamp_ms >= now_ms - lag_ms",
+        right="each.largest_timestamp_ms > newest_ms",
+        wrong="each.largest_timestamp_ms >= newest_ms",
     ),
     Fault(
         family="first uncleanable offset: open transactions",
         file="compaction/plan.py",
-        right="        (log.last_stable_offset,",
-        wrong="        (log.high_watermark,",
+        right="offset, reason = log.last_stable_offset,",
+        wrong="offset, reason = log.high_watermark,",
     ),
     Fault(
         family="first uncleanable offset: high watermark",
         file="compaction/plan.py",
-        right="        (log.last_stable_offset,",
-        wrong="        (log.log_end_offset,",
+        right="offset, reason = log.last_stable_offset,",
+        wrong="offset, reason = log.log_end_offset,",
     ),
     Fault(
         family="first dirty offset: beyond the log",
@@ -224,7 +224,7 @@ FAULTS = (
     ),
     Fault(
         family="partial map: the checkpoint runs ahead",
-        file="maintain.py",
+        file="committing.py",
         right="        offset = staged.end_offset\n",
         wrong="        offset = plan.compaction.first_uncleanable_offset\n",
     ),
@@ -243,8 +243,8 @@ FAULTS = (
     Fault(
         family="modification time: of the first segment",
         file="compaction/writer.py",
-        right="modified_ns = self._sources[-1][0].modified_ns",
-        wrong="modified_ns = self._sources[0][0].modified_ns",
+        right="self._modified_ns = sources[-1][0].modified_ns",
+        wrong="self._modified_ns = sources[0][0].modified_ns",
     ),
     Fault(
         family="decoder: a varint of more than 5 bytes",
