@@ -87,16 +87,17 @@ def new_map(
     of_kafka = plan.options.like_kafka
     budget_bytes = plan.cleaner.dedupe_buffer_bytes
     if not of_kafka:
-        least = max(budget_bytes // 2, min(budget_bytes, 2 * offset_map.ENTRY_BYTES))
-        budget_bytes = max(budget_bytes - beside_bytes, least)
+        half = max(budget_bytes // 2, min(budget_bytes, 2 * offset_map.ENTRY_BYTES))
+        budget_bytes = max(budget_bytes - beside_bytes, half)
     entry_bytes = offset_map.KAFKA_ENTRY_BYTES if of_kafka else offset_map.ENTRY_BYTES
     budget_slots = budget_bytes // entry_bytes
     capacity = floor(budget_slots * plan.cleaner.load_factor)
     if budget_slots < 1 or (of_kafka and capacity < 1):
         given = plan.cleaner.dedupe_buffer_bytes
+        least = max(2, ceil(1 / plan.cleaner.load_factor)) * entry_bytes
         raise PolicyError(
             f"log.cleaner.dedupe.buffer.size={given} has no room for a key.",
-            remedy=f"Give it {2 * entry_bytes} bytes or more.",
+            remedy=f"Give it {least} bytes or more.",
         )
     wanted = max(ceil(keys / _ROOMY_LOAD), 2)
     slots = max(min(budget_slots, wanted), 2)

@@ -84,11 +84,16 @@ def test_like_kafka_the_map_ends_when_it_is_full(tmp_path: Path) -> None:
     assert (set(), 9, 1) == dead_ordinals(builder, buffer=240, like_kafka=True)
 
 
-def test_a_buffer_without_room_for_a_key_is_refused(tmp_path: Path) -> None:
-    """The setting is named."""
+@pytest.mark.parametrize(("buffer", "like_kafka", "enough"), [(15, False, 32), (47, True, 48)])
+def test_a_buffer_without_room_for_a_key_is_refused(
+    tmp_path: Path, buffer: int, *, like_kafka: bool, enough: int
+) -> None:
+    """The setting is named, and so is a size that is enough."""
     builder = two_rounds_of_keys(tmp_path / "logs", 2)
-    with pytest.raises(PolicyError, match=r"log\.cleaner\.dedupe\.buffer\.size"):
-        dead_ordinals(builder, buffer=15, like_kafka=False)
+    with pytest.raises(PolicyError, match=r"log\.cleaner\.dedupe\.buffer\.size") as refused:
+        dead_ordinals(builder, buffer=buffer, like_kafka=like_kafka)
+    assert f"Give it {enough} bytes or more." == refused.value.remedy
+    dead_ordinals(builder, buffer=enough, like_kafka=like_kafka)
 
 
 @pytest.mark.parametrize("largest", [899, 2**31, 2**45])
