@@ -67,9 +67,9 @@ class CompactionPlan(NamedTuple):
         return ByteCount(self.clean_bytes + self.cleanable_bytes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanPlan:
-    """Everything decided about cleaning one partition; building and committing need nothing else.
+class CleanPlan(NamedTuple):
+    """Everything decided about cleaning one partition; building and committing need nothing else. A
+    tuple, as a `PartitionLog` is.
 
     Attributes:
         plan_id: names the staging directory; unique to this plan.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 LOG: Final = ".log"
 INDEX: Final = ".index"
@@ -49,9 +48,10 @@ _DELETED_DIRECTORY = re.compile(r"(?P<partition>.+)\.[0-9a-f]{32}-delete")
 _RETIRED_FILE = re.compile(rf"(?P<live>{_SEGMENT_FILE.pattern})(?:\.[0-9]+)?\.deleted")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """A topic and the number of one of its partitions; sorts by topic, then number."""
+class TopicPartition(NamedTuple):
+    """A topic and the number of one of its partitions; sorts by topic, then number. A tuple:
+    a fleet has many, which are looked up often.
+    """
 
     topic: str
     partition: int

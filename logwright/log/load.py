@@ -113,7 +113,7 @@ def list_partitions(log_dir: Path) -> list[TopicPartition]:
             remedy="Give a directory of a broker's log.dirs.",
         )
     chosen = [found for found in partitions if found.topic != CLUSTER_METADATA_TOPIC]
-    return sorted(chosen, key=lambda found: (found.topic, found.partition))
+    return sorted(chosen)
 
 
 def read_checkpoints(log_dir: Path) -> Checkpoints:

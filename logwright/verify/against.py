@@ -7,7 +7,6 @@ still there, offsets kept.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -88,7 +87,7 @@ def compare_partition(
         return faults
     covered = plan.log.with_segments((*plan.log.segments, _end(plan.log)))
     facts = examine_thoroughly(
-        replace(plan, log=covered),
+        plan._replace(log=covered),
         _as_output(plan, later, segments),
         tombstones_may_go=True,
     )

@@ -312,6 +312,6 @@ def test_a_lost_segment_is_found(tmp_path: Path) -> None:
 def test_thorough_checks_are_asked_for_by_an_option(tmp_path: Path) -> None:
     """They need nothing that the build told."""
     plan = a_plan(a_log(tmp_path / "logs"))
-    plan = replace(plan, options=replace(plan.options, checks="thorough"))
+    plan = plan._replace(options=replace(plan.options, checks="thorough"))
     staged = replace(maintain.build(plan), keys=None)
     assert set() == broken(maintain.examine(plan, staged))

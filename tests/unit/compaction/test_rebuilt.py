@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -84,7 +83,7 @@ def test_an_uncompressed_log_is_rebuilt_where_it_is_copied(tmp_path: Path) -> No
 def test_a_map_that_gets_full_ends_it(tmp_path: Path, codec: int) -> None:
     """What was rebuilt before is right; all else is rebuilt later."""
     plan = a_plan(a_log(tmp_path / "logs", codec=codec))
-    few = replace(plan, cleaner=plan.cleaner.model_copy(update={"dedupe_buffer_bytes": 9_000}))
+    few = plan._replace(cleaner=plan.cleaner.model_copy(update={"dedupe_buffer_bytes": 9_000}))
     found = found_in(few)
     lose, wait = waiting(found)
     assert found.map_reads > 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,7 +101,7 @@ def test_a_full_map_is_halved_under_several_threads(
     """
     plan = a_plan(tmp_path / "logs", codecs)
     whole = output(plan)
-    few = replace(plan, cleaner=plan.cleaner.model_copy(update={"dedupe_buffer_bytes": 5000}))
+    few = plan._replace(cleaner=plan.cleaner.model_copy(update={"dedupe_buffer_bytes": 5000}))
     monkeypatch.setattr(steps, "STEP_BYTES", 2000)
     monkeypatch.setattr(reading, "FOUND_RECORDS", 40)
     for _ in range(20):

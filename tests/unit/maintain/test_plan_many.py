@@ -6,7 +6,6 @@ import fcntl
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,7 +64,7 @@ def plan_each(log_dir: Path, partition: TopicPartition) -> Outcome:
 
 def comparable(outcome: Outcome) -> object:
     if isinstance(outcome, CleanPlan):
-        return replace(outcome, plan_id="", planned_ns=0)
+        return outcome._replace(plan_id="", planned_ns=0)
     return type(outcome), str(outcome)
 
 
