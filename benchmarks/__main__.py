@@ -60,7 +60,11 @@ start of Python to the end of Spark, on a machine where it has run before: byte 
 Spark's classes are in caches on disk. Of Kafka only the cleaning counts, not the start of its JVM,
 which has cleaned nothing before."""
 _SCALE = """`make bench ARGS=scale`: the goals that are our own. A sweep is planned, built, checked
-and committed, in a session that has done the same once before."""
+and committed, in a session that has done the same once before. Figures are medians of {rounds}
+rounds, the smallest and largest in brackets.
+
+A log that grows has the keys of the smallest: what is kept of it does not grow with it. So a part
+of the time is the same for all sizes, and the rest is for each further GB, or segment."""
 
 
 @click.group()
@@ -140,6 +144,7 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> t
 @click.option("--keys", type=click.IntRange(min=1), default=50_000_000, show_default=True)
 @click.option("--growth", callback=_numbers, default="1,4,16", show_default=True, help="GB")
 @click.option("--segments", callback=_numbers, default="1000,10000,100000", show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
 @out_option
 def scale_command(
     *,
@@ -149,6 +154,7 @@ def scale_command(
     keys: int,
     growth: tuple[float, ...],
     segments: tuple[float, ...],
+    rounds: int,
     out: Path,
 ) -> None:
     """Many partitions, many keys, long logs, many segments."""
@@ -159,11 +165,12 @@ def scale_command(
             keys=keys,
             growth=growth,
             segments=tuple(int(each) for each in segments),
+            rounds=rounds,
             work=work,
             say=_progress,
         )
     print(rows)
-    _put_section(out, SCALE, f"{_SCALE}\n\n{rows}")
+    _put_section(out, SCALE, f"{_SCALE.format(rounds=rounds)}\n\n{rows}")
 
 
 def _put_section(out: Path, title: str, body: str) -> None:

@@ -10,16 +10,17 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.compare import Figure
 from benchmarks.logs import BenchLog, prepare
 from benchmarks.runs import ROOT, measured
 from benchmarks.sweeps import copies
-from benchmarks.table import table
+from benchmarks.table import seconds, table
 from logwright.format.scan import scan_segment
 from logwright.units import INT64_MAX
 
@@ -36,6 +37,7 @@ def scale_rows(
     keys: int,
     growth: tuple[float, ...],
     segments: tuple[int, ...],
+    rounds: int,
     work: Path,
     say: Callable[[str], None],
 ) -> str:
@@ -47,6 +49,7 @@ def scale_rows(
         keys: unique keys that are cleaned within a budget of 512 MiB.
         growth: sizes of one log, in GB; the keys are those of the smallest.
         segments: numbers of segments of one log.
+        rounds: how often each is measured, but for the keys.
     """
     rows: list[list[str]] = []
 
@@ -55,14 +58,8 @@ def scale_rows(
         say(f"{what}: {figures}")
 
     small = prepare("u100", scale=SMALL_SCALE, work=work)
-    found = _worker("plan", copies(small, work / "fleet", partitions), small)
-    note(f"plan {partitions} partitions of two segments, warm: wall s", f"{found['wall']:.2f}")
-    found = _worker("sweep", work / "swept", small, str(sweep))
-    parts = ", ".join(f"{name} {found[name]:.2f}" for name in ("plan", "build", "commit"))
-    note(
-        f"sweep {sweep} partitions of 1 MB, warm: wall s",
-        f"{found['wall']:.2f} ({parts}); CPU s of all processes: {found['cpu']:.2f}",
-    )
+    _note_fleet(copies(small, work / "fleet", partitions), small, partitions, rounds, note)
+    _note_sweep(work / "swept", small, sweep, rounds, note)
     # Not before: where many files were deleted lately, ext4 takes ten times as long for a new one.
     for done in ("fleet", "swept"):
         shutil.rmtree(work / done)
@@ -70,38 +67,92 @@ def scale_rows(
     target = copies(unique, work / "big", 1)
     found, _, anonymous = _clean(unique, target, small, str(BUDGET_BYTES))
     note(
-        f"{found['distinctKeys']} distinct keys, budget 512 MiB",
+        f"{found['distinctKeys']} distinct keys, budget 512 MiB, one round",
         f"{found['mapReads']} reads of the keys, up to the first uncleanable offset: "
         f"{found['complete']}; anonymous memory {anonymous / 2**20:.0f} MiB at most; "
         f"{found['bytesPerKey']:.1f} bytes of map and bitmap for each key of a full shard; "
         f"{found['wall']:.0f} s",
     )
-    _note_growth(growth, small, work, note)
-    _note_segments(segments, small, work, note)
+    _note_growth(growth, small, work, rounds, note)
+    _note_segments(segments, small, work, rounds, note)
     return table(("what", "figures"), rows)
 
 
+_Note = Callable[[str, str], None]
+
+
+def _note_fleet(log_dir: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
+    walls = [_worker("plan", log_dir, log)["wall"] for _ in range(rounds)]
+    what = f"plan {number} partitions of two segments, warm: wall s"
+    note(what, seconds(Figure.of(walls)))
+
+
+def _note_sweep(log_dir: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
+    found = [_worker("sweep", log_dir, log, str(number)) for _ in range(rounds)]
+    figures = {
+        name: Figure.of([each[name] for each in found])
+        for name in ("wall", "plan", "build", "commit", "cpu")
+    }
+    parts = ", ".join(f"{name} {figures[name].median:.2f}" for name in ("plan", "build", "commit"))
+    note(
+        f"sweep {number} partitions of 1 MB, warm: wall s",
+        f"{seconds(figures['wall'])}: {parts}; CPU s of all processes: {seconds(figures['cpu'])}",
+    )
+
+
 def _note_growth(
-    growth: tuple[float, ...], small: BenchLog, work: Path, note: Callable[[str, str], None]
+    growth: tuple[float, ...], small: BenchLog, work: Path, rounds: int, note: _Note
 ) -> None:
     log = prepare("u100", scale=min(growth), work=work)
-    for size in growth:
-        times = round(size / min(growth))
-        found, _, _ = _clean(log, _grown(log, work / "big", times), small)
-        note(
-            f"{times * log.log_bytes / 1e9:.1f} GB of the same keys: CPU s for each GB",
-            f"{found['cpu'] / (times * log.log_bytes / 1e9):.2f}",
-        )
+    times = [round(size / min(growth)) for size in growth]
+    measured_cpu = [
+        [_clean(log, _grown(log, work / "big", each), small)[0]["cpu"] for each in times]
+        for _ in range(rounds)
+    ]
+    sizes = [each * log.log_bytes / 1e9 for each in times]
+    names = [f"{size:.1f} GB" for size in sizes]
+    _note_line(names, sizes, measured_cpu, note, what="of the same keys: CPU s", each="GB")
 
 
 def _note_segments(
-    segments: tuple[int, ...], small: BenchLog, work: Path, note: Callable[[str, str], None]
+    segments: tuple[int, ...], small: BenchLog, work: Path, rounds: int, note: _Note
 ) -> None:
-    for number in segments:
+    def measure(number: int) -> float:
         log_dir = _many_segments(small, work / "segments", number)
-        found = _worker("segments", log_dir, small, small.directory)
-        note(f"{number} segments: CPU ms for each", f"{found['cpu'] / number * 1e3:.3f}")
+        cpu_ms: float = 1e3 * _worker("segments", log_dir, small, small.directory)["cpu"]
         shutil.rmtree(log_dir)
+        return cpu_ms
+
+    measured_cpu = [[measure(number) for number in segments] for _ in range(rounds)]
+    names = [f"{number} segments" for number in segments]
+    _note_line(names, segments, measured_cpu, note, what="of one batch: CPU ms", each="segment")
+
+
+def _note_line(
+    names: Sequence[str],
+    sizes: Sequence[float],
+    found: Sequence[Sequence[float]],
+    note: _Note,
+    *,
+    what: str,
+    each: str,
+) -> None:
+    """How what was found grows with the size: of each size, and from each to the next.
+
+    Args:
+        found: of each round, one value for each size.
+    """
+    for at, name in enumerate(names):
+        values = [of_round[at] for of_round in found]
+        note(f"{name} {what}", seconds(Figure.of(values)))
+        if at:
+            slopes = [
+                (of_round[at] - of_round[at - 1]) / (sizes[at] - sizes[at - 1])
+                for of_round in found
+            ]
+            note(
+                f"from {names[at - 1]} to {name}, for each {each} more", seconds(Figure.of(slopes))
+            )
 
 
 def _worker(what: str, log_dir: Path, log: BenchLog, *options: object) -> dict[str, Any]:

@@ -80,11 +80,12 @@ def test_scale_measures_each_dimension(work: Path, tmp_path: Path) -> None:
     """Small: the budget holds all keys, so they are read once."""
     page = a_page(tmp_path)
     sizes = ("--partitions", "3", "--sweep", "3", "--keys", "20000")
-    long = ("--growth", SCALE, "--segments", "5")
+    long = ("--growth", "0.001,0.002", "--segments", "5,9", "--rounds", "1")
     printed = run("scale", *sizes, *long, "--work", work, "--out", tmp_path)
     assert printed.strip() in page.read_text()
     rows = [line.split("|")[1].strip() for line in printed.splitlines()[2:]]
-    assert 5 == len(rows)
+    assert 9 == len(rows)
+    assert "from 5 segments to 9 segments, for each segment more" in rows
     assert "1 reads of the keys, up to the first uncleanable offset: True" in printed
 
 
