@@ -82,9 +82,10 @@ _Note = Callable[[str, str], None]
 
 
 def _note_fleet(log_dir: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
-    walls = [_worker("plan", log_dir, log)["wall"] for _ in range(rounds)]
+    found = [_worker("plan", log_dir, log) for _ in range(rounds)]
+    wall, system = (Figure.of([each[name] for each in found]) for name in ("wall", "system"))
     what = f"plan {number} partitions of two segments, warm: wall s"
-    note(what, seconds(Figure.of(walls)))
+    note(what, f"{seconds(wall)}; the system calls that it makes, alone: {seconds(system)}")
 
 
 def _note_sweep(log_dir: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
