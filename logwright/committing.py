@@ -116,14 +116,16 @@ def commit_many(work: Sequence[_Work]) -> Iterator[Committed]:
 def _commit_groups(work: Sequence[_Work], stop: Event) -> Iterator[Committed]:
     """One group after the other; when `stop` is set none begins any more.
 
-    A group is committed by a thread, so that an interrupt waits for its end.
+    A group is committed by a thread, so that an interrupt waits for its end, and keeps its pool until
+    then. The thread is there before: one that an interrupt finds starting is not waited for.
     """
-    with ThreadPoolExecutor(1 + SYNCING) as pool:
+    with ThreadPoolExecutor(SYNCING) as pool, ThreadPoolExecutor(1) as thread:
+        thread.submit(int).result()
         for first in range(0, len(work), GROUP):
             if stop.is_set():
                 raise CancelledError
             start = time.perf_counter()
-            outcomes = pool.submit(_commit_group, work[first : first + GROUP], pool).result()
+            outcomes = thread.submit(_commit_group, work[first : first + GROUP], pool).result()
             seconds = time.perf_counter() - start
             for outcome in outcomes:
                 if isinstance(outcome, Exception) and not isinstance(outcome, LogwrightError):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -132,6 +136,25 @@ def test_another_exception_stops_the_groups_that_have_not_begun(
     recorded = read_checkpoints(tmp_path).cleaner_offset
     assert set(recorded) == {plan.log.partition for plan, _ in work[1 : PARTITIONS // 2]}
     assert not list(tmp_path.rglob("*.swap"))
+
+
+def test_an_interrupt_waits_for_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is committed whole; no other begins."""
+    work = [built(builder) for builder in logs(tmp_path)]
+    monkeypatch.setattr(committing, "GROUP", PARTITIONS // 2)
+    lock = committing.lock_log_dir
+
+    def interrupted(log_dir: Path) -> AbstractContextManager[None]:
+        monkeypatch.setattr(committing, "lock_log_dir", lock)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.5)
+        return lock(log_dir)
+
+    monkeypatch.setattr(committing, "lock_log_dir", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(maintain.commit_many(work))
+    recorded = read_checkpoints(tmp_path).cleaner_offset
+    assert set(recorded) == {plan.log.partition for plan, _ in work[: PARTITIONS // 2]}
 
 
 def test_a_group_is_recorded_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
