@@ -116,8 +116,8 @@ def commit_many(work: Sequence[_Work]) -> Iterator[Committed]:
 def _commit_groups(work: Sequence[_Work], stop: Event) -> Iterator[Committed]:
     """One group after the other; when `stop` is set none begins any more.
 
-    A group is committed by a thread, so that an interrupt waits for its end, and keeps its pool until
-    then. The thread is there before: one that an interrupt finds starting is not waited for.
+    A group is committed by a thread, so that an interrupt waits for its end, and keeps its pool
+    until then. The thread is there before: one that an interrupt finds starting is not waited for.
     """
     with ThreadPoolExecutor(SYNCING) as pool, ThreadPoolExecutor(1) as thread:
         thread.submit(int).result()
