@@ -168,7 +168,7 @@ _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (laws, "check_survivors", "equal records", _of_both),
     (laws, "weigh_keys", "decode, hash, map", _of_batches(2)),
     (live, "fingerprint", "is the plan stale", _nothing),
-    (committing, "execute", "renames", _nothing),
+    (committing, "execute_together", "renames", _nothing),
 )
 """Where each stage is called: object, attribute, name, bytes of log that a call walks over."""
 

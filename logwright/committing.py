@@ -1,23 +1,22 @@
 """Making what was planned and built the live log, for one partition or for many at once.
 
 A commit waits for the disk a dozen times, and works little in between. Commits of different
-partitions share nothing but the cleaner checkpoint, so they are made by some threads together: one
-journal commit of the file system then serves many of them. Each partition's own steps stay in their
-order; the entries of the checkpoint are written for a group of them. The threads of one process
-wait for Python's lock as soon as the disk is quick, so many commits are made by a process for each
-core.
+partitions share nothing but the cleaner checkpoint, so they are made in groups, side by side: one
+journal commit of the file system then serves all of a group, and so does one writing of the
+checkpoint. Each partition's own steps stay in their order. Many groups are shared out to a process
+for each core.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event
 from typing import Final
 
 from logwright.compaction.build import discard_staging
@@ -25,30 +24,27 @@ from logwright.compaction.means import available_cores
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import LogwrightError, StalePlan
 from logwright.forked import forked_map
-from logwright.format.names import (
-    CLEANER_OFFSET_CHECKPOINT,
-    LOG,
-    TopicPartition,
-    segment_file_name,
-)
-from logwright.locks import lock_checkpoints
+from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, LOG, segment_file_name
+from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.mapped import map_file
 from logwright.roll.run import sealing_steps
 from logwright.state.hold import end_quarantine, refuse_held
-from logwright.steps.filesystem import FileSystem
+from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.live import live_log
+from logwright.steps.live import live_partition
 from logwright.steps.step import FileStep
+from logwright.steps.together import execute_together
 from logwright.swap.plan import checkpoint_steps, standing_steps, swap_steps
 from logwright.units import ByteCount, Offset
 
-COMMIT_THREADS: Final = 32
-"""Commits that wait for the disk together: more of them hardly wait less (measured on ext4)."""
-RECORDED_TOGETHER: Final = COMMIT_THREADS // 2
-"""Entries of the cleaner checkpoint that are written at once. The other half of the threads work on
-meanwhile."""
+GROUP: Final = 32
+"""Commits that go side by side. More of them hardly wait less; each holds eight files open."""
+SYNCING: Final = 8
+"""Threads in which the commits of a group wait for the disk."""
 WORTH_A_PROCESS: Final = 100
 """Commits that take longer than it takes to fork a process for them."""
+
+_Work = tuple[CleanPlan, StagedCleaning | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,96 +69,7 @@ class CommitResult:
     compaction_delay_ms: int = 0
 
 
-class CheckpointRecord:
-    """The cleaner checkpoint of one log directory, to which threads add entries at the same time.
-
-    Commits wait for each other here: who completes a group writes for all of it, so that the file
-    is read and replaced once for many. A group is complete when it has `together` entries,
-    or when every other commit that began has recorded its own or come to its end.
-    """
-
-    def __init__(self, log_dir: Path, *, together: int = RECORDED_TOGETHER) -> None:
-        self._log_dir = log_dir
-        self._together = together
-        self._turn = Lock()
-        self._guard = Lock()
-        self._expected = 0
-        self._waiting: list[_Entry] = []
-
-    @contextmanager
-    def joined(self) -> Iterator[Recorder]:
-        """Take part, from the beginning of a commit to its end.
-
-        What it gives records a first dirty offset, once at most; it is durable on return. Effects:
-        takes the checkpoint files' lock, replaces the file. It raises a LogwrightError if it could
-        not be written, with whichever entries it was to be.
-        """
-        recorded = False
-
-        def put(partition: TopicPartition, offset: Offset, files: FileSystem) -> None:
-            nonlocal recorded
-            recorded = True
-            entry = _Entry(partition=partition, offset=offset, files=files)
-            self._go_on(entry)
-            entry.tried.wait()
-            if entry.error is not None:
-                raise entry.error
-
-        with self._guard:
-            self._expected += 1
-        try:
-            yield put
-        finally:
-            if not recorded:
-                self._go_on(None)
-
-    def _go_on(self, entry: _Entry | None) -> None:
-        """One less is expected. Write what waits, if nothing is to be waited for any more."""
-        with self._guard:
-            self._expected -= 1
-            self._waiting += [] if entry is None else [entry]
-            if self._expected and len(self._waiting) < self._together:
-                return
-        with self._turn:
-            with self._guard:
-                entries, self._waiting = self._waiting, []
-            if entries:
-                self._write_all(entries)
-
-    def _write_all(self, entries: list[_Entry]) -> None:
-        error: BaseException | None = None
-        try:
-            self._write({entry.partition: entry.offset for entry in entries}, entries[0].files)
-        except BaseException as failure:  # noqa: BLE001 -- each who waits raises it
-            error = failure
-        for entry in entries:
-            entry.error = error
-            entry.tried.set()
-
-    def _write(self, offsets: dict[TopicPartition, Offset], files: FileSystem) -> None:
-        path = self._log_dir / CLEANER_OFFSET_CHECKPOINT
-        with lock_checkpoints(self._log_dir):
-            content = map_file(path).tobytes() if path.exists() else None
-            execute(checkpoint_steps(self._log_dir, content, offsets), files)
-
-
-Recorder = Callable[[TopicPartition, Offset, FileSystem], None]
-
-
-@dataclass(slots=True, kw_only=True)
-class _Entry:
-    """One that waits to be written; `files` is of the commit that waits."""
-
-    partition: TopicPartition
-    offset: Offset
-    files: FileSystem
-    tried: Event = field(default_factory=Event)
-    error: BaseException | None = None
-
-
-def commit(
-    plan: CleanPlan, staged: StagedCleaning | None, *, record: CheckpointRecord | None = None
-) -> CommitResult:
+def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
     """Make a plan's outcome the live log: roll, swap group by group, record the first dirty offset.
 
     Effects: changes the log, under the locks of the log directory and the partition; removes the
@@ -171,7 +78,6 @@ def commit(
     Args:
         plan: decided by `plan_clean`.
         staged: built by `build` and judged by `examine`; None if there was nothing to clean.
-        record: shared with the other commits that are made at the same time.
 
     Raises:
         LogDirLocked: a broker or another process works on it. Nothing was changed.
@@ -179,25 +85,146 @@ def commit(
         Paused: it was paused in the meantime. Nothing was changed.
         DiskFull, StepFailed: a step failed; the log is the old or the new one for a recovery.
     """
-    log_dir, partition = plan.log.log_dir, plan.log.partition
-    record = record or CheckpointRecord(log_dir)
-    with record.joined() as put, live_log(plan.log) as files:
-        refuse_held(log_dir, partition, plan.now_ms, force=plan.options.force)
-        _refuse_incomplete(staged)
-        execute(sealing_steps(plan.log, plan.roll), files)
-        if staged is not None:
-            execute(standing_steps(plan.rolled_log, staged.standing), files)
-            for steps in _swaps(plan, staged):
-                execute(steps, files)
-        recorded = _record(plan, staged, put, files)
-        discard_staging(plan)
-        end_quarantine(log_dir, partition)
+    (outcome,) = _commit_group([(plan, staged)], None)
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """How one of many commits ended, and the seconds that its group took."""
+
+    outcome: CommitResult | LogwrightError
+    seconds: float
+
+
+def commit_many(work: Sequence[_Work]) -> Iterator[Committed]:
+    """Commit plans of different partitions, several at a time. Effects: as `commit`.
+
+    Returns:
+        in their order, as they end: what was done, or why not. One's error does not stop the
+        others; any other exception stops those that have not begun.
+    """
+    processes = min(available_cores(), len(work) // WORTH_A_PROCESS)
+    if processes > 1:
+        yield from forked_map(_commit_groups, work, processes=processes)
+    else:
+        yield from _commit_groups(work, Event())
+
+
+def _commit_groups(work: Sequence[_Work], stop: Event) -> Iterator[Committed]:
+    """One group after the other; when `stop` is set none begins any more.
+
+    A group is committed by a thread, so that an interrupt waits for its end, and keeps its pool
+    until then. The thread is there before: one that an interrupt finds starting is not waited for.
+    """
+    with ThreadPoolExecutor(SYNCING) as pool, ThreadPoolExecutor(1) as thread:
+        thread.submit(int).result()
+        for first in range(0, len(work), GROUP):
+            if stop.is_set():
+                raise CancelledError
+            start = time.perf_counter()
+            outcomes = thread.submit(_commit_group, work[first : first + GROUP], pool).result()
+            seconds = time.perf_counter() - start
+            for outcome in outcomes:
+                if isinstance(outcome, Exception) and not isinstance(outcome, LogwrightError):
+                    raise outcome
+                yield Committed(outcome=outcome, seconds=seconds)
+
+
+@dataclass(slots=True)
+class _Commit:
+    """One of a group. `error` is what ended it."""
+
+    plan: CleanPlan
+    staged: StagedCleaning | None
+    error: Exception | None = None
+
+
+def _commit_group(work: Sequence[_Work], pool: Executor | None) -> list[CommitResult | Exception]:
+    """What each becomes; see `commit`. The pool's threads wait for the disk."""
+    group = [_Commit(plan, staged) for plan, staged in work]
+    with ExitStack() as locks:
+        log_dirs: set[Path] = set()
+        begun: list[tuple[_Commit, FileSystem]] = []
+        for one in group:
+            try:
+                begun.append((one, _begin(one, locks, log_dirs)))
+            except Exception as error:  # noqa: BLE001 -- it is this one's outcome
+                one.error = error
+        ends = execute_together([(_steps(one), files) for one, files in begun], pool, SYNCING)
+        for (one, _), end in zip(begun, ends, strict=True):
+            one.error = end
+        for log_dir in log_dirs:
+            _record(log_dir, [one for one in group if one.plan.log.log_dir == log_dir])
+        for one in group:
+            _end(one)
+    return [one.error or _result(one.plan, one.staged) for one in group]
+
+
+def _begin(one: _Commit, locks: ExitStack, log_dirs: set[Path]) -> FileSystem:
+    """Lock it, and see that everything is as it was planned. `log_dirs` are locked already."""
+    plan, log = one.plan, one.plan.log
+    if log.log_dir not in log_dirs:
+        locks.enter_context(lock_log_dir(log.log_dir))
+        log_dirs.add(log.log_dir)
+    files = locks.enter_context(live_partition(log))
+    refuse_held(log.log_dir, log.partition, plan.now_ms, force=plan.options.force)
+    _refuse_incomplete(one.staged)
+    return files
+
+
+def _steps(one: _Commit) -> Iterator[FileStep]:
+    plan, staged = one.plan, one.staged
+    yield from sealing_steps(plan.log, plan.roll)
+    if staged is not None:
+        yield from standing_steps(plan.rolled_log, staged.standing)
+        for segment in staged.segments:
+            yield from swap_steps(plan.rolled_log, segment, staged.directory, now_ms=plan.now_ms)
+
+
+def _record(log_dir: Path, group: Sequence[_Commit]) -> None:
+    """Write the cleaner checkpoint of a log directory, if it is to change, for all of a group."""
+    entries = [(one, _new_checkpoint(one.plan, one.staged)) for one in group if one.error is None]
+    offsets = {one.plan.log.partition: new for one, new in entries if new is not None}
+    if not offsets:
+        return
+    path = log_dir / CLEANER_OFFSET_CHECKPOINT
+    try:
+        with lock_checkpoints(log_dir), RealFileSystem(log_dir) as files:
+            content = map_file(path).tobytes() if path.exists() else None
+            execute(checkpoint_steps(log_dir, content, offsets), files)
+    except Exception as error:  # noqa: BLE001 -- it is the outcome of each that is not recorded
+        for one, new in entries:
+            one.error = error if new is not None else None
+
+
+def _new_checkpoint(plan: CleanPlan, staged: StagedCleaning | None) -> Offset | None:
+    """The first dirty offset to be recorded; None if what is recorded stays."""
+    if staged is not None:
+        return staged.end_offset
+    compaction = plan.compaction
+    return compaction.first_dirty_offset if compaction.force_update_checkpoint else None
+
+
+def _end(one: _Commit) -> None:
+    if one.error is None:
+        try:
+            discard_staging(one.plan)
+            end_quarantine(one.plan.log.log_dir, one.plan.log.partition)
+        except Exception as error:  # noqa: BLE001 -- it is this one's outcome
+            one.error = error
+
+
+def _result(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
     overdue = staged is not None and plan.compaction.need_compaction_now
     removed = 0 if staged is None else staged.stats.bytes_removed
+    recorded = _new_checkpoint(plan, staged)
     return CommitResult(
         rolled=plan.roll.due,
         segments_swapped=0 if staged is None else len(staged.segments),
-        first_dirty_offset=recorded,
+        first_dirty_offset=plan.log.cleaner_checkpoint if recorded is None else recorded,
         bytes_before=plan.log.log_bytes,
         bytes_after=ByteCount(plan.log.log_bytes - removed),
         by_max_compaction_lag=overdue,
@@ -211,58 +238,6 @@ def _delay_at_finish(plan: CleanPlan) -> int:
     return plan.compaction.compaction_delay_ms + passed_ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
-    """How one of many commits ended, and the seconds it took."""
-
-    outcome: CommitResult | LogwrightError
-    seconds: float
-
-
-def commit_many(
-    work: Sequence[tuple[CleanPlan, StagedCleaning | None]],
-) -> Iterator[Committed]:
-    """Commit plans of different partitions, several at a time. Effects: as `commit`.
-
-    Returns:
-        in their order, as they end: what was done, or why not. One's error does not stop the
-        others; any other exception stops those that have not begun.
-    """
-    processes = min(COMMIT_THREADS, available_cores(), len(work) // WORTH_A_PROCESS)
-    if processes > 1:
-        share = partial(_commit_together, threads=COMMIT_THREADS // processes)
-        yield from forked_map(share, work, processes=processes)
-    else:
-        yield from _commit_together(work, Event(), threads=COMMIT_THREADS)
-
-
-def _commit_together(
-    work: Sequence[tuple[CleanPlan, StagedCleaning | None]], stop: Event, *, threads: int
-) -> Iterator[Committed]:
-    """Some commits at a time, by threads; when `stop` is set none begins any more."""
-    records: dict[Path, CheckpointRecord] = {}
-    for plan, _ in work:
-        log_dir = plan.log.log_dir
-        records.setdefault(log_dir, CheckpointRecord(log_dir, together=max(threads // 2, 1)))
-
-    def one(plan: CleanPlan, staged: StagedCleaning | None) -> Committed:
-        if stop.is_set():
-            raise CancelledError
-        outcome: CommitResult | LogwrightError
-        start = time.perf_counter()
-        try:
-            outcome = commit(plan, staged, record=records[plan.log.log_dir])
-        except LogwrightError as error:
-            outcome = error
-        return Committed(outcome=outcome, seconds=time.perf_counter() - start)
-
-    pool = ThreadPoolExecutor(min(threads, max(len(work), 1)))
-    try:
-        yield from pool.map(one, *zip(*work, strict=True)) if work else ()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
 def _refuse_incomplete(staged: StagedCleaning | None) -> None:
     """All of the staged output must be there before the first step: a purge may have taken it for
     that of a dead plan.
@@ -270,9 +245,9 @@ def _refuse_incomplete(staged: StagedCleaning | None) -> None:
     if staged is None:
         return
     for segment in staged.segments:
-        path = staged.directory / segment_file_name(segment.base_offset, LOG)
+        path = f"{staged.directory}/{segment_file_name(segment.base_offset, LOG)}"
         try:
-            found = path.lstat().st_size
+            found = os.stat(path, follow_symlinks=False).st_size  # noqa: PTH116 -- a path costs
         except FileNotFoundError:
             found = None
         if found != segment.log_bytes:
@@ -281,22 +256,3 @@ def _refuse_incomplete(staged: StagedCleaning | None) -> None:
                 path=path,
                 remedy="Nothing was changed. Run it again.",
             )
-
-
-def _swaps(plan: CleanPlan, staged: StagedCleaning) -> Iterator[tuple[FileStep, ...]]:
-    for segment in staged.segments:
-        yield swap_steps(plan.rolled_log, segment, staged.directory, now_ms=plan.now_ms)
-
-
-def _record(
-    plan: CleanPlan, staged: StagedCleaning | None, put: Recorder, files: FileSystem
-) -> Offset | None:
-    """Write the cleaner checkpoint if it is to change; the offset that it holds."""
-    if staged is not None:
-        offset = staged.end_offset
-    elif plan.compaction.force_update_checkpoint:
-        offset = plan.compaction.first_dirty_offset
-    else:
-        return plan.log.cleaner_checkpoint
-    put(plan.log.partition, offset, files)
-    return offset

@@ -28,8 +28,6 @@ _PRIVATE_MODE: Final = 0o600
 _MOST_OPEN: Final = 32
 """Directories that are held open."""
 
-_Names = tuple[str, ...]
-
 
 class FileSystem(Protocol):
     """The acts that steps are made of, one method for each step. All of them raise OSError."""
@@ -87,11 +85,13 @@ class RealFileSystem:
 
     def __init__(self, *roots: Path) -> None:
         """Open the roots; the operator gave them, so each may lead through symbolic links."""
-        self._roots: dict[_Names, int] = {}
-        self._opened: dict[_Names, int] = {}
+        self._roots: dict[str, int] = {}
+        self._opened: dict[str, int] = {}
         try:
             for root in roots:
-                self._roots[root.parts] = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._roots[_text(root)] = os.open(
+                    root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+                )
         except OSError:
             self.close()
             raise
@@ -243,29 +243,30 @@ class RealFileSystem:
 
     def _directory(self, path: Path) -> int:
         """A descriptor of a directory at or below a root, reached without following a link."""
-        return self._walk(path.parts)
+        return self._walk(_text(path))
 
     def _parent(self, path: Path) -> tuple[int, str]:
         """The descriptor of a path's directory, and its name in there."""
-        parts = path.parts
-        invariant(parts[-1] != "..", "a step's path leads elsewhere")
-        return self._walk(parts[:-1]), parts[-1]
+        directory, _, name = str(path).rpartition("/")
+        invariant(name != "..", "a step's path leads elsewhere")
+        return self._walk(directory), name
 
-    def _walk(self, parts: _Names) -> int:
+    def _walk(self, path: str) -> int:
         """A descriptor of a directory, from its root on reached without following a link.
 
         It stays open: the same few directories are asked for by all steps of a plan, and what is
         put in their place meanwhile is not what was planned for. One that was asked for long ago
         is closed; a step needs two or three.
         """
-        root = self._roots.get(parts)
+        root = self._roots.get(path)
         if root is not None:
             return root
-        found = self._opened.pop(parts, None)
+        found = self._opened.pop(path, None)
         if found is None:
-            self._refuse_outside(parts)
-            found = os.open(parts[-1], _DIRECTORY, dir_fd=self._walk(parts[:-1]))
-        self._opened[parts] = found
+            self._refuse_outside(path)
+            parent, _, name = path.rpartition("/")
+            found = os.open(name, _DIRECTORY, dir_fd=self._walk(parent))
+        self._opened[path] = found
         if len(self._opened) > _MOST_OPEN:
             os.close(self._opened.pop(next(iter(self._opened))))
         return found
@@ -288,16 +289,21 @@ class RealFileSystem:
             os.close(file)
 
     def _stat(self, path: Path) -> os.stat_result:
-        root = self._roots.get(path.parts)
+        root = self._roots.get(_text(path))
         if root is not None:
             return os.fstat(root)
         directory, name = self._parent(path)
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
 
-    def _refuse_outside(self, parts: _Names) -> None:
+    def _refuse_outside(self, path: str) -> None:
         """A plan that leads elsewhere is a fault of ours."""
-        inside = [root for root in self._roots if parts[: len(root)] == root]
-        invariant(len(inside) == 1 and ".." not in parts, "a step's path lies in no root")
+        inside = [root for root in self._roots if path.startswith(f"{root}/")]
+        invariant(len(inside) == 1 and ".." not in path.split("/"), "a step's path lies in no root")
+
+
+def _text(path: Path) -> str:
+    """A directory's path, to which a slash and a name can be added."""
+    return str(path).removesuffix("/")
 
 
 def _require_regular(directory: int, name: str) -> None:

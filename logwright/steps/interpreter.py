@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -58,8 +60,30 @@ def execute(steps: Iterable[FileStep], fs: FileSystem) -> None:
         StepFailed: a step failed in another way. Both name the step, its number from 1, the path
             and the errno.
     """
+    for syncs in until_synced(steps, fs):
+        syncs()
+
+
+def until_synced(steps: Iterable[FileStep], fs: FileSystem) -> Iterator[Callable[[], None]]:
+    """Do the steps in their order, but leave to the caller what waits for the disk.
+
+    Gives the fsyncs that come one after the other as one call, which is to be made before the next
+    one is asked for. Effects and errors, of this and of the calls: as `execute`.
+    """
+    for syncs, found in groupby(enumerate(steps, start=1), _is_sync):
+        if syncs:
+            yield partial(_do_all, tuple(found), fs)
+        else:
+            _do_all(found, fs)
+
+
+def _is_sync(numbered: tuple[int, FileStep]) -> bool:
+    return isinstance(numbered[1], FsyncFile | FsyncDir)
+
+
+def _do_all(numbered: Iterable[tuple[int, FileStep]], fs: FileSystem) -> None:
     noted = _LOG.isEnabledFor(logging.DEBUG)
-    for number, step in enumerate(steps, start=1):
+    for number, step in numbered:
         if noted:
             kind, path = type(step).__name__, step_path(step)
             _LOG.debug("step number=%d kind=%s path=%s", number, kind, path)

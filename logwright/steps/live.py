@@ -32,11 +32,14 @@ def live_log(log: PartitionLog) -> Iterator[FileSystem]:
         LogDirLocked: a broker or another process works on it.
         StalePlan: the log is not as it was observed. Nothing was changed.
     """
-    with (
-        lock_log_dir(log.log_dir),
-        lock_partition(log.log_dir, log.partition),
-        RealFileSystem(log.log_dir) as files,
-    ):
+    with lock_log_dir(log.log_dir), live_partition(log) as files:
+        yield files
+
+
+@contextmanager
+def live_partition(log: PartitionLog) -> Iterator[FileSystem]:
+    """`live_log`, by who holds the lock of the log directory already."""
+    with lock_partition(log.log_dir, log.partition), RealFileSystem(log.log_dir) as files:
         if fingerprint(log.log_dir, log.partition) != log.fingerprint:
             raise StalePlan(
                 "the log changed after it was planned.",

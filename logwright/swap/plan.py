@@ -288,6 +288,7 @@ def _check(log: PartitionLog, staged: StagedSegment, present: frozenset[str]) ->
 def _prepare(swap: _Swap) -> list[FileStep]:
     """P: what the staged files keep of the old ones (Cleaner: no time on the transaction index)."""
     steps: list[FileStep] = []
+    syncs: list[FileStep] = []
     log_name = segment_file_name(swap.base_offset, LOG)
     for suffix in swap.fresh:
         name = segment_file_name(swap.base_offset, suffix)
@@ -296,8 +297,8 @@ def _prepare(swap: _Swap) -> list[FileStep]:
         steps.append(SetOwner(path, like=swap.live(model)))
         if suffix != TXNINDEX:
             steps.append(SetMtime(path, swap.modified_ns))
-        steps.append(FsyncFile(path))
-    return steps
+        syncs.append(FsyncFile(path))
+    return steps + syncs
 
 
 def _guard(swap: _Swap) -> list[FileStep]:

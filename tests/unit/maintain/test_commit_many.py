@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import os
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from logwright import committing, maintain
-from logwright.committing import CheckpointRecord, CommitResult
+from logwright.committing import CommitResult
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.config.topic import parse_settings
-from logwright.errors import CorruptCheckpoint, LogwrightError, StalePlan
+from logwright.errors import CorruptCheckpoint, LogwrightError, StalePlan, StepFailed
 from logwright.format.names import TopicPartition
 from logwright.log.load import read_checkpoints
-from logwright.steps.filesystem import RealFileSystem
-from logwright.units import Offset, TimestampMs
+from logwright.steps.filesystem import FileSystem
+from logwright.steps.step import FileStep
+from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
 PARTITIONS = 40
@@ -52,9 +57,9 @@ def content(log_dir: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.fixture(params=["threads", "processes"])
+@pytest.fixture(params=["here", "processes"])
 def _by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By threads of this process, as few are, and by two processes, as many are."""
+    """By this process, as few are, and by two others, as many are."""
     if request.param == "processes":
         monkeypatch.setattr(committing, "WORTH_A_PROCESS", PARTITIONS // 2)
         monkeypatch.setattr(committing, "available_cores", lambda: 2)
@@ -88,72 +93,95 @@ def test_one_that_fails_leaves_the_others(tmp_path: Path) -> None:
 def test_many_are_committed_by_other_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None of this one's threads opens a log."""
+    """This one commits none."""
     monkeypatch.setattr(committing, "WORTH_A_PROCESS", PARTITIONS // 2)
     monkeypatch.setattr(committing, "available_cores", lambda: 2)
     work = [built(builder) for builder in logs(tmp_path)]
     here = []
-    commit = committing.commit
-    monkeypatch.setattr(committing, "commit", lambda *a, **b: (here.append(1), commit(*a, **b))[1])
+    begin = committing._begin
+    monkeypatch.setattr(committing, "_begin", lambda *a: (here.append(1), begin(*a))[1])
     assert all(isinstance(one.outcome, CommitResult) for one in maintain.commit_many(work))
     assert not here
 
 
-def test_entries_that_wait_are_written_together(
+def test_a_step_that_fails_ends_its_own_commit_only(tmp_path: Path) -> None:
+    """The others of its group go on from there, and are recorded."""
+    work = [built(builder) for builder in logs(tmp_path)]
+    plan, _ = work[3]
+    next(plan.log.directory.rglob("staging/*/*.timeindex")).unlink()
+    outcomes = [one.outcome for one in maintain.commit_many(work)]
+    assert [3] == [n for n, one in enumerate(outcomes) if not isinstance(one, CommitResult)]
+    assert isinstance(outcomes[3], StepFailed)
+    assert {one.log.partition for one, _ in work} - set(
+        read_checkpoints(tmp_path).cleaner_offset
+    ) == {plan.log.partition}
+
+
+def test_another_exception_stops_the_groups_that_have_not_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is durable when its `put` returns; the file is replaced less often than that."""
-    (tmp_path / "t-0").mkdir()
+    """The rest of its own group is committed whole."""
+    work = [built(builder) for builder in logs(tmp_path)]
+    monkeypatch.setattr(committing, "GROUP", PARTITIONS // 2)
+    refuse = committing.refuse_held
+
+    def broken(log_dir: Path, partition: TopicPartition, *rest: TimestampMs, force: bool) -> None:
+        if partition == work[0][0].log.partition:
+            raise RuntimeError
+        refuse(log_dir, partition, *rest, force=force)
+
+    monkeypatch.setattr(committing, "refuse_held", broken)
+    with pytest.raises(RuntimeError):
+        list(maintain.commit_many(work))
+    recorded = read_checkpoints(tmp_path).cleaner_offset
+    assert set(recorded) == {plan.log.partition for plan, _ in work[1 : PARTITIONS // 2]}
+    assert not list(tmp_path.rglob("*.swap"))
+
+
+def test_an_interrupt_waits_for_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is committed whole; no other begins."""
+    work = [built(builder) for builder in logs(tmp_path)]
+    monkeypatch.setattr(committing, "GROUP", PARTITIONS // 2)
+    lock = committing.lock_log_dir
+
+    def interrupted(log_dir: Path) -> AbstractContextManager[None]:
+        monkeypatch.setattr(committing, "lock_log_dir", lock)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.5)
+        return lock(log_dir)
+
+    monkeypatch.setattr(committing, "lock_log_dir", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(maintain.commit_many(work))
+    recorded = read_checkpoints(tmp_path).cleaner_offset
+    assert set(recorded) == {plan.log.partition for plan, _ in work[: PARTITIONS // 2]}
+
+
+def test_a_group_is_recorded_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkpoint is written once for each group and log directory, under all their locks."""
+    work = [built(one) for name in ("a", "b") for one in logs(tmp_path / name)]
+    monkeypatch.setattr(committing, "GROUP", PARTITIONS // 2)
     writes = []
     execute = committing.execute
-    monkeypatch.setattr(committing, "execute", lambda *a: (writes.append(1), execute(*a)))
-    record = CheckpointRecord(tmp_path)
 
-    def one(number: int) -> bool:
-        with record.joined() as put, RealFileSystem(tmp_path) as files:
-            partition = TopicPartition("t", number)
-            put(partition, Offset(number), files)
-            return read_checkpoints(tmp_path).cleaner_offset[partition] == number
+    def recorded(steps: Iterable[FileStep], files: FileSystem) -> None:
+        writes.append(sum(1 for _ in tmp_path.rglob(".logwright/lock")))
+        execute(steps, files)
 
-    with ThreadPoolExecutor(16) as pool:
-        assert all(pool.map(one, range(200)))
-    assert 0 < len(writes) < 200
-
-
-def test_who_ends_without_an_entry_is_not_waited_for(tmp_path: Path) -> None:
-    """An entry waits for the commits that began, and is written when the last of them failed."""
-    (tmp_path / "t-0").mkdir()
-    record = CheckpointRecord(tmp_path)
-
-    def one() -> None:
-        with record.joined() as put, RealFileSystem(tmp_path) as files:
-            put(TopicPartition("t", 0), Offset(5), files)
-
-    with ThreadPoolExecutor(1) as pool:
-        with record.joined():
-            waiting = pool.submit(one)
-            with pytest.raises(TimeoutError):
-                waiting.result(timeout=0.3)
-            assert not read_checkpoints(tmp_path).cleaner_offset
-        waiting.result(timeout=30)
-    assert read_checkpoints(tmp_path).cleaner_offset == {TopicPartition("t", 0): 5}
+    monkeypatch.setattr(committing, "execute", recorded)
+    assert all(isinstance(one.outcome, CommitResult) for one in maintain.commit_many(work))
+    assert writes == [PARTITIONS // 2] * 4
+    assert not list(tmp_path.rglob("lock"))
+    for name in ("a", "b"):
+        assert PARTITIONS == len(read_checkpoints(tmp_path / name).cleaner_offset)
 
 
-def test_all_who_wait_are_told_of_a_failure(tmp_path: Path) -> None:
-    """A checkpoint that cannot be read is not written by anybody."""
+def test_all_of_a_group_are_told_that_they_are_not_recorded(tmp_path: Path) -> None:
+    """A checkpoint that cannot be read is not written for anybody; the logs are the new ones."""
+    work = [built(builder) for builder in logs(tmp_path)]
     path = tmp_path / "cleaner-offset-checkpoint"
     path.write_text("no checkpoint\n")
-    record = CheckpointRecord(tmp_path)
-
-    def one(number: int) -> bool:
-        with (
-            record.joined() as put,
-            RealFileSystem(tmp_path) as files,
-            pytest.raises(CorruptCheckpoint),
-        ):
-            put(TopicPartition("t", number), Offset(number), files)
-        return True
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(one, range(16)))
+    outcomes = [one.outcome for one in maintain.commit_many(work)]
+    assert all(isinstance(one, CorruptCheckpoint) for one in outcomes)
     assert "no checkpoint\n" == path.read_text()
+    assert PARTITIONS == len(list(tmp_path.glob(f"*/{0:020d}.log.deleted")))

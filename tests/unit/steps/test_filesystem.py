@@ -210,6 +210,19 @@ def test_path_outside_the_root_is_our_fault(
     assert (canary / "x").exists()
 
 
+def test_the_file_system_itself_may_be_the_root(tmp_path: Path) -> None:
+    """A disk may be mounted as ``/``."""
+    directory = tmp_path.resolve()
+    (directory / "x").touch()
+    with RealFileSystem(Path("/")) as fs:
+        fs.rename(directory / "x", directory / "y")
+        fs.fsync_dir(directory)
+        fs.fsync_dir(Path("/"))
+        with pytest.raises(FileNotFoundError):
+            fs.unlink(Path("/no file of this name"))
+    assert names(directory) == ["y"]
+
+
 def test_held_root_is_the_one_that_was_opened(
     fs: RealFileSystem, root: Path, tmp_path: Path
 ) -> None:
