@@ -69,11 +69,10 @@ def build(
         DiskFull, StepFailed: the output could not be written.
         After any of these the staging directory is gone.
     """
-    directory = staging_directory(plan)
     means = means or Means()
     try:
         survivors = find_survivors(plan, progress=progress, means=means)
-        make_private(plan.log.directory, WORK_DIRECTORY, STAGING, plan.plan_id)
+        directory = make_private(plan.log.directory, WORK_DIRECTORY, STAGING, plan.plan_id)
         return _recopy(plan, survivors, directory, progress, means)
     except OSError as error:
         raise give_up(plan, error) from error

@@ -274,7 +274,8 @@ class KeySample:
         notes.sampled[0] = 0
         if count == 0:
             return
-        part = _chosen(notes.sample, np.arange(count))
+        hash1, ordinals, tombstones = notes.sample
+        part = hash1[:count].copy(), ordinals[:count].copy(), tombstones[:count].copy()
         (self._clean if probed else self._dirty).append(part)
         self._waiting += 0 if probed else count
         if self._waiting > _COMPACT_AT:
@@ -284,6 +285,8 @@ class KeySample:
         """Sum of the sampled records that must survive."""
         hash1, ordinals, _ = latest = _latest(_joined(self._dirty))
         total = int(sum_chosen(hash1, ordinals, _staying(latest, leaving)))
+        if not self._clean:
+            return total
         clean1, clean_ordinals, _ = clean = _joined(self._clean)
         stays = _staying(clean, leaving)
         if len(hash1):
@@ -293,6 +296,8 @@ class KeySample:
 
 
 def _joined(parts: list[_Records]) -> _Records:
+    if len(parts) == 1:
+        return parts[0]
     if not parts:
         return _room(0)
     hash1, ordinals, tombstones = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -301,24 +306,28 @@ def _joined(parts: list[_Records]) -> _Records:
 
 def _latest(records: _Records) -> _Records:
     """The record of the largest ordinal of each hash, ascending by hash."""
-    hash1, ordinals, _ = records
+    hash1, ordinals, tombstones = records
     if not len(hash1):
         return records
-    order = np.argsort(hash1)
-    by_hash, numbers = hash1[order], ordinals[order]
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = by_hash[1:] != by_hash[:-1]
-    largest = np.maximum.reduceat(numbers, np.flatnonzero(first))
-    hashes = np.cumsum(first) - 1
-    last = np.flatnonzero(numbers == largest[hashes])
-    once = np.ones(len(last), dtype=np.bool_)  # a record may have been read twice
-    once[1:] = hashes[last[1:]] != hashes[last[:-1]]
-    return _chosen(records, order[last[once]])
-
-
-def _chosen(records: _Records, rows: NDArray[np.int64]) -> _Records:
-    hash1, ordinals, tombstones = records
+    rows = np.argsort(hash1)
+    rows = rows[: int(_keep_latest(hash1, ordinals, rows))]
     return hash1[rows], ordinals[rows], tombstones[rows]
+
+
+@kernel
+def _keep_latest(hash1: Any, ordinals: Any, rows: Any) -> int:
+    """Of rows in the order of their hashes keep the one of the largest ordinal of each; how many.
+    A record may have been read twice.
+    """
+    kept = 0
+    for row in rows:
+        if kept > 0 and hash1[row] == hash1[rows[kept - 1]]:
+            if ordinals[row] > ordinals[rows[kept - 1]]:
+                rows[kept - 1] = row
+        else:
+            rows[kept] = row
+            kept += 1
+    return kept
 
 
 def _staying(records: _Records, leaving: Leaving) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,14 @@ from numpy.typing import NDArray
 from logwright.compaction.model import StagedSegment
 from logwright.compaction.source import Source
 from logwright.format.names import INDEX, TIMEINDEX, segment_file_name
+from logwright.format.scan import read_int32, read_int64
+from logwright.kernel import kernel
 from logwright.log.mapped import map_file
 
-_OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
-_TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+_OFFSET_ENTRY: Final = 8
+"""Bytes: of the offset 4, of the position 4."""
+_TIME_ENTRY: Final = 12
+"""Bytes: of the timestamp 8, of the offset 4."""
 
 
 def check_indexes(
@@ -27,37 +32,73 @@ def check_indexes(
     entry's offset is the last offset of a batch, and no batch up to it has a larger timestamp; one
     has this one.
     """
-    entries = _read(directory, segment, INDEX, _OFFSET_ENTRY)
-    times = _read(directory, segment, TIMEINDEX, _TIME_ENTRY)
-    if entries is None or times is None:
-        return (0, 0), [segment.base_offset]
-    batches = staged.batches
-    wrong: list[int] = []
-    rows = np.searchsorted(batches["position"], entries["position"])
-    offsets = entries["offset"].astype(np.int64) + segment.base_offset
-    inside = rows < len(batches)
-    right = np.zeros(len(entries), dtype=np.bool_)
-    right[inside] = (batches["position"][rows[inside]] == entries["position"][inside]) & (
-        batches["last_offset"][rows[inside]] == offsets[inside]
+    base, batches = segment.base_offset, staged.batches
+    offsets, times = (
+        _read_only(map_file(directory / segment_file_name(base, suffix)))
+        for suffix in (INDEX, TIMEINDEX)
     )
-    right[1:] &= np.diff(offsets) > 0
-    wrong += [int(offset) for offset in offsets[~right]]
-    largest = np.maximum.accumulate(batches["max_timestamp"]) if len(batches) else np.zeros(0)
-    offsets = times["offset"].astype(np.int64) + segment.base_offset
-    rows = np.searchsorted(batches["last_offset"], offsets)
-    inside = rows < len(batches)
-    right = np.zeros(len(times), dtype=np.bool_)
-    right[inside] = (batches["last_offset"][rows[inside]] == offsets[inside]) & (
-        largest[rows[inside]] == times["timestamp"][inside]
-    )
-    right[1:] &= np.diff(times["timestamp"].astype(np.int64)) > 0
-    wrong += [int(offset) for offset in offsets[~right]]
-    return (len(entries), len(times)), wrong
+    if len(offsets) % _OFFSET_ENTRY or len(times) % _TIME_ENTRY:
+        return (0, 0), [base]
+    entries = len(offsets) // _OFFSET_ENTRY, len(times) // _TIME_ENTRY
+    wrong = np.empty(sum(entries), dtype=np.int64)
+    misplaced = int(_judge_offsets(offsets, batches, base, wrong))
+    largest = np.maximum.accumulate(batches["max_timestamp"])
+    misplaced = int(_judge_times(times, batches, largest, base, wrong, misplaced))
+    return entries, [int(offset) for offset in wrong[:misplaced]]
 
 
-def _read(
-    directory: Path, segment: StagedSegment, suffix: str, dtype: np.dtype[np.void]
-) -> NDArray[np.void] | None:
-    """The entries of a staged index; None if the file is no whole number of them."""
-    data = map_file(directory / segment_file_name(segment.base_offset, suffix))
-    return data.view(dtype) if data.nbytes % dtype.itemsize == 0 else None
+def _read_only(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """An empty file's bytes are not: the kernels would be compiled once more for them."""
+    view = data.view()
+    view.flags.writeable = False
+    return view
+
+
+@kernel
+def _judge_offsets(data: Any, batches: Any, base_offset: int, wrong: Any) -> int:
+    """Put the offsets of the wrong entries of an offset index into `wrong`; how many."""
+    count, before = 0, -1
+    for at in range(0, len(data), _OFFSET_ENTRY):
+        delta, position = read_int32(data, at), read_int32(data, at + 4)
+        offset = base_offset + delta
+        low, high = 0, len(batches)
+        while low < high:
+            middle = (low + high) // 2
+            if batches[middle].position < position:
+                low = middle + 1
+            else:
+                high = middle
+        right = low < len(batches) and batches[low].position == position
+        right = right and batches[low].last_offset == offset and (at == 0 or delta > before)
+        if not right:
+            wrong[count] = offset
+            count += 1
+        before = delta
+    return count
+
+
+@kernel
+def _judge_times(
+    data: Any, batches: Any, largest: Any, base_offset: int, wrong: Any, count: int
+) -> int:
+    """The same of a time index, behind so many others.
+
+    largest: int64[n], largest timestamp of the batches up to each.
+    """
+    before = 0
+    for at in range(0, len(data), _TIME_ENTRY):
+        timestamp, offset = read_int64(data, at), base_offset + read_int32(data, at + 8)
+        low, high = 0, len(batches)
+        while low < high:
+            middle = (low + high) // 2
+            if batches[middle].last_offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        right = low < len(batches) and batches[low].last_offset == offset
+        right = right and largest[low] == timestamp and (at == 0 or timestamp > before)
+        if not right:
+            wrong[count] = offset
+            count += 1
+        before = timestamp
+    return count

@@ -39,6 +39,11 @@ SHARD_SPACE: Final = 1 << 32
 
 PREFETCH_DISTANCE: Final = 16
 
+_HUGE_SLOTS: Final = 2 * 1024 * 1024 // ENTRY_BYTES
+"""A map of fewer slots fills no huge page. Its memory is the process's own, used again and again:
+the system would clear fresh memory page by page, when each is read first and when it is written.
+"""
+
 Table = tuple[NDArray[np.uint64], int]
 """uint64[slots * 2], the entries; and the bits of an ordinal.
 
@@ -71,19 +76,23 @@ FULL: Final = 4
 
 
 def new_map(slots: int, *, capacity: int, largest: int) -> MapState:
-    """An empty map of `slots` entries in fresh, huge-paged memory, of which `capacity`, fewer, may
-    be used, for ordinals up to `largest`.
+    """An empty map of `slots` entries, of which `capacity`, fewer, may be used, for ordinals up to
+    `largest`.
     """
-    size = max(slots * ENTRY_BYTES, mmap.PAGESIZE)
-    # Private: what is shared, the default, gets no huge pages.
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    entries = np.frombuffer(memory, dtype=np.uint64, count=slots * 2)
+    entries = _huge_zeros(slots * 2) if slots >= _HUGE_SLOTS else np.zeros(slots * 2, np.uint64)
     counters = np.zeros(5, dtype=np.int64)
     counters[LATEST] = -1
     table = (entries, min((largest + 2).bit_length(), 63))
     return MapState(table=table, capacity=capacity, key=HashKey.random(), counters=counters)
+
+
+def _huge_zeros(words: int) -> NDArray[np.uint64]:
+    """uint64[words] in fresh, huge-paged memory."""
+    # Private: what is shared, the default, gets no huge pages.
+    memory = mmap.mmap(-1, words * 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype=np.uint64)
 
 
 def expected_keys(distinct: int, remaining: int, *, new: float) -> float:

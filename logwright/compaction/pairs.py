@@ -14,7 +14,7 @@ from logwright.compaction import laws
 from logwright.compaction.index_law import check_indexes
 from logwright.compaction.model import OutputFacts, SegmentFacts, StagedSegment
 from logwright.compaction.source import Source, Window, open_source, open_window, row_ranges
-from logwright.compaction.transactions import TransactionIndexes
+from logwright.compaction.transactions import UNMAPPED, TransactionIndexes
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK
 from logwright.format.names import LOG, segment_file_name
@@ -81,10 +81,10 @@ def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> l
 
 def open_sources(plan: CleanPlan, bases: Set[int]) -> dict[int, Source]:
     """Segments of the log, by base offset. Effects and errors: see `open_source`."""
-    files = MappedFiles()
+    files, directory = MappedFiles(), plan.log.directory
     return {
         segment.base_offset: open_source(
-            plan.log.directory, segment, files, end_offset=following.base_offset, first_ordinal=0
+            directory, segment, files, end_offset=following.base_offset, first_ordinal=0
         )
         for segment, following in pairwise(plan.rolled_log.segments)
         if segment.base_offset in bases
@@ -119,6 +119,8 @@ def set_valueless(plan: CleanPlan, sources: list[Source]) -> None:
     """
     aborted = TransactionIndexes(plan.log).intervals()
     for source in sources:
+        if not source.attributes & UNMAPPED:
+            continue
         laws.set_valueless(source.batches, aborted)
 
 

@@ -8,13 +8,12 @@ from itertools import pairwise
 from math import ceil, floor
 from typing import Final
 
-import numpy as np
-
 from logwright.compaction import offset_map
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rebuilt import REBUILT_BATCH
 from logwright.compaction.source import Source, open_source
 from logwright.errors import PolicyError
+from logwright.format.batch import CODEC_MASK
 from logwright.format.scan import BATCH
 from logwright.log.mapped import MappedFiles
 from logwright.units import INT64_MAX
@@ -26,7 +25,7 @@ _ROOMY_LOAD: Final = 0.75
 
 def open_sources(plan: CleanPlan) -> list[Source]:
     """All segments below the first uncleanable offset, their records numbered through."""
-    segments = plan.rolled_log.segments
+    directory, segments = plan.log.directory, plan.rolled_log.segments
     sources: list[Source] = []
     files = MappedFiles()
     ordinal = 0
@@ -34,7 +33,7 @@ def open_sources(plan: CleanPlan) -> list[Source]:
         if segment.base_offset >= plan.compaction.first_uncleanable_offset:
             break
         source = open_source(
-            plan.log.directory,
+            directory,
             segment,
             files,
             end_offset=following.base_offset,
@@ -45,15 +44,21 @@ def open_sources(plan: CleanPlan) -> list[Source]:
     return sources
 
 
+def mostly_compressed(sources: list[Source]) -> bool:
+    """Whether most bytes of their batches are compressed."""
+    packed = 0
+    for source in sources:
+        if source.attributes & CODEC_MASK:
+            compressed = (source.batches["attributes"] & CODEC_MASK) != 0
+            packed += int(source.batches["size"][compressed].sum())
+    return 2 * packed > sum(source.log.bytes for source in sources)
+
+
 def dirty_records(plan: CleanPlan, sources: list[Source]) -> int:
     """An upper bound of the keys that the map must take."""
     first_dirty = plan.compaction.first_dirty_offset
     return sum(
-        int(
-            source.batches["count"][source.batches["last_offset"] >= first_dirty].sum(
-                dtype=np.int64
-            )
-        )
+        source.records - source.records_before(source.first_row("last_offset", first_dirty))
         for source in sources
     )
 

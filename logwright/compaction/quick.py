@@ -45,7 +45,7 @@ from logwright.compaction.pairs import (
 from logwright.compaction.source import Source, open_window
 from logwright.compaction.verdicts import Verdicts
 from logwright.errors import invariant
-from logwright.format.batch import CODEC_MASK, CONTROL
+from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.scan import bad_crcs
 from logwright.format.walk import OK
 from logwright.units import INT64_MAX
@@ -241,11 +241,7 @@ def _partners(task: _Check, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.i
     source_of = np.full(len(bases), -1, dtype=np.int64)
     partners = np.full(len(bases), -1, dtype=np.int64)
     for number, source in enumerate(pair.sources):
-        theirs = source.batches["base_offset"]
-        rows = np.searchsorted(theirs, bases)
-        inside = np.flatnonzero(rows < len(theirs))
-        same = inside[theirs[rows[inside]] == bases[inside]]
-        source_of[same], partners[same] = number, rows[same]
+        quick_laws.find_partners(pair.staged.batches, source.batches, number, source_of, partners)
     for row in np.flatnonzero(source_of < 0):
         task.verdicts.blame(_IDENTICAL, int(bases[row]))
     return source_of, partners
@@ -274,8 +270,9 @@ def _check_run(
         staged.data, batches, source.data, source.batches, partners, found, cells, verbatim
     )
     _note_unmapped(task, pair, rows[verbatim], cells)
+    rows, partners = rows[~verbatim], partners[~verbatim]
     packed = (source.batches["attributes"][partners] & CODEC_MASK) != 0
-    for chosen, judge in ((~verbatim & packed, _sum_packed), (~verbatim & ~packed, _compare)):
+    for chosen, judge in ((packed, _sum_packed), (~packed, _compare)):
         if chosen.any():
             judge(task, pair_and_source, (rows[chosen], partners[chosen]), results)
 
@@ -284,8 +281,8 @@ def _note_unmapped(
     task: _Check, pair: Pair, rows: NDArray[np.int64], cells: NDArray[np.int64]
 ) -> None:
     """Count the records without a key in batches that lie above the map's end."""
-    batches = pair.staged.batches[rows]
-    rows = rows[batches["last_offset"] > task.staged.last_mapped_offset]
+    beyond = pair.staged.batches["last_offset"][rows] > task.staged.last_mapped_offset
+    rows = rows[beyond]
     if not rows.size:
         return
     window = open_window(pair.staged, rows)
@@ -372,10 +369,12 @@ def _check_gone(task: _Check, source: Source, partners: NDArray[np.int64]) -> No
     """No batch above the map's end is missing, nor any of its records, but markers and aborted
     data.
     """
-    batches = source.batches
+    batches, last_mapped = source.batches, task.staged.last_mapped_offset
+    if source.first_row("last_offset", last_mapped + 1) == len(batches):
+        return
     gone = np.ones(len(batches), dtype=np.bool_)
     gone[partners] = False
-    beyond = batches["last_offset"] > task.staged.last_mapped_offset
+    beyond = batches["last_offset"] > last_mapped
     lost = gone & beyond & (batches["count"] > 0) & ~batches["discard"]
     for row in np.flatnonzero(lost):
         task.verdicts.blame(_LATEST, int(batches[row]["last_offset"]))
@@ -393,6 +392,8 @@ def _check_told(task: _Check, pair: Pair, found: NDArray[np.uint64]) -> None:
     task.require(right, base)
     aborted = 0
     for source in pair.sources:
+        if not source.attributes & TRANSACTIONAL:
+            continue
         data = source.batches["discard"] & ((source.batches["attributes"] & CONTROL) == 0)
         aborted += int(source.batches["count"][data].sum(dtype=np.int64))
     task.require(aborted == told.aborted_records, base)

@@ -53,6 +53,23 @@ _FLAGS: Final = 0xFF & ~(CODEC_MASK | DELETE_HORIZON)
 
 
 @kernel
+def find_partners(staged: Any, batches: Any, number: int, source_of: Any, partners: Any) -> None:
+    """Which staged batches have the base offset of one of source `number`: of those the source and
+    its row are set.
+    """
+    for row in range(len(staged)):
+        low, high = 0, len(batches)
+        while low < high:
+            middle = (low + high) // 2
+            if batches[middle].base_offset < staged[row].base_offset:
+                low = middle + 1
+            else:
+                high = middle
+        if low < len(batches) and batches[low].base_offset == staged[row].base_offset:
+            source_of[row], partners[row] = number, low
+
+
+@kernel
 def find_verbatim(
     staged_data: Any,
     staged: Any,

@@ -21,8 +21,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.format.batch import CODEC_MASK
-
 BUFFER_BYTES: Final = 8 * 1024 * 1024
 
 REBUILT_BATCH: Final = np.dtype(
@@ -48,16 +46,6 @@ BEFORE: Final = 1
 """Bytes that have left it for the file."""
 NEEDED: Final = 2
 """Bytes of room in the buffer without which no window is begun."""
-
-
-def mostly_compressed(segments: list[NDArray[np.void]]) -> bool:
-    """Whether most bytes of these segments' batches, BATCH[n], are compressed."""
-    packed, plain = 0, 0
-    for batches in segments:
-        compressed = (batches["attributes"] & CODEC_MASK) != 0
-        packed += int(batches["size"][compressed].sum(dtype=np.int64))
-        plain += int(batches["size"][~compressed].sum(dtype=np.int64))
-    return packed > plain
 
 
 class RebuiltBatches:

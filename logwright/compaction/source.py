@@ -41,12 +41,17 @@ class Source:
     Attributes:
         batches: BATCH[n]; `first_ordinal` counts through all sources of the cleaning.
         rebuilt: REBUILT_BATCH[n] of `rebuilt`, what the first pass has made of them, or none.
+        attributes: all bits that any of the batches has.
     """
 
     base_offset: int
     log: MappedFile
     batches: NDArray[np.void]
     rebuilt: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, dtype=REBUILT_BATCH))
+    attributes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.attributes = int(np.bitwise_or.reduce(self.batches["attributes"]))
 
     @property
     def path(self) -> Path:
@@ -61,7 +66,18 @@ class Source:
     @property
     def records(self) -> int:
         """How many records the headers declare."""
-        return int(self.batches["count"].sum(dtype=np.int64))
+        return self.records_before(len(self.batches))
+
+    def first_row(self, column: str, offset: int) -> int:
+        """The first row of which this column is at or above an offset."""
+        return int(self.batches[column].searchsorted(offset))
+
+    def records_before(self, row: int) -> int:
+        """How many records the headers declare up to a row."""
+        if row == 0:
+            return 0
+        ordinals, last = self.batches["first_ordinal"], self.batches["count"][row - 1]
+        return int(ordinals[row - 1] - ordinals[0]) + int(last)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,8 +121,13 @@ def open_source(
     """
     path = directory / segment_file_name(segment.base_offset, LOG)
     log = files.open(path, expected_bytes=segment.log_bytes)
-    batches = scan_segment(log.data, path, base_offset=segment.base_offset, end_offset=end_offset)
-    batches["first_ordinal"] += first_ordinal
+    batches = scan_segment(
+        log.data,
+        path,
+        base_offset=segment.base_offset,
+        end_offset=end_offset,
+        first_ordinal=first_ordinal,
+    )
     return Source(base_offset=segment.base_offset, log=log, batches=batches)
 
 
@@ -118,6 +139,12 @@ def row_ranges(
     Args:
         window_bytes: that bound, if it is not to be what stays in the CPU's cache.
     """
+    limit = window_bytes or (
+        COMPRESSED_WINDOW_BYTES if source.attributes & CODEC_MASK else WINDOW_BYTES
+    )
+    if first < last and source.log.bytes <= limit:
+        yield first, last
+        return
     positions = source.batches["position"]
     ends = positions + source.batches["size"]
     row = first

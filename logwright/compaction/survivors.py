@@ -30,17 +30,18 @@ from logwright.compaction.plan import group_segments
 from logwright.compaction.preparing import (
     beside_map_bytes,
     dirty_records,
+    mostly_compressed,
     new_horizon_ms,
     new_map,
     open_sources,
 )
-from logwright.compaction.rebuilt import RebuiltBatches, mostly_compressed
+from logwright.compaction.rebuilt import RebuiltBatches
 from logwright.compaction.recopy import discard_batches
 from logwright.compaction.source import Source
 from logwright.compaction.transactions import (
+    UNMAPPED,
     TransactionIndexes,
     decide_fates,
-    has_transactions,
     mark_unmapped,
 )
 from logwright.format.batch import CONTROL, DELETE_HORIZON
@@ -110,7 +111,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
     started = time.perf_counter()
     sources = open_sources(plan)
     task = _Pass(plan=plan, sources=sources, map=_map_task(plan, sources, progress, means))
-    if has_transactions(sources):
+    if any(source.attributes & UNMAPPED for source in sources):
         mark_unmapped(sources, plan, TransactionIndexes(plan.log))
     try:
         while task.map.shards:
@@ -125,7 +126,8 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
     dead |= expired
     discarded = np.zeros(2, dtype=np.int64)
     for _, source in (pair for group in task.groups for pair in group):
-        discarded += discard_batches(source.batches, dead)
+        if source.attributes & UNMAPPED:
+            discarded += discard_batches(source.batches, dead)
     return Survivors(
         groups=task.groups,
         aborted=task.aborted,
@@ -151,8 +153,7 @@ def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means:
     """With an empty map."""
     records = sum(source.records for source in sources)
     bits = (records + 7) // 8
-    segments = [source.batches for source in sources]
-    backwards = means.threads == 1 and not plan.options.like_kafka and mostly_compressed(segments)
+    backwards = means.threads == 1 and not plan.options.like_kafka and mostly_compressed(sources)
     beside = beside_map_bytes(sources, rebuilt=backwards)
     total_bytes = sum(source.log.bytes for source in sources)
     dirty = dirty_records(plan, sources)
@@ -189,7 +190,7 @@ def _map_shard(task: _Pass) -> None:
         state.counters[offset_map.DISTINCT] = 0
     first_dirty = compaction.first_dirty_offset
     work = [
-        (source, _first_row(source, "last_offset", first_dirty), len(source.batches))
+        (source, source.first_row("last_offset", first_dirty), len(source.batches))
         for source in task.sources
     ]
     offsets = (first_dirty, compaction.first_uncleanable_offset)
@@ -201,7 +202,7 @@ def _map_shard(task: _Pass) -> None:
         _decide_fates(task)
     rewritten = [source for group in task.groups for _, source in group]
     clean = How(offsets=(_FIRST_OFFSET, first_dirty), primary=primary, mode=reading.PROBE)
-    probed = [(source, 0, _first_row(source, "base_offset", first_dirty)) for source in rewritten]
+    probed = [(source, 0, source.first_row("base_offset", first_dirty)) for source in rewritten]
     map_rows(task.map, probed, clean)
     for source in rewritten:
         _probe_unmapped(task, source, primary=primary)
@@ -213,15 +214,12 @@ def _map_shard(task: _Pass) -> None:
     task.map.shards.pop(0)
 
 
-def _first_row(source: Source, column: str, offset: int) -> int:
-    """The first row of which this column is at or above an offset."""
-    return int(np.searchsorted(source.batches[column], offset, side="left"))
-
-
 def _leaving(task: _Pass) -> digest.Leaving:
     """Of all batches where the first record's ordinal is, whether their tombstones may go, and
     whether they go whole; nothing if there are none of either.
     """
+    if not any(source.attributes & (DELETE_HORIZON | UNMAPPED) for source in task.sources):
+        return digest.NOTHING_LEAVES
     batches = [source.batches for source in task.sources]
     has_horizon = [(each["attributes"] & DELETE_HORIZON) != 0 for each in batches]
     reached = [
@@ -268,8 +266,10 @@ def _probe_unmapped(task: _Pass, source: Source, *, primary: bool) -> None:
 
     Only where the first dirty offset lies inside a transaction.
     """
+    if not source.attributes & UNMAPPED:
+        return
     first_dirty = task.plan.compaction.first_dirty_offset
-    first = _first_row(source, "last_offset", first_dirty)
+    first = source.first_row("last_offset", first_dirty)
     batches = source.batches[first:]
     data = (batches["attributes"] & CONTROL) == 0
     rows = np.flatnonzero(batches["unmapped"] & data & ~batches["discard"]) + first

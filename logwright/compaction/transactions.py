@@ -44,6 +44,9 @@ from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog
 from logwright.log.producers import active_producers
 
+UNMAPPED: Final = TRANSACTIONAL | CONTROL
+"""A batch that has neither of these bits is mapped, and stays or goes by its records alone."""
+
 _NOT_ABORTED: Final = 0
 _ABORTED: Final = 1
 _DATA_SEEN: Final = 2
@@ -209,13 +212,6 @@ class TransactionWalk:
         return int(np.searchsorted(self._ids, producer_id))
 
 
-def has_transactions(sources: Sequence[Source]) -> bool:
-    """Whether any batch is transactional or control."""
-    return any(
-        bool((source.batches["attributes"] & (TRANSACTIONAL | CONTROL)).any()) for source in sources
-    )
-
-
 def mark_unmapped(sources: Sequence[Source], plan: CleanPlan, indexes: TransactionIndexes) -> None:
     """Set `unmapped` of the batches whose records do not enter the offset map: control batches,
     aborted data.
@@ -273,7 +269,12 @@ def decide_fates(
         now_ms=plan.now_ms,
         expiration_ms=plan.config.producer_id_expiration_ms,
     )
-    walk = TransactionWalk([source for group in groups for source in group], indexes)
+    sources = [source for group in groups for source in group]
+    for source in sources:
+        _keep_ends(source.batches, bound, producers)
+    if not any(source.attributes & UNMAPPED for source in sources):
+        return Fates(aborted=((),) * len(groups))
+    walk = TransactionWalk(sources, indexes)
     entries: list[tuple[AbortedTransaction, ...]] = []
     for group in groups:
         stay: list[AbortedTransaction] = []
@@ -285,9 +286,6 @@ def decide_fates(
             can_discard, markers = walk.visit(batches)
             stay += markers
             _set_fates(batches, can_discard, plan.now_ms)
-            batches["keep_empty"] = (batches["last_offset"] + 1 == bound) | _last_of_producer(
-                batches, producers
-            )
         entries.append(tuple(stay))
     return Fates(aborted=tuple(entries))
 
@@ -302,6 +300,15 @@ def _set_fates(batches: NDArray[np.void], can_discard: NDArray[np.bool_], now_ms
     batches["empty_marker"] = can_discard & control
 
 
+def _keep_ends(batches: NDArray[np.void], bound: int, producers: Sequence[ProducerEntry]) -> None:
+    """The last batch of the cleaned range stays, and that of each active producer."""
+    keep = batches["keep_empty"]
+    if producers:
+        keep[:] = _last_of_producer(batches, producers)
+    if len(batches) and int(batches["last_offset"][-1]) + 1 == bound:
+        keep[-1] = True
+
+
 def _last_of_producer(
     batches: NDArray[np.void], producers: Sequence[ProducerEntry]
 ) -> NDArray[np.bool_]:
@@ -309,8 +316,6 @@ def _last_of_producer(
     marker of a new epoch is known, the control batches of that epoch
     (Cleaner.isBatchLastRecordOfProducer).
     """
-    if not producers:
-        return np.zeros(len(batches), dtype=np.bool_)
     ids = np.array([each.producer_id for each in producers], dtype=np.int64)
     order = np.argsort(ids)
     ids = ids[order]

@@ -119,8 +119,8 @@ class SegmentWriter:
         content, digest, mapped = (int(cell) for cell in self._told[2])
         return PackedFacts(content=content, digest=digest, mapped=mapped)
 
-    def _path(self, suffix: str) -> Path:
-        return self._directory / segment_file_name(self._base_offset, suffix)
+    def _path(self, suffix: str) -> str:
+        return f"{self._directory}/{segment_file_name(self._base_offset, suffix)}"
 
     def _create(self, suffix: str) -> _Output:
         return _Output(self._path(suffix), like=self._like, sync=self._means.sync)
@@ -217,7 +217,7 @@ class SegmentWriter:
 class _Output:
     """A new file with the mode and owner of another. Effects: creates and writes it."""
 
-    def __init__(self, path: Path, *, like: os.stat_result, sync: Callable[[int], None]) -> None:
+    def __init__(self, path: str, *, like: os.stat_result, sync: Callable[[int], None]) -> None:
         self._sync = sync
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o600)

@@ -209,11 +209,13 @@ def _control_type(data: Any, batch: Any) -> int:
 
 
 @kernel
-def _read_headers(data: Any, base_offset: int, end_offset: int, batches: Any) -> tuple[int, int]:
+def _read_headers(
+    data: Any, base_offset: int, end_offset: int, first_ordinal: int, batches: Any
+) -> tuple[int, int]:
     """Fill `batches`; (position, status) of the first that is refused. An end offset below 0
     refuses none.
     """
-    position = np.int64(0)
+    position, ordinal = np.int64(0), np.int64(first_ordinal)
     next_offset = np.int64(base_offset)
     for row in range(len(batches)):
         batch = batches[row]
@@ -229,6 +231,8 @@ def _read_headers(data: Any, base_offset: int, end_offset: int, batches: Any) ->
         batch.attributes = attributes
         batch.producer_epoch = read_int16(data, position + 51)
         batch.control_type = -1
+        batch.first_ordinal = ordinal
+        ordinal += batch.count
         if end_offset < 0:
             position += batch.size
             continue
@@ -277,7 +281,12 @@ def _refuse(status: int, path: Path, position: int) -> LogwrightError:
 
 
 def scan_segment(
-    data: NDArray[np.uint8], path: Path, *, base_offset: int, end_offset: int
+    data: NDArray[np.uint8],
+    path: Path,
+    *,
+    base_offset: int,
+    end_offset: int,
+    first_ordinal: int = 0,
 ) -> NDArray[np.void]:
     """The batches of one segment.
 
@@ -286,9 +295,10 @@ def scan_segment(
         path: for messages.
         base_offset: of the segment.
         end_offset: exclusive bound that every offset is below (the next segment's base offset).
+        first_ordinal: number of the first record.
 
     Returns:
-        BATCH[batches], ascending; `first_ordinal` counts from 0.
+        BATCH[batches], ascending.
 
     Raises:
         CorruptBatch: a length, count or offset is wrong, or the last batch is cut off.
@@ -298,11 +308,9 @@ def scan_segment(
     if status != _OK:
         raise _refuse(status, path, position)
     batches = np.zeros(count, dtype=BATCH)
-    position, status = _read_headers(data, base_offset, end_offset, batches)
+    position, status = _read_headers(data, base_offset, end_offset, first_ordinal, batches)
     if status != _OK:
         raise _refuse(status, path, position)
-    counts = batches["count"].astype(np.int64)
-    batches["first_ordinal"] = np.cumsum(counts) - counts
     return batches
 
 
@@ -317,7 +325,7 @@ def scan_whatever(data: NDArray[np.uint8], path: Path) -> NDArray[np.void]:
     if status != _OK:
         raise _refuse(status, path, position)
     batches = np.zeros(count, dtype=BATCH)
-    _read_headers(data, 0, -1, batches)
+    _read_headers(data, 0, -1, 0, batches)
     return batches
 
 

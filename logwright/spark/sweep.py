@@ -59,14 +59,21 @@ _RESULT_DDL: Final = "number long, result binary"
 _LOCAL: Final = re.compile(r"local\[([0-9]+)(?:,[0-9]+)?\]")
 
 
+_Arguments = tuple[object, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
-    """One call of the engine's function; `arguments` are pickled."""
+class _Calls:
+    """Calls of the engine's function one after the other: for some small logs, or one that is not.
+
+    Attributes:
+        arguments: of each call, pickled together: plans have much in common.
+    """
 
     bin: int
-    number: int
     small: bool
     threads: int
+    numbers: list[int]
     arguments: bytes
 
 
@@ -144,7 +151,7 @@ def _cores(spark: SparkSession | SparkContext) -> tuple[int, int]:
 
 def _each_log(
     function: Callable[..., _Value],
-    arguments: Sequence[tuple[object, ...]],
+    arguments: Sequence[_Arguments],
     plans: Sequence[CleanPlan],
     spark: SparkSession | SparkContext,
 ) -> Iterator[_Value | LogwrightError]:
@@ -156,7 +163,7 @@ def _each_log(
 
 def _each(
     function: Callable[..., _Value],
-    arguments: Sequence[tuple[object, ...]],
+    arguments: Sequence[_Arguments],
     sizes: Sequence[int],
     spark: SparkSession | SparkContext,
     *,
@@ -179,14 +186,14 @@ def _each(
     threads = [min(each, most_threads) for each in share_cores(sizes, cores)]
     calls = [
         [
-            _Call(
+            _Calls(
                 bin=number,
-                number=item,
-                small=sizes[item] <= SMALL_LOG_BYTES,
-                threads=threads[item],
-                arguments=pickle.dumps(arguments[item]),
+                small=sizes[some[0]] <= SMALL_LOG_BYTES,
+                threads=threads[some[0]],
+                numbers=some,
+                arguments=pickle.dumps([arguments[item] for item in some]),
             )
-            for item in items
+            for some in _together(items, sizes)
         ]
         for number, items in enumerate(bins)
     ]
@@ -206,16 +213,26 @@ def _each(
         yield pickle.loads(results[number])  # noqa: S301, TID251
 
 
-_Run = Callable[[Sequence[_Call]], list[tuple[int, bytes]]]
+def _together(items: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
+    """The items of a bin, largest first: each large one alone, some small ones together."""
+    large = sum(sizes[item] > SMALL_LOG_BYTES for item in items)
+    yield from ([item] for item in items[:large])
+    for first in range(large, len(items), SMALL_LOGS_TOGETHER):
+        yield list(items[first : first + SMALL_LOGS_TOGETHER])
 
 
-def _by_frame(spark: SparkSession, run: _Run, calls: Sequence[Sequence[_Call]]) -> dict[int, bytes]:
+_Run = Callable[[Sequence[_Calls]], list[tuple[int, bytes]]]
+
+
+def _by_frame(
+    spark: SparkSession, run: _Run, calls: Sequence[Sequence[_Calls]]
+) -> dict[int, bytes]:
     """The results, by a job of SQL."""
     import pyarrow as pa  # noqa: PLC0415 -- a local session needs none of it
 
     rows = [asdict(call) for some in calls for call in some]
-    types = (pa.int32(), pa.int64(), pa.bool_(), pa.int32(), pa.binary())
-    names = [field.name for field in fields(_Call)]
+    types = (pa.int32(), pa.bool_(), pa.int32(), pa.list_(pa.int64()), pa.binary())
+    names = [field.name for field in fields(_Calls)]
     table = pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, types, strict=True))))
     frame = spark.createDataFrame(table).repartitionById(len(calls), "bin")
     found = frame.mapInArrow(partial(_run_batches, run), _RESULT_DDL).toArrow()
@@ -227,41 +244,47 @@ def _run_batches(run: _Run, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
     import pyarrow as pa  # noqa: PLC0415
 
     for batch in batches:
-        numbers, results = zip(*run([_Call(**row) for row in batch.to_pylist()]), strict=True)
+        numbers, results = zip(*run([_Calls(**row) for row in batch.to_pylist()]), strict=True)
         yield pa.RecordBatch.from_arrays(
             [pa.array(numbers), pa.array(results)], ["number", "result"]
         )
 
 
 def _run_bin(
-    function: Callable[..., object], bytes_per_second: float, calls: Sequence[_Call]
+    function: Callable[..., object], bytes_per_second: float, calls: Sequence[_Calls]
 ) -> list[tuple[int, bytes]]:
     """In the worker: call `function` for each log of one bin."""
     throttle = Throttle(bytes_per_second)
     results = []
-    for call in calls:
-        if not call.small:
-            files = Unsynced()
-            means = Means(threads=call.threads, throttle=throttle, sync=files.start)
-            results.append(_sync(call.number, files, *_run(function, call, means)))
-            _freeze_once()
-    results += _run_small(function, throttle, [call for call in calls if call.small])
+    for large in (each for each in calls if not each.small):
+        files = Unsynced()
+        means = Means(threads=large.threads, throttle=throttle, sync=files.start)
+        for number, arguments in _unpacked(large):
+            results.append(_sync(number, files, *_run(function, arguments, means)))
+        _freeze_once()
+    results += _run_small(function, throttle, [each for each in calls if each.small])
     _freeze_once()
     return results
 
 
+def _unpacked(calls: _Calls) -> Iterator[tuple[int, _Arguments]]:
+    """Number and arguments of each call."""
+    arguments = pickle.loads(calls.arguments)  # noqa: S301, TID251 - from our own driver
+    return zip(calls.numbers, arguments, strict=True)
+
+
 def _run_small(
-    function: Callable[..., object], throttle: Throttle, calls: Sequence[_Call]
+    function: Callable[..., object], throttle: Throttle, calls: Sequence[_Calls]
 ) -> Iterator[tuple[int, bytes]]:
     """The results of small logs, each when its staged files are durable."""
     waiting: deque[Future[tuple[int, bytes]]] = deque()
     with ThreadPoolExecutor(SYNC_THREADS) as pool:
-        for first in range(0, len(calls), SMALL_LOGS_TOGETHER):
+        for some in calls:
             done = []
-            for call in calls[first : first + SMALL_LOGS_TOGETHER]:
+            for number, arguments in _unpacked(some):
                 files = Unsynced()
-                means = Means(threads=call.threads, throttle=throttle, sync=files.add)
-                done.append((call.number, files, *_run(function, call, means)))
+                means = Means(threads=some.threads, throttle=throttle, sync=files.add)
+                done.append((number, files, *_run(function, arguments, means)))
             for _, files, _, _ in done:
                 files.begin()
             waiting += [pool.submit(_sync, *each) for each in done]
@@ -280,9 +303,10 @@ def _sync(number: int, files: Unsynced, plan: CleanPlan, result: bytes) -> tuple
     return number, result
 
 
-def _run(function: Callable[..., object], call: _Call, means: Means) -> tuple[CleanPlan, bytes]:
+def _run(
+    function: Callable[..., object], arguments: _Arguments, means: Means
+) -> tuple[CleanPlan, bytes]:
     """(what the call is about, the pickled result or error)."""
-    arguments = pickle.loads(call.arguments)  # noqa: S301, TID251 - from our own driver
     result: object
     try:
         result = function(*arguments, means=means)
@@ -290,7 +314,7 @@ def _run(function: Callable[..., object], call: _Call, means: Means) -> tuple[Cl
         result = error
     except Exception as fault:  # noqa: BLE001 - one log's must not stop the others; the driver reports it
         result = _worker_fault(fault)
-    return arguments[0], pickle.dumps(result)
+    return cast("CleanPlan", arguments[0]), pickle.dumps(result)
 
 
 def _worker_fault(fault: Exception) -> WorkerFault:

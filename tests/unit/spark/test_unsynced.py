@@ -20,7 +20,7 @@ from logwright.compaction.unsynced import Unsynced
 from logwright.config.topic import parse_settings
 from logwright.errors import StepFailed
 from logwright.spark import sweep
-from logwright.spark.packing import SMALL_LOGS_TOGETHER
+from logwright.spark.packing import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -54,9 +54,16 @@ def staged_files(staged: StagedCleaning) -> set[int]:
 
 
 def run(some: list[CleanPlan], *, small: bool = True) -> list[object]:
+    size = SMALL_LOG_BYTES if small else SMALL_LOG_BYTES + 1
     calls = [
-        sweep._Call(bin=0, number=number, small=small, threads=1, arguments=pickle.dumps((plan,)))
-        for number, plan in enumerate(some)
+        sweep._Calls(
+            bin=0,
+            small=small,
+            threads=1,
+            numbers=numbers,
+            arguments=pickle.dumps([(some[number],) for number in numbers]),
+        )
+        for numbers in sweep._together(range(len(some)), [size] * len(some))
     ]
     results = dict(sweep._run_bin(maintain.build, inf, calls))
     return [pickle.loads(results[number]) for number in range(len(some))]  # noqa: S301, TID251
