@@ -59,10 +59,11 @@ def scale_rows(
 
     small = prepare("u100", scale=SMALL_SCALE, work=work)
     _note_fleet(copies(small, work / "fleet", partitions), small, partitions, rounds, note)
-    _note_sweep(work / "swept", small, sweep, rounds, note)
-    # Not before: where many files were deleted lately, ext4 takes ten times as long for a new one.
-    for done in ("fleet", "swept"):
-        shutil.rmtree(work / done)
+    _note_sweep(work, small, sweep, rounds, note)
+    # Not before: where files were deleted in the last minutes, ext4 takes long for a new one.
+    shutil.rmtree(work / "fleet")
+    for number in range(rounds):
+        shutil.rmtree(work / f"swept-{number}")
     unique = prepare("unique", scale=keys / KEYS_PER_SCALE, work=work)
     target = copies(unique, work / "big", 1)
     found, _, anonymous = _clean(unique, target, small, str(BUDGET_BYTES))
@@ -88,8 +89,8 @@ def _note_fleet(log_dir: Path, log: BenchLog, number: int, rounds: int, note: _N
     note(what, f"{seconds(wall)}; the system calls that it makes, alone: {seconds(system)}")
 
 
-def _note_sweep(log_dir: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
-    found = [_worker("sweep", log_dir, log, str(number)) for _ in range(rounds)]
+def _note_sweep(work: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
+    found = [_worker("sweep", work / f"swept-{each}", log, str(number)) for each in range(rounds)]
     figures = {
         name: Figure.of([each[name] for each in found])
         for name in ("wall", "plan", "build", "commit", "cpu")

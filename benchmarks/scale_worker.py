@@ -55,9 +55,9 @@ def _ask_the_system(log_dir: Path, plans: list[CleanPlan]) -> None:
 
 def sweep_warm(log_dir: Path, log: BenchLog, number: str) -> dict[str, object]:
     """Sweep copies of a log with Spark twice; the second time counts. Both stay in `log_dir`."""
+    warm, fresh = (copies(log, log_dir / name, int(number)) for name in ("warm", "fresh"))
     with local_session() as spark:
-        sweep(log, copies(log, log_dir / "warm", int(number)), spark)
-        fresh = copies(log, log_dir / "fresh", int(number))
+        sweep(log, warm, spark)
         start = time.perf_counter()
         with cpu_of_all() as cpu:
             stages = sweep(log, fresh, spark)

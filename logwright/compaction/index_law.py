@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from logwright.compaction.model import StagedSegment
 from logwright.compaction.source import Source
@@ -34,8 +33,7 @@ def check_indexes(
     """
     base, batches = segment.base_offset, staged.batches
     offsets, times = (
-        _read_only(map_file(directory / segment_file_name(base, suffix)))
-        for suffix in (INDEX, TIMEINDEX)
+        map_file(directory / segment_file_name(base, suffix)) for suffix in (INDEX, TIMEINDEX)
     )
     if len(offsets) % _OFFSET_ENTRY or len(times) % _TIME_ENTRY:
         return (0, 0), [base]
@@ -45,13 +43,6 @@ def check_indexes(
     largest = np.maximum.accumulate(batches["max_timestamp"])
     misplaced = int(_judge_times(times, batches, largest, base, wrong, misplaced))
     return entries, [int(offset) for offset in wrong[:misplaced]]
-
-
-def _read_only(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """An empty file's bytes are not: the kernels would be compiled once more for them."""
-    view = data.view()
-    view.flags.writeable = False
-    return view
 
 
 @kernel

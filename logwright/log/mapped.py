@@ -21,7 +21,8 @@ MOST_MAPPED: Final = 64
 often have 1,024, and logs may have 100,000 segments.
 """
 
-_NOTHING = np.zeros(0, dtype=np.uint8)
+_NOTHING: Final = np.frombuffer(b"", dtype=np.uint8)
+"""As read-only as a mapped file: kernels are compiled for that."""
 _Stamp = tuple[int, int, int, int]
 
 

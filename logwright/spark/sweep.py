@@ -294,19 +294,22 @@ def _run_small(
             yield waiting.popleft().result()
 
 
-def _sync(number: int, files: Unsynced, plan: CleanPlan, result: bytes) -> tuple[int, bytes]:
-    """What came of a log, now that its files are durable."""
-    try:
-        files.finish()
-    except OSError as error:
-        return number, pickle.dumps(maintain.give_up(plan, error))
-    return number, result
+def _sync(number: int, files: Unsynced, plan: CleanPlan, result: object) -> tuple[int, bytes]:
+    """What came of a log, now that its files are durable; what failed has none any more."""
+    if isinstance(result, LogwrightError):
+        files.release()
+    else:
+        try:
+            files.finish()
+        except OSError as error:
+            result = maintain.give_up(plan, error)
+    return number, pickle.dumps(result)
 
 
 def _run(
     function: Callable[..., object], arguments: _Arguments, means: Means
-) -> tuple[CleanPlan, bytes]:
-    """(what the call is about, the pickled result or error)."""
+) -> tuple[CleanPlan, object]:
+    """(what the call is about, the result or error)."""
     result: object
     try:
         result = function(*arguments, means=means)
@@ -314,7 +317,7 @@ def _run(
         result = error
     except Exception as fault:  # noqa: BLE001 - one log's must not stop the others; the driver reports it
         result = _worker_fault(fault)
-    return cast("CleanPlan", arguments[0]), pickle.dumps(result)
+    return cast("CleanPlan", arguments[0]), result
 
 
 def _worker_fault(fault: Exception) -> WorkerFault:

@@ -135,8 +135,8 @@ FAULTS = (
     Fault(
         family="last batch of the round: not kept",
         file="compaction/transactions.py",
-        right='(batches["last_offset"] + 1 == bound)',
-        wrong='(batches["last_offset"] == bound)',
+        right='int(batches["last_offset"][-1]) + 1 == bound',
+        wrong='int(batches["last_offset"][-1]) == bound',
     ),
     Fault(
         family="rebuilt batch: max timestamp of what was read",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 
@@ -53,7 +54,12 @@ def staged_files(staged: StagedCleaning) -> set[int]:
     return {path.stat().st_ino for path in found}
 
 
-def run(some: list[CleanPlan], *, small: bool = True) -> list[object]:
+def run(
+    some: list[CleanPlan],
+    *,
+    small: bool = True,
+    function: Callable[..., object] = maintain.build,
+) -> list[object]:
     size = SMALL_LOG_BYTES if small else SMALL_LOG_BYTES + 1
     calls = [
         sweep._Calls(
@@ -65,7 +71,7 @@ def run(some: list[CleanPlan], *, small: bool = True) -> list[object]:
         )
         for numbers in sweep._together(range(len(some)), [size] * len(some))
     ]
-    results = dict(sweep._run_bin(maintain.build, inf, calls))
+    results = dict(sweep._run_bin(function, inf, calls))
     return [pickle.loads(results[number]) for number in range(len(some))]  # noqa: S301, TID251
 
 
@@ -160,6 +166,25 @@ def test_a_log_that_cannot_be_made_durable_is_given_up(
         else:
             assert isinstance(result, StagedCleaning)
             assert directory.exists()
+
+
+def test_what_failed_before_keeps_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is made durable, and no descriptor is left."""
+
+    def build_and_fail(plan: CleanPlan, *, means: Means) -> None:
+        maintain.build(plan, means=means)
+        raise StepFailed("this came first.", remedy="None.")
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    before, some = open_files(), plans(tmp_path, 2)
+    monkeypatch.setattr(os, "fsync", fail)
+    for result in run(some, function=build_and_fail):
+        assert "this came first." in str(result)
+    assert open_files() == before
 
 
 def test_an_error_of_writing_lets_go_of_the_files(
