@@ -225,8 +225,8 @@ FAULTS = (
     Fault(
         family="partial map: the checkpoint runs ahead",
         file="committing.py",
-        right="        offset = staged.end_offset\n",
-        wrong="        offset = plan.compaction.first_uncleanable_offset\n",
+        right="        return staged.end_offset\n",
+        wrong="        return plan.compaction.first_uncleanable_offset\n",
     ),
     Fault(
         family="transaction index: entries without data",
