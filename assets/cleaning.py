@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swapped:
-    """What a commit did to one log, and how long it took."""
+    """What a commit did to one log, and how long it took, with those that went side by side."""
 
     work: LogWork
     result: CommitResult

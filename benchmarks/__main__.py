@@ -61,7 +61,9 @@ Spark's classes are in caches on disk. Of Kafka only the cleaning counts, not th
 which has cleaned nothing before."""
 _SCALE = """`make bench ARGS=scale`: the goals that are our own. A sweep is planned, built, checked
 and committed, in a session that has done the same once before. Figures are medians of {rounds}
-rounds, the smallest and largest in brackets.
+rounds, the smallest and largest in brackets. Between the rounds of the sweep nothing is deleted but
+staging directories: ext4 passes over what was deleted in the last minutes, one by one, for each new
+file.
 
 A log that grows has the keys of the smallest: what is kept of it does not grow with it. So a part
 of the time is the same for all sizes, and the rest is for each further GB, or segment."""
