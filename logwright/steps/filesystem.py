@@ -247,7 +247,7 @@ class RealFileSystem:
 
     def _parent(self, path: Path) -> tuple[int, str]:
         """The descriptor of a path's directory, and its name in there."""
-        directory, _, name = str(path).rpartition("/")
+        directory, _, name = _text(path).rpartition("/")
         invariant(name != "..", "a step's path leads elsewhere")
         return self._walk(directory), name
 
@@ -297,13 +297,19 @@ class RealFileSystem:
 
     def _refuse_outside(self, path: str) -> None:
         """A plan that leads elsewhere is a fault of ours."""
-        inside = [root for root in self._roots if path.startswith(f"{root}/")]
-        invariant(len(inside) == 1 and ".." not in path.split("/"), "a step's path lies in no root")
+        below = [path[len(root) :] for root in self._roots if path.startswith(f"{root}/")]
+        lies_in_one = len(below) == 1 and ".." not in below[0].split("/")
+        invariant(lies_in_one, "a step's path lies in no root")
 
 
 def _text(path: Path) -> str:
-    """A directory's path, to which a slash and a name can be added."""
-    return str(path).removesuffix("/")
+    """A directory's path, to which a slash and a name can be added; a relative one begins with a
+    dot, so that it is below ``.`` and not below ``/``.
+    """
+    text = str(path)
+    if text.startswith("/"):
+        return text.removesuffix("/")
+    return text if text == "." else f"./{text}"
 
 
 def _require_regular(directory: int, name: str) -> None:

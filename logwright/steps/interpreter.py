@@ -60,15 +60,15 @@ def execute(steps: Iterable[FileStep], fs: FileSystem) -> None:
         StepFailed: a step failed in another way. Both name the step, its number from 1, the path
             and the errno.
     """
-    for syncs in until_synced(steps, fs):
-        syncs()
+    _do_all(enumerate(steps, start=1), fs)
 
 
 def until_synced(steps: Iterable[FileStep], fs: FileSystem) -> Iterator[Callable[[], None]]:
     """Do the steps in their order, but leave to the caller what waits for the disk.
 
     Gives the fsyncs that come one after the other as one call, which is to be made before the next
-    one is asked for. Effects and errors, of this and of the calls: as `execute`.
+    one is asked for. The step behind them is asked for before they are made: what makes the steps
+    must not rely on what is durable. Effects and errors, of this and of the calls: as `execute`.
     """
     for syncs, found in groupby(enumerate(steps, start=1), _is_sync):
         if syncs:

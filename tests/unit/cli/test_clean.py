@@ -46,6 +46,19 @@ def kafkas_passes(name: str) -> list[dict[str, Any]]:
     return passes
 
 
+@pytest.mark.parametrize(("here", "log_dir"), [(".", "."), ("t-0", "..")])
+def test_the_log_directory_may_be_relative(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: str, log_dir: str
+) -> None:
+    """It may be where the operator is; the outcome is the same, files that are retired included."""
+    monkeypatch.chdir(copy_before("basic-none", tmp_path) / here)
+    words = clean_arguments("basic-none")
+    assert call("clean", log_dir, "t-0", *words, "--yes").status == 0
+    later = description("basic-none")["now"] + 60_000
+    assert call("purge", log_dir, "t-0", "--now", later, "--yes").status == 0
+    assert compare_after("basic-none", Path(log_dir)) == []
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_outcome_and_figures_are_kafkas(call: Call, tmp_path: Path, name: str) -> None:
     """After a clean and a purge the directory is as Kafka's; so are the figures of each pass."""

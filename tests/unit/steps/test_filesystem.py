@@ -223,6 +223,30 @@ def test_the_file_system_itself_may_be_the_root(tmp_path: Path) -> None:
     assert names(directory) == ["y"]
 
 
+@pytest.mark.parametrize(
+    ("here", "log_dir"), [(".", "logs"), ("logs", "."), ("logs/t-0", ".."), ("other", "../logs")]
+)
+def test_the_root_may_be_relative(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: str, log_dir: str
+) -> None:
+    """As the operator gave it; nothing leads out of it, not to where ``/`` is either."""
+    for name in ("logs/t-0", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "other/x").touch()
+    monkeypatch.chdir(tmp_path / here)
+    root = Path(log_dir)
+    with RealFileSystem(root) as fs:
+        fs.write_file(root / "t-0/y", b"y", like=None)
+        fs.rename(root / "t-0/y", root / "y")
+        fs.fsync_dir(root)
+        fs.fsync_dir(root / "t-0")
+        for outside_it in (root / "../other/x", root / "t-0/../../other/x", tmp_path / "logs/y"):
+            with pytest.raises(InvariantError):
+                fs.unlink(outside_it)
+    assert names(tmp_path / "logs") == ["t-0", "y"]
+    assert names(tmp_path / "other") == ["x"]
+
+
 def test_held_root_is_the_one_that_was_opened(
     fs: RealFileSystem, root: Path, tmp_path: Path
 ) -> None:
