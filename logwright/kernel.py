@@ -23,7 +23,7 @@ from typing import TypeVar
 import numba
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
-_PACKAGES = ("format", "compaction", "ingest")
+_PACKAGES = ("format", "compaction", "ingest", "log")
 
 
 @cache

@@ -17,10 +17,11 @@ from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.compaction.plan import plan_compaction
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.errors import LogwrightError
-from logwright.format.names import TopicPartition
+from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
 from logwright.garbage import rare_collections
 from logwright.locks import broker_kept_out
-from logwright.log.files import open_log_dir
+from logwright.log.files import exists, open_log_dir
+from logwright.log.glance import Glances
 from logwright.log.in_step import in_step
 from logwright.log.load import (
     Checkpoints,
@@ -91,8 +92,11 @@ def plan_many(
     outcomes: list[Outcome] = []
     with broker_kept_out(log_dir), open_log_dir(log_dir) as directory:
         checkpoints = read_checkpoints(log_dir)
+        clean_shutdown = exists(directory, CLEAN_SHUTDOWN_MARKER)
+        glances = Glances()
         for at in range(0, len(partitions), TOGETHER):
             some = partitions[at : at + TOGETHER]
+            seen = glances.look(directory, [one.directory_name for one in some])
             logs = in_step(
                 [
                     observe_in_parts(
@@ -101,8 +105,10 @@ def plan_many(
                         partition,
                         high_watermark=high_watermark,
                         checkpoints=checkpoints,
+                        clean_shutdown=clean_shutdown,
+                        glance=glance,
                     )
-                    for partition in some
+                    for partition, glance in zip(some, seen, strict=True)
                 ]
             )
             for partition, log in zip(some, logs, strict=True):

@@ -10,22 +10,23 @@ import errno
 import os
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from logwright.errors import NotALogDir, UnreadableFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from logwright.format.names import TopicPartition
 
 LARGEST_FILE_BYTES: Final = 2_147_483_647
 """No file of a segment is larger: Kafka's positions are int32 (LogSegment, FileRecords)."""
 
-_DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_ROOT_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+DIRECTORY_FLAGS: Final = _ROOT_FLAGS | os.O_NOFOLLOW
+FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _READ_BYTES: Final = 8 * 1024 * 1024
 
 _NOT_REGULAR: Final = frozenset((errno.ELOOP, errno.EISDIR, errno.ESPIPE, errno.ENXIO))
@@ -34,19 +35,26 @@ _NOT_REGULAR: Final = frozenset((errno.ELOOP, errno.EISDIR, errno.ESPIPE, errno.
 _PERMISSION: Final = "Give this user read permission, or run as the broker's user."
 
 
-@dataclass(frozen=True, slots=True)
-class OpenDir:
+class OpenDir(NamedTuple):
     """An open directory: its descriptor, and its path for messages, as text: making paths costs as
     much as reading the files. As a context manager it closes the descriptor on leaving.
+
+    Attributes:
+        seen: parts of its files, by name, that were read already (`logwright.log.glance`).
     """
 
     fd: int
     name: str
+    seen: Mapping[str, bytes] = MappingProxyType({})
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the descriptor back."""
         os.close(self.fd)
 
     @property
@@ -69,7 +77,7 @@ def open_log_dir(log_dir: Path) -> OpenDir:
         UnreadableFile: it may not be read.
     """
     try:
-        fd = os.open(log_dir, _DIRECTORY_FLAGS)
+        fd = os.open(log_dir, _ROOT_FLAGS)
     except (FileNotFoundError, NotADirectoryError) as error:
         problem = "is no directory." if log_dir.exists() else "does not exist."
         raise NotALogDir(
@@ -97,7 +105,7 @@ def open_child_dir(parent: OpenDir, partition: TopicPartition) -> OpenDir:
     name = partition.directory_name
     path = parent.file(name)
     try:
-        fd = os.open(name, _DIRECTORY_FLAGS | os.O_NOFOLLOW, dir_fd=parent.fd)
+        fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent.fd)
     except FileNotFoundError as error:
         raise NotALogDir(
             "there is no such partition directory.",
@@ -171,7 +179,7 @@ def read_part(directory: OpenDir, name: str, position: int, size: int) -> bytes:
             fails.
     """
     try:
-        fd = os.open(name, _FILE_FLAGS, dir_fd=directory.fd)
+        fd = os.open(name, FILE_FLAGS, dir_fd=directory.fd)
         try:
             return os.pread(fd, size, position)
         finally:
@@ -185,7 +193,7 @@ def read_part(directory: OpenDir, name: str, position: int, size: int) -> bytes:
 def _open_regular(directory: OpenDir, name: str) -> tuple[int, int]:
     """Descriptor and size of a regular file."""
     try:
-        fd = os.open(name, _FILE_FLAGS, dir_fd=directory.fd)
+        fd = os.open(name, FILE_FLAGS, dir_fd=directory.fd)
     except OSError as error:
         if error.errno in _NOT_REGULAR:
             raise not_regular(directory.path / name) from error

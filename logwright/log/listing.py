@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _LIVE_SUFFIXES: Final = (*names.SEGMENT_SUFFIXES, names.SNAPSHOT)
 _LEFTOVER_SUFFIXES: Final = (names.CLEANED, names.SWAP)
 _LOG_FILE_SUFFIXES: Final = (*_LIVE_SUFFIXES, *_LEFTOVER_SUFFIXES)
-_stamp: Final[Callable[[tuple[str, int, int, int]], FileStamp]] = partial(tuple.__new__, FileStamp)
-"""Of its fields; twice as quick as a call of the class."""
+stamp: Final[Callable[[tuple[str, int, int, int]], FileStamp]] = partial(tuple.__new__, FileStamp)
+"""One of its fields; twice as quick as a call of the class."""
 _KNOWN_FILES: Final = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
 _MOST_NAMED: Final = 5
 _DIGITS: Final = 20
@@ -80,10 +80,15 @@ def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
         except OSError as error:
             raise unreadable(error, directory.file(name)) from error
         if stat.S_ISREG(found.st_mode):
-            stamps[name] = _stamp((name, found.st_size, found.st_mtime_ns, found.st_ino))
-        elif name in _KNOWN_FILES or name.endswith(_LOG_FILE_SUFFIXES):
+            stamps[name] = stamp((name, found.st_size, found.st_mtime_ns, found.st_ino))
+        elif is_of_a_log(name):
             raise not_regular(directory.path / name)
     return stamps
+
+
+def is_of_a_log(name: str) -> bool:
+    """Whether this is the name of a log's file, or like one."""
+    return name in _KNOWN_FILES or name.endswith(_LOG_FILE_SUFFIXES)
 
 
 def segment_stems(

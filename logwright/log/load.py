@@ -34,6 +34,7 @@ from logwright.log.files import (
     read_file,
     read_part,
 )
+from logwright.log.glance import Glance
 from logwright.log.in_step import InParts, in_step
 from logwright.log.listing import segment_stems, snapshot_offsets, stamp_files
 from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
@@ -173,7 +174,12 @@ def observe(
     with open_log_dir(log_dir) as parent:
         found = _read_checkpoints(parent) if checkpoints is None else checkpoints
         parts = observe_in_parts(
-            parent, log_dir, partition, high_watermark=high_watermark, checkpoints=found
+            parent,
+            log_dir,
+            partition,
+            high_watermark=high_watermark,
+            checkpoints=found,
+            clean_shutdown=exists(parent, names.CLEAN_SHUTDOWN_MARKER),
         )
         (log,) = in_step([parts])
     if isinstance(log, LogwrightError):
@@ -188,12 +194,17 @@ def observe_in_parts(
     *,
     high_watermark: Literal["end", "checkpoint"],
     checkpoints: Checkpoints,
+    clean_shutdown: bool,
+    glance: Glance | None = None,
 ) -> InParts[PartitionLog]:
-    """`observe` in a log directory that is open; holds a descriptor until its end."""
-    with open_child_dir(parent, partition) as directory:
-        stamps = stamp_files(directory)
+    """`observe` in a log directory that is open; holds a descriptor until its end.
+
+    `clean_shutdown`: whether it has the broker's marker; `glance`: of the partition, if it was
+    looked at already.
+    """
+    with open_child_dir(parent, partition) if glance is None else glance.directory as directory:
+        stamps = stamp_files(directory) if glance is None else glance.stamps
         yield
-        clean_shutdown = exists(parent, names.CLEAN_SHUTDOWN_MARKER)
         stems = segment_stems(stamps, directory.name, clean_shutdown=clean_shutdown)
         yield
         segments = _segments(directory, stamps, stems)
@@ -299,7 +310,7 @@ def _segment(
     largest = _last_timestamp(directory, timeindex, base, following) if timeindex.bytes else -1
     first: TimestampMs | None = None
     if log_bytes:
-        header = read_part(directory, name, 0, HEADER_BYTES)
+        header = directory.seen.get(name) or read_part(directory, name, 0, HEADER_BYTES)
         first = first_batch_max_timestamp(
             header, base_offset=base, log_bytes=log_bytes, path=directory.file(name)
         )
@@ -329,7 +340,8 @@ def _last_timestamp(
 ) -> TimestampMs:
     """Timestamp of a time index's last entry, which must fit the one before it and the segment."""
     position = max(0, timeindex.bytes - 2 * TIME_ENTRY_BYTES)
-    content = read_part(directory, timeindex.name, position, timeindex.bytes - position)
+    name, size = timeindex.name, timeindex.bytes - position
+    content = directory.seen.get(name) or read_part(directory, name, position, size)
     timestamp = offset = -1
     ascends = True
     if len(content) == 2 * TIME_ENTRY_BYTES:
