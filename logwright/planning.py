@@ -17,18 +17,12 @@ from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.compaction.plan import plan_compaction
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.errors import LogwrightError
-from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
+from logwright.format.names import TopicPartition
 from logwright.garbage import rare_collections
 from logwright.locks import broker_kept_out
-from logwright.log.files import exists, open_log_dir
-from logwright.log.glance import Glances
-from logwright.log.in_step import in_step
-from logwright.log.load import (
-    Checkpoints,
-    observe,
-    observe_in_parts,
-    read_checkpoints,
-)
+from logwright.log.files import open_log_dir
+from logwright.log.glance import Glance, Glances
+from logwright.log.load import Checkpoints, Shared, observe, observe_one, read_checkpoints, share
 from logwright.log.model import PartitionLog
 from logwright.roll.plan import plan_roll
 from logwright.units import TimestampMs
@@ -37,8 +31,8 @@ HighWatermark = Literal["end", "checkpoint"]
 Settings = tuple[TopicConfig, CleanerConfig]
 Outcome = CleanPlan | LogwrightError
 
-TOGETHER: Final = 20
-"""Partitions that are looked at in step (`in_step`); each holds a descriptor."""
+TOGETHER: Final = 64
+"""Partitions that are looked at together; each holds a descriptor meanwhile."""
 
 
 def plan_clean(
@@ -91,26 +85,12 @@ def plan_many(
     known = {topic: _settled(settings, topic) for topic in {one.topic for one in partitions}}
     outcomes: list[Outcome] = []
     with broker_kept_out(log_dir), open_log_dir(log_dir) as directory:
-        checkpoints = read_checkpoints(log_dir)
-        clean_shutdown = exists(directory, CLEAN_SHUTDOWN_MARKER)
+        shared = share(log_dir, directory, high_watermark, read_checkpoints(log_dir))
         glances = Glances()
         for at in range(0, len(partitions), TOGETHER):
             some = partitions[at : at + TOGETHER]
-            seen = glances.look(directory, [one.directory_name for one in some])
-            logs = in_step(
-                [
-                    observe_in_parts(
-                        directory,
-                        log_dir,
-                        partition,
-                        high_watermark=high_watermark,
-                        checkpoints=checkpoints,
-                        clean_shutdown=clean_shutdown,
-                        glance=glance,
-                    )
-                    for partition, glance in zip(some, seen, strict=True)
-                ]
-            )
+            with glances.look(directory, [one.directory_name for one in some]) as seen:
+                logs = [_look(shared, *each) for each in zip(some, seen, strict=True)]
             for partition, log in zip(some, logs, strict=True):
                 chosen = known[partition.topic]
                 if isinstance(chosen, LogwrightError):
@@ -120,6 +100,15 @@ def plan_many(
                 else:
                     outcomes.append(_decide(log, chosen, now_ms, options))
     return outcomes
+
+
+def _look(
+    shared: Shared, partition: TopicPartition, glance: Glance | None
+) -> PartitionLog | LogwrightError:
+    try:
+        return observe_one(shared, partition, glance)
+    except LogwrightError as error:
+        return error
 
 
 def _settled(settings: Callable[[str], Settings], topic: str) -> Settings | LogwrightError:

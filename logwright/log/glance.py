@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from logwright.log.files import DIRECTORY_FLAGS, FILE_FLAGS, OpenDir
 from logwright.log.listing import is_of_a_log, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -104,41 +105,50 @@ class Glances:
         self._contents: NDArray[np.uint8] = np.empty(MOST_FILES * MOST_BYTES, np.uint8)
         self._rows: NDArray[np.int64] = np.empty((_ROWS, MOST_FILES), np.int64)
 
-    def look(self, parent: OpenDir, directories: Sequence[str]) -> list[Glance | None]:
+    @contextmanager
+    def look(
+        self, parent: OpenDir, directories: Sequence[str]
+    ) -> Iterator[tuple[Glance | None, ...]]:
         """What is seen of some directories of an open one, in their order; None of one that must be
-        looked at in the other way. Effects: reads; opens a descriptor for each that is seen.
+        looked at in the other way. Effects: reads; holds a descriptor for each, until it is left.
         """
         if self._functions is None or not directories:
-            return [None] * len(directories)
+            yield (None,) * len(directories)
+            return
         wanted = np.frombuffer(os.fsencode("\0".join([*directories, ""])), np.uint8)
         cells: NDArray[np.int64] = np.empty((len(directories), _CELLS), np.int64)
         found = self._names, self._contents, self._rows
         _look(self._functions, parent.fd, wanted, self._answers, found, cells)
+        try:
+            yield tuple(self._tell(parent, directories, cells))
+        finally:
+            for descriptor in cells[:, _DESCRIPTOR].tolist():
+                if descriptor >= 0:
+                    os.close(descriptor)
+
+    def _tell(
+        self, parent: OpenDir, directories: Sequence[str], cells: NDArray[np.int64]
+    ) -> Iterator[Glance | None]:
+        """What the kernel found, in Python's terms."""
         files, length = cells[-1, _FILES_END:].tolist()
         names = os.fsdecode(self._names[:length].tobytes()).split("/")
         contents = self._contents[: files * MOST_BYTES].tobytes()
         sizes, modified, inodes, read = self._rows[:, :files].tolist()
-        glances: list[Glance | None] = []
         begin = 0
         for name, (descriptor, end, _) in zip(directories, cells.tolist(), strict=True):
             if descriptor < 0:
-                glances.append(None)
+                yield None
                 continue
             seen = {
                 names[file]: contents[file * MOST_BYTES : file * MOST_BYTES + read[file]]
                 for file in range(begin, end)
                 if read[file]
             }
-            directory = OpenDir(descriptor, parent.file(name), seen)
             some = zip(names[begin:end], sizes[begin:end], modified[begin:end], inodes[begin:end])
             stamps = {each[0]: stamp(each) for each in sorted(some)}
-            if min(sizes[begin:end], default=0) < 0 and not _only_others(stamps):
-                directory.close()
-                glances.append(None)
-            else:
-                glances.append(Glance(directory, stamps))
+            known = min(sizes[begin:end], default=0) >= 0 or _only_others(stamps)
+            yield Glance(OpenDir(descriptor, parent.file(name), seen), stamps) if known else None
             begin = end
-        return glances
 
 
 def _only_others(stamps: dict[str, FileStamp]) -> bool:
@@ -154,16 +164,15 @@ def _find_functions() -> NDArray[np.int64] | None:
     if not sys.platform.startswith("linux"):
         return None
     library = ctypes.CDLL(None)
-    found = [getattr(library, name, None) for name in _FUNCTIONS]
-    if None in found:
+    try:
+        found = [getattr(library, name) for name in _FUNCTIONS]
+    except AttributeError:
         return None
     return np.array([ctypes.cast(each, ctypes.c_void_p).value for each in found], np.int64)
 
 
 @kernel
-def _look(
-    functions: Any, parent: int, wanted: Any, answers: Any, found: Any, cells: Any
-) -> None:
+def _look(functions: Any, parent: int, wanted: Any, answers: Any, found: Any, cells: Any) -> None:
     """Look at each directory; what is found of it follows what was found of those before.
 
     Args:
@@ -251,7 +260,7 @@ def _list_files(functions: Any, directory: int, answers: Any, found: Any, before
 
 
 @kernel
-def _part_to_read(name_bytes: int, last: int, file_bytes: int) -> Any:
+def _part_to_read(name_bytes: Any, last: Any, file_bytes: Any) -> Any:
     """(position, bytes) of what a plan reads of a file, 0 bytes of most; judged by its name's
     length and last letter: what is read in vain does no harm.
     """

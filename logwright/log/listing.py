@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright.errors import UncleanLogDir
 from logwright.format import names
@@ -48,8 +47,7 @@ _REMEDIES: Final = {
 """By whether a purge is enough (`logwright.purge.plan`, 2 and 3)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Damage:
+class Damage(NamedTuple):
     """What the names of a partition's files say.
 
     Attributes:

@@ -16,9 +16,9 @@ from __future__ import annotations
 import os
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from logwright.errors import CorruptCheckpoint, CorruptIndex, LogwrightError, NotALogDir
+from logwright.errors import CorruptCheckpoint, CorruptIndex, NotALogDir
 from logwright.format import names
 from logwright.format.batch import HEADER_BYTES
 from logwright.format.checkpoints import find_offset, parse_offset_checkpoint
@@ -35,7 +35,6 @@ from logwright.log.files import (
     read_part,
 )
 from logwright.log.glance import Glance
-from logwright.log.in_step import InParts, in_step
 from logwright.log.listing import segment_stems, snapshot_offsets, stamp_files
 from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
 from logwright.log.producers import Producers, first_batch_at, load_producers
@@ -173,59 +172,67 @@ def observe(
     """
     with open_log_dir(log_dir) as parent:
         found = _read_checkpoints(parent) if checkpoints is None else checkpoints
-        parts = observe_in_parts(
-            parent,
-            log_dir,
-            partition,
-            high_watermark=high_watermark,
-            checkpoints=found,
-            clean_shutdown=exists(parent, names.CLEAN_SHUTDOWN_MARKER),
-        )
-        (log,) = in_step([parts])
-    if isinstance(log, LogwrightError):
-        raise log
-    return log
+        return observe_one(share(log_dir, parent, high_watermark, found), partition)
 
 
-def observe_in_parts(
-    parent: OpenDir,
+class Shared(NamedTuple):
+    """What the partitions of a log directory are looked at with.
+
+    Attributes:
+        log_dir, directory: the log directory, and the same open.
+        high_watermark, checkpoints: see `observe`.
+        clean_shutdown: it has the broker's marker.
+    """
+
+    log_dir: Path
+    directory: OpenDir
+    high_watermark: Literal["end", "checkpoint"]
+    checkpoints: Checkpoints
+    clean_shutdown: bool
+
+
+def share(
     log_dir: Path,
-    partition: TopicPartition,
-    *,
+    directory: OpenDir,
     high_watermark: Literal["end", "checkpoint"],
     checkpoints: Checkpoints,
-    clean_shutdown: bool,
-    glance: Glance | None = None,
-) -> InParts[PartitionLog]:
-    """`observe` in a log directory that is open; holds a descriptor until its end.
+) -> Shared:
+    """For `observe_one`. Effects: looks for the marker."""
+    clean_shutdown = exists(directory, names.CLEAN_SHUTDOWN_MARKER)
+    return Shared(log_dir, directory, high_watermark, checkpoints, clean_shutdown)
 
-    `clean_shutdown`: whether it has the broker's marker; `glance`: of the partition, if it was
-    looked at already.
-    """
-    with open_child_dir(parent, partition) if glance is None else glance.directory as directory:
-        stamps = stamp_files(directory) if glance is None else glance.stamps
-        yield
-        stems = segment_stems(stamps, directory.name, clean_shutdown=clean_shutdown)
-        yield
-        segments = _segments(directory, stamps, stems)
-        end = _log_end_offset(directory, segments[-1])
-        yield
-        entries = checkpoints.of(partition)
-        _, (_, recorded_start), (_, watermark), (_, cleaner) = entries
-        start = Offset(max(recorded_start or 0, segments[0].base_offset))
-        if start > end:
-            raise _start_beyond_end(log_dir, partition, start, end)
-        committed = end
-        if high_watermark == "checkpoint":
-            committed = Offset(min(max(watermark or 0, start), end))
-        snapshots = snapshot_offsets(stamps)
-        producers = load_producers(
-            directory, segments, snapshots, log_start_offset=start, log_end_offset=end
-        )
-        stable = _last_stable_offset(producers, directory, segments, (start, end, committed))
-    yield
+
+def observe_one(
+    shared: Shared, partition: TopicPartition, glance: Glance | None = None
+) -> PartitionLog:
+    """`observe` in a log directory that is open. `glance`: at the partition, if there was one."""
+    if glance is not None:
+        return _observe(shared, partition, *glance)
+    with open_child_dir(shared.directory, partition) as directory:
+        return _observe(shared, partition, directory, stamp_files(directory))
+
+
+def _observe(
+    shared: Shared, partition: TopicPartition, directory: OpenDir, stamps: dict[str, FileStamp]
+) -> PartitionLog:
+    stems = segment_stems(stamps, directory.name, clean_shutdown=shared.clean_shutdown)
+    segments = _segments(directory, stamps, stems)
+    end = _log_end_offset(directory, segments[-1])
+    entries = shared.checkpoints.of(partition)
+    _, (_, recorded_start), (_, watermark), (_, cleaner) = entries
+    start = Offset(max(recorded_start or 0, segments[0].base_offset))
+    if start > end:
+        raise _start_beyond_end(shared.log_dir, partition, start, end)
+    committed = end
+    if shared.high_watermark == "checkpoint":
+        committed = Offset(min(max(watermark or 0, start), end))
+    snapshots = snapshot_offsets(stamps)
+    producers = load_producers(
+        directory, segments, snapshots, log_start_offset=start, log_end_offset=end
+    )
+    stable = _last_stable_offset(producers, directory, segments, (start, end, committed))
     return PartitionLog(
-        log_dir=log_dir,
+        log_dir=shared.log_dir,
         partition=partition,
         segments=segments,
         log_start_offset=start,
