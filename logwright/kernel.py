@@ -18,12 +18,13 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numba
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _PACKAGES = ("format", "compaction", "ingest", "log")
+_compiled_functions: list[Any] = []
 
 
 @cache
@@ -63,4 +64,12 @@ def _compiled(function: _Function, *, forceinline: bool) -> _Function:
         )
     finally:
         numba.config.CACHE_DIR = before
+    _compiled_functions.append(compiled)
     return compiled
+
+
+def kernels_are_loaded() -> bool:
+    """Whether this process has called a kernel: the first call loads all of Numba, half a
+    second.
+    """
+    return any(each.signatures for each in _compiled_functions)

@@ -2,7 +2,8 @@
 of many.
 
 Planning is much Python and little waiting. Processes for the cores would not help: to send a plan
-takes a third of the time in which it is made, and more to pickle it.
+takes a third of the time in which it is made, and more to pickle it. What the system is asked for a
+fleet is asked in a kernel, beside Python (`logwright.log.glance`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal
 
@@ -19,9 +21,10 @@ from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.garbage import rare_collections
+from logwright.kernel import kernels_are_loaded
 from logwright.locks import broker_kept_out
 from logwright.log.files import open_log_dir
-from logwright.log.glance import Glance, Glances
+from logwright.log.glance import Glance, glances
 from logwright.log.load import Checkpoints, Shared, observe, observe_one, read_checkpoints, share
 from logwright.log.model import PartitionLog
 from logwright.roll.plan import plan_roll
@@ -31,8 +34,8 @@ HighWatermark = Literal["end", "checkpoint"]
 Settings = tuple[TopicConfig, CleanerConfig]
 Outcome = CleanPlan | LogwrightError
 
-TOGETHER: Final = 64
-"""Partitions that are looked at together; each holds a descriptor meanwhile."""
+WORTH_A_KERNEL: Final = 20_000
+"""Partitions for which a kernel spares about the time in which all of Numba is loaded."""
 
 
 def plan_clean(
@@ -86,19 +89,17 @@ def plan_many(
     outcomes: list[Outcome] = []
     with broker_kept_out(log_dir), open_log_dir(log_dir) as directory:
         shared = share(log_dir, directory, high_watermark, read_checkpoints(log_dir))
-        glances = Glances()
-        for at in range(0, len(partitions), TOGETHER):
-            some = partitions[at : at + TOGETHER]
-            with glances.look(directory, [one.directory_name for one in some]) as seen:
+        in_kernel = kernels_are_loaded() or len(partitions) >= WORTH_A_KERNEL
+        names = [one.directory_name for one in partitions]
+        with closing(glances(directory, names, in_kernel=in_kernel)) as groups:
+            for seen in groups:
+                some = partitions[len(outcomes) : len(outcomes) + len(seen)]
+                # One after the other, then the decisions: a tenth quicker, with code in caches.
                 logs = [_look(shared, *each) for each in zip(some, seen, strict=True)]
-            for partition, log in zip(some, logs, strict=True):
-                chosen = known[partition.topic]
-                if isinstance(chosen, LogwrightError):
-                    outcomes.append(chosen)
-                elif isinstance(log, LogwrightError):
-                    outcomes.append(log)
-                else:
-                    outcomes.append(_decide(log, chosen, now_ms, options))
+                outcomes += [
+                    _outcome(log, known[one.topic], now_ms, options)
+                    for one, log in zip(some, logs, strict=True)
+                ]
     return outcomes
 
 
@@ -109,6 +110,19 @@ def _look(
         return observe_one(shared, partition, glance)
     except LogwrightError as error:
         return error
+
+
+def _outcome(
+    log: PartitionLog | LogwrightError,
+    settings: Settings | LogwrightError,
+    now_ms: TimestampMs,
+    options: CleaningOptions,
+) -> Outcome:
+    if isinstance(settings, LogwrightError):
+        return settings
+    if isinstance(log, LogwrightError):
+        return log
+    return _decide(log, settings, now_ms, options)
 
 
 def _settled(settings: Callable[[str], Settings], topic: str) -> Settings | LogwrightError:

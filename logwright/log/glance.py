@@ -15,7 +15,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from contextlib import contextmanager
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from logwright.log.files import DIRECTORY_FLAGS, FILE_FLAGS, OpenDir
 from logwright.log.listing import is_of_a_log, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,11 +44,13 @@ _STATX: Final = 2
 _PREAD: Final = 3
 _CLOSE: Final = 4
 
-MOST_FILES: Final = 4096
+TOGETHER: Final = 64
+"""Directories that are looked at by one call."""
+MOST_FILES: Final = 1 << 14
 """Of all directories that are looked at together."""
 MOST_BYTES: Final = 128
 """That are read of a file. Snapshots of more than two producers are larger."""
-_NAMES_BYTES: Final = 1 << 17
+_NAMES_BYTES: Final = 1 << 19
 _ENTRIES_BYTES: Final = 1 << 14
 
 # Where the fields of a struct linux_dirent64 and a struct statx are.
@@ -95,47 +98,63 @@ class Glance(NamedTuple):
     stamps: dict[str, FileStamp]
 
 
-class Glances:
-    """Looks at directories; for one thread."""
+def glances(
+    parent: OpenDir, directories: Sequence[str], *, in_kernel: bool
+) -> Generator[tuple[Glance | None, ...], None, None]:
+    """What is seen of the directories of an open one, in their order, of `TOGETHER` at a time; None
+    of one that must be looked at in the other way. A thread looks at the next ones meanwhile.
+    Effects: reads; holds a descriptor for each that is seen, until the next are asked for.
 
-    def __init__(self) -> None:
-        self._functions = _find_functions()
-        self._answers = np.empty(_ENTRIES_BYTES, np.uint8), np.empty(_STATUS_BYTES, np.uint8)
-        self._names: NDArray[np.uint8] = np.empty(_NAMES_BYTES, np.uint8)
-        self._contents: NDArray[np.uint8] = np.empty(MOST_FILES * MOST_BYTES, np.uint8)
-        self._rows: NDArray[np.int64] = np.empty((_ROWS, MOST_FILES), np.int64)
-
-    @contextmanager
-    def look(
-        self, parent: OpenDir, directories: Sequence[str]
-    ) -> Iterator[tuple[Glance | None, ...]]:
-        """What is seen of some directories of an open one, in their order; None of one that must be
-        looked at in the other way. Effects: reads; holds a descriptor for each, until it is left.
-        """
-        if self._functions is None or not directories:
-            yield (None,) * len(directories)
-            return
-        wanted = np.frombuffer(os.fsencode("\0".join([*directories, ""])), np.uint8)
-        cells: NDArray[np.int64] = np.empty((len(directories), _CELLS), np.int64)
-        found = self._names, self._contents, self._rows
-        _look(self._functions, parent.fd, wanted, self._answers, found, cells)
+    Args:
+        in_kernel: False: nothing is said of any. The first kernel of a process takes long to load.
+    """
+    groups = [directories[at : at + TOGETHER] for at in range(0, len(directories), TOGETHER)]
+    functions = _find_functions() if in_kernel else None
+    if functions is None:
+        yield from ((None,) * len(some) for some in groups)
+        return
+    rooms = _Room(functions), _Room(functions)
+    begun: deque[Future[_Look]] = deque()
+    with ThreadPoolExecutor(1) as thread:
         try:
-            yield tuple(self._tell(parent, directories, cells))
+            for number in range(len(groups) + 1):
+                if number < len(groups):
+                    begun.append(thread.submit(_look, rooms[number % 2], parent, groups[number]))
+                if number:
+                    yield tuple(begun[0].result().told())
+                    begun.popleft().result().close()
         finally:
-            for descriptor in cells[:, _DESCRIPTOR].tolist():
-                if descriptor >= 0:
-                    os.close(descriptor)
+            for look in begun:
+                look.result().close()
 
-    def _tell(
-        self, parent: OpenDir, directories: Sequence[str], cells: NDArray[np.int64]
-    ) -> Iterator[Glance | None]:
+
+class _Room:
+    """Where a kernel puts what it finds, of one group of directories after the other."""
+
+    def __init__(self, functions: NDArray[np.int64]) -> None:
+        self.functions = functions
+        self.answers = np.empty(_ENTRIES_BYTES, np.uint8), np.empty(_STATUS_BYTES, np.uint8)
+        self.names: NDArray[np.uint8] = np.empty(_NAMES_BYTES, np.uint8)
+        self.contents: NDArray[np.uint8] = np.empty(MOST_FILES * MOST_BYTES, np.uint8)
+        self.rows: NDArray[np.int64] = np.empty((_ROWS, MOST_FILES), np.int64)
+
+
+class _Look(NamedTuple):
+    """A group of directories that was looked at; `cells` as `_look_at_all` fills them."""
+
+    room: _Room
+    parent: OpenDir
+    directories: Sequence[str]
+    cells: NDArray[np.int64]
+
+    def told(self) -> Iterator[Glance | None]:
         """What the kernel found, in Python's terms."""
-        files, length = cells[-1, _FILES_END:].tolist()
-        names = os.fsdecode(self._names[:length].tobytes()).split("/")
-        contents = self._contents[: files * MOST_BYTES].tobytes()
-        sizes, modified, inodes, read = self._rows[:, :files].tolist()
+        files, length = self.cells[-1, _FILES_END:].tolist()
+        names = os.fsdecode(self.room.names[:length].tobytes()).split("/")
+        contents = self.room.contents[: files * MOST_BYTES].tobytes()
+        sizes, modified, inodes, read = self.room.rows[:, :files].tolist()
         begin = 0
-        for name, (descriptor, end, _) in zip(directories, cells.tolist(), strict=True):
+        for name, (descriptor, end, _) in zip(self.directories, self.cells.tolist(), strict=True):
             if descriptor < 0:
                 yield None
                 continue
@@ -144,11 +163,28 @@ class Glances:
                 for file in range(begin, end)
                 if read[file]
             }
-            some = zip(names[begin:end], sizes[begin:end], modified[begin:end], inodes[begin:end])
-            stamps = {each[0]: stamp(each) for each in sorted(some)}
-            known = min(sizes[begin:end], default=0) >= 0 or _only_others(stamps)
-            yield Glance(OpenDir(descriptor, parent.file(name), seen), stamps) if known else None
+            some = slice(begin, end)
+            rows = sorted(zip(names[some], sizes[some], modified[some], inodes[some], strict=True))
+            stamps = {row[0]: stamp(row) for row in rows}
+            known = min(sizes[some], default=0) >= 0 or _only_others(stamps)
+            directory = OpenDir(descriptor, self.parent.file(name), seen)
+            yield Glance(directory, stamps) if known else None
             begin = end
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for descriptor in self.cells[:, _DESCRIPTOR].tolist():
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def _look(room: _Room, parent: OpenDir, directories: Sequence[str]) -> _Look:
+    """Effects: opens the directories and reads."""
+    wanted = np.frombuffer(os.fsencode("\0".join([*directories, ""])), np.uint8)
+    cells: NDArray[np.int64] = np.empty((len(directories), _CELLS), np.int64)
+    found = room.names, room.contents, room.rows
+    _look_at_all(room.functions, parent.fd, wanted, room.answers, found, cells)
+    return _Look(room, parent, directories, cells)
 
 
 def _only_others(stamps: dict[str, FileStamp]) -> bool:
@@ -172,7 +208,9 @@ def _find_functions() -> NDArray[np.int64] | None:
 
 
 @kernel
-def _look(functions: Any, parent: int, wanted: Any, answers: Any, found: Any, cells: Any) -> None:
+def _look_at_all(
+    functions: Any, parent: int, wanted: Any, answers: Any, found: Any, cells: Any
+) -> None:
     """Look at each directory; what is found of it follows what was found of those before.
 
     Args:
