@@ -12,13 +12,17 @@ Pure.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from logwright.compaction.model import CompactionPlan
 from logwright.config.topic import TopicConfig
 from logwright.log.model import PartitionLog, Segment
 from logwright.units import INT32_MAX, INT64_MAX, ByteCount, DurationMs, Offset, TimestampMs
+
+_base_offset: Final = attrgetter("base_offset")
 
 
 def plan_compaction(
@@ -96,11 +100,7 @@ def _dirty_segments(log: PartitionLog, first_dirty: Offset) -> tuple[Segment, ..
     if log.active.base_offset <= first_dirty:
         return ()
     sealed = log.sealed
-    start = max(
-        [each.base_offset for each in sealed if each.base_offset <= first_dirty],
-        default=first_dirty,
-    )
-    return tuple([each for each in sealed if each.base_offset >= start])
+    return sealed[max(bisect_right(sealed, first_dirty, key=_base_offset) - 1, 0) :]
 
 
 def _first_uncleanable(
@@ -128,9 +128,8 @@ def _aligned(log: PartitionLog, offset: Offset) -> Offset:
     """Base offset of the segment that contains the bound, so that no segment is cleaned in part."""
     if offset >= log.active.base_offset:
         return log.active.base_offset
-    return max(
-        (each.base_offset for each in log.sealed if each.base_offset <= offset), default=offset
-    )
+    after = bisect_right(log.sealed, offset, key=_base_offset)
+    return log.sealed[after - 1].base_offset if after else offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
