@@ -81,7 +81,7 @@ def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> l
 
 def open_sources(plan: CleanPlan, bases: Set[int]) -> dict[int, Source]:
     """Segments of the log, by base offset. Effects and errors: see `open_source`."""
-    files, directory = MappedFiles(), plan.log.directory
+    files, directory = MappedFiles(), str(plan.log.directory)
     return {
         segment.base_offset: open_source(
             directory, segment, files, end_offset=following.base_offset, first_ordinal=0
@@ -98,7 +98,7 @@ def _open_pair(
     sources: dict[int, Source],
     verdicts: Verdicts,
 ) -> Pair:
-    path = directory / segment_file_name(segment.base_offset, LOG)
+    path = f"{directory}/{segment_file_name(segment.base_offset, LOG)}"
     log = outputs.open(path)
     try:
         batches = scan_whatever(log.data, path)

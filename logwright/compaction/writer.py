@@ -71,7 +71,7 @@ class SegmentWriter:
         self._rebuilt = rebuilt
         self._base_offset = sources[0][0].base_offset
         self._modified_ns = sources[-1][0].modified_ns
-        self._like = sources[0][1].path.stat()
+        self._like = os.stat(sources[0][1].log.path)  # noqa: PTH116 -- a path costs
         batches = sum(len(source.batches) for _, source in sources)
         self._indexes = new_indexes(batches)
         room = min(sum(source.log.bytes for _, source in sources), BUFFER_BYTES)
