@@ -18,6 +18,7 @@ from logwright.config.topic import parse_settings
 from logwright.errors import CorruptCheckpoint, LogwrightError, StalePlan, StepFailed
 from logwright.format.names import TopicPartition
 from logwright.log.load import read_checkpoints
+from logwright.state.model import LogDirState
 from logwright.steps.filesystem import FileSystem
 from logwright.steps.step import FileStep
 from logwright.units import TimestampMs
@@ -98,8 +99,8 @@ def test_many_are_committed_by_other_processes(
     monkeypatch.setattr(committing, "available_cores", lambda: 2)
     work = [built(builder) for builder in logs(tmp_path)]
     here = []
-    begin = committing._begin
-    monkeypatch.setattr(committing, "_begin", lambda *a: (here.append(1), begin(*a))[1])
+    lock = committing._lock
+    monkeypatch.setattr(committing, "_lock", lambda *a: (here.append(1), lock(*a))[1])
     assert all(isinstance(one.outcome, CommitResult) for one in maintain.commit_many(work))
     assert not here
 
@@ -125,10 +126,17 @@ def test_another_exception_stops_the_groups_that_have_not_begun(
     monkeypatch.setattr(committing, "GROUP", PARTITIONS // 2)
     refuse = committing.refuse_held
 
-    def broken(log_dir: Path, partition: TopicPartition, *rest: TimestampMs, force: bool) -> None:
+    def broken(
+        log_dir: Path,
+        partition: TopicPartition,
+        now_ms: TimestampMs,
+        *,
+        force: bool,
+        state: LogDirState,
+    ) -> None:
         if partition == work[0][0].log.partition:
             raise RuntimeError
-        refuse(log_dir, partition, *rest, force=force)
+        refuse(log_dir, partition, now_ms, force=force, state=state)
 
     monkeypatch.setattr(committing, "refuse_held", broken)
     with pytest.raises(RuntimeError):
