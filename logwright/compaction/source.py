@@ -79,6 +79,11 @@ class Source:
         ordinals, last = self.batches["first_ordinal"], self.batches["count"][row - 1]
         return int(ordinals[row - 1] - ordinals[0]) + int(last)
 
+    def bytes_before(self, row: int) -> int:
+        """Bytes of the batches up to a row."""
+        batches = self.batches
+        return int(batches["position"][row]) if row < len(batches) else self.log.bytes
+
 
 @dataclass(slots=True, kw_only=True)
 class Window:

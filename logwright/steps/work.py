@@ -10,7 +10,7 @@ from pathlib import Path
 from logwright.errors import UnreadableFile
 
 
-def make_private(partition: Path, *below: str) -> Path:
+def make_private(partition: Path | str, *below: str) -> Path:
     """Make a directory below a partition's, and those on the way, for the log's owner alone.
     Effects: makes directories.
 
