@@ -3,7 +3,8 @@
 A commit waits for the disk a dozen times, and works little in between. Commits of different
 partitions share nothing but the cleaner checkpoint, so they are made in groups, side by side: one
 journal commit of the file system then serves all of a group, and so does one writing of the
-checkpoint. Each partition's own steps stay in their order. Many groups are shared out to a process
+checkpoint. What they have in common, checkpoints and state file, is read once, when all of a group
+are locked. Each partition's own steps stay in their order. Many groups are shared out to a process
 for each core.
 """
 

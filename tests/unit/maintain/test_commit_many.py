@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,11 @@ from logwright import committing, maintain
 from logwright.committing import CommitResult
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.config.topic import parse_settings
-from logwright.errors import CorruptCheckpoint, LogwrightError, StalePlan, StepFailed
+from logwright.errors import CorruptCheckpoint, LogwrightError, Paused, StalePlan, StepFailed
 from logwright.format.names import TopicPartition
 from logwright.log.load import read_checkpoints
-from logwright.state.model import LogDirState
+from logwright.state.model import LogDirState, Pause
+from logwright.state.store import change_state
 from logwright.steps.filesystem import FileSystem
 from logwright.steps.step import FileStep
 from logwright.units import TimestampMs
@@ -89,6 +91,31 @@ def test_one_that_fails_leaves_the_others(tmp_path: Path) -> None:
     recorded = read_checkpoints(tmp_path).cleaner_offset
     assert PARTITIONS - 1 == len(recorded)
     assert plan.log.partition not in recorded
+
+
+def test_what_a_group_has_in_common_is_read_when_all_of_it_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then somebody who has a partition may change its checkpoint entry, or pause it."""
+    work = [built(builder) for builder in logs(tmp_path)]
+    last, lock = work[committing.GROUP - 1][0], committing._lock
+    changed, paused = (work[number][0].log.partition for number in (3, 5))
+
+    def late(one: committing._Commit, *rest: Any) -> FileSystem:  # noqa: ANN401
+        files = lock(one, *rest)
+        if one.plan is last:
+            (tmp_path / "cleaner-offset-checkpoint").write_text(f"0\n1\nt {changed.partition} 1\n")
+            pause = Pause(owner="a", reason="", since_ms=TimestampMs(0), expires_at_ms=None)
+            change_state(tmp_path, paused, lambda now: now.with_pause(pause))
+        return files
+
+    monkeypatch.setattr(committing, "_lock", late)
+    outcomes = [one.outcome for one in maintain.commit_many(work)]
+    refused = {n: type(one) for n, one in enumerate(outcomes) if isinstance(one, LogwrightError)}
+    assert {3: StalePlan, 5: Paused} == refused
+    recorded = read_checkpoints(tmp_path).cleaner_offset
+    assert recorded[changed] == 1
+    assert paused not in recorded
 
 
 def test_many_are_committed_by_other_processes(
