@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -106,20 +106,14 @@ Entries = dict[str, bytes]
 """What a directory holds after a crash: name -> content."""
 
 
-def with_paths(steps: Iterable[FileStep]) -> tuple[FileStep, ...]:
-    """The same steps; what is text of their paths is a `Path`, as tests name files."""
+def with_paths(steps: Iterable[FileStep]) -> Iterator[FileStep]:
+    """The same steps, as they are asked for; what is text of their paths is a `Path`, as tests name
+    files.
+    """
     kinds = ("path", "source", "target", "like")
-    return tuple(
-        replace(
-            step,
-            **{
-                field.name: Path(value)
-                for field in fields(step)
-                if field.name in kinds and (value := getattr(step, field.name)) is not None
-            },
-        )
-        for step in steps
-    )
+    for step in steps:
+        found = {name: getattr(step, name, None) for name in kinds}
+        yield replace(step, **{name: Path(value) for name, value in found.items() if value})
 
 
 class PowerLossModel:

@@ -197,7 +197,7 @@ class Layout:
         """The swap of what `build` wrote."""
         log = picture(log_dir, self.partition)
         steps = swap_steps(log, self.staged, self.staging(log_dir), now_ms=NOW_MS)
-        return with_paths(steps)
+        return tuple(with_paths(steps))
 
     @property
     def staged(self) -> StagedSegment:
