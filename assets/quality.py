@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,7 +114,7 @@ def _contract_rows(work: LogWork) -> list[dict[str, object]]:
         raise InvariantError(f"{work.key} has facts, but nothing was staged")
     last_mapped_offset = work.staged.last_mapped_offset
     return [
-        asdict(segment) | {"topic_partition": work.key, "last_mapped_offset": last_mapped_offset}
+        segment._asdict() | {"topic_partition": work.key, "last_mapped_offset": last_mapped_offset}
         for segment in _facts(work).segments
     ]
 

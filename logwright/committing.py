@@ -3,7 +3,8 @@
 A commit waits for the disk a dozen times, and works little in between. Commits of different
 partitions share nothing but the cleaner checkpoint, so they are made in groups, side by side: one
 journal commit of the file system then serves all of a group, and so does one writing of the
-checkpoint. Each partition's own steps stay in their order. Many groups are shared out to a process
+checkpoint. What they have in common, checkpoints and state file, is read once, when all of a group
+are locked. Each partition's own steps stay in their order. Many groups are shared out to a process
 for each core.
 """
 
@@ -11,10 +12,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from threading import Event
 from typing import Final
@@ -26,12 +28,15 @@ from logwright.errors import LogwrightError, StalePlan
 from logwright.forked import forked_map
 from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, LOG, segment_file_name
 from logwright.locks import lock_checkpoints, lock_log_dir
+from logwright.log.load import checkpoint_contents
 from logwright.log.mapped import map_file
 from logwright.roll.run import sealing_steps
 from logwright.state.hold import end_quarantine, refuse_held
+from logwright.state.model import LogDirState
+from logwright.state.store import read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.live import live_partition
+from logwright.steps.live import locked_partition, refuse_changed
 from logwright.steps.step import FileStep
 from logwright.steps.together import execute_together
 from logwright.swap.plan import checkpoint_steps, standing_steps, swap_steps
@@ -147,32 +152,58 @@ def _commit_group(work: Sequence[_Work], pool: Executor | None) -> list[CommitRe
     group = [_Commit(plan, staged) for plan, staged in work]
     with ExitStack() as locks:
         log_dirs: set[Path] = set()
-        begun: list[tuple[_Commit, FileSystem]] = []
+        locked: list[tuple[_Commit, FileSystem]] = []
         for one in group:
-            try:
-                begun.append((one, _begin(one, locks, log_dirs)))
-            except Exception as error:  # noqa: BLE001 -- it is this one's outcome
-                one.error = error
+            with _outcome_of(one):
+                locked.append((one, _lock(one, locks, log_dirs)))
+        look = cache(_look)
+        for one, _ in locked:
+            with _outcome_of(one):
+                _refuse(one, *look(one.plan.log.log_dir))
+        begun = [(one, files) for one, files in locked if one.error is None]
         ends = execute_together([(_steps(one), files) for one, files in begun], pool, SYNCING)
         for (one, _), end in zip(begun, ends, strict=True):
             one.error = end
         for log_dir in log_dirs:
             _record(log_dir, [one for one in group if one.plan.log.log_dir == log_dir])
+        state_of = cache(read_state)
         for one in group:
-            _end(one)
+            if one.error is None:
+                with _outcome_of(one):
+                    _end(one.plan, state_of(one.plan.log.log_dir))
     return [one.error or _result(one.plan, one.staged) for one in group]
 
 
-def _begin(one: _Commit, locks: ExitStack, log_dirs: set[Path]) -> FileSystem:
-    """Lock it, and see that everything is as it was planned. `log_dirs` are locked already."""
-    plan, log = one.plan, one.plan.log
+@contextmanager
+def _outcome_of(one: _Commit) -> Iterator[None]:
+    """An error is the outcome of this one, and does not stop the others."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 -- told to who asked
+        one.error = error
+
+
+def _lock(one: _Commit, locks: ExitStack, log_dirs: set[Path]) -> FileSystem:
+    """Lock it; `log_dirs` are locked already."""
+    log = one.plan.log
     if log.log_dir not in log_dirs:
         locks.enter_context(lock_log_dir(log.log_dir))
         log_dirs.add(log.log_dir)
-    files = locks.enter_context(live_partition(log))
-    refuse_held(log.log_dir, log.partition, plan.now_ms, force=plan.options.force)
+    return locks.enter_context(locked_partition(log))
+
+
+def _look(log_dir: Path) -> tuple[dict[str, bytes], LogDirState]:
+    """What all of a group have in common; read when all of them are locked."""
+    return checkpoint_contents(log_dir), read_state(log_dir)
+
+
+def _refuse(one: _Commit, checkpoints: Mapping[str, bytes], state: LogDirState) -> None:
+    """See that everything is as it was planned."""
+    plan, log = one.plan, one.plan.log
+    refuse_changed(log, checkpoints)
+    force = plan.options.force
+    refuse_held(log.log_dir, log.partition, plan.now_ms, force=force, state=state)
     _refuse_incomplete(one.staged)
-    return files
 
 
 def _steps(one: _Commit) -> Iterator[FileStep]:
@@ -208,13 +239,9 @@ def _new_checkpoint(plan: CleanPlan, staged: StagedCleaning | None) -> Offset | 
     return compaction.first_dirty_offset if compaction.force_update_checkpoint else None
 
 
-def _end(one: _Commit) -> None:
-    if one.error is None:
-        try:
-            discard_staging(one.plan)
-            end_quarantine(one.plan.log.log_dir, one.plan.log.partition)
-        except Exception as error:  # noqa: BLE001 -- it is this one's outcome
-            one.error = error
+def _end(plan: CleanPlan, state: LogDirState) -> None:
+    discard_staging(plan)
+    end_quarantine(plan.log.log_dir, plan.log.partition, state)
 
 
 def _result(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:

@@ -271,8 +271,8 @@ def _acquire(directory: int, path: Path, kind: Kind) -> int | None:
     for _ in range(_ATTEMPTS):
         try:
             file = _open_lock_file(directory, path)
-        except FileNotFoundError:
-            continue  # removed between making and opening it
+        except (FileNotFoundError, FileExistsError):
+            continue  # somebody removed or made it in between
         try:
             locked = try_lock(file, kind)
             if locked and _is_named(file, directory, path.name):
@@ -290,19 +290,21 @@ def _open_lock_file(directory: int, path: Path) -> int:
     """Open a lock file; make it if there is none.
 
     Raises:
-        FileNotFoundError: it vanished in between.
+        FileNotFoundError, FileExistsError: it vanished or was made in between.
         _Vanished: so did its directory.
         UnreadableFile: it cannot be opened or is no regular file.
     """
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        if not _exists(directory, path.name):
-            with suppress(FileExistsError):
-                _make_lock_file(directory, path.name)
-        file = os.open(path.name, flags, dir_fd=directory)
+        try:
+            file = os.open(path.name, flags, dir_fd=directory)
+        except FileNotFoundError:
+            return _make_lock_file(directory, path.name)
     except FileNotFoundError as error:
         if os.fstat(directory).st_nlink == 0:
             raise _Vanished("its directory was removed.", path=path) from error
+        raise
+    except FileExistsError:
         raise
     except OSError as error:
         raise _unreadable(path, error) from error
@@ -312,24 +314,24 @@ def _open_lock_file(directory: int, path: Path) -> int:
     return file
 
 
-def _exists(directory: int, name: str) -> bool:
+def _make_lock_file(directory: int, name: str) -> int:
+    """With the directory's owner and mode, so that whoever owns the directory can lock it too. What
+    is right already is not set: that would change the inode.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    file = os.open(name, flags, 0o600, dir_fd=directory)
     try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _make_lock_file(directory: int, name: str) -> None:
-    """With the directory's owner and mode, so that whoever owns the directory can lock it too."""
-    owner = os.fstat(directory)
-    file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory)
-    try:
-        if os.geteuid() == 0:
+        made, owner = os.fstat(file), os.fstat(directory)
+        differs = (made.st_uid, made.st_gid) != (owner.st_uid, owner.st_gid)
+        if differs and os.geteuid() == 0:
             os.fchown(file, owner.st_uid, owner.st_gid)
-        os.fchmod(file, stat.S_IMODE(owner.st_mode) & 0o666)
-    finally:
+        mode = stat.S_IMODE(owner.st_mode) & 0o666
+        if stat.S_IMODE(made.st_mode) != mode:
+            os.fchmod(file, mode)
+    except OSError:
         os.close(file)
+        raise
+    return file
 
 
 def _is_named(file: int, directory: int, name: str) -> bool:

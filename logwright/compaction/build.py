@@ -72,7 +72,7 @@ def build(
     means = means or Means()
     try:
         survivors = find_survivors(plan, progress=progress, means=means)
-        directory = make_private(plan.log.directory, WORK_DIRECTORY, STAGING, plan.plan_id)
+        directory = make_private(plan.log.directory_text, WORK_DIRECTORY, STAGING, plan.plan_id)
         return _recopy(plan, survivors, directory, progress, means)
     except OSError as error:
         raise give_up(plan, error) from error
@@ -93,7 +93,7 @@ def discard_staging(plan: CleanPlan) -> None:
     """Remove this plan's staged files, if there are any. Effects: unlinks them, and the directories
     left empty.
     """
-    work = f"{plan.log.directory}/{WORK_DIRECTORY}"  # as text: paths cost, for a fleet
+    work = f"{plan.log.directory_text}/{WORK_DIRECTORY}"
     staging = f"{work}/{STAGING}"
     directory = f"{staging}/{plan.plan_id}"
     if os.path.islink(staging) or os.path.islink(work):  # noqa: PTH114

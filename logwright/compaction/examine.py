@@ -6,8 +6,6 @@ records of the source again and relies on nothing that the build remembers.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from logwright.compaction.means import Means
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
 from logwright.compaction.quick import examine_quickly
@@ -38,4 +36,4 @@ def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = No
     judged = (
         seen if told.holds else told for seen, told in zip(quick.laws, thorough.laws, strict=True)
     )
-    return replace(thorough, laws=tuple(judged))
+    return thorough._replace(laws=tuple(judged))

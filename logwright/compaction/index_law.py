@@ -33,7 +33,7 @@ def check_indexes(
     """
     base, batches = segment.base_offset, staged.batches
     offsets, times = (
-        map_file(directory / segment_file_name(base, suffix)) for suffix in (INDEX, TIMEINDEX)
+        map_file(f"{directory}/{segment_file_name(base, suffix)}") for suffix in (INDEX, TIMEINDEX)
     )
     if len(offsets) % _OFFSET_ENTRY or len(times) % _TIME_ENTRY:
         return (0, 0), [base]

@@ -242,13 +242,13 @@ def _make_ready(reader: Reader, step: Rows) -> None:
     reader.workspace.use_here()
     reader.notes.sampled[0] = 0
     source, first, last = step
-    digest.make_room(reader.notes, int(source.batches["count"][first:last].sum(dtype=np.int64)))
+    digest.make_room(reader.notes, source.records_before(last) - source.records_before(first))
 
 
 def _done(task: MapTask, reader: Reader, step: Rows, how: How) -> None:
     """Account for a step that was mapped. Effects: tells the progress; sleeps if it is too fast."""
     source, first, last = step
-    length = int(source.batches["size"][first:last].sum())
+    length = source.bytes_before(last) - source.bytes_before(first)
     with task.turn:
         if how.primary:
             task.sample.add(reader.notes, probed=how.mode == reading.PROBE)

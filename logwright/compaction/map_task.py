@@ -83,8 +83,9 @@ class MapTask:
     @property
     def totals(self) -> NDArray[np.uint64]:
         """What must survive, by all readers: uint64[digest.TOTAL_CELLS]."""
-        found = [reader.notes.totals for reader in self.readers]
-        summed: NDArray[np.uint64] = np.sum(found, axis=0, dtype=np.uint64)
+        summed = np.zeros(digest.TOTAL_CELLS, dtype=np.uint64)
+        for reader in self.readers:
+            summed += reader.notes.totals
         return summed
 
 

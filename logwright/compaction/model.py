@@ -1,8 +1,11 @@
-"""The values of a cleaning: what was decided, what was built, what was found out about it."""
+"""The values of a cleaning: what was decided, what was built, what was found out about it.
+
+They are tuples, as a `PartitionLog` is: they go to workers and back, for each of many logs.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,8 +32,7 @@ class CleaningOptions:
 
 
 class CompactionPlan(NamedTuple):
-    """What may be cleaned of one partition, and whether it is due (LogCleanerManager, 4.3.0). A
-    tuple, as a `PartitionLog` is.
+    """What may be cleaned of one partition, and whether it is due (LogCleanerManager, 4.3.0).
 
     Attributes:
         first_dirty_offset: where the part that was not yet cleaned begins.
@@ -68,8 +70,7 @@ class CompactionPlan(NamedTuple):
 
 
 class CleanPlan(NamedTuple):
-    """Everything decided about cleaning one partition; building and committing need nothing else. A
-    tuple, as a `PartitionLog` is.
+    """Everything decided about cleaning one partition; building and committing need nothing else.
 
     Attributes:
         plan_id: names the staging directory; unique to this plan.
@@ -97,8 +98,7 @@ class CleanPlan(NamedTuple):
         return self.roll.applied_to(self.log)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyFacts:
+class KeyFacts(NamedTuple):
     """What the map pass found out about the keys, for the checks (`digest`). Sums of records are
     modulo 2**64.
 
@@ -115,8 +115,7 @@ class KeyFacts:
     expected_sample_digest: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFacts:
+class GroupFacts(NamedTuple):
     """What a build says of a group of segments, for the checks.
 
     Attributes:
@@ -142,8 +141,7 @@ class GroupFacts:
     aborted_records: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackedFacts:
+class PackedFacts(NamedTuple):
     """What a build says of the compressed batches that it rebuilt in a segment (`witness`).
 
     Attributes:
@@ -156,8 +154,7 @@ class PackedFacts:
     mapped: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingSegment:
+class StandingSegment(NamedTuple):
     """A segment that the cleaning leaves as it is: cleaned, its files would have the same bytes.
 
     Attributes:
@@ -170,8 +167,7 @@ class StandingSegment:
     facts: GroupFacts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedSegment:
+class StagedSegment(NamedTuple):
     """One cleaned segment in the staging directory, and what it replaces.
 
     Attributes:
@@ -196,8 +192,7 @@ class StagedSegment:
     packed: PackedFacts | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleaningStats:
+class CleaningStats(NamedTuple):
     """The figures of one cleaning (CleanerStats and KIP-58's questions of what went where).
 
     Attributes:
@@ -233,14 +228,14 @@ class CleaningStats:
     removed_superseded: int
     removed_tombstones: int
     removed_null_keys: int
-    removed_aborted: int = 0
-    removed_markers: int = 0
     horizons_set: int
     batches_verbatim: int
     batches_rebuilt: int
     batches_dropped: int
     map_seconds: float
     copy_seconds: float
+    removed_aborted: int = 0
+    removed_markers: int = 0
 
     @property
     def bytes_removed(self) -> int:
@@ -248,8 +243,7 @@ class CleaningStats:
         return self.bytes_read - self.bytes_written - self.bytes_kept
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedCleaning:
+class StagedCleaning(NamedTuple):
     """The compacted output, complete and synced in the staging directory; nothing live has changed
     yet.
 
@@ -272,8 +266,7 @@ class StagedCleaning:
     keys: KeyFacts | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LawResult:
+class LawResult(NamedTuple):
     """How one conservation law fared.
 
     Attributes:
@@ -292,8 +285,7 @@ class LawResult:
         return self.violations == 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentFacts:
+class SegmentFacts(NamedTuple):
     """What was read back from one staged segment: one row of the frame that the contracts check.
 
     Offsets are -1 where there is nothing (an empty segment).
@@ -320,8 +312,7 @@ class SegmentFacts:
     misplaced_index_entries: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputFacts:
+class OutputFacts(NamedTuple):
     """All that the quality checks judge: read back from the staged files, not remembered from
     building them.
     """
@@ -329,7 +320,7 @@ class OutputFacts:
     topic_partition: str
     plan_id: str
     laws: tuple[LawResult, ...]
-    segments: tuple[SegmentFacts, ...] = field(default_factory=tuple)
+    segments: tuple[SegmentFacts, ...] = ()
     source_records: int = 0
     source_bytes: int = 0
     expected_records: int = 0

@@ -81,7 +81,7 @@ def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> l
 
 def open_sources(plan: CleanPlan, bases: Set[int]) -> dict[int, Source]:
     """Segments of the log, by base offset. Effects and errors: see `open_source`."""
-    files, directory = MappedFiles(), plan.log.directory
+    files, directory = MappedFiles(), plan.log.directory_text
     return {
         segment.base_offset: open_source(
             directory, segment, files, end_offset=following.base_offset, first_ordinal=0
@@ -98,7 +98,7 @@ def _open_pair(
     sources: dict[int, Source],
     verdicts: Verdicts,
 ) -> Pair:
-    path = directory / segment_file_name(segment.base_offset, LOG)
+    path = f"{directory}/{segment_file_name(segment.base_offset, LOG)}"
     log = outputs.open(path)
     try:
         batches = scan_whatever(log.data, path)
@@ -117,17 +117,17 @@ def set_valueless(plan: CleanPlan, sources: list[Source]) -> None:
     """Mark control batches and the data of aborted transactions: they hold no values of keys, and
     may go from above the map's end too. Effects: reads the transaction indexes.
     """
-    aborted = TransactionIndexes(plan.log).intervals()
-    for source in sources:
-        if not source.attributes & UNMAPPED:
-            continue
-        laws.set_valueless(source.batches, aborted)
+    having = [source for source in sources if source.attributes & UNMAPPED]
+    if having:
+        aborted = TransactionIndexes(plan.log).intervals()
+        for source in having:
+            laws.set_valueless(source.batches, aborted)
 
 
 def runs(source: Source, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     """Ascending rows of a source, cut into windows of bounded bytes."""
     for first, last in row_ranges(source, first=0, last=len(source.batches)):
-        start, stop = np.searchsorted(rows, [first, last])
+        start, stop = rows.searchsorted((first, last))
         if start < stop:
             yield rows[start:stop]
 

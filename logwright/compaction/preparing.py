@@ -25,7 +25,7 @@ _ROOMY_LOAD: Final = 0.75
 
 def open_sources(plan: CleanPlan) -> list[Source]:
     """All segments below the first uncleanable offset, their records numbered through."""
-    directory, segments = plan.log.directory, plan.rolled_log.segments
+    directory, segments = plan.log.directory_text, plan.rolled_log.segments
     sources: list[Source] = []
     files = MappedFiles()
     ordinal = 0

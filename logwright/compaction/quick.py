@@ -156,7 +156,7 @@ def _check_pair(task: _Check, pair: Pair, means: Means) -> SegmentFacts:
     (told, packed), base = _told_of(pair), pair.segment.base_offset
     _number_records(pair, told)
     source_of, partners = _partners(task, pair)
-    rows_of = [np.flatnonzero(source_of == number) for number in range(len(pair.sources))]
+    rows_of = [(source_of == number).nonzero()[0] for number in range(len(pair.sources))]
     work = [
         (source, run, partners[run])
         for source, rows in zip(pair.sources, rows_of, strict=True)
@@ -238,11 +238,10 @@ def _partners(task: _Check, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.i
     offset; -1 and -1 of one that comes from nowhere.
     """
     bases = pair.staged.batches["base_offset"]
-    source_of = np.full(len(bases), -1, dtype=np.int64)
-    partners = np.full(len(bases), -1, dtype=np.int64)
+    source_of, partners = np.full((2, len(bases)), -1, dtype=np.int64)
     for number, source in enumerate(pair.sources):
         quick_laws.find_partners(pair.staged.batches, source.batches, number, source_of, partners)
-    for row in np.flatnonzero(source_of < 0):
+    for row in (source_of < 0).nonzero()[0]:
         task.verdicts.blame(_IDENTICAL, int(bases[row]))
     return source_of, partners
 

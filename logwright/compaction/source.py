@@ -56,7 +56,7 @@ class Source:
     @property
     def path(self) -> Path:
         """Of the log file."""
-        return self.log.path
+        return Path(self.log.path)
 
     @property
     def data(self) -> NDArray[np.uint8]:
@@ -78,6 +78,11 @@ class Source:
             return 0
         ordinals, last = self.batches["first_ordinal"], self.batches["count"][row - 1]
         return int(ordinals[row - 1] - ordinals[0]) + int(last)
+
+    def bytes_before(self, row: int) -> int:
+        """Bytes of the batches up to a row."""
+        batches = self.batches
+        return int(batches["position"][row]) if row < len(batches) else self.log.bytes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,12 +110,12 @@ _USUAL_GROWTH: Final = 4
 
 
 def open_source(
-    directory: Path, segment: Segment, files: MappedFiles, *, end_offset: int, first_ordinal: int
+    directory: str, segment: Segment, files: MappedFiles, *, end_offset: int, first_ordinal: int
 ) -> Source:
     """Map a segment and read its batch headers. Effects: maps the file.
 
     Args:
-        directory: the partition's.
+        directory: the partition's; as text, since paths cost as much as mapping a file.
         files: among which it is mapped.
         end_offset: the next segment's base offset.
         first_ordinal: number of the first record.
@@ -119,7 +124,7 @@ def open_source(
         UnreadableFile, StalePlan, CorruptBatch, UnsupportedFormatError: see `map_file` and
         `scan_segment`.
     """
-    path = directory / segment_file_name(segment.base_offset, LOG)
+    path = f"{directory}/{segment_file_name(segment.base_offset, LOG)}"
     log = files.open(path, expected_bytes=segment.log_bytes)
     batches = scan_segment(
         log.data,

@@ -29,6 +29,9 @@ BUFFER_BYTES: Final = 8192 * 1024
 """Of output that is written at once. A small log gets no more than its own size: the system clears
 the first 2 MB of a large buffer when the first byte is written."""
 
+_OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+_TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+
 
 class SegmentWriter:
     """Writes the cleaned segment of one group. Effects: creates its three files in `directory`.
@@ -71,7 +74,7 @@ class SegmentWriter:
         self._rebuilt = rebuilt
         self._base_offset = sources[0][0].base_offset
         self._modified_ns = sources[-1][0].modified_ns
-        self._like = sources[0][1].path.stat()
+        self._like = os.stat(sources[0][1].log.path)  # noqa: PTH116 -- a path costs
         batches = sum(len(source.batches) for _, source in sources)
         self._indexes = new_indexes(batches)
         room = min(sum(source.log.bytes for _, source in sources), BUFFER_BYTES)
@@ -98,10 +101,8 @@ class SegmentWriter:
         copying.index_time(self.state, self._indexes[1])
         index = self._relative(0, copying.INDEX_ENTRIES, offset_column=0)
         timeindex = self._relative(1, copying.TIMEINDEX_ENTRIES, offset_column=1)
-        index_dtype = np.dtype([("offset", ">i4"), ("position", ">i4")])
-        timeindex_dtype = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
-        index_bytes = self._write_index(INDEX, index, index_dtype)
-        timeindex_bytes = self._write_index(TIMEINDEX, timeindex, timeindex_dtype)
+        index_bytes = self._write_index(INDEX, index, _OFFSET_ENTRY)
+        timeindex_bytes = self._write_index(TIMEINDEX, timeindex, _TIME_ENTRY)
         return StagedSegment(
             base_offset=self._base_offset,
             source_base_offsets=tuple(segment.base_offset for segment, _ in self._sources),
@@ -116,7 +117,7 @@ class SegmentWriter:
         )
 
     def _packed_facts(self) -> PackedFacts:
-        content, digest, mapped = (int(cell) for cell in self._told[2])
+        content, digest, mapped = self._told[2].tolist()
         return PackedFacts(content=content, digest=digest, mapped=mapped)
 
     def _path(self, suffix: str) -> str:
@@ -151,7 +152,7 @@ class SegmentWriter:
                     self._make_room(int(self.state[copying.NEEDED]), log)
                 elif why != copying.DONE:
                     remove_obstacle(why, source, batches, row, self.state, space)
-            read = int(source.batches["size"][first:last].sum())
+            read = source.bytes_before(last) - source.bytes_before(first)
             throttle.observe(read + int(self.state[copying.POSITION]) - before)
             copied(read)
 

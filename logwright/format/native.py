@@ -119,10 +119,12 @@ def libraries(in_python: Callable[..., int]) -> NDArray[np.int64]:
     """This thread's cells, int64[CELLS].
 
     Args:
-        in_python: what `IN_PYTHON` is to be, a ctypes function that is never freed.
+        in_python: what `IN_PYTHON` is to be, a ctypes function that is never freed; always the
+            same one.
     """
     cells = _PER_THREAD.libraries.cells
-    cells[IN_PYTHON] = _address_of(in_python)
+    if cells[IN_PYTHON] == 0:
+        cells[IN_PYTHON] = _address_of(in_python)
     return cells
 
 

@@ -275,14 +275,14 @@ def _first_bad_crc(data: Any, batches: Any, first: int, last: int) -> int:
     return -1
 
 
-def _refuse(status: int, path: Path, position: int) -> LogwrightError:
+def _refuse(status: int, path: Path | str, position: int) -> LogwrightError:
     kind, problem, remedy = _PROBLEMS[status]
     return kind(problem, path=path, position=position, remedy=remedy)
 
 
 def scan_segment(
     data: NDArray[np.uint8],
-    path: Path,
+    path: Path | str,
     *,
     base_offset: int,
     end_offset: int,
@@ -314,7 +314,7 @@ def scan_segment(
     return batches
 
 
-def scan_whatever(data: NDArray[np.uint8], path: Path) -> NDArray[np.void]:
+def scan_whatever(data: NDArray[np.uint8], path: Path | str) -> NDArray[np.void]:
     """The batches of a file as their headers state them, judged by nothing but their lengths.
 
     Raises:
@@ -340,7 +340,7 @@ def bad_crcs(data: NDArray[np.uint8], batches: NDArray[np.void]) -> list[int]:
 
 
 def check_crcs(
-    data: NDArray[np.uint8], batches: NDArray[np.void], path: Path, *, first: int, last: int
+    data: NDArray[np.uint8], batches: NDArray[np.void], path: Path | str, *, first: int, last: int
 ) -> None:
     """Check the CRC of the batches [first, last).
 

@@ -31,6 +31,7 @@ from logwright.log.files import (
     open_child_dir,
     open_file,
     open_log_dir,
+    open_partition_dir,
     read_file,
     read_part,
 )
@@ -129,21 +130,32 @@ def read_checkpoints(log_dir: Path) -> Checkpoints:
         return _read_checkpoints(directory)
 
 
-def fingerprint(log_dir: Path, partition: TopicPartition) -> Fingerprint:
+def checkpoint_contents(log_dir: Path) -> dict[str, bytes]:
+    """The offset checkpoint files that are there, by name. Effects: reads them.
+
+    Raises:
+        NotALogDir, UnreadableFile: as `read_checkpoints`.
+    """
+    with open_log_dir(log_dir) as parent:
+        there = [name for name in CHECKPOINT_FILES if exists(parent, name)]
+        return {name: read_file(parent, name) for name in there}
+
+
+def fingerprint(
+    log_dir: Path, partition: TopicPartition, contents: Mapping[str, bytes] | None = None
+) -> Fingerprint:
     """What a plan compares before it commits. Effects: reads the directory and the checkpoints.
+
+    `contents`: as `checkpoint_contents` gives them, if they were read already.
 
     Raises:
         NotALogDir, UnreadableFile: as `observe`.
     """
-    with open_log_dir(log_dir) as parent, open_child_dir(parent, partition) as directory:
-        entries = tuple(
-            [
-                (name, find_offset(read_file(parent, name), partition))
-                if exists(parent, name)
-                else (name, None)
-                for name in CHECKPOINT_FILES
-            ]
-        )
+    found = checkpoint_contents(log_dir) if contents is None else contents
+    entries = tuple(
+        [(name, find_offset(found.get(name, b""), partition)) for name in CHECKPOINT_FILES]
+    )
+    with open_partition_dir(log_dir, partition) as directory:
         return Fingerprint(files=tuple(stamp_files(directory).values()), checkpoints=entries)
 
 

@@ -26,7 +26,7 @@ _NOTHING: Final = np.frombuffer(b"", dtype=np.uint8)
 _Stamp = tuple[int, int, int, int]
 
 
-def map_file(path: Path, *, expected_bytes: int | None = None) -> NDArray[np.uint8]:
+def map_file(path: Path | str, *, expected_bytes: int | None = None) -> NDArray[np.uint8]:
     """uint8[n] over a regular file, without following a symbolic link. Effects: maps it.
 
     Raises:
@@ -40,16 +40,16 @@ class MappedFiles:
     """Any number of files, of which those that were used last are mapped. For several threads."""
 
     def __init__(self) -> None:
-        self._mapped: OrderedDict[Path, NDArray[np.uint8]] = OrderedDict()
+        self._mapped: OrderedDict[Path | str, NDArray[np.uint8]] = OrderedDict()
         self._turn = Lock()
 
-    def open(self, path: Path, *, expected_bytes: int | None = None) -> MappedFile:
+    def open(self, path: Path | str, *, expected_bytes: int | None = None) -> MappedFile:
         """Effects and errors: see `map_file`."""
         data, stamp = _map(path, expected_bytes)
         self._keep(path, data)
         return MappedFile(path=path, bytes=len(data), _stamp=stamp, _files=self)
 
-    def find(self, path: Path) -> NDArray[np.uint8] | None:
+    def find(self, path: Path | str) -> NDArray[np.uint8] | None:
         """The bytes of a file that is mapped."""
         with self._turn:
             data = self._mapped.get(path)
@@ -57,7 +57,7 @@ class MappedFiles:
                 self._mapped.move_to_end(path)
             return data
 
-    def map_again(self, path: Path, stamp: _Stamp) -> NDArray[np.uint8]:
+    def map_again(self, path: Path | str, stamp: _Stamp) -> NDArray[np.uint8]:
         """Effects: maps the file.
 
         Raises:
@@ -70,7 +70,7 @@ class MappedFiles:
         self._keep(path, data)
         return data
 
-    def _keep(self, path: Path, data: NDArray[np.uint8]) -> None:
+    def _keep(self, path: Path | str, data: NDArray[np.uint8]) -> None:
         with self._turn:
             self._mapped[path] = data
             if len(self._mapped) > MOST_MAPPED:
@@ -85,7 +85,7 @@ class MappedFile:
         bytes: its size.
     """
 
-    path: Path
+    path: Path | str
     bytes: int
     _stamp: _Stamp
     _files: MappedFiles
@@ -99,7 +99,7 @@ class MappedFile:
         return self._files.map_again(self.path, self._stamp) if found is None else found
 
 
-def _map(path: Path, expected_bytes: int | None) -> tuple[NDArray[np.uint8], _Stamp]:
+def _map(path: Path | str, expected_bytes: int | None) -> tuple[NDArray[np.uint8], _Stamp]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,8 +18,8 @@ _TOTALS = ("source_records", "source_bytes", "expected_records", "expected_bytes
 SCHEMA = pa.schema(
     [
         *(
-            (field.name, pa.string() if field.name == "topic_partition" else pa.int64())
-            for field in fields(SegmentFacts)
+            (name, pa.string() if name == "topic_partition" else pa.int64())
+            for name in SegmentFacts._fields
         ),
         *((name, pa.int64()) for name in _TOTALS),
     ]
@@ -31,7 +30,7 @@ SCHEMA = pa.schema(
 def segment_rows(log_key: str, facts: OutputFacts) -> list[dict[str, object]]:
     """The rows of one log, named by its key."""
     totals = {name: getattr(facts, name) for name in _TOTALS}
-    return [asdict(segment) | totals | {"topic_partition": log_key} for segment in facts.segments]
+    return [segment._asdict() | totals | {"topic_partition": log_key} for segment in facts.segments]
 
 
 def log_profiles(rows: Iterable[dict[str, object]], spark: SparkSession) -> pd.DataFrame:

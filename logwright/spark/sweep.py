@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from functools import partial
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value")
 
-_RESULT_DDL: Final = "number long, result binary"
+_RESULTS_DDL: Final = "results binary"
 _LOCAL: Final = re.compile(r"local\[([0-9]+)(?:,[0-9]+)?\]")
 
 
@@ -203,14 +204,15 @@ def _each(
         if context is None:
             results = _by_frame(cast("SparkSession", spark), run, calls)
         else:
-            results = dict(context.parallelize(calls, len(calls)).flatMap(run).collect())
+            results = context.parallelize(calls, len(calls)).flatMap(run).collect()
+    # Our own worker wrote them, over Spark's authenticated socket.
+    found = dict(chain.from_iterable(map(pickle.loads, results)))  # noqa: TID251
     invariant(
-        results.keys() == set(range(len(arguments))),
+        found.keys() == set(range(len(arguments))),
         "a partition's result did not come back from Spark",
     )
     for number in range(len(arguments)):
-        # Our own worker wrote it, over Spark's authenticated socket.
-        yield pickle.loads(results[number])  # noqa: S301, TID251
+        yield found.pop(number)
 
 
 def _together(items: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
@@ -221,12 +223,10 @@ def _together(items: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]
         yield list(items[first : first + SMALL_LOGS_TOGETHER])
 
 
-_Run = Callable[[Sequence[_Calls]], list[tuple[int, bytes]]]
+_Run = Callable[[Sequence[_Calls]], list[bytes]]
 
 
-def _by_frame(
-    spark: SparkSession, run: _Run, calls: Sequence[Sequence[_Calls]]
-) -> dict[int, bytes]:
+def _by_frame(spark: SparkSession, run: _Run, calls: Sequence[Sequence[_Calls]]) -> list[bytes]:
     """The results, by a job of SQL."""
     import pyarrow as pa  # noqa: PLC0415 -- a local session needs none of it
 
@@ -235,8 +235,10 @@ def _by_frame(
     names = [field.name for field in fields(_Calls)]
     table = pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, types, strict=True))))
     frame = spark.createDataFrame(table).repartitionById(len(calls), "bin")
-    found = frame.mapInArrow(partial(_run_batches, run), _RESULT_DDL).toArrow()
-    return dict(zip(found["number"].to_pylist(), found["result"].to_pylist(), strict=True))
+    results: list[bytes] = (
+        frame.mapInArrow(partial(_run_batches, run), _RESULTS_DDL).toArrow()["results"].to_pylist()
+    )
+    return results
 
 
 def _run_batches(run: _Run, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -244,23 +246,24 @@ def _run_batches(run: _Run, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
     import pyarrow as pa  # noqa: PLC0415
 
     for batch in batches:
-        numbers, results = zip(*run([_Calls(**row) for row in batch.to_pylist()]), strict=True)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(numbers), pa.array(results)], ["number", "result"]
-        )
+        results = run([_Calls(**row) for row in batch.to_pylist()])
+        yield pa.RecordBatch.from_arrays([pa.array(results)], ["results"])
 
 
 def _run_bin(
     function: Callable[..., object], bytes_per_second: float, calls: Sequence[_Calls]
-) -> list[tuple[int, bytes]]:
-    """In the worker: call `function` for each log of one bin."""
+) -> list[bytes]:
+    """In the worker: call `function` for each log of one bin; the results, some pickled together:
+    they have as much in common as plans.
+    """
     throttle = Throttle(bytes_per_second)
     results = []
     for large in (each for each in calls if not each.small):
         files = Unsynced()
         means = Means(threads=large.threads, throttle=throttle, sync=files.start)
         for number, arguments in _unpacked(large):
-            results.append(_sync(number, files, *_run(function, arguments, means)))
+            result = _sync(number, files, *_run(function, arguments, means))
+            results.append(pickle.dumps([result]))
         _freeze_once()
     results += _run_small(function, throttle, [each for each in calls if each.small])
     _freeze_once()
@@ -275,9 +278,9 @@ def _unpacked(calls: _Calls) -> Iterator[tuple[int, _Arguments]]:
 
 def _run_small(
     function: Callable[..., object], throttle: Throttle, calls: Sequence[_Calls]
-) -> Iterator[tuple[int, bytes]]:
+) -> Iterator[bytes]:
     """The results of small logs, each when its staged files are durable."""
-    waiting: deque[Future[tuple[int, bytes]]] = deque()
+    waiting: deque[list[Future[tuple[int, object]]]] = deque()
     with ThreadPoolExecutor(SYNC_THREADS) as pool:
         for some in calls:
             done = []
@@ -287,14 +290,18 @@ def _run_small(
                 done.append((number, files, *_run(function, arguments, means)))
             for _, files, _, _ in done:
                 files.begin()
-            waiting += [pool.submit(_sync, *each) for each in done]
-            while len(waiting) > SMALL_LOGS_TOGETHER:
-                yield waiting.popleft().result()
+            waiting.append([pool.submit(_sync, *each) for each in done])
+            if len(waiting) > 1:
+                yield _pickled(waiting.popleft())
         while waiting:
-            yield waiting.popleft().result()
+            yield _pickled(waiting.popleft())
 
 
-def _sync(number: int, files: Unsynced, plan: CleanPlan, result: object) -> tuple[int, bytes]:
+def _pickled(results: Iterable[Future[tuple[int, object]]]) -> bytes:
+    return pickle.dumps([result.result() for result in results])
+
+
+def _sync(number: int, files: Unsynced, plan: CleanPlan, result: object) -> tuple[int, object]:
     """What came of a log, now that its files are durable; what failed has none any more."""
     if isinstance(result, LogwrightError):
         files.release()
@@ -303,7 +310,7 @@ def _sync(number: int, files: Unsynced, plan: CleanPlan, result: object) -> tupl
             files.finish()
         except OSError as error:
             result = maintain.give_up(plan, error)
-    return number, pickle.dumps(result)
+    return number, result
 
 
 def _run(

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logwright.errors import LogwrightError, Paused
-from logwright.state.model import FOR_GOOD, NOTHING, Hold, PartitionState, Quarantine
+from logwright.state.model import (
+    FOR_GOOD,
+    NOTHING,
+    Hold,
+    LogDirState,
+    PartitionState,
+    Quarantine,
+)
 from logwright.state.store import change_state, read_state
 
 if TYPE_CHECKING:
@@ -32,14 +39,22 @@ def holds(log_dir: Path, now_ms: TimestampMs, *, force: bool = False) -> dict[To
 
 
 def refuse_held(
-    log_dir: Path, partition: TopicPartition, now_ms: TimestampMs, *, force: bool
+    log_dir: Path,
+    partition: TopicPartition,
+    now_ms: TimestampMs,
+    *,
+    force: bool,
+    state: LogDirState | None = None,
 ) -> None:
     """Stop what was planned before the partition was paused. Effects: reads.
+
+    `state`: of the log directory, if it was read already.
 
     Raises:
         Paused: it is paused or in quarantine.
     """
-    hold = read_state(log_dir).get(partition, NOTHING).hold(now_ms, force=force)
+    found = read_state(log_dir) if state is None else state
+    hold = found.get(partition, NOTHING).hold(now_ms, force=force)
     if hold is not None:
         raise Paused(
             f"{partition} is {hold.sentence}.",
@@ -66,13 +81,18 @@ def quarantine_failure(
     return state.quarantine
 
 
-def end_quarantine(log_dir: Path, partition: TopicPartition) -> None:
+def end_quarantine(
+    log_dir: Path, partition: TopicPartition, state: LogDirState | None = None
+) -> None:
     """The partition could be cleaned. Effects: the state file, if it says otherwise.
+
+    `state`: of the log directory, if it was read since.
 
     Raises:
         LogwrightError: as `logwright.state.store.change_state`.
     """
-    if read_state(log_dir).get(partition, NOTHING).quarantine is not None:
+    found = read_state(log_dir) if state is None else state
+    if found.get(partition, NOTHING).quarantine is not None:
         change_state(log_dir, partition, _without_quarantine)
 
 

@@ -15,12 +15,12 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 from logwright.errors import invariant
 from logwright.steps.copying import copy_bytes
+from logwright.steps.step import AnyPath
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -32,46 +32,48 @@ _MOST_OPEN: Final = 32
 class FileSystem(Protocol):
     """The acts that steps are made of, one method for each step. All of them raise OSError."""
 
-    def write_file(self, path: Path, content: bytes, *, like: Path | None) -> None:
+    def write_file(self, path: AnyPath, content: bytes, *, like: AnyPath | None) -> None:
         """Create a file, in place of one that has the name."""
 
-    def append(self, path: Path, content: bytes, *, create: bool) -> None:
+    def append(self, path: AnyPath, content: bytes, *, create: bool) -> None:
         """Append to a file."""
 
-    def truncate(self, path: Path, length_bytes: int) -> None:
+    def truncate(self, path: AnyPath, length_bytes: int) -> None:
         """Cut a file."""
 
-    def link(self, source: Path, target: Path) -> None:
+    def link(self, source: AnyPath, target: AnyPath) -> None:
         """Give a file a second name."""
 
-    def rename(self, source: Path, target: Path) -> None:
+    def rename(self, source: AnyPath, target: AnyPath) -> None:
         """Rename over whatever file has the target's name."""
 
-    def unlink(self, path: Path) -> None:
+    def unlink(self, path: AnyPath) -> None:
         """Remove a name."""
 
-    def remove_dir(self, path: Path) -> None:
+    def remove_dir(self, path: AnyPath) -> None:
         """Remove an empty directory."""
 
-    def make_dir(self, path: Path, *, like: Path | None) -> None:
+    def make_dir(self, path: AnyPath, *, like: AnyPath | None) -> None:
         """Make a directory."""
 
-    def rename_dir(self, source: Path, target: Path) -> None:
+    def rename_dir(self, source: AnyPath, target: AnyPath) -> None:
         """Rename a directory to a free name."""
 
-    def copy_range(self, source: Path, target: Path, position: int, length_bytes: int) -> None:
+    def copy_range(
+        self, source: AnyPath, target: AnyPath, position: int, length_bytes: int
+    ) -> None:
         """Copy a part of a file to the same place of another."""
 
-    def fsync_file(self, path: Path) -> None:
+    def fsync_file(self, path: AnyPath) -> None:
         """Make a file's content and attributes durable."""
 
-    def fsync_dir(self, path: Path) -> None:
+    def fsync_dir(self, path: AnyPath) -> None:
         """Make a directory's entries durable."""
 
-    def set_mtime(self, path: Path, modified_ns: int) -> None:
+    def set_mtime(self, path: AnyPath, modified_ns: int) -> None:
         """Set a file's modification time."""
 
-    def set_owner(self, path: Path, *, like: Path) -> None:
+    def set_owner(self, path: AnyPath, *, like: AnyPath) -> None:
         """Give a file another one's owner, group and mode."""
 
 
@@ -83,7 +85,7 @@ class RealFileSystem:
 
     __slots__ = ("_opened", "_roots")
 
-    def __init__(self, *roots: Path) -> None:
+    def __init__(self, *roots: AnyPath) -> None:
         """Open the roots; the operator gave them, so each may lead through symbolic links."""
         self._roots: dict[str, int] = {}
         self._opened: dict[str, int] = {}
@@ -114,7 +116,7 @@ class RealFileSystem:
             _, root_fd = self._roots.popitem()
             os.close(root_fd)
 
-    def write_file(self, path: Path, content: bytes, *, like: Path | None) -> None:
+    def write_file(self, path: AnyPath, content: bytes, *, like: AnyPath | None) -> None:
         """Create a file. One that has the name is unlinked first, never written through: it may
         have a second name.
         """
@@ -133,7 +135,7 @@ class RealFileSystem:
         finally:
             os.close(file)
 
-    def append(self, path: Path, content: bytes, *, create: bool) -> None:
+    def append(self, path: AnyPath, content: bytes, *, create: bool) -> None:
         """Append to a regular file."""
         directory, name = self._parent(path)
         flags = os.O_WRONLY | os.O_APPEND | _FILE
@@ -151,19 +153,19 @@ class RealFileSystem:
         finally:
             os.close(file)
 
-    def truncate(self, path: Path, length_bytes: int) -> None:
+    def truncate(self, path: AnyPath, length_bytes: int) -> None:
         """Cut a regular file."""
         with self._file(path, os.O_WRONLY) as file:
             os.ftruncate(file, length_bytes)
 
-    def link(self, source: Path, target: Path) -> None:
+    def link(self, source: AnyPath, target: AnyPath) -> None:
         """Hard-link a regular file; fails if the target exists."""
         source_dir, old = self._parent(source)
         target_dir, new = self._parent(target)
         _require_regular(source_dir, old)
         os.link(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir, follow_symlinks=False)
 
-    def rename(self, source: Path, target: Path) -> None:
+    def rename(self, source: AnyPath, target: AnyPath) -> None:
         """Rename a regular file, over a regular file or none."""
         source_dir, old = self._parent(source)
         target_dir, new = self._parent(target)
@@ -172,19 +174,19 @@ class RealFileSystem:
             _require_regular(target_dir, new)
         os.rename(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir)
 
-    def unlink(self, path: Path) -> None:
+    def unlink(self, path: AnyPath) -> None:
         """Remove a regular file's name."""
         directory, name = self._parent(path)
         _require_regular(directory, name)
         os.unlink(name, dir_fd=directory)
 
-    def remove_dir(self, path: Path) -> None:
+    def remove_dir(self, path: AnyPath) -> None:
         """Remove an empty directory."""
         self._forget_directories()
         directory, name = self._parent(path)
         os.rmdir(name, dir_fd=directory)
 
-    def make_dir(self, path: Path, *, like: Path | None) -> None:
+    def make_dir(self, path: AnyPath, *, like: AnyPath | None) -> None:
         """Make a directory that is not there yet."""
         directory, name = self._parent(path)
         os.mkdir(name, 0o700, dir_fd=directory)
@@ -197,7 +199,7 @@ class RealFileSystem:
         finally:
             os.close(made)
 
-    def rename_dir(self, source: Path, target: Path) -> None:
+    def rename_dir(self, source: AnyPath, target: AnyPath) -> None:
         """Rename a directory, within a file system; a name that is taken is refused."""
         self._forget_directories()
         source_dir, old = self._parent(source)
@@ -210,22 +212,24 @@ class RealFileSystem:
             raise OSError(errno.EEXIST, "the new name is taken")
         os.rename(old, new, src_dir_fd=source_dir, dst_dir_fd=target_dir)
 
-    def copy_range(self, source: Path, target: Path, position: int, length_bytes: int) -> None:
+    def copy_range(
+        self, source: AnyPath, target: AnyPath, position: int, length_bytes: int
+    ) -> None:
         """Copy within the kernel where it can, between any two file systems."""
         with self._file(source, os.O_RDONLY) as read, self._file(target, os.O_WRONLY) as written:
             copy_bytes(read, written, position, length_bytes)
 
-    def fsync_file(self, path: Path) -> None:
+    def fsync_file(self, path: AnyPath) -> None:
         """fsync(2) of a regular file."""
         with self._file(path, os.O_RDONLY) as file:
             os.fsync(file)
 
-    def fsync_dir(self, path: Path) -> None:
+    def fsync_dir(self, path: AnyPath) -> None:
         """fsync(2) of a directory."""
         directory = self._directory(path)
         os.fsync(directory)
 
-    def set_mtime(self, path: Path, modified_ns: int) -> None:
+    def set_mtime(self, path: AnyPath, modified_ns: int) -> None:
         """Set modification and access time of a regular file, unless it was modified then."""
         now = self._stat(path)
         _refuse_other(now)
@@ -233,7 +237,7 @@ class RealFileSystem:
             with self._file(path, os.O_RDONLY) as file:
                 os.utime(file, ns=(modified_ns, modified_ns))
 
-    def set_owner(self, path: Path, *, like: Path) -> None:
+    def set_owner(self, path: AnyPath, *, like: AnyPath) -> None:
         """Set owner and group, then the mode, where they differ."""
         wanted, now = self._stat(like), self._stat(path)
         _refuse_other(now)
@@ -241,11 +245,11 @@ class RealFileSystem:
             with self._file(path, os.O_RDONLY) as file:
                 _take_after(file, wanted)
 
-    def _directory(self, path: Path) -> int:
+    def _directory(self, path: AnyPath) -> int:
         """A descriptor of a directory at or below a root, reached without following a link."""
         return self._walk(_text(path))
 
-    def _parent(self, path: Path) -> tuple[int, str]:
+    def _parent(self, path: AnyPath) -> tuple[int, str]:
         """The descriptor of a path's directory, and its name in there."""
         directory, _, name = _text(path).rpartition("/")
         invariant(name != "..", "a step's path leads elsewhere")
@@ -278,7 +282,7 @@ class RealFileSystem:
             os.close(directory)
 
     @contextmanager
-    def _file(self, path: Path, flags: int) -> Iterator[int]:
+    def _file(self, path: AnyPath, flags: int) -> Iterator[int]:
         """A descriptor of a regular file."""
         directory, name = self._parent(path)
         file = os.open(name, flags | _FILE, dir_fd=directory)
@@ -288,7 +292,7 @@ class RealFileSystem:
         finally:
             os.close(file)
 
-    def _stat(self, path: Path) -> os.stat_result:
+    def _stat(self, path: AnyPath) -> os.stat_result:
         root = self._roots.get(_text(path))
         if root is not None:
             return os.fstat(root)
@@ -302,7 +306,7 @@ class RealFileSystem:
         invariant(lies_in_one, "a step's path lies in no root")
 
 
-def _text(path: Path) -> str:
+def _text(path: AnyPath) -> str:
     """A directory's path, to which a slash and a name can be added; a relative one begins with a
     dot, so that it is below ``.`` and not below ``/``.
     """

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Final, assert_never
 
 from logwright.errors import DiskFull, LogwrightError, StepFailed
 from logwright.steps.filesystem import FileSystem
 from logwright.steps.step import (
+    AnyPath,
     Append,
     CopyRange,
     FileStep,
@@ -93,7 +93,7 @@ def _do_all(numbered: Iterable[tuple[int, FileStep]], fs: FileSystem) -> None:
             raise _failure(number, step, error) from error
 
 
-def step_path(step: FileStep) -> Path:
+def step_path(step: FileStep) -> AnyPath:
     """The path that a step changes: of a rename, link or copy, the new name."""
     match step:
         case Link() | Rename() | RenameDir() | CopyRange():

@@ -32,21 +32,34 @@ def live_log(log: PartitionLog) -> Iterator[FileSystem]:
         LogDirLocked: a broker or another process works on it.
         StalePlan: the log is not as it was observed. Nothing was changed.
     """
-    with lock_log_dir(log.log_dir), live_partition(log) as files:
+    with lock_log_dir(log.log_dir), locked_partition(log) as files:
+        refuse_changed(log)
         yield files
 
 
 @contextmanager
-def live_partition(log: PartitionLog) -> Iterator[FileSystem]:
-    """`live_log`, by who holds the lock of the log directory already."""
+def locked_partition(log: PartitionLog) -> Iterator[FileSystem]:
+    """`live_log`, by who holds the lock of the log directory already; whether it is as it was
+    observed is to be seen (`refuse_changed`).
+    """
     with lock_partition(log.log_dir, log.partition), RealFileSystem(log.log_dir) as files:
-        if fingerprint(log.log_dir, log.partition) != log.fingerprint:
-            raise StalePlan(
-                "the log changed after it was planned.",
-                path=log.directory,
-                remedy="Nothing was changed. Plan again.",
-            )
         yield files
+
+
+def refuse_changed(log: PartitionLog, contents: Mapping[str, bytes] | None = None) -> None:
+    """Stop unless a locked log is as it was observed. Effects: reads.
+
+    `contents`: of its log directory's checkpoints, if they were read since it was locked.
+
+    Raises:
+        StalePlan: it is not.
+    """
+    if fingerprint(log.log_dir, log.partition, contents) != log.fingerprint:
+        raise StalePlan(
+            "the log changed after it was planned.",
+            path=log.directory,
+            remedy="Nothing was changed. Plan again.",
+        )
 
 
 def set_offsets(

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from logwright.errors import invariant
 from logwright.format.deletions import LEDGER, Origin, serialize_retirement
 from logwright.format.names import DELETED, WORK_DIRECTORY
-from logwright.steps.step import Append, FileStep, FsyncDir, FsyncFile
+from logwright.steps.step import AnyPath, Append, FileStep, FsyncDir, FsyncFile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
-    from pathlib import Path
 
     from logwright.units import TimestampMs
 
@@ -42,7 +41,7 @@ def deleted_names(names: Iterable[str], *, present: Collection[str]) -> dict[str
 
 
 def record_retirement(
-    directory: Path, deleted: Iterable[str], *, now_ms: TimestampMs, origin: Origin | None = None
+    directory: AnyPath, deleted: Iterable[str], *, now_ms: TimestampMs, origin: Origin | None = None
 ) -> tuple[FileStep, ...]:
     """The steps that durably record, before any rename, which names files get now.
 
@@ -52,8 +51,8 @@ def record_retirement(
         now_ms: the command's clock.
         origin: the operation that retires them, for an undo.
     """
-    work = directory / WORK_DIRECTORY
-    ledger = work / LEDGER
+    work = f"{directory}/{WORK_DIRECTORY}"
+    ledger = f"{work}/{LEDGER}"
     return (
         Append(ledger, serialize_retirement(deleted, at_ms=now_ms, origin=origin), create=True),
         FsyncFile(ledger),

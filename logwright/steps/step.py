@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+AnyPath = Path | str
+"""Where there are many, paths are text: making a `Path` costs more than a rename."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriteFile:
@@ -19,16 +22,16 @@ class WriteFile:
     without the execute bits). Without it the file is ours alone: mode 0600.
     """
 
-    path: Path
+    path: AnyPath
     content: bytes
-    like: Path | None = None
+    like: AnyPath | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
     """Append to an existing file. With `create` an absent one is made first, with mode 0600."""
 
-    path: Path
+    path: AnyPath
     content: bytes
     create: bool = False
 
@@ -37,7 +40,7 @@ class Append:
 class Truncate:
     """Cut a file to `bytes`."""
 
-    path: Path
+    path: AnyPath
     bytes: int
 
 
@@ -45,23 +48,23 @@ class Truncate:
 class Link:
     """Give a file a second name, by hard link; `target` must not exist."""
 
-    source: Path
-    target: Path
+    source: AnyPath
+    target: AnyPath
 
 
 @dataclass(frozen=True, slots=True)
 class Rename:
     """Rename, atomically, over `target` if that exists."""
 
-    source: Path
-    target: Path
+    source: AnyPath
+    target: AnyPath
 
 
 @dataclass(frozen=True, slots=True)
 class Unlink:
     """Remove a file. With `missing_ok` an absent one is no error."""
 
-    path: Path
+    path: AnyPath
     missing_ok: bool = False
 
 
@@ -69,21 +72,21 @@ class Unlink:
 class FsyncFile:
     """Make a file's content durable."""
 
-    path: Path
+    path: AnyPath
 
 
 @dataclass(frozen=True, slots=True)
 class FsyncDir:
     """Make a directory's entries durable."""
 
-    path: Path
+    path: AnyPath
 
 
 @dataclass(frozen=True, slots=True)
 class SetMtime:
     """Set a file's modification time (its access time too), in ns since the epoch."""
 
-    path: Path
+    path: AnyPath
     modified_ns: int
 
 
@@ -91,15 +94,15 @@ class SetMtime:
 class SetOwner:
     """Give a file the owner, group and mode of the file `like`."""
 
-    path: Path
-    like: Path
+    path: AnyPath
+    like: AnyPath
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveDir:
     """Remove an empty directory. With `missing_ok` an absent one is no error."""
 
-    path: Path
+    path: AnyPath
     missing_ok: bool = False
 
 
@@ -109,24 +112,24 @@ class MakeDir:
     it the new one is ours alone: mode 0700.
     """
 
-    path: Path
-    like: Path | None = None
+    path: AnyPath
+    like: AnyPath | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RenameDir:
     """Rename a directory, atomically; `target` must not exist."""
 
-    source: Path
-    target: Path
+    source: AnyPath
+    target: AnyPath
 
 
 @dataclass(frozen=True, slots=True)
 class CopyRange:
     """Copy `bytes` from `position` on to the same place of an existing file."""
 
-    source: Path
-    target: Path
+    source: AnyPath
+    target: AnyPath
     position: int
     bytes: int
 

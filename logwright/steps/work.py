@@ -10,7 +10,7 @@ from pathlib import Path
 from logwright.errors import UnreadableFile
 
 
-def make_private(partition: Path, *below: str) -> Path:
+def make_private(partition: Path | str, *below: str) -> Path:
     """Make a directory below a partition's, and those on the way, for the log's owner alone.
     Effects: makes directories.
 
@@ -21,15 +21,15 @@ def make_private(partition: Path, *below: str) -> Path:
     Raises:
         UnreadableFile: something on the way is a link or no directory.
     """
-    owner = partition.stat()
-    path = partition
+    path = str(partition)  # as text: paths cost, for a fleet
+    owner = os.stat(path)  # noqa: PTH116
     for name in below:
-        path /= name
+        path = f"{path}/{name}"
         made = False
         with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
+            os.mkdir(path, 0o700)  # noqa: PTH102
             made = True
-        found = path.lstat()
+        found = os.lstat(path)
         if not stat.S_ISDIR(found.st_mode):
             raise UnreadableFile(
                 "it is a link or no directory.", path=path, remedy="Remove it; nothing was changed."
@@ -37,4 +37,4 @@ def make_private(partition: Path, *below: str) -> Path:
         of_others = (found.st_uid, found.st_gid) != (owner.st_uid, owner.st_gid)
         if made and of_others and os.geteuid() == 0:
             os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-    return path
+    return Path(path)

@@ -59,7 +59,7 @@ loses records under reordering; Cleaner.cleanSegments for times and snapshots.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logwright.errors import invariant
@@ -105,6 +105,7 @@ class _Swap:
     """One group, in names.
 
     Attributes:
+        directory, staging: the partition's, and that of the staged files.
         fresh: suffixes of the staged files, ``.log`` first.
         guarded: an empty ``.txnindex`` is made.
         old: names of old b1's files.
@@ -114,8 +115,8 @@ class _Swap:
         deleted: file name to the ``.deleted`` name it gets.
     """
 
-    directory: Path
-    staging: Path
+    directory: str
+    staging: str
     base_offset: Offset
     modified_ns: int
     fresh: tuple[str, ...]
@@ -125,12 +126,14 @@ class _Swap:
     tails: tuple[tuple[str, ...], ...]
     snapshots: tuple[str, ...]
     deleted: dict[str, str]
-    paths: dict[str, Path] = field(default_factory=dict)
-    """Those that were asked for: a fleet's steps name the same few again and again."""
 
-    def live(self, name: str) -> Path:
+    def live(self, name: str) -> str:
         """A file of the partition's directory."""
-        return self.paths.get(name) or self.paths.setdefault(name, self.directory / name)
+        return f"{self.directory}/{name}"
+
+    def staged(self, name: str) -> str:
+        """A file of the staging directory."""
+        return f"{self.staging}/{name}"
 
     @property
     def incoming(self) -> tuple[str, ...]:
@@ -242,8 +245,8 @@ def _swap(log: PartitionLog, staged: StagedSegment, staging: Path) -> _Swap:
     retired = (*old, *covered, *(name for tail in tails for name in tail), *snapshots)
     has_transactions = staged.txnindex_bytes is not None
     return _Swap(
-        directory=log.directory,
-        staging=staging,
+        directory=str(log.directory),
+        staging=str(staging),
         base_offset=base,
         modified_ns=staged.modified_ns,
         fresh=SEGMENT_SUFFIXES if has_transactions else (LOG, INDEX, TIMEINDEX),
@@ -293,7 +296,7 @@ def _prepare(swap: _Swap) -> list[FileStep]:
     for suffix in swap.fresh:
         name = segment_file_name(swap.base_offset, suffix)
         model = name if name in swap.old else log_name
-        path = swap.staging / name
+        path = swap.staged(name)
         steps.append(SetOwner(path, like=swap.live(model)))
         if suffix != TXNINDEX:
             steps.append(SetMtime(path, swap.modified_ns))
@@ -306,7 +309,7 @@ def _guard(swap: _Swap) -> list[FileStep]:
     steps: list[FileStep] = []
     for suffix in swap.fresh:
         name = segment_file_name(swap.base_offset, suffix)
-        steps.append(Rename(swap.staging / name, swap.live(f"{name}{CLEANED}")))
+        steps.append(Rename(swap.staged(name), swap.live(f"{name}{CLEANED}")))
     if swap.guarded:
         name = segment_file_name(swap.base_offset, TXNINDEX)
         empty = swap.live(f"{name}{CLEANED}")

@@ -9,13 +9,15 @@ directory's entries in memory and says what a power loss may leave of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from logwright.errors import invariant
 from logwright.steps.filesystem import FileSystem
+from logwright.steps.step import FileStep
 
 LOCKS = {
     "lock",
@@ -102,6 +104,16 @@ def every_file(root: Path) -> Files:
 
 Entries = dict[str, bytes]
 """What a directory holds after a crash: name -> content."""
+
+
+def with_paths(steps: Iterable[FileStep]) -> Iterator[FileStep]:
+    """The same steps, as they are asked for; what is text of their paths is a `Path`, as tests name
+    files.
+    """
+    kinds = ("path", "source", "target", "like")
+    for step in steps:
+        found = {name: getattr(step, name, None) for name in kinds}
+        yield replace(step, **{name: Path(value) for name, value in found.items() if value})
 
 
 class PowerLossModel:

@@ -27,6 +27,7 @@ from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
 from logwright.steps.step import FileStep
 from logwright.swap.plan import swap_steps
 from logwright.units import ByteCount, Offset, TimestampMs
+from tests.crash.filesystems import with_paths
 from tests.fixtures import case_dir, swap_layouts
 
 NOW_MS = TimestampMs(1_770_000_000_000)
@@ -195,7 +196,8 @@ class Layout:
     def steps(self, log_dir: Path) -> tuple[FileStep, ...]:
         """The swap of what `build` wrote."""
         log = picture(log_dir, self.partition)
-        return swap_steps(log, self.staged, self.staging(log_dir), now_ms=NOW_MS)
+        steps = swap_steps(log, self.staged, self.staging(log_dir), now_ms=NOW_MS)
+        return tuple(with_paths(steps))
 
     @property
     def staged(self) -> StagedSegment:

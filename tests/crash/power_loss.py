@@ -82,7 +82,8 @@ class TwinFileSystem:
             if name.startswith("fsync"):
                 self._note(f"call {self.calls}")
             act(*args, **options)
-            getattr(self, f"twin_{name}")(*args, **options)
+            paths = [Path(one) if isinstance(one, str) else one for one in args]
+            getattr(self, f"twin_{name}")(*paths, **options)
 
         return both
 

@@ -35,6 +35,7 @@ from tests.crash.filesystems import (
     RecordingFileSystem,
     every_file,
     plain_files,
+    with_paths,
 )
 from tests.crash.layouts import (
     TAILS,
@@ -370,7 +371,7 @@ def after_power_loss(damaged: Damaged, log_dir: Path) -> Iterator[dict[str, byte
     model = PowerLossModel(log_dir / str(PARTITION), every)
     with RealFileSystem(log_dir) as real:
         steps = recovery_steps(one, cut=None if damaged.options.like_kafka else cut)
-        for step in steps:
+        for step in with_paths(steps):
             execute([step], model)
             execute([step], real)
             yield from model.after_power_loss()

@@ -210,8 +210,8 @@ def test_a_map_that_is_wrong_about_its_keys_is_found_by_the_sample(tmp_path: Pat
     plan = a_plan(a_log(tmp_path / "logs"))
     staged = maintain.build(plan)
     assert staged.keys is not None
-    other = replace(staged.keys, expected_sample_digest=staged.keys.expected_sample_digest ^ 1)
-    assert {"latest_value_per_key"} == broken(examine_quickly(plan, replace(staged, keys=other)))
+    other = staged.keys._replace(expected_sample_digest=staged.keys.expected_sample_digest ^ 1)
+    assert {"latest_value_per_key"} == broken(examine_quickly(plan, staged._replace(keys=other)))
 
 
 def drop_a_batch(staged: StagedCleaning) -> None:
@@ -305,7 +305,7 @@ def test_a_lost_segment_is_found(tmp_path: Path) -> None:
     plan = a_plan(a_log(tmp_path / "logs"))
     staged = maintain.build(plan)
     assert len(staged.segments) > 1
-    lost = replace(staged, segments=staged.segments[:-1])
+    lost = staged._replace(segments=staged.segments[:-1])
     assert {"latest_value_per_key"} == broken(examine_quickly(plan, lost))
 
 
@@ -313,5 +313,5 @@ def test_thorough_checks_are_asked_for_by_an_option(tmp_path: Path) -> None:
     """They need nothing that the build told."""
     plan = a_plan(a_log(tmp_path / "logs"))
     plan = plan._replace(options=replace(plan.options, checks="thorough"))
-    staged = replace(maintain.build(plan), keys=None)
+    staged = maintain.build(plan)._replace(keys=None)
     assert set() == broken(maintain.examine(plan, staged))

@@ -185,7 +185,7 @@ def test_many_small_bombs_do_not_take_all_memory_together(
     monkeypatch.setattr(source, "SCRATCH_BYTES", 120_000)
     segment = plan.log.segments[0]
     opened = source.open_source(
-        plan.log.directory, segment, MappedFiles(), end_offset=4, first_ordinal=0
+        str(plan.log.directory), segment, MappedFiles(), end_offset=4, first_ordinal=0
     )
     source.open_window(opened, slice(0, 2))
     with pytest.raises(CorruptBatch, match="offset 2 does not decompress"):

@@ -149,6 +149,24 @@ def test_lock_on_a_deleted_file_is_taken_anew(
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def test_lock_file_that_somebody_makes_meanwhile_is_the_one(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between our looking for it and our making it: theirs is locked, with the mode it has."""
+    path = log_dir / ".lock"
+    make = locks._make_lock_file
+
+    def others_first(directory: int, name: str) -> int:
+        path.touch(mode=0o600)
+        return make(directory, name)
+
+    monkeypatch.setattr(locks, "_make_lock_file", others_first)
+    with lock_log_dir(log_dir):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with path.open("r+b") as file, pytest.raises(BlockingIOError):
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def test_file_that_never_stays_is_given_up(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trying again has an end."""
     monkeypatch.setattr(locks, "_is_named", lambda *_: False)

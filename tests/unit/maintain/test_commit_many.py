@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,11 @@ from logwright import committing, maintain
 from logwright.committing import CommitResult
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.config.topic import parse_settings
-from logwright.errors import CorruptCheckpoint, LogwrightError, StalePlan, StepFailed
+from logwright.errors import CorruptCheckpoint, LogwrightError, Paused, StalePlan, StepFailed
 from logwright.format.names import TopicPartition
 from logwright.log.load import read_checkpoints
+from logwright.state.model import LogDirState, Pause
+from logwright.state.store import change_state
 from logwright.steps.filesystem import FileSystem
 from logwright.steps.step import FileStep
 from logwright.units import TimestampMs
@@ -90,6 +93,31 @@ def test_one_that_fails_leaves_the_others(tmp_path: Path) -> None:
     assert plan.log.partition not in recorded
 
 
+def test_what_a_group_has_in_common_is_read_when_all_of_it_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then somebody who has a partition may change its checkpoint entry, or pause it."""
+    work = [built(builder) for builder in logs(tmp_path)]
+    last, lock = work[committing.GROUP - 1][0], committing._lock
+    changed, paused = (work[number][0].log.partition for number in (3, 5))
+
+    def late(one: committing._Commit, *rest: Any) -> FileSystem:  # noqa: ANN401
+        files = lock(one, *rest)
+        if one.plan is last:
+            (tmp_path / "cleaner-offset-checkpoint").write_text(f"0\n1\nt {changed.partition} 1\n")
+            pause = Pause(owner="a", reason="", since_ms=TimestampMs(0), expires_at_ms=None)
+            change_state(tmp_path, paused, lambda now: now.with_pause(pause))
+        return files
+
+    monkeypatch.setattr(committing, "_lock", late)
+    outcomes = [one.outcome for one in maintain.commit_many(work)]
+    refused = {n: type(one) for n, one in enumerate(outcomes) if isinstance(one, LogwrightError)}
+    assert {3: StalePlan, 5: Paused} == refused
+    recorded = read_checkpoints(tmp_path).cleaner_offset
+    assert recorded[changed] == 1
+    assert paused not in recorded
+
+
 def test_many_are_committed_by_other_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,8 +126,8 @@ def test_many_are_committed_by_other_processes(
     monkeypatch.setattr(committing, "available_cores", lambda: 2)
     work = [built(builder) for builder in logs(tmp_path)]
     here = []
-    begin = committing._begin
-    monkeypatch.setattr(committing, "_begin", lambda *a: (here.append(1), begin(*a))[1])
+    lock = committing._lock
+    monkeypatch.setattr(committing, "_lock", lambda *a: (here.append(1), lock(*a))[1])
     assert all(isinstance(one.outcome, CommitResult) for one in maintain.commit_many(work))
     assert not here
 
@@ -125,10 +153,17 @@ def test_another_exception_stops_the_groups_that_have_not_begun(
     monkeypatch.setattr(committing, "GROUP", PARTITIONS // 2)
     refuse = committing.refuse_held
 
-    def broken(log_dir: Path, partition: TopicPartition, *rest: TimestampMs, force: bool) -> None:
+    def broken(
+        log_dir: Path,
+        partition: TopicPartition,
+        now_ms: TimestampMs,
+        *,
+        force: bool,
+        state: LogDirState,
+    ) -> None:
         if partition == work[0][0].log.partition:
             raise RuntimeError
-        refuse(log_dir, partition, *rest, force=force)
+        refuse(log_dir, partition, now_ms, force=force, state=state)
 
     monkeypatch.setattr(committing, "refuse_held", broken)
     with pytest.raises(RuntimeError):

@@ -8,6 +8,7 @@ import errno
 import os
 import pickle
 from collections.abc import Callable
+from itertools import chain
 from math import inf
 from pathlib import Path
 
@@ -71,8 +72,9 @@ def run(
         )
         for numbers in sweep._together(range(len(some)), [size] * len(some))
     ]
-    results = dict(sweep._run_bin(function, inf, calls))
-    return [pickle.loads(results[number]) for number in range(len(some))]  # noqa: S301, TID251
+    found = sweep._run_bin(function, inf, calls)
+    results = dict(chain.from_iterable(map(pickle.loads, found)))  # noqa: TID251
+    return [results[number] for number in range(len(some))]
 
 
 @pytest.fixture(name="synced")

@@ -42,13 +42,12 @@ def test_nothing_is_retired_twice() -> None:
 
 def test_record_is_durable_and_in_the_work_directory() -> None:
     """The ledger is appended, synced, and its directory entry synced, in this order."""
-    directory = Path("/logs/t-0")
-    ledger = directory / ".logwright/deletions.jsonl"
-    steps = record_retirement(directory, [f"{A}.deleted"], now_ms=TimestampMs(5))
+    ledger = "/logs/t-0/.logwright/deletions.jsonl"
+    steps = record_retirement(Path("/logs/t-0"), [f"{A}.deleted"], now_ms=TimestampMs(5))
     assert steps == (
         Append(ledger, serialize_retirement([f"{A}.deleted"], at_ms=5), create=True),
         FsyncFile(ledger),
-        FsyncDir(ledger.parent),
+        FsyncDir("/logs/t-0/.logwright"),
     )
 
 
