@@ -20,7 +20,7 @@ from logwright.config.policies import Policies
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError, StepFailed
 from logwright.locks import lock_log_dir
-from logwright.log.load import read_checkpoints
+from logwright.log.checkpoints import read_checkpoints
 from logwright.recovery.model import RecoveryOptions
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.spark.sweep import build_partitions, examine_partitions

@@ -28,7 +28,7 @@ from logwright.errors import LogwrightError, StalePlan
 from logwright.forked import forked_map
 from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, LOG, segment_file_name
 from logwright.locks import lock_checkpoints, lock_log_dir
-from logwright.log.load import checkpoint_contents
+from logwright.log.checkpoints import checkpoint_contents
 from logwright.log.mapped import map_file
 from logwright.roll.run import sealing_steps
 from logwright.state.hold import end_quarantine, refuse_held

@@ -23,9 +23,10 @@ from logwright.format.names import TopicPartition
 from logwright.garbage import rare_collections
 from logwright.kernel import kernels_are_loaded
 from logwright.locks import broker_kept_out
+from logwright.log.checkpoints import Checkpoints, read_checkpoints
 from logwright.log.files import open_log_dir
 from logwright.log.glance import Glance, glances
-from logwright.log.load import Checkpoints, Shared, observe, observe_one, read_checkpoints, share
+from logwright.log.load import Shared, observe, observe_one, share
 from logwright.log.model import PartitionLog
 from logwright.roll.plan import plan_roll
 from logwright.units import TimestampMs

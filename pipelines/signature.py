@@ -6,7 +6,7 @@ from pathlib import Path
 
 from logwright.config.policies import Policies
 from logwright.errors import LogwrightError
-from logwright.log.load import Checkpoints, read_checkpoints
+from logwright.log.checkpoints import Checkpoints, read_checkpoints
 from logwright.resources.log_dirs import MaintainedLog
 
 _BYTES = 8

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.format.names import TopicPartition
-    from logwright.log.load import Checkpoints
+    from logwright.log.checkpoints import Checkpoints
 
 _MS = 1_000_000
 _LEFTOVERS = (names.CLEANED, names.SWAP, names.DELETED)
@@ -50,7 +50,7 @@ class _Listing:
 @request_options
 def command(request: Request) -> None:
     """Show segments, sizes, offsets, checkpoints, leftovers and the lock."""
-    from logwright.log.load import read_checkpoints  # noqa: PLC0415 -- numpy: not for --help
+    from logwright.log.checkpoints import read_checkpoints  # noqa: PLC0415 -- numpy: not for --help
 
     output = request.output
     partitions = request.partitions()

@@ -21,8 +21,8 @@ from logwright.errors import CannotUndo, DiskFull, NotALogDir
 from logwright.format.deleted_logs import DeletedLog
 from logwright.format.names import DELETE_DIRECTORY, marked_directory_name
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
+from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
 from logwright.log.files import open_partition_dir
-from logwright.log.load import CHECKPOINT_FILES, read_checkpoints
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import set_offsets

@@ -15,15 +15,20 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from logwright.errors import CorruptCheckpoint, CorruptIndex, NotALogDir
 from logwright.format import names
 from logwright.format.batch import HEADER_BYTES
-from logwright.format.checkpoints import find_offset, parse_offset_checkpoint
+from logwright.format.checkpoints import find_offset
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from logwright.format.names import TopicPartition, segment_file_name
+from logwright.log.checkpoints import (
+    CHECKPOINT_FILES,
+    Checkpoints,
+    checkpoint_contents,
+    read_open_checkpoints,
+)
 from logwright.log.files import (
     OpenDir,
     exists,
@@ -32,7 +37,6 @@ from logwright.log.files import (
     open_file,
     open_log_dir,
     open_partition_dir,
-    read_file,
     read_part,
 )
 from logwright.log.glance import Glance
@@ -48,13 +52,6 @@ if TYPE_CHECKING:
 
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 META_PROPERTIES: Final = "meta.properties"
-CHECKPOINT_FILES: Final = (
-    names.RECOVERY_POINT_CHECKPOINT,
-    names.LOG_START_OFFSET_CHECKPOINT,
-    names.HIGH_WATERMARK_CHECKPOINT,
-    names.CLEANER_OFFSET_CHECKPOINT,
-)
-
 _LOG_DIR_FILES: Final = frozenset((*CHECKPOINT_FILES, META_PROPERTIES))
 _REBUILD: Final = (
     "The log was left untouched. `logwright recover` rebuilds the indexes; so does a broker that"
@@ -63,26 +60,6 @@ _REBUILD: Final = (
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
 _TIME_ENTRIES: Final = struct.Struct(">qiqi")
-_Entry = tuple[str, Offset | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoints:
-    """The four offset checkpoint files of a log directory; a missing file has no entries."""
-
-    recovery_point: Mapping[TopicPartition, Offset]
-    log_start_offset: Mapping[TopicPartition, Offset]
-    high_watermark: Mapping[TopicPartition, Offset]
-    cleaner_offset: Mapping[TopicPartition, Offset]
-
-    def of(self, partition: TopicPartition) -> tuple[_Entry, _Entry, _Entry, _Entry]:
-        """(file name, this partition's entry or None) of each file."""
-        return (
-            (names.RECOVERY_POINT_CHECKPOINT, self.recovery_point.get(partition)),
-            (names.LOG_START_OFFSET_CHECKPOINT, self.log_start_offset.get(partition)),
-            (names.HIGH_WATERMARK_CHECKPOINT, self.high_watermark.get(partition)),
-            (names.CLEANER_OFFSET_CHECKPOINT, self.cleaner_offset.get(partition)),
-        )
 
 
 def list_partitions(log_dir: Path) -> list[TopicPartition]:
@@ -115,30 +92,6 @@ def list_partitions(log_dir: Path) -> list[TopicPartition]:
         )
     chosen = [found for found in partitions if found.topic != CLUSTER_METADATA_TOPIC]
     return sorted(chosen)
-
-
-def read_checkpoints(log_dir: Path) -> Checkpoints:
-    """The four offset checkpoint files. Effects: reads them.
-
-    Raises:
-        NotALogDir: the directory is missing, or no directory.
-        UnreadableFile: a file is there but cannot be read, or is no regular file.
-        CorruptCheckpoint: a file is malformed.
-        UnsupportedFormatError: a file has another version than 0.
-    """
-    with open_log_dir(log_dir) as directory:
-        return _read_checkpoints(directory)
-
-
-def checkpoint_contents(log_dir: Path) -> dict[str, bytes]:
-    """The offset checkpoint files that are there, by name. Effects: reads them.
-
-    Raises:
-        NotALogDir, UnreadableFile: as `read_checkpoints`.
-    """
-    with open_log_dir(log_dir) as parent:
-        there = [name for name in CHECKPOINT_FILES if exists(parent, name)]
-        return {name: read_file(parent, name) for name in there}
 
 
 def fingerprint(
@@ -183,7 +136,7 @@ def observe(
         UnsupportedFormatError: another magic or version than the known ones.
     """
     with open_log_dir(log_dir) as parent:
-        found = _read_checkpoints(parent) if checkpoints is None else checkpoints
+        found = read_open_checkpoints(parent) if checkpoints is None else checkpoints
         return observe_one(share(log_dir, parent, high_watermark, found), partition)
 
 
@@ -283,21 +236,6 @@ def _start_beyond_end(
         f"log start offset {start} of {partition} is beyond the log's end at {end}.",
         path=log_dir / names.LOG_START_OFFSET_CHECKPOINT,
         remedy="A broker would drop the whole log. Restore the log or the checkpoint.",
-    )
-
-
-def _read_checkpoints(directory: OpenDir) -> Checkpoints:
-    recovery, start, watermark, cleaner = (
-        parse_offset_checkpoint(read_file(directory, name), directory.path / name)
-        if exists(directory, name)
-        else {}
-        for name in CHECKPOINT_FILES
-    )
-    return Checkpoints(
-        recovery_point=recovery,
-        log_start_offset=start,
-        high_watermark=watermark,
-        cleaner_offset=cleaner,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from logwright.errors import DiskFull, QualityError, StalePlan
-from logwright.log.load import read_checkpoints
+from logwright.log.checkpoints import read_checkpoints
 from logwright.log.model import FileStamp
 from logwright.move.listing import (
     Files,

@@ -17,7 +17,7 @@ from typing import Final, Literal
 from logwright.errors import PreconditionError
 from logwright.format.names import BROKER_LOCK, TopicPartition
 from logwright.locks import lock_log_dir
-from logwright.log.load import CHECKPOINT_FILES, read_checkpoints
+from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
 from logwright.move.copying import (
     Copied,
     Copying,

@@ -10,7 +10,7 @@ from typing import Literal
 from logwright.format.checkpoints import LeaderEpoch
 from logwright.format.index import AbortedTransaction
 from logwright.format.names import LOG, TopicPartition
-from logwright.log.load import Checkpoints
+from logwright.log.checkpoints import Checkpoints
 from logwright.log.model import FileStamp
 from logwright.units import ByteCount, Offset, TimestampMs
 

@@ -20,9 +20,9 @@ from logwright.format.names import (
     LEADER_EPOCH_CHECKPOINT,
     TopicPartition,
 )
+from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
-from logwright.log.load import CHECKPOINT_FILES, Checkpoints
 from logwright.log.mapped import map_file
 from logwright.recovery.leftovers import strange_names
 from logwright.recovery.model import Observed

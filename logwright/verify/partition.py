@@ -29,9 +29,9 @@ from logwright.format.names import (
     segment_file_name,
 )
 from logwright.format.snapshot import ProducerEntry, parse_snapshot
+from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import look_for_damage, snapshot_offsets, stamp_files
-from logwright.log.load import CHECKPOINT_FILES
 from logwright.log.mapped import map_file
 from logwright.recovery.observe import read_offsets
 from logwright.units import INT64_MAX, Offset

@@ -21,7 +21,8 @@ from logwright.format.checkpoints import parse_offset_checkpoint, serialize_offs
 from logwright.format.names import TopicPartition
 from logwright.ingest.model import AppendOptions, AppendPlan
 from logwright.ingest.run import commit_append, stage_append
-from logwright.log.load import CHECKPOINT_FILES, observe
+from logwright.log.checkpoints import CHECKPOINT_FILES
+from logwright.log.load import observe
 from logwright.log.model import PartitionLog
 from tests import fixtures
 from tests.e2e.broker_life import broker

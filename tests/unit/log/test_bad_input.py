@@ -23,8 +23,9 @@ from logwright.errors import (
     UnsupportedFormatError,
 )
 from logwright.format.names import TopicPartition
+from logwright.log.checkpoints import read_checkpoints
 from logwright.log.dump import dump_partition
-from logwright.log.load import fingerprint, list_partitions, observe, read_checkpoints
+from logwright.log.load import fingerprint, list_partitions, observe
 from tests.fixtures import copy_before
 from tests.unit.format.builders import a_batch
 

@@ -10,13 +10,8 @@ import pytest
 
 from logwright.errors import NotALogDir, UncleanLogDir
 from logwright.format.names import TopicPartition
-from logwright.log.load import (
-    CHECKPOINT_FILES,
-    fingerprint,
-    list_partitions,
-    observe,
-    read_checkpoints,
-)
+from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
+from logwright.log.load import fingerprint, list_partitions, observe
 from tests.fixtures import CASES, case_dir, copy_before, description
 from tests.log_builder import LogBuilder
 from tests.unit.format.builders import a_batch

@@ -12,7 +12,7 @@ from logwright import maintain
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.errors import StalePlan, UnreadableFile
-from logwright.log.load import read_checkpoints
+from logwright.log.checkpoints import read_checkpoints
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 

@@ -18,7 +18,7 @@ from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleanin
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptCheckpoint, LogwrightError, Paused, StalePlan, StepFailed
 from logwright.format.names import TopicPartition
-from logwright.log.load import read_checkpoints
+from logwright.log.checkpoints import read_checkpoints
 from logwright.state.model import LogDirState, Pause
 from logwright.state.store import change_state
 from logwright.steps.filesystem import FileSystem

@@ -1,0 +1,84 @@
+"""The four offset checkpoint files of a log directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from logwright.format import names
+from logwright.format.checkpoints import parse_offset_checkpoint
+from logwright.log.files import OpenDir, exists, open_log_dir, read_file
+from logwright.units import Offset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from logwright.format.names import TopicPartition
+
+CHECKPOINT_FILES: Final = (
+    names.RECOVERY_POINT_CHECKPOINT,
+    names.LOG_START_OFFSET_CHECKPOINT,
+    names.HIGH_WATERMARK_CHECKPOINT,
+    names.CLEANER_OFFSET_CHECKPOINT,
+)
+_Entry = tuple[str, Offset | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """The four offset checkpoint files of a log directory; a missing file has no entries."""
+
+    recovery_point: Mapping[TopicPartition, Offset]
+    log_start_offset: Mapping[TopicPartition, Offset]
+    high_watermark: Mapping[TopicPartition, Offset]
+    cleaner_offset: Mapping[TopicPartition, Offset]
+
+    def of(self, partition: TopicPartition) -> tuple[_Entry, _Entry, _Entry, _Entry]:
+        """(file name, this partition's entry or None) of each file."""
+        return (
+            (names.RECOVERY_POINT_CHECKPOINT, self.recovery_point.get(partition)),
+            (names.LOG_START_OFFSET_CHECKPOINT, self.log_start_offset.get(partition)),
+            (names.HIGH_WATERMARK_CHECKPOINT, self.high_watermark.get(partition)),
+            (names.CLEANER_OFFSET_CHECKPOINT, self.cleaner_offset.get(partition)),
+        )
+
+
+def read_checkpoints(log_dir: Path) -> Checkpoints:
+    """The four offset checkpoint files. Effects: reads them.
+
+    Raises:
+        NotALogDir: the directory is missing, or no directory.
+        UnreadableFile: a file is there but cannot be read, or is no regular file.
+        CorruptCheckpoint: a file is malformed.
+        UnsupportedFormatError: a file has another version than 0.
+    """
+    with open_log_dir(log_dir) as directory:
+        return read_open_checkpoints(directory)
+
+
+def checkpoint_contents(log_dir: Path) -> dict[str, bytes]:
+    """The offset checkpoint files that are there, by name. Effects: reads them.
+
+    Raises:
+        NotALogDir, UnreadableFile: as `read_checkpoints`.
+    """
+    with open_log_dir(log_dir) as parent:
+        there = [name for name in CHECKPOINT_FILES if exists(parent, name)]
+        return {name: read_file(parent, name) for name in there}
+
+
+def read_open_checkpoints(directory: OpenDir) -> Checkpoints:
+    """`read_checkpoints` of a log directory that is open."""
+    recovery, start, watermark, cleaner = (
+        parse_offset_checkpoint(read_file(directory, name), directory.path / name)
+        if exists(directory, name)
+        else {}
+        for name in CHECKPOINT_FILES
+    )
+    return Checkpoints(
+        recovery_point=recovery,
+        log_start_offset=start,
+        high_watermark=watermark,
+        cleaner_offset=cleaner,
+    )
