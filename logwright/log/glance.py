@@ -25,7 +25,6 @@ from logwright.format.batch import HEADER_BYTES
 from logwright.format.crc import load_u64
 from logwright.format.index import TIME_ENTRY_BYTES
 from logwright.format.native import address, call
-from logwright.format.native_snappy import load_u32
 from logwright.kernel import kernel
 from logwright.log.files import DIRECTORY_FLAGS, FILE_FLAGS, OpenDir
 from logwright.log.listing import is_of_a_log, stamp
@@ -279,7 +278,7 @@ def _list_files(functions: Any, directory: int, answers: Any, found: Any, before
             is_regular = mode & _KIND == _REGULAR
             file_bytes = np.int64(load_u64(status, _SIZE)) if is_regular else np.int64(-1)
             seconds = np.int64(load_u64(status, _MODIFIED_S))
-            nanoseconds = np.int64(load_u32(status, _MODIFIED_NS))
+            nanoseconds = np.int64(load_u64(status, _MODIFIED_NS)) & _INT
             rows[_BYTES, files] = file_bytes
             rows[_MODIFIED, files] = seconds * 1_000_000_000 + nanoseconds
             rows[_INODE_NUMBER, files] = np.int64(load_u64(status, _INODE))
