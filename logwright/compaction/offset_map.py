@@ -29,6 +29,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from logwright.compaction.siphash import HashKey
+from logwright.format.crc import prefetch
 from logwright.kernel import inline_kernel, kernel
 
 ENTRY_BYTES: Final = 16
@@ -117,25 +118,6 @@ def _high_product(_typing: Any, left: Any, right: Any) -> Any:
     return signature, codegen
 
 
-@intrinsic
-def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of array[index]."""
-    signature = types.void(array, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        target = context.make_array(signature.args[0])(context, builder, args[0])
-        i32 = ir.IntType(32)
-        pointer = builder.bitcast(builder.gep(target.data, [args[1]]), ir.IntType(8).as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), i32, i32, i32])
-        function = builder.module.declare_intrinsic(
-            "llvm.prefetch", tys=[ir.IntType(8).as_pointer()], fnty=kind
-        )
-        builder.call(function, [pointer, i32(1), i32(3), i32(1)])
-        return context.get_dummy_value()
-
-    return signature, codegen
-
-
 @inline_kernel
 def set_bit(bits: Any, index: int) -> None:
     """Set one bit of a bitmap, uint8[n]."""
@@ -159,7 +141,7 @@ def _home(table: Any, hash2: Any) -> Any:
 @inline_kernel
 def prefetch_slot(table: Any, hash2: Any) -> None:
     """Ask for the cache line of the entry where this hash is looked for first."""
-    _prefetch(table[0], _home(table, hash2) * 2)
+    prefetch(table[0], _home(table, hash2) * 2)
 
 
 @inline_kernel

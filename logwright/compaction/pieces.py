@@ -30,7 +30,8 @@ from logwright.errors import invariant
 from logwright.format.scan import BATCH
 from logwright.kernel import kernel
 
-PIECE_BYTES: Final = 8 * 1024 * 1024
+PIECE_BYTES: Final = 2 * 1024 * 1024
+"""Of a source: what is made of it is written from the CPU's cache."""
 _EVERY_BATCH: Final = -1
 """As ``index.interval.bytes``: then each batch has an index entry."""
 _COUNTS: Final = (

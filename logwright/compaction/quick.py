@@ -257,13 +257,13 @@ def _check_run(
     pair, source = pair_and_source
     found, cells = results
     staged = pair.staged
-    batches = staged.batches[rows]
+    batches = staged.batches.take(rows)
     bad = bad_crcs(staged.data, batches)
     if bad:
         for at in bad:
             pair.set_apart(int(rows[at]), task.verdicts)
         rows, partners = np.delete(rows, bad), np.delete(partners, bad)
-        batches = staged.batches[rows]
+        batches = staged.batches.take(rows)
     verbatim = np.zeros(len(batches), dtype=np.bool_)
     quick_laws.find_verbatim(
         staged.data, batches, source.data, source.batches, partners, found, cells, verbatim
@@ -310,7 +310,9 @@ def _sum_packed(
     """
     (pair, source), (given, partners) = pair_and_source, matched
     rows, window = open_decodable(pair, given, task.verdicts)
-    batches = source.batches[partners[np.isin(given, rows)]]
+    if len(rows) < len(given):
+        partners = partners[np.isin(given, rows)]
+    batches = source.batches.take(partners)
     while rows.size:
         row, status = packed_laws.check_packed(
             pair.staged.data,

@@ -29,6 +29,7 @@ from logwright.compaction.rebuild import (
 from logwright.compaction.unpacking import NO_ROOM, NOT_GIVEN, unpack_batch
 from logwright.compaction.witness import CONTENT, DIGEST, MAPPED, bear_witness
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.format.crc import prefetch_span
 from logwright.format.native_codec import pack, packed_bound
 from logwright.kernel import kernel
 
@@ -73,6 +74,9 @@ _REBUILD: Final = 3
 GROWTH_PER_RECORD: Final = 14
 """Bytes by which a rebuilt record can be longer: 9 of a timestamp delta, 5 of a length."""
 
+_MOST_AHEAD: Final = 64 * 1024
+"""Bytes behind an uncompressed batch that are asked for before it is rebuilt: as many as it has,
+and no more than these. A rebuild steps from record to record, which the CPU cannot foresee."""
 
 _NO_LIMIT = np.int64(1) << np.int64(62)
 
@@ -276,6 +280,22 @@ def _place_packed(
 
 
 @kernel
+def _place_plain(
+    data: Any, batch: Any, dead: Any, rule: Any, out: Any, indexes: Any, state: Any, summary: Any
+) -> None:
+    """Put an uncompressed batch that loses records at the end of the buffer, which has room."""
+    start, end = batch.position + HEADER_BYTES, batch.position + batch.size
+    prefetch_span(data, end, end + min(batch.size, np.int64(_MOST_AHEAD)))
+    summarise(data, (start, end), batch, dead, rule[1], summary)
+    if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
+        copy_verbatim(data, batch, rule[0], out, indexes, state)
+        return
+    at = state[BUFFERED] + HEADER_BYTES
+    written = write_records(out, at, data, (start, end), batch, dead, summary)
+    place_rebuilt(data, batch, written, rule[0], out, indexes, state, summary)
+
+
+@kernel
 def recopy(
     data: Any,
     batches: Any,
@@ -317,7 +337,6 @@ def recopy(
         if fate == _VERBATIM:
             copy_verbatim(data, batch, interval, out, indexes, state)
             continue
-        span = (batch.position + HEADER_BYTES, batch.position + batch.size)
         if fate == _EMPTY:
             summary[:] = 0
             summary[MAX_TIMESTAMP] = batch.max_timestamp
@@ -329,10 +348,5 @@ def recopy(
             if why != DONE:
                 return row, why
             continue
-        summarise(data, span, batch, dead, rule[1], summary)
-        if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
-            copy_verbatim(data, batch, interval, out, indexes, state)
-            continue
-        written = write_records(out, at + HEADER_BYTES, data, span, batch, dead, summary)
-        place_rebuilt(data, batch, written, interval, out, indexes, state, summary)
+        _place_plain(data, batch, dead, rule, out, indexes, state, summary)
     return len(batches), DONE

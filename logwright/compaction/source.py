@@ -172,7 +172,8 @@ def open_window(source: Source, rows: slice | NDArray[np.int64]) -> Window:
     Raises:
         CorruptBatch: a batch does not decompress, or to more than the limit.
     """
-    batches = source.batches[rows]
+    # Of rows, numpy's `take` costs a tenth of an index.
+    batches = source.batches[rows] if isinstance(rows, slice) else source.batches.take(rows)
     spans = np.empty((len(batches), 2), dtype=np.int64)
     spans[:, 0] = batches["position"] + HEADER_BYTES
     spans[:, 1] = batches["position"] + batches["size"]

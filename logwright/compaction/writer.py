@@ -25,9 +25,9 @@ from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from logwright.log.model import Segment
 from logwright.units import INT32_MAX, ByteCount, Offset
 
-BUFFER_BYTES: Final = 8192 * 1024
-"""Of output that is written at once. A small log gets no more than its own size: the system clears
-the first 2 MB of a large buffer when the first byte is written."""
+BUFFER_BYTES: Final = 1024 * 1024
+"""Of output that is written at once, from the CPU's cache. A small log gets no more than its own
+size."""
 
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
