@@ -15,6 +15,7 @@ from logwright.compaction import recopy as copying
 from logwright.compaction.rebuilt import REBUILT_BATCH
 from logwright.compaction.source import Source, Window, open_window, row_ranges
 from logwright.compaction.unpacking import NOT_GIVEN, Workspace
+from logwright.compaction.writer import BUFFER_BYTES
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
 from logwright.log.mapped import MappedFiles
@@ -23,7 +24,6 @@ from logwright.units import INT64_MAX
 ROUNDS: Final = 5
 _KEPT_EVERY: Final = 3
 """Of the recopied records every third is kept."""
-_BUFFER_BYTES: Final = 8 * 1024 * 1024
 
 
 class Bench:
@@ -119,7 +119,7 @@ class Bench:
 
     def _recopy(self, dead: NDArray[np.uint8]) -> None:
         rows = len(self.source.batches)
-        out = np.empty(_BUFFER_BYTES, dtype=np.uint8)
+        out = np.empty(BUFFER_BYTES, dtype=np.uint8)
         state = np.zeros(copying.STATE_CELLS, dtype=np.int64)
         indexes = (np.zeros((rows, 2), dtype=np.int64), np.zeros((rows + 1, 2), dtype=np.int64))
         rule = np.array([4096, INT64_MAX], dtype=np.int64)

@@ -144,6 +144,17 @@ def open_decodable(
         return rows, open_window(pair.staged, rows)
 
 
+def open_matched(
+    pair: Pair, matched: tuple[NDArray[np.int64], NDArray[np.int64]], verdicts: Verdicts
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Window]:
+    """`open_decodable` of rows and, beside each, its source's row; those of both that are left."""
+    given, partners = matched
+    rows, window = open_decodable(pair, given, verdicts)
+    if len(rows) < len(given):
+        partners = partners[np.isin(given, rows)]
+    return rows, partners, window
+
+
 def _decodes(pair: Pair, row: int, verdicts: Verdicts) -> bool:
     try:
         open_window(pair.staged, np.array([row]))

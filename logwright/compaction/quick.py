@@ -35,7 +35,7 @@ from logwright.compaction.model import (
 )
 from logwright.compaction.pairs import (
     Pair,
-    open_decodable,
+    open_matched,
     open_pairs,
     output_facts,
     runs,
@@ -308,10 +308,8 @@ def _sum_packed(
     """Sum the records of rebuilt batches whose sources are compressed and not decompressed again:
     the build has told their sum.
     """
-    (pair, source), (given, partners) = pair_and_source, matched
-    rows, window = open_decodable(pair, given, task.verdicts)
-    if len(rows) < len(given):
-        partners = partners[np.isin(given, rows)]
+    pair, source = pair_and_source
+    rows, partners, window = open_matched(pair, matched, task.verdicts)
     batches = source.batches.take(partners)
     while rows.size:
         row, status = packed_laws.check_packed(
@@ -339,10 +337,8 @@ def _compare(
 ) -> None:
     """Compare rebuilt batches with their sources', record by record."""
     pair, source = pair_and_source
-    staged, (given, partners) = pair.staged, matched
-    rows, left = open_decodable(pair, given, task.verdicts)
-    if len(rows) < len(given):
-        partners = partners[np.isin(given, rows)]
+    staged = pair.staged
+    rows, partners, left = open_matched(pair, matched, task.verdicts)
     right = open_window(source, partners)
     while rows.size:
         row, status, source_status = quick_laws.check_rebuilt(
