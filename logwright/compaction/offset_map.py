@@ -18,6 +18,7 @@ Kafka 4.3.0).
 from __future__ import annotations
 
 import mmap
+import weakref
 from dataclasses import dataclass
 from math import expm1
 from typing import Any, Final
@@ -44,6 +45,9 @@ _HUGE_SLOTS: Final = 2 * 1024 * 1024 // ENTRY_BYTES
 """A map of fewer slots fills no huge page. Its memory is the process's own, used again and again:
 the system would clear fresh memory page by page, when each is read first and when it is written.
 """
+
+_spare: list[mmap.mmap] = []
+"""The memory of a large map that is gone, or none."""
 
 Table = tuple[NDArray[np.uint64], int]
 """uint64[slots * 2], the entries; and the bits of an ordinal.
@@ -80,20 +84,41 @@ def new_map(slots: int, *, capacity: int, largest: int) -> MapState:
     """An empty map of `slots` entries, of which `capacity`, fewer, may be used, for ordinals up to
     `largest`.
     """
-    entries = _huge_zeros(slots * 2) if slots >= _HUGE_SLOTS else np.zeros(slots * 2, np.uint64)
+    entries = _large_zeros(slots * 2) if slots >= _HUGE_SLOTS else np.zeros(slots * 2, np.uint64)
     counters = np.zeros(5, dtype=np.int64)
     counters[LATEST] = -1
     table = (entries, min((largest + 2).bit_length(), 63))
     return MapState(table=table, capacity=capacity, key=HashKey.random(), counters=counters)
 
 
-def _huge_zeros(words: int) -> NDArray[np.uint64]:
-    """uint64[words] in fresh, huge-paged memory."""
-    # Private: what is shared, the default, gets no huge pages.
-    memory = mmap.mmap(-1, words * 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, dtype=np.uint64)
+def _large_zeros(words: int) -> NDArray[np.uint64]:
+    """uint64[words] in huge-paged memory, which is kept for the next one when the array is gone.
+
+    A broker keeps its dedupe buffer too. Memory that is fresh costs a quarter of a second for each
+    128 MiB on a virtual machine whose host takes back what is free.
+    """
+    try:
+        memory: mmap.mmap | None = _spare.pop()
+    except IndexError:
+        memory = None
+    if memory is None or len(memory) < words * 8:
+        memory = None  # what is too small goes before there is another one
+        # Private: what is shared, the default, gets no huge pages.
+        memory = mmap.mmap(-1, words * 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        entries = np.frombuffer(memory, dtype=np.uint64)
+    else:
+        entries = np.frombuffer(memory, dtype=np.uint64, count=words)
+        entries[:] = 0
+    weakref.finalize(entries, _keep, memory).atexit = False
+    return entries
+
+
+def _keep(memory: mmap.mmap) -> None:
+    """Of two the larger is kept."""
+    if not _spare or len(memory) > len(_spare[0]):
+        _spare[:] = [memory]
 
 
 def expected_keys(distinct: int, remaining: int, *, new: float) -> float:
