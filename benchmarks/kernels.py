@@ -119,6 +119,7 @@ class Bench:
 
     def _recopy(self, dead: NDArray[np.uint8]) -> None:
         rows = len(self.source.batches)
+        self.space.need_kept(int(self.source.batches["count"].max()))
         out = np.empty(BUFFER_BYTES, dtype=np.uint8)
         state = np.zeros(copying.STATE_CELLS, dtype=np.int64)
         indexes = (np.zeros((rows, 2), dtype=np.int64), np.zeros((rows + 1, 2), dtype=np.int64))

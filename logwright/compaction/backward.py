@@ -84,7 +84,7 @@ def _rebuild(
     """Rebuild those compressed batches of [rows[0], rows[1]) that lose some of their records, as
     far as is known.
     """
-    scratch, plain, pack_table, cells, summary = space
+    scratch, plain, pack_table, cells, summary, kept = space
     entries, out, used, horizon_ms, told = store
     for row in range(rows[0], rows[1]):
         batch = batches[row]
@@ -95,19 +95,19 @@ def _rebuild(
         if dead_records == batch.count or (dead_records == 0 and not sets_horizon):
             continue
         span = (spans[row - rows[0], 0], spans[row - rows[0], 1])
-        summarise(scratch, span, batch, dead, horizon_ms, summary)
+        summarise(scratch, span, batch, dead, horizon_ms, summary, kept)
         if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
             continue
-        kept = write_records(plain, np.int64(0), scratch, span, batch, dead, summary)
+        written = write_records(plain, np.int64(0), scratch, summary, kept)
         at = used[USED]
         codec = np.int64(batch.attributes) & CODEC_MASK
-        packed = pack(plain, kept, codec, out, at + HEADER_BYTES, pack_table, cells)
+        packed = pack(plain, written, codec, out, at + HEADER_BYTES, pack_table, cells)
         if packed <= 0:
             continue
         end = at + HEADER_BYTES + packed
         finish_batch(out, at, end, data, batch, summary)
         told[2][:] = np.uint64(0)
-        bear_witness(scratch, span, batch, dead, summary[KEPT], told)
+        bear_witness(scratch, span[1], batch, kept, summary[KEPT], told)
         entry = entries[row]
         entry.at, entry.size = used[BEFORE] + at, end - at
         entry.kept, entry.max_timestamp = summary[KEPT], summary[MAX_TIMESTAMP]
@@ -142,7 +142,7 @@ def map_backwards(
         given: bytes of the last row's records that the scratch memory holds, else `NOT_GIVEN`.
         bounds, map_, reader: as of `mapping.map_batches`: map_ is (limits, table, key, bits,
             counters), reader (found, notes, totals, room of `reading.room_for_sums`).
-        space: of the Workspace; its plain memory has the room of `plain_bytes`.
+        space: of the Workspace; its plain memory has the room of `plain_bytes`, its list `found`'s.
         store: (REBUILT_BATCH[n] of all batches, buffer with the room of `room_needed`, cells of its
             state, delete horizon that batches get now, what is told of `witness`).
     """

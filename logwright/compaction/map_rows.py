@@ -133,6 +133,7 @@ def _map_backwards(task: MapTask, store: RebuiltBatches, step: Rows, how: How) -
     given = NOT_GIVEN
     while first < row and len(task.shards) == 1 and not store.closed:
         space.need_plain(backward.plain_bytes(len(space.scratch)))
+        space.need_kept(len(reader.found[0]))
         store.used[NEEDED] = backward.room_needed(len(space.scratch))
         row, status = backward.map_backwards(
             source.data,

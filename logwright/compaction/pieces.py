@@ -187,6 +187,7 @@ class PieceWriter:
     ) -> None:
         (indexes, state, told), work, row = output, space.work, 0
         batches, rebuilt = source.batches[rows], source.rebuilt[rows]
+        work.need_kept(int(batches["count"].max(initial=0)))
         state[copying.GIVEN] = NOT_GIVEN
         while row < len(batches):
             row, why = copying.recopy(

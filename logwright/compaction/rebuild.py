@@ -33,6 +33,19 @@ MAX_TIMESTAMP: Final = 3
 SETS_HORIZON: Final = 4
 SUMMARY_FIELDS: Final = 5
 
+# The columns of the list of a batch's records that stay, int64[room, KEPT_FIELDS].
+NUMBER: Final = 0
+"""It is the so-and-so-many-th of its batch, from 0."""
+START: Final = 1
+"""Where it begins."""
+TIMESTAMP: Final = 2
+"""In ms since the epoch."""
+REST: Final = 3
+"""Where what follows its timestamp delta begins."""
+STOP: Final = 4
+"""Where it ends."""
+KEPT_FIELDS: Final = 5
+
 
 @inline_kernel
 def copy_bytes(out: Any, at: int, source: Any, start: int, end: int) -> int:
@@ -52,23 +65,25 @@ def _step_over(source: Any, at: int, end: int) -> int:
 
 @inline_kernel
 def _read_kept(source: Any, at: int, end: int) -> Any:
-    """(position behind a record, body position, timestamp delta, position after it, value length).
+    """(position behind a record, timestamp delta, position after it, value length).
 
     The first pass has checked the record; what is malformed now all the same ends the batch.
     """
     length, body = read_varint(source, at, end)
     if body < 0 or length < 1 or length > end - body:
-        return np.int64(end), np.int64(end), np.int64(0), np.int64(end), np.int64(0)
+        return np.int64(end), np.int64(0), np.int64(end), np.int64(0)
     stop = body + length
-    delta, after = read_varlong(source, body + 1, stop)
-    _, position = read_varint(source, after, stop)
+    delta, rest = read_varlong(source, body + 1, stop)
+    _, position = read_varint(source, rest, stop)
     key_length, position = read_varint(source, position, stop)
     value_length, position = read_varint(source, position + max(key_length, np.int64(0)), stop)
-    return stop, body, delta, after if position >= 0 else stop, value_length
+    return stop, delta, rest if min(rest, position) >= 0 else stop, value_length
 
 
 @kernel
-def summarise(source: Any, span: Any, batch: Any, dead: Any, horizon_ms: int, summary: Any) -> None:
+def summarise(
+    source: Any, span: Any, batch: Any, dead: Any, horizon_ms: int, summary: Any, kept: Any
+) -> None:
     """What rebuilding this batch would make of it.
 
     Args:
@@ -78,27 +93,29 @@ def summarise(source: Any, span: Any, batch: Any, dead: Any, horizon_ms: int, su
             has none.
         summary: int64[SUMMARY_FIELDS], set: records kept, 1 if one is a tombstone, new base
             timestamp, new max timestamp, 1 if a horizon is set.
+        kept: int64[room, KEPT_FIELDS], set: the list of these records, with room for all of the
+            batch.
     """
     summary[:] = 0
     append_time = batch.attributes & LOG_APPEND_TIME != 0
     has_horizon = batch.attributes & DELETE_HORIZON != 0
-    first_timestamp = np.int64(-1)
-    largest = np.int64(-1)
+    largest, shortest = np.int64(-1), np.int64(0)
+    count = np.int64(0)
     position, end = span
-    for index in range(batch.count):
+    for index in range(np.int64(batch.count)):
         if has_bit(dead, batch.first_ordinal + index):
             position = _step_over(source, position, end)
             continue
-        position, _, delta, _, value_length = _read_kept(source, position, end)
+        kept[count, NUMBER], kept[count, START] = index, position
+        position, delta, rest, value_length = _read_kept(source, position, end)
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + delta
-        if summary[KEPT] == 0:
-            first_timestamp = timestamp
-        summary[KEPT] += 1
-        largest = max(largest, timestamp)
-        if value_length < 0:
-            summary[HAS_TOMBSTONE] = 1
+        kept[count, TIMESTAMP], kept[count, REST], kept[count, STOP] = timestamp, rest, position
+        largest, shortest = max(largest, timestamp), min(shortest, value_length)
+        count += 1
+    summary[KEPT] = count
+    summary[HAS_TOMBSTONE] = shortest < 0
     summary[MAX_TIMESTAMP] = batch.max_timestamp if append_time else largest
-    summary[BASE_TIMESTAMP] = first_timestamp
+    summary[BASE_TIMESTAMP] = kept[0, TIMESTAMP] if count > 0 else -1
     if has_horizon:
         summary[BASE_TIMESTAMP] = batch.base_timestamp
     elif summary[HAS_TOMBSTONE] == 1 or batch.empty_marker:
@@ -107,36 +124,19 @@ def summarise(source: Any, span: Any, batch: Any, dead: Any, horizon_ms: int, su
 
 
 @kernel
-def write_records(
-    out: Any, at: int, source: Any, span: Any, batch: Any, dead: Any, summary: Any
-) -> int:
+def write_records(out: Any, at: int, source: Any, summary: Any, kept: Any) -> int:
     """Write the kept records, uncompressed, to out[at:]; the position after them.
 
     `out` must have room for 9 bytes a record more than the source has (a longer delta, a longer
     length).
     """
-    position, end = span
-    append_time = batch.attributes & LOG_APPEND_TIME != 0
-    new_base = summary[BASE_TIMESTAMP]
-    as_is = new_base == batch.base_timestamp and not append_time
-    for index in range(batch.count):
-        if has_bit(dead, batch.first_ordinal + index):
-            position = _step_over(source, position, end)
-            continue
-        start = position
-        position, body, delta, after, _ = _read_kept(source, start, end)
-        if as_is:
-            attributes = at + (body - start)
-            at = copy_bytes(out, at, source, start, position)
-            out[attributes] = np.uint8(0)
-            continue
-        timestamp = batch.max_timestamp if append_time else batch.base_timestamp + delta
-        new_delta = timestamp - new_base
-        rest = position - after
-        at = put_varint(out, at, 1 + varint_bytes(new_delta) + rest)
+    for row in range(summary[KEPT]):
+        rest, stop = kept[row, REST], kept[row, STOP]
+        delta = kept[row, TIMESTAMP] - summary[BASE_TIMESTAMP]
+        at = put_varint(out, at, 1 + varint_bytes(delta) + stop - rest)
         out[at] = np.uint8(0)
-        at = put_varint(out, at + 1, new_delta)
-        at = copy_bytes(out, at, source, after, position)
+        at = put_varint(out, at + 1, delta)
+        at = copy_bytes(out, at, source, rest, stop)
     return at
 
 

@@ -250,7 +250,7 @@ def _place_packed(
     why = _take_rebuilt(batch, dead, rule[0], out, indexes, state, told, waiting)
     if why != NOT_REBUILT:
         return why
-    scratch, plain, table, cells, summary = space
+    scratch, plain, table, cells, summary, kept = space
     interval, horizon_ms = rule[0], rule[1]
     size = state[GIVEN]
     state[GIVEN] = NOT_GIVEN
@@ -258,40 +258,41 @@ def _place_packed(
         size = unpack_batch(data, batch, scratch, np.int64(0), _NO_LIMIT, cells)
         if size < 0:
             return SCRATCH_FULL if size == NO_ROOM else NOT_UNPACKED
-    summarise(scratch, (np.int64(0), size), batch, dead, horizon_ms, summary)
+    summarise(scratch, (np.int64(0), size), batch, dead, horizon_ms, summary, kept)
     if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
         copy_verbatim(data, batch, interval, out, indexes, state)
         return DONE
     state[NEEDED] = size + np.int64(batch.count) * GROWTH_PER_RECORD
     if state[NEEDED] > len(plain):
         return PLAIN_FULL
-    kept = write_records(plain, np.int64(0), scratch, (np.int64(0), size), batch, dead, summary)
-    state[NEEDED] = HEADER_BYTES + packed_bound(kept)
+    written = write_records(plain, np.int64(0), scratch, summary, kept)
+    state[NEEDED] = HEADER_BYTES + packed_bound(written)
     if state[BUFFERED] + state[NEEDED] > len(out):
         return BUFFER_FULL
     at = state[BUFFERED] + HEADER_BYTES
     codec = np.int64(batch.attributes) & CODEC_MASK
-    packed = pack(plain, kept, codec, out, at, table, cells)
+    packed = pack(plain, written, codec, out, at, table, cells)
     if packed <= 0:
         return NOT_PACKED
-    bear_witness(scratch, (np.int64(0), size), batch, dead, summary[KEPT], told)
+    bear_witness(scratch, size, batch, kept, summary[KEPT], told)
     place_rebuilt(data, batch, at + packed, interval, out, indexes, state, summary)
     return DONE
 
 
 @kernel
 def _place_plain(
-    data: Any, batch: Any, dead: Any, rule: Any, out: Any, indexes: Any, state: Any, summary: Any
+    data: Any, batch: Any, dead: Any, rule: Any, out: Any, indexes: Any, state: Any, space: Any
 ) -> None:
     """Put an uncompressed batch that loses records at the end of the buffer, which has room."""
+    _, _, _, _, summary, kept = space
     start, end = batch.position + HEADER_BYTES, batch.position + batch.size
     prefetch_span(data, end, end + min(batch.size, np.int64(_MOST_AHEAD)))
-    summarise(data, (start, end), batch, dead, rule[1], summary)
+    summarise(data, (start, end), batch, dead, rule[1], summary, kept)
     if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
         copy_verbatim(data, batch, rule[0], out, indexes, state)
         return
     at = state[BUFFERED] + HEADER_BYTES
-    written = write_records(out, at, data, (start, end), batch, dead, summary)
+    written = write_records(out, at, data, summary, kept)
     place_rebuilt(data, batch, written, rule[0], out, indexes, state, summary)
 
 
@@ -317,7 +318,8 @@ def recopy(
         out: uint8[m], the output buffer; state[BUFFERED] bytes of it are used.
         indexes: (int64[k, 2] of offset and position, int64[k + 1, 2] of timestamp and offset).
         state: int64[STATE_CELLS].
-        space: of the Workspace. told: of `witness`. waiting: REBUILT_BATCH[n] or none, uint8[k].
+        space: of the Workspace; its list has room for the records of each batch.
+        told: of `witness`. waiting: REBUILT_BATCH[n] or none, uint8[k].
 
     Then the caller empties the buffer, and enlarges it if state[NEEDED] is more than it has
     (BUFFER_FULL), enlarges scratch or plain memory (SCRATCH_FULL, PLAIN_FULL), or decompresses the
@@ -348,5 +350,5 @@ def recopy(
             if why != DONE:
                 return row, why
             continue
-        _place_plain(data, batch, dead, rule, out, indexes, state, summary)
+        _place_plain(data, batch, dead, rule, out, indexes, state, space)
     return len(batches), DONE

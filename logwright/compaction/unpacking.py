@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.rebuild import SUMMARY_FIELDS
+from logwright.compaction.rebuild import KEPT_FIELDS, SUMMARY_FIELDS
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.codec import LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
@@ -36,11 +36,13 @@ class Workspace:
         table: of the Snappy kernel.
         cells: of `native_codec.libraries`.
         summary: int64[SUMMARY_FIELDS], what becomes of a batch.
+        kept: int64[k, KEPT_FIELDS], its records that stay.
     """
 
     def __init__(self) -> None:
         self.scratch: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
         self.plain: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
+        self.kept: NDArray[np.int64] = np.empty((0, KEPT_FIELDS), dtype=np.int64)
         self.table = native_codec.pack_table()
         self.use_here()
 
@@ -52,8 +54,8 @@ class Workspace:
         self.summary = np.zeros(SUMMARY_FIELDS, dtype=np.int64)
 
     def for_recopy(self) -> tuple[NDArray[Any], ...]:
-        """(scratch, plain, table, cells, summary)."""
-        return self.scratch, self.plain, self.table, self.cells, self.summary
+        """(scratch, plain, table, cells, summary, kept)."""
+        return self.scratch, self.plain, self.table, self.cells, self.summary, self.kept
 
     def double_scratch(self) -> None:
         """Twice the room to decompress to; what was there is lost."""
@@ -77,6 +79,11 @@ class Workspace:
         """Room for so many bytes of kept records."""
         if needed > len(self.plain):
             self.plain = np.empty(max(needed, 2 * len(self.plain)), dtype=np.uint8)
+
+    def need_kept(self, records: int) -> None:
+        """Room for a batch of so many records."""
+        if records > len(self.kept):
+            self.kept = np.empty((records, KEPT_FIELDS), dtype=np.int64)
 
 
 @inline_kernel

@@ -133,6 +133,7 @@ class SegmentWriter:
             source, first=0, last=len(source.batches), window_bytes=throttle.step_bytes
         ):
             row, batches = first, source.batches[:last]
+            space.need_kept(int(batches["count"][first:].max(initial=0)))
             before = int(self.state[copying.POSITION])
             while row < last:
                 row, why = copying.recopy(

@@ -147,14 +147,14 @@ FAULTS = (
     Fault(
         family="rebuilt batch: base timestamp of the last kept record",
         file="compaction/rebuild.py",
-        right="        if summary[KEPT] == 0:\n            first_timestamp",
-        wrong="        if summary[KEPT] >= 0:\n            first_timestamp",
+        right="kept[0, TIMESTAMP] if count > 0",
+        wrong="kept[count - 1, TIMESTAMP] if count > 0",
     ),
     Fault(
         family="rebuilt batch: append time is lost",
         file="compaction/rebuild.py",
-        right="    as_is = new_base == batch.base_timestamp and not append_time",
-        wrong="    as_is = new_base == batch.base_timestamp",
+        right="timestamp = batch.max_timestamp if append_time else batch.base_timestamp + delta",
+        wrong="timestamp = batch.base_timestamp + delta",
     ),
     Fault(
         family="index: one entry too many",
