@@ -34,17 +34,13 @@ SETS_HORIZON: Final = 4
 SUMMARY_FIELDS: Final = 5
 
 # The columns of the list of a batch's records that stay, int64[room, KEPT_FIELDS].
-NUMBER: Final = 0
-"""It is the so-and-so-many-th of its batch, from 0."""
-START: Final = 1
-"""Where it begins."""
-TIMESTAMP: Final = 2
+TIMESTAMP: Final = 0
 """In ms since the epoch."""
-REST: Final = 3
+REST: Final = 1
 """Where what follows its timestamp delta begins."""
-STOP: Final = 4
-"""Where it ends."""
-KEPT_FIELDS: Final = 5
+STOP: Final = 2
+"""Where the record ends."""
+KEPT_FIELDS: Final = 3
 
 
 @inline_kernel
@@ -106,7 +102,6 @@ def summarise(
         if has_bit(dead, batch.first_ordinal + index):
             position = _step_over(source, position, end)
             continue
-        kept[count, NUMBER], kept[count, START] = index, position
         position, delta, rest, value_length = _read_kept(source, position, end)
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + delta
         kept[count, TIMESTAMP], kept[count, REST], kept[count, STOP] = timestamp, rest, position

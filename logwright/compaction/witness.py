@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.digest import keeps_most, mix
-from logwright.compaction.rebuild import NUMBER, START
+from logwright.compaction.offset_map import has_bit
 from logwright.compaction.siphash import load_tail, siphash64
 from logwright.format.batch import LOG_APPEND_TIME
 from logwright.format.crc import load_u64
@@ -67,28 +67,29 @@ def content_of(data: Any, rest: int, stop: int, offset: int, timestamp: int) -> 
 
 
 @kernel
-def bear_witness(source: Any, end: int, batch: Any, kept: Any, count: int, told: Any) -> None:
+def bear_witness(source: Any, span: Any, batch: Any, dead: Any, kept: int, told: Any) -> None:
     """Sum the records of a batch that are to stay.
 
     Args:
-        source: uint8[n] that holds the batch's decompressed records, which end at `end`.
-        batch: its BATCH row, checked by the first pass.
-        kept: of `rebuild.summarise`: the list of these records, the first `count` rows.
+        source: uint8[n] that holds the batch's decompressed records in the span (start, end).
+        batch: its BATCH row, checked by the first pass. dead: bitmap by ordinal.
+        kept: how many records stay.
         told: `Told`.
     """
     key, last_mapped, sums = told
     append_time = batch.attributes & LOG_APPEND_TIME != 0
-    by_map_pass = count == batch.count and keeps_most(count, batch, last_mapped[0])
-    for row in range(count):
-        position, _, time_delta, rest, delta, key_at, length, _ = read_record(
-            source, kept[row, START], end
-        )
+    by_map_pass = kept == batch.count and keeps_most(kept, batch, last_mapped[0])
+    position, end = span
+    for index in range(np.int64(batch.count)):
+        position, _, time_delta, rest, delta, key_at, length, _ = read_record(source, position, end)
         if position < 0:
             break
+        if has_bit(dead, batch.first_ordinal + index):
+            continue
         offset = batch.base_offset + delta
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + time_delta
         sums[CONTENT] += content_of(source, rest, position, offset, timestamp)
         if length >= 0 and offset <= last_mapped[0] and not by_map_pass:
             hash1 = siphash64(source, key_at, length, key[0], key[1])
-            sums[DIGEST] += mix(hash1, batch.first_ordinal + kept[row, NUMBER])
+            sums[DIGEST] += mix(hash1, batch.first_ordinal + index)
             sums[MAPPED] += np.uint64(1)
