@@ -3,22 +3,22 @@
 ::
 
     {"at_ms":1760003686229,"directory":"t-0.8c1f...-delete","topic":"t","partition":0,
-     "checkpoints":{"recovery-point-offset-checkpoint":84,...}}
-    {"purging":"t-0.8c1f...-delete"}
+     "checkpoints":{"recovery-point-offset-checkpoint":84,...},"crc":1234567890}
+    {"purging":"t-0.8c1f...-delete","crc":1234567890}
 
 Kafka keeps the time of a deletion in memory only; a tool that ends needs a record. The topic is
 there because a long one is cut in the directory's name, the checkpoint entries because an undo
 gives them back. The second line comes before the first file goes: from then on nothing is left to
-be brought back. A line that cannot be read is passed over.
+be brought back. `logwright.format.lines` has the form: a line that is torn or wrong is passed over.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ def serialize_deletion(log: DeletedLog) -> bytes:
         "partition": log.partition.partition,
         "checkpoints": dict(log.checkpoints),
     }
-    return _line(entry)
+    return serialize_line(entry)
 
 
 def serialize_purging(directory: str) -> bytes:
     """What is appended before the first file of a deleted log goes."""
-    return _line({"purging": directory})
+    return serialize_line({"purging": directory})
 
 
 def serialize_deletions(logs: Iterable[DeletedLog]) -> bytes:
@@ -71,13 +71,7 @@ def serialize_deletions(logs: Iterable[DeletedLog]) -> bytes:
 def parse_deletions(content: bytes) -> dict[str, DeletedLog]:
     """The deletions on record, by directory name, in their order."""
     found: dict[str, DeletedLog] = {}
-    for line in content.split(b"\n"):
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(entry, dict):
-            continue
+    for entry in parse_lines(content):
         purging = entry.get("purging")
         if isinstance(purging, str) and purging in found:
             found[purging] = replace(found[purging], purging=True)
@@ -107,7 +101,3 @@ def _parse(entry: Mapping[str, object]) -> DeletedLog | None:
         if isinstance(name, str) and (value is None or type(value) is int)
     }
     return DeletedLog(at_ms=at_ms, directory=directory, partition=partition, checkpoints=entries)
-
-
-def _line(entry: Mapping[str, object]) -> bytes:
-    return b"\n" + json.dumps(entry, separators=(",", ":")).encode() + b"\n"

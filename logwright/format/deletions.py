@@ -3,24 +3,24 @@
 ::
 
     {"at_ms":1760003686229,"files":["00000000000000000000.log.deleted","..."],
-     "operation":"retain","id":"1760003686229-5f2c","facts":{...}}
+     "operation":"retain","id":"1760003686229-5f2c","facts":{...},"crc":1234567890}
 
 One line for each time that files were renamed to ``.deleted``, written before the renames. Kafka
 keeps the time of a rename in memory only (``file.delete.delay.ms``); a tool that ends needs a
-record. What did it, and what an undo has to know, stands in the last three fields; a line of an
-earlier version has the first two only.
+record. What did it, and what an undo has to know, stands in `operation`, `id` and `facts`; what a
+recovery retires has the first two fields only.
 
-A line begins with a line end of its own. So an append that a crash cut short spoils no later line,
-wherever it stands: a line that cannot be read is passed over, and its files, if they were renamed
-at all, count as files without a record.
+`logwright.format.lines` has the form: a line that is torn or wrong is passed over, and its files,
+if they were renamed at all, count as files without a record.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, cast
+
+from logwright.format.lines import parse_lines, serialize_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -56,14 +56,14 @@ class Retirement:
     Attributes:
         at_ms: the clock of the command, ms since the epoch.
         files: the ``.deleted`` names that it gave and that this line is the last to name.
-        origin: None in a line of an earlier version.
-        purged: files of it were unlinked since.
+        origin: None of what a recovery retired.
+        incomplete: files of it were unlinked since, or a later line gave their names to others.
     """
 
     at_ms: int
     files: tuple[str, ...]
     origin: Origin | None = None
-    purged: bool = False
+    incomplete: bool = False
 
 
 def serialize_retirement(
@@ -74,13 +74,21 @@ def serialize_retirement(
 
 
 def parse_retirements(content: bytes) -> tuple[Retirement, ...]:
-    """The lines that can be read, in their order. A name belongs to the last line that has it."""
-    lines = [found for line in content.split(b"\n") if (found := _parse_line(line)) is not None]
+    """The lines that can be read, in their order. A name belongs to the last line that has it; the
+    one that had it before is incomplete.
+    """
+    lines = [found for entry in parse_lines(content) if (found := _parse(entry)) is not None]
     owner = {name: number for number, line in enumerate(lines) for name in line.files}
     return tuple(
-        replace(line, files=tuple(name for name in line.files if owner[name] == number))
+        _without(line, [name for name in line.files if owner[name] == number])
         for number, line in enumerate(lines)
     )
+
+
+def _without(line: Retirement, left: Collection[str]) -> Retirement:
+    """The line with these of its files only."""
+    files = tuple(name for name in line.files if name in left)
+    return replace(line, files=files, incomplete=line.incomplete or len(files) < len(line.files))
 
 
 def parse_ledger(content: bytes) -> dict[str, int]:
@@ -93,10 +101,7 @@ def remaining_ledger(content: bytes, remaining: Collection[str]) -> bytes:
 
     An undo's line without files stays as long as a line of what it undid does.
     """
-    kept: list[Retirement] = []
-    for line in parse_retirements(content):
-        files = tuple(name for name in line.files if name in remaining)
-        kept.append(replace(line, files=files, purged=line.purged or len(files) < len(line.files)))
+    kept = [_without(line, remaining) for line in parse_retirements(content)]
     alive = {line.origin.id for line in kept if line.files and line.origin is not None}
     return b"".join(_line(line) for line in kept if line.files or _undone_id(line) in alive)
 
@@ -112,18 +117,12 @@ def _line(line: Retirement) -> bytes:
     if line.origin is not None:
         entry |= {"operation": line.origin.operation, "id": line.origin.id}
         entry |= {"facts": dict(line.origin.facts)} if line.origin.facts else {}
-    if line.purged:
-        entry["purged"] = True
-    return b"\n" + json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+    if line.incomplete:
+        entry["incomplete"] = True
+    return serialize_line(entry)
 
 
-def _parse_line(line: bytes) -> Retirement | None:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(entry, dict):
-        return None
+def _parse(entry: Mapping[str, object]) -> Retirement | None:
     at_ms, names = entry.get("at_ms"), entry.get("files")
     if type(at_ms) is not int or not isinstance(names, list):
         return None
@@ -131,7 +130,7 @@ def _parse_line(line: bytes) -> Retirement | None:
         at_ms=at_ms,
         files=tuple(dict.fromkeys(name for name in names if isinstance(name, str))),
         origin=_parse_origin(entry),
-        purged=entry.get("purged") is True,
+        incomplete=entry.get("incomplete") is True,
     )
 
 

@@ -200,6 +200,7 @@ class RecoveryPlan:
             if it is not recorded.
         first_base_offset: of the first segment then.
         kept_deleted: retired files that are not ours, and stay.
+        ledger: content of the ledger of retired files, empty if there is none.
     """
 
     observed: Observed
@@ -224,6 +225,7 @@ class RecoveryPlan:
     high_watermark: Offset | None
     first_base_offset: Offset
     kept_deleted: tuple[str, ...]
+    ledger: bytes
 
     @property
     def partition(self) -> TopicPartition:

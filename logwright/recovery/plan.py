@@ -77,16 +77,17 @@ def plan_recovery(
         index_interval_bytes=index_interval_bytes,
     )
     loading.run()
-    plan = _plan(loading, leftovers, _foreign(leftovers, ledger, options), options)
+    plan = _plan(loading, leftovers, ledger, options)
     _refuse_loss(plan)
     return plan
 
 
 def _plan(
-    loading: Loading, leftovers: Leftovers, foreign: tuple[str, ...], options: RecoveryOptions
+    loading: Loading, leftovers: Leftovers, ledger: bytes, options: RecoveryOptions
 ) -> RecoveryPlan:
     """What a loading came to, beside what is on disk."""
     observed = loading.observed
+    foreign = _foreign(leftovers, ledger, options)
     end, start = Offset(loading.end_offset), Offset(loading.log_start_offset)
     epochs = _changed_epochs(observed, loading)
     splits = _splits(loading, leftovers.files)
@@ -123,6 +124,7 @@ def _plan(
         high_watermark=_high_watermark(observed, start, end),
         first_base_offset=Offset(loading.segments[0].base_offset if loading.segments else end),
         kept_deleted=foreign,
+        ledger=ledger,
     )
 
 

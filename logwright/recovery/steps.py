@@ -9,7 +9,9 @@ part  what it does                                a loading after a crash inside
 1     uncommitted ``.swap`` go, then their guard  a ``.cleaned`` is left as long as any of them is:
       ``.cleaned``                                rolled back
 2     what a committed swap covers goes; the log  finished: the ``.log.swap`` is there until its
-      gets its final name, then its indexes       covered files are gone; then only indexes wait
+      gets its final name, then its indexes; of   covered files are gone; then only indexes wait.
+      several swaps one after the other,          Of several, no log has its name before the one
+      ascending                                   in front of it (`logwright.undo.steps`, U3)
 S     segments whose offsets overflow are split   see `split_steps`: the old one, to be split
                                                   again, or the parts
 K     what will be cut or dropped is copied or    as before: nothing has gone yet
@@ -31,6 +33,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -51,7 +54,7 @@ from logwright.format.valid import valid_batches
 from logwright.log.mapped import map_file
 from logwright.recovery.model import RecoveryPlan, SegmentRepair
 from logwright.recovery.split_steps import split_steps
-from logwright.steps.retire import deleted_names, record_retirement
+from logwright.steps.retire import deleted_names, record_retirement, recorded_names
 from logwright.steps.step import (
     Append,
     FileStep,
@@ -174,12 +177,14 @@ def _finish_swaps(plan: RecoveryPlan) -> Iterator[FileStep]:
     finals = {source: name for name, source in leftovers.files.items() if source != name}
     covered = [name for name in leftovers.covered if name not in finals.values()]
     yield from _retire(plan, covered)
-    logs = [name for name in leftovers.swaps if finals[name].endswith(LOG)]
-    indexes = [name for name in leftovers.swaps if name not in logs]
-    for group in (logs, indexes):
-        yield from (Rename(directory / name, directory / finals[name]) for name in group)
-        if group:
-            yield FsyncDir(directory)
+    for _, found in groupby(leftovers.swaps, key=lambda name: name[:20]):
+        names = list(found)
+        logs = [name for name in names if finals[name].endswith(LOG)]
+        indexes = [name for name in names if name not in logs]
+        for group in (logs, indexes):
+            yield from (Rename(directory / name, directory / finals[name]) for name in group)
+            if group:
+                yield FsyncDir(directory)
 
 
 def _remove_segments(plan: RecoveryPlan) -> Iterator[FileStep]:
@@ -202,13 +207,22 @@ def _remove_segments(plan: RecoveryPlan) -> Iterator[FileStep]:
 
 
 def _retire(plan: RecoveryPlan, names: Sequence[str]) -> Iterator[FileStep]:
-    """Old files that a swap replaced: gone at once as with a broker, or after their delay."""
+    """Old files that a swap replaced: gone at once as with a broker, or after their delay.
+
+    The swap that was interrupted has recorded the names that they get. They get these, without
+    another record: it would take them from the swap, whose undo needs all of its files.
+    """
     directory = plan.observed.directory
     if plan.options.like_kafka or not names:
         yield from _unlink(directory, names)
         return
-    deleted = deleted_names(names, present=_present(directory))
-    yield from record_retirement(directory, deleted.values(), now_ms=plan.now_ms)
+    present = _present(directory)
+    deleted = recorded_names(names, plan.ledger, present=present)
+    others = [name for name in names if name not in deleted]
+    if others:
+        more = deleted_names(others, present=present | set(deleted.values()))
+        yield from record_retirement(directory, more.values(), now_ms=plan.now_ms)
+        deleted |= more
     yield from (Rename(directory / name, directory / deleted[name]) for name in names)
     yield FsyncDir(directory)
 

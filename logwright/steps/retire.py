@@ -9,8 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from logwright.errors import invariant
-from logwright.format.deletions import LEDGER, Origin, serialize_retirement
-from logwright.format.names import DELETED, WORK_DIRECTORY
+from logwright.format.deletions import (
+    LEDGER,
+    Origin,
+    parse_retirements,
+    serialize_retirement,
+)
+from logwright.format.names import DELETED, WORK_DIRECTORY, live_file_name
 from logwright.steps.step import AnyPath, Append, FileStep, FsyncDir, FsyncFile
 
 if TYPE_CHECKING:
@@ -38,6 +43,26 @@ def deleted_names(names: Iterable[str], *, present: Collection[str]) -> dict[str
             candidate = f"{name}.{number}{DELETED}"
         chosen[name] = candidate
     return chosen
+
+
+def recorded_names(
+    names: Iterable[str], ledger: bytes, *, present: Collection[str]
+) -> dict[str, str]:
+    """The ``.deleted`` names that the ledger has for these files and that no file has yet: an
+    interrupted operation was about to give them. The newest record of a file counts.
+
+    Args:
+        names: live files.
+        ledger: content of the partition's ledger.
+        present: names of the plain files in the directory.
+    """
+    recorded = {
+        live: deleted
+        for line in parse_retirements(ledger)
+        for deleted in line.files
+        if (live := live_file_name(deleted)) is not None and deleted not in present
+    }
+    return {name: recorded[name] for name in names if name in recorded}
 
 
 def record_retirement(

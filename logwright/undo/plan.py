@@ -9,16 +9,18 @@ nothing away that was brought back.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from logwright.errors import CannotUndo
 from logwright.format.checkpoints import LeaderEpoch, trimmed_epochs
 from logwright.format.deletions import Retirement, parse_retirements
 from logwright.format.names import (
     CLEANER_OFFSET_CHECKPOINT,
+    INDEX,
     LOG,
     LOG_START_OFFSET_CHECKPOINT,
     SNAPSHOT,
+    TIMEINDEX,
     live_file_name,
     parse_segment_file_name,
     segment_file_name,
@@ -30,6 +32,12 @@ if TYPE_CHECKING:
 
     from logwright.format.deletions import Operation
     from logwright.log.model import FileStamp, PartitionLog
+
+_OF_EVERY_SEGMENT: Final = (LOG, INDEX, TIMEINDEX)
+_NOT_THERE: Final = (
+    "some of its files are not there: it was interrupted, they are purged, or a broker has deleted"
+    " them."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +103,8 @@ def plan_undo(log: PartitionLog, ledger: bytes | None, epochs: Sequence[LeaderEp
     stamps = {stamp.name: stamp for stamp in log.fingerprint.files}
     for line in lines:
         missing = [name for name in line.files if name not in stamps]
-        if line.purged or missing:
-            raise _refuse(log, "some of its files are purged, or a broker has deleted them.")
+        if line.incomplete or missing:
+            raise _refuse(log, _NOT_THERE)
     if origin.operation == "swap":
         found = [_swapped(log, line, stamps) for line in reversed(lines)]
         cleaner = _number(origin.facts.get("cleaner"))
@@ -161,7 +169,7 @@ def _swapped(
     facts = line.origin.facts if line.origin is not None else {}
     bases = _numbers(facts.get("sources"))
     names = _names(line)
-    if not bases or not all(base in _log_bases(names) for base in bases):
+    if not bases or not _are_whole(bases, names):
         raise _refuse(log, "its record is not complete.")
     _require_sizes(log, line, bases, stamps)
     group = Comeback(bases=tuple(Offset(base) for base in bases), names=names)
@@ -184,7 +192,7 @@ def _retained(
     facts = line.origin.facts if line.origin is not None else {}
     bases, first = _numbers(facts.get("bases")), _number(facts.get("first"))
     names = _names(line)
-    if first is None or not bases or _log_bases(names) != set(bases):
+    if first is None or not bases or not _are_whole(bases, names):
         raise _refuse(log, "its record is not complete.")
     _require_sizes(log, line, bases, stamps)
     whole = Comeback(bases=tuple(Offset(base) for base in bases), names=names)
@@ -252,8 +260,13 @@ def _is_back(group: Comeback, stamps: Mapping[str, FileStamp]) -> bool:
     )
 
 
-def _log_bases(names: Mapping[str, str]) -> set[int]:
-    return {_base(live) for live in names if live.endswith(LOG)}
+def _are_whole(bases: Sequence[int], names: Mapping[str, str]) -> bool:
+    """Each of the segments has a log and the two indexes that every segment has, and no other is
+    named.
+    """
+    wanted = {segment_file_name(base, suffix) for base in bases for suffix in _OF_EVERY_SEGMENT}
+    logs = {_base(live) for live in names if live.endswith(LOG)}
+    return wanted <= names.keys() and logs == set(bases)
 
 
 def _base(live: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,14 @@ from logwright.format.deletions import (
     remaining_ledger,
     serialize_retirement,
 )
-from logwright.steps.retire import deleted_names, record_retirement
+from logwright.format.lines import parse_lines, serialize_line
+from logwright.steps.retire import deleted_names, record_retirement, recorded_names
 from logwright.steps.step import Append, FsyncDir, FsyncFile
 from logwright.units import TimestampMs
 
 A, B = "00000000000000000000.log", "00000000000000000000.index"
+RETAIN = Origin(operation="retain", id="1-a", facts={"epochs": [[0, 0]]})
+UNDO = Origin(operation="undo", id="2-b", facts={"of": "1-a"})
 
 
 def test_free_name_is_kafkas() -> None:
@@ -56,8 +58,38 @@ def test_ledger_round_trip() -> None:
     content = serialize_retirement(["a", "b"], at_ms=7) + serialize_retirement(["b"], at_ms=9)
     assert parse_ledger(content) == {"a": 7, "b": 9}
     assert parse_ledger(remaining_ledger(content, {"a", "b"})) == {"a": 7, "b": 9}
-    assert json.loads(serialize_retirement(["a"], at_ms=7)) == {"at_ms": 7, "files": ["a"]}
+    assert [{"at_ms": 7, "files": ["a"]}] == list(parse_lines(serialize_retirement(["a"], at_ms=7)))
     assert parse_ledger(b"") == {}
+
+
+def test_name_given_again_makes_the_earlier_record_incomplete() -> None:
+    """An undo of the earlier operation would bring back another one's file."""
+    content = serialize_retirement(["a", "b"], at_ms=7, origin=RETAIN)
+    content += serialize_retirement(["b"], at_ms=9)
+    assert parse_retirements(content) == (
+        Retirement(at_ms=7, files=("a",), origin=RETAIN, incomplete=True),
+        Retirement(at_ms=9, files=("b",)),
+    )
+
+
+def test_interrupted_retirement_goes_on_under_its_names() -> None:
+    """The newest record of a file that is still live counts; names in use are not given again."""
+    content = serialize_retirement([f"{A}.deleted", f"{B}.deleted"], at_ms=7, origin=RETAIN)
+    content += serialize_retirement([f"{A}.1.deleted"], at_ms=9, origin=RETAIN)
+    assert recorded_names([A, B], content, present={A, B}) == {
+        A: f"{A}.1.deleted",
+        B: f"{B}.deleted",
+    }
+    assert recorded_names([A, B], content, present={A, B, f"{B}.deleted"}) == {A: f"{A}.1.deleted"}
+    assert recorded_names([A], b"", present={A}) == {}
+
+
+def test_record_with_a_wrong_byte_is_passed_over() -> None:
+    """What an undo would do by it cannot be told from what was written."""
+    line = serialize_retirement(["a"], at_ms=7, origin=RETAIN)
+    for at in range(1, len(line) - 1):
+        wrong = line[:at] + bytes([line[at] ^ 1]) + line[at + 1 :]
+        assert parse_retirements(wrong) == ()
 
 
 def test_torn_append_spoils_no_other_line() -> None:
@@ -79,12 +111,8 @@ def test_line_that_is_no_record_is_passed_over(line: bytes) -> None:
     assert parse_ledger(line + serialize_retirement(["a"], at_ms=1)) == {"a": 1}
 
 
-RETAIN = Origin(operation="retain", id="1-a", facts={"epochs": [[0, 0]]})
-UNDO = Origin(operation="undo", id="2-b", facts={"of": "1-a"})
-
-
 def test_origin_is_read_back() -> None:
-    """What did it, and what an undo needs, survive; a line of an earlier version has neither."""
+    """What did it, and what an undo needs, survive; what a recovery retires has neither."""
     content = serialize_retirement(["b", "a"], at_ms=7, origin=RETAIN)
     content += serialize_retirement(["c"], at_ms=8)
     assert parse_retirements(content) == (
@@ -99,7 +127,7 @@ def test_partly_purged_operation_says_so() -> None:
     content += serialize_retirement([], at_ms=8, origin=UNDO)
     left = parse_retirements(remaining_ledger(content, {"b"}))
     assert left == (
-        Retirement(at_ms=7, files=("b",), origin=RETAIN, purged=True),
+        Retirement(at_ms=7, files=("b",), origin=RETAIN, incomplete=True),
         Retirement(at_ms=8, files=(), origin=UNDO),
     )
     again = remaining_ledger(remaining_ledger(content, {"b"}), {"b"})
@@ -109,5 +137,5 @@ def test_partly_purged_operation_says_so() -> None:
 
 def test_origin_of_another_form_counts_as_none() -> None:
     """A line that a later version wrote still says when; only the undo goes without."""
-    line = b'\n{"at_ms":3,"files":["a"],"operation":"dance","id":4}\n'
+    line = serialize_line({"at_ms": 3, "files": ["a"], "operation": "dance", "id": 4})
     assert parse_retirements(line) == (Retirement(at_ms=3, files=("a",)),)

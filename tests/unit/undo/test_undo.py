@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from logwright.cli.main import main
 from logwright.errors import CannotUndo
+from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import TopicPartition
 from logwright.maintain import plan_undo
 from tests import fixtures
@@ -179,5 +180,29 @@ def test_cleaned_segment_that_changed_is_refused(tmp_path: Path) -> None:
     log_dir = fixtures.copy_before("basic-none", tmp_path)
     clean("basic-none", log_dir)
     ledger = log_dir / "t-0/.logwright/deletions.jsonl"
-    ledger.write_bytes(ledger.read_bytes().replace(b'"log_bytes":', b'"log_bytes":9'))
+    lines = list(parse_lines(ledger.read_bytes()))
+    for line in lines:
+        line["facts"]["log_bytes"] += 1
+    ledger.write_bytes(b"".join(serialize_line(line) for line in lines))
     assert "not as the swap left it" in refused(log_dir)
+
+
+def test_record_with_a_wrong_byte_is_refused(tmp_path: Path) -> None:
+    """What an undo would do by it cannot be known."""
+    log_dir = fixtures.copy_before("basic-none", tmp_path)
+    clean("basic-none", log_dir)
+    ledger = log_dir / "t-0/.logwright/deletions.jsonl"
+    ledger.write_bytes(ledger.read_bytes().replace(b'"cleaner":', b'"cleanex":'))
+    assert "on record" in refused(log_dir)
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_record_without_an_index_is_refused(tmp_path: Path, suffix: str) -> None:
+    """A segment that comes back without its indexes would be rebuilt, or read wrongly."""
+    log_dir = fixtures.copy_before("basic-none", tmp_path)
+    clean("basic-none", log_dir)
+    ledger = log_dir / "t-0/.logwright/deletions.jsonl"
+    lines = list(parse_lines(ledger.read_bytes()))
+    lines[-1]["files"].remove(next(n for n in lines[-1]["files"] if f".{suffix}." in n))
+    ledger.write_bytes(b"".join(serialize_line(line) for line in lines))
+    assert "not complete" in refused(log_dir)
