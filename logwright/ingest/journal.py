@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from logwright.errors import CorruptLogError
-from logwright.format.names import WORK_DIRECTORY
+from logwright.format.names import INGEST_BATCHES, INGEST_JOURNAL, WORK_DIRECTORY
 from logwright.log.mapped import map_file
 from logwright.steps.replace import replace_file
 from logwright.steps.step import FileStep, Unlink
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-JOURNAL: Final = "ingest.json"
-BATCHES: Final = "ingest.batches"
+JOURNAL: Final = INGEST_JOURNAL
+BATCHES: Final = INGEST_BATCHES
 BATCH_ENTRY: Final = np.dtype([("base_offset", ">i8"), ("crc", ">u4")])
 
 _VERSION: Final = 1

@@ -16,10 +16,13 @@ from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     DELETED,
     FUTURE_DIRECTORY,
+    INGEST_BATCHES,
+    INGEST_JOURNAL,
     WORK_DIRECTORY,
 )
 from logwright.log.files import (
     OpenDir,
+    exists,
     list_directory,
     not_regular,
     open_file,
@@ -32,10 +35,14 @@ from logwright.log.listing import segment_stems, stamp_files
 from logwright.log.load import META_PROPERTIES, list_partitions
 from logwright.log.model import FileStamp
 from logwright.move.plan import Places
+from logwright.units import ByteCount
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 IDENTITY: Final = (b"cluster.id", b"node.id", b"broker.id")
 """What two log directories of one broker have in common (meta.properties)."""
+
+CARRIED: Final = (INGEST_BATCHES, INGEST_JOURNAL)
+"""Files of the work directory that are copied."""
 
 Files = dict[str, FileStamp]
 Stage = Literal["copying", "hidden", "placed", "done"]
@@ -145,7 +152,8 @@ def check_source(places: Places) -> None:
 
 def list_files(root: Path, *names: str) -> Files:
     """The files that are copied, by name: all but ``.deleted`` ones, which stay behind with the
-    source, and our own work directory. Effects: lists the directory.
+    source; of our work directory what the partition remembers of ingests: without it, an input
+    that is repeated would be appended again. Effects: lists the directories.
 
     Raises:
         UnreadableFile: there is something else than files.
@@ -159,7 +167,21 @@ def list_files(root: Path, *names: str) -> Files:
             if entry.name not in stamps:
                 raise not_regular(directory.path / entry.name)
             found[entry.name] = stamps[entry.name]
+        if exists(directory, WORK_DIRECTORY):
+            with open_below(root, *names, WORK_DIRECTORY) as work:
+                for name in (name for name in CARRIED if exists(work, name)):
+                    path = f"{WORK_DIRECTORY}/{name}"
+                    found[path] = _stamp(work, name)._replace(name=path)
     return {name: found[name] for name in sorted(found)}
+
+
+def _stamp(directory: OpenDir, name: str) -> FileStamp:
+    fd = open_file(directory, name)
+    try:
+        status = os.fstat(fd)
+    finally:
+        os.close(fd)
+    return FileStamp(name, ByteCount(status.st_size), status.st_mtime_ns, status.st_ino)
 
 
 def room(places: Places, files: tuple[FileStamp, ...]) -> Room:

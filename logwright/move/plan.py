@@ -118,6 +118,11 @@ class Places:
         return self.work / COPY
 
     @property
+    def copy_work(self) -> Path:
+        """The copy's work directory: what the partition remembers of ingests goes along."""
+        return self.copy / WORK_DIRECTORY
+
+    @property
     def placed(self) -> Path:
         """The partition's directory in the destination."""
         return self.destination / self.partition.directory_name
@@ -128,7 +133,12 @@ class Places:
 
 def directory_steps(places: Places) -> Iterator[tuple[Path, tuple[FileStep, ...]]]:
     """Each directory that the copy needs, from the outside in, and the steps that make it."""
-    chain = ((places.future, places.live), (places.work, None), (places.copy, places.live))
+    chain = (
+        (places.future, places.live),
+        (places.work, None),
+        (places.copy, places.live),
+        (places.copy_work, None),
+    )
     for path, like in chain:
         yield path, (MakeDir(path, like=like), FsyncDir(path.parent))
 
@@ -178,7 +188,7 @@ def settle_steps(places: Places, names: Mapping[str, FileStamp]) -> tuple[FileSt
     """Make all of the copy durable, also what an earlier run made and did not sync."""
     return (
         *(FsyncFile(places.copy / name) for name in names),
-        *(FsyncDir(path) for path in (places.copy, places.work, places.future)),
+        *(FsyncDir(path) for path in (places.copy_work, places.copy, places.work, places.future)),
         FsyncDir(places.destination),
     )
 
@@ -218,7 +228,7 @@ def abandon_steps(
         copied: the copy's files, by name.
     """
     back = (RenameDir(places.moved, places.live), FsyncDir(places.source)) if hidden else ()
-    directories = (places.copy, places.work, places.future)
+    directories = (places.copy_work, places.copy, places.work, places.future)
     return (
         *back,
         *(Unlink(places.copy / name) for name in copied),

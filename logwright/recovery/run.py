@@ -198,7 +198,7 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
             with a partition is put down as its failure, and the directory stays without marker.
     """
     result = DirectoryResult(failures=dict(plan.failures))
-    if not plan.plans:
+    if not plan.plans and not plan.becomes_clean:
         return result
     with (
         lock_log_dir(plan.log_dir),

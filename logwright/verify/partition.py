@@ -58,13 +58,12 @@ def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
     for base, following in zip(bases, [*bases[1:], INT64_MAX], strict=True):
         found, end = check_segment(directory, base, following)
         faults += found
-    start = bases[0] if bases else 0
+    start_offset = read_offsets(log_dir / LOG_START_OFFSET_CHECKPOINT).get(partition, Offset(0))
+    start = max(bases[0] if bases else 0, start_offset)
     clean = (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
     faults += _check_snapshots(directory, snapshot_offsets(stamps), (start, end), clean=clean)
     if not faults:
-        starts = read_offsets(log_dir / LOG_START_OFFSET_CHECKPOINT)
         numbers = snapshot_offsets(stamps)
-        start_offset = starts.get(partition, Offset(0))
         faults += check_producers(directory, bases, numbers, log_start_offset=start_offset)
     faults += _check_epochs(directory / LEADER_EPOCH_CHECKPOINT, end)
     faults += _check_metadata(directory / PARTITION_METADATA)

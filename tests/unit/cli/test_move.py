@@ -21,6 +21,7 @@ from tests.crash.moves import (
     make_pair,
 )
 from tests.e2e.command import tree
+from tests.ingested import Row, append, read_batches
 from tests.unit.cli.conftest import Answer, Call
 
 NOW = 1_770_000_000_000
@@ -219,3 +220,17 @@ def test_long_topics(call: Call, pair: Pair) -> None:
     answer = call("move", pair.source, f"{long}-0", "--to", pair.destination, "--yes", *JSON)
     assert answer.status == 0, answer.err
     assert files_of(pair.destination / f"{long}-0") == pair.files
+
+
+def test_ingests_go_along(tmp_path: Path, call: Call) -> None:
+    """An input that the partition has is not appended again where it was moved to."""
+    source, destination = tmp_path / "a", tmp_path / "b"
+    for log_dir in (source, destination):
+        log_dir.mkdir()
+        (log_dir / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
+        (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":0}')
+    rows: list[Row] = [(b"k", b"v", [], 1_760_000_000_000)]
+    append(source, rows, {}, now_ms=1_760_000_000_000)
+    call("move", source, "t-0", "--to", destination, "--yes")
+    assert append(destination, rows, {}, now_ms=1_760_000_000_001).repeated
+    assert 1 == len(read_batches(destination))

@@ -60,7 +60,7 @@ final class AppendRequest {
         return answer;
     }
 
-    private static SimpleRecord record(JsonNode row) {
+    static SimpleRecord record(JsonNode row) {
         Header[] headers = new Header[row.get("headers").size()];
         for (int i = 0; i < headers.length; i++) {
             JsonNode pair = row.get("headers").get(i);

@@ -39,6 +39,7 @@ final class ServeCommand {
                 case "recover" -> RecoverRequest.run(request);
                 case "retain" -> RandomRetentions.run(request);
                 case "append" -> AppendRequest.run(request);
+                case "directory" -> DirectoryRequest.run(request);
                 case "partitions" -> AppendRequest.partitions(request);
                 default -> throw new Args.UsageException("no such request: " + request.path("request").asText());
             };

@@ -1,0 +1,354 @@
+"""Random sequences of operations on one log directory, judged by the model after each.
+
+A sequence follows from its seed. One that shows a difference is made as short as it gets:
+operations go, then faults, as long as it still shows one.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from logwright.errors import LogwrightError, PreconditionError
+from logwright.maintain import abandon_move
+from logwright.verify.partition import verify_partition
+from tests.crash.filesystems import Crash
+from tests.crash.operations import relink
+from tests.differential.oracle_server import OracleServer
+from tests.sequences.content import Content
+from tests.sequences.faults import NO_FAULT, Fault, Kind, interrupted
+from tests.sequences.operations import OPERATIONS, Step, move_on
+from tests.sequences.world import (
+    NAMES,
+    SHAPES,
+    Difference,
+    RecoveryFails,
+    World,
+    compare,
+    parsed,
+    refusal,
+    repair,
+    template,
+)
+
+LONGEST: Final = 12
+WEIGHTS: Final = {
+    "clean": 20,
+    "undo": 16,
+    "ingest": 16,
+    "retain": 6,
+    "purge": 7,
+    "roll": 5,
+    "recover": 3,
+    "delete": 5,
+    "restore": 6,
+    "purge-deleted": 5,
+    "archive": 4,
+    "pause": 3,
+    "move": 4,
+    "broker-crash": 5,
+    "broker": 4,
+}
+BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")
+FAULTS: Final[tuple[Kind, ...]] = ("kill", "kill", "power", "power", "errno")
+FOLLOWING: Final = {"delete": "restore", "clean": "undo", "retain": "undo", "undo": "clean"}
+"""What is tried more often behind another."""
+DEEPEST: Final = {"clean": 60, "undo": 60, "ingest": 45, "archive": 45, "move": 70}
+"""The last call that a fault comes before; of others 25."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of a sequence.
+
+    Attributes:
+        kind: of `OPERATIONS`.
+        choice: everything about it follows from this number.
+        wait_ms: by which the clock moves before it.
+        fault: what happens in its midst.
+        beside: what runs whole at the fault, if that is its kind.
+        left: after a fault the disk is left as it is, if the next operation can do with it.
+    """
+
+    kind: str
+    choice: int
+    wait_ms: int
+    fault: Fault = NO_FAULT
+    beside: tuple[str, int] | None = None
+    left: bool = False
+
+    def __str__(self) -> str:
+        at = "" if self.fault.kind == "none" else f" {self.fault.kind}@{self.fault.at}"
+        return f"{self.kind}{at}{f' {self.beside[0]}' if self.beside else ''}"
+
+
+@dataclass(slots=True)
+class Figures:
+    """What many sequences came to."""
+
+    sequences: int = 0
+    operations: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    states: set[int] = field(default_factory=set)
+    differences: list[tuple[int, str, tuple[Operation, ...]]] = field(default_factory=list)
+
+    def add(self, other: Figures) -> None:
+        """Take over what others came to."""
+        self.sequences += other.sequences
+        self.operations += other.operations
+        self.faults += other.faults
+        self.refusals += other.refusals
+        self.states |= other.states
+        self.differences += other.differences
+
+
+def drawn(seed: int) -> tuple[int, tuple[Operation, ...]]:
+    """The shape of the log directory and the operations; a fault in half of the sequences."""
+    rnd = random.Random(seed)
+    kinds, weights = zip(*WEIGHTS.items(), strict=True)
+    count = rnd.randint(1, LONGEST)
+    interrupted_ones = rnd.random() < 0.5
+    operations = []
+    before = ""
+    for drawn_kind in rnd.choices(kinds, weights, k=count):
+        follows = before in FOLLOWING and rnd.random() < 0.35
+        kind = before = FOLLOWING[before] if follows else drawn_kind
+        one = Operation(kind, rnd.randrange(1 << 30), rnd.choice((10, 700, 3_000, 61_000)))
+        if interrupted_ones and rnd.random() < 0.5:
+            one = _with_fault(one, rnd)
+        operations.append(one)
+    if interrupted_ones and all(one.fault.kind == "none" for one in operations):
+        operations[-1] = _with_fault(operations[-1], rnd)
+    return rnd.randrange(SHAPES), tuple(operations)
+
+
+def _with_fault(one: Operation, rnd: random.Random) -> Operation:
+    at = rnd.randint(1, DEEPEST.get(one.kind, 25))
+    if rnd.random() < 0.12:
+        beside = (rnd.choice(BESIDE), rnd.randrange(1 << 30))
+        return replace(one, fault=Fault("beside", rnd.randint(1, 30)), beside=beside)
+    fault = Fault(rnd.choice(FAULTS), at, rnd.randrange(1 << 30))
+    return replace(one, fault=fault, left=rnd.random() < 0.4)
+
+
+def run(
+    shape: int,
+    operations: Sequence[Operation],
+    scratch: Path,
+    figures: Figures | None = None,
+    kafka: OracleServer | None = None,
+) -> str | None:
+    """Do a sequence; what differs, None if nothing does. Effects: makes and removes `scratch`.
+
+    `kafka`: is asked in the end what its consumers get, and for the operations of a broker.
+    """
+    figures = Figures() if figures is None else figures
+    figures.sequences += 1
+    shutil.rmtree(scratch, ignore_errors=True)
+    world = _copied(shape, scratch)
+    world.kafka = kafka
+    try:
+        for number, operation in enumerate(operations):
+            following = operations[number + 1] if number + 1 < len(operations) else None
+            _perform(world, operation, following, figures)
+        _settle(world)
+        _verify(world)
+        if kafka is not None:
+            _perform(world, Operation("broker", 0, 10), None, figures)
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it is a fault
+        return f"{type(error).__name__}: {error}"
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    figures.states.add(hash(tuple((n, log.content) for n, log in sorted(world.logs.items()))))
+    return None
+
+
+_templates: dict[tuple[int, Path], World] = {}
+
+
+def _copied(shape: int, scratch: Path) -> World:
+    """A copy of the log directories of a shape, which are made once."""
+    base = scratch.with_name(f"{scratch.name}-shapes")
+    if (shape, base) not in _templates:
+        directory = base / str(shape)
+        shutil.rmtree(directory, ignore_errors=True)
+        _templates[shape, base] = template(shape, directory)
+    made = _templates[shape, base]
+    shutil.copytree(made.root, scratch)
+    relink(made.root, scratch)
+    logs = {name: replace(log, where=scratch / "a", before={}) for name, log in made.logs.items()}
+    return World(root=scratch, now=made.now, logs=logs)
+
+
+def _perform(
+    world: World, operation: Operation, following: Operation | None, figures: Figures
+) -> None:
+    """Do one operation, let its fault happen, and hold what is left against the model."""
+    if operation.kind == "broker" and world.kafka is None:
+        return
+    world.now += operation.wait_ms
+    step = OPERATIONS[operation.kind](world, operation.choice)
+    if world.maybe and not (step.unclean or (step.again and world.left == operation.kind)):
+        _settle(world)
+        step = OPERATIONS[operation.kind](world, operation.choice)
+    figures.operations[operation.kind] += 1
+    restored: list[Step] = []
+    with interrupted(
+        operation.fault, world.root, partial(_beside, world, operation, step, figures, restored)
+    ) as one:
+        ended = _ended(step, operation, figures)
+        if ended == "refused" and one.happened and operation.fault.kind == "errno":
+            ended = "failed"
+    figures.faults[operation.fault.kind] += one.happened
+    if ended == "failed" and not one.happened:
+        raise RecoveryFails(f"{operation}: a recovery failed without a fault")
+    died = ended in ("died", "failed")
+    _expect(world, step, operation, ended, died=died)
+    for other in restored:
+        world.maybe[other.name] = tuple(other.done())
+    if ended == "done" and operation.kind in ("ingest", "archive"):
+        world.logs[step.name].taking = None
+    leave = (died and operation.left) or operation.kind == "broker-crash"
+    if leave and following is not None:
+        world.left = operation.kind
+        return
+    _settle(world)
+
+
+def _beside(
+    world: World, operation: Operation, step: Step, figures: Figures, restored: list[Step]
+) -> None:
+    """Another operation runs whole in the midst of one; what does not change a log, and an undo of
+    a deletion, which is put down.
+    """
+    if operation.beside is None:
+        return
+    kind, choice = operation.beside
+    other = OPERATIONS[kind](world, choice)
+    if kind == "roll" and other.name == step.name:
+        return
+    try:
+        other.run()
+    except (LogwrightError, RecoveryFails) as error:
+        figures.refusals[f"beside {kind}: {refusal(error)}"] += 1
+    else:
+        restored.extend([other] if kind == "restore" else [])
+
+
+def _ended(step: Step, operation: Operation, figures: Figures) -> str:
+    try:
+        step.run()
+    except Crash:
+        return "died"
+    except RecoveryFails:
+        if operation.fault.kind == "errno":
+            return "failed"
+        raise
+    except LogwrightError as error:
+        figures.refusals[f"{operation.kind}: {refusal(error)}"] += 1
+        return "refused"
+    return "done"
+
+
+def _expect(world: World, step: Step, operation: Operation, ended: str, *, died: bool) -> None:
+    old = world.logs[step.name].content
+    if ended == "done":
+        if step.unclean and not step.again:
+            return
+        world.maybe[step.name] = tuple(step.done())
+    elif died:
+        world.expect(step.name, (old, *step.halfway(), *step.done()))
+    else:
+        made = operation.kind in ("ingest", "archive") and old is None
+        world.expect(step.name, (old, *((Content(),) if made else ())))
+
+
+def _settle(world: World) -> None:
+    """Bring the disk to where it can be compared, and compare."""
+    if world.moving is not None:
+        _end_move(world)
+    repair(world)
+    compare(world)
+
+
+def _end_move(world: World) -> None:
+    """A move that was cut short is gone on with; or given up, if it has not begun to switch."""
+    name = world.moving
+    assert name is not None
+    log = world.logs[name]
+    other = world.second if log.where == world.first else world.first
+    try:
+        move_on(world, log.where, other, name)
+    except LogwrightError:
+        with suppress(PreconditionError):  # none is open: it was refused
+            abandon_move(log.where, parsed(name), now_ms=world.clock)
+    world.moving = None
+
+
+def _verify(world: World) -> None:
+    """Everything that the directories say agrees with their batches."""
+    for log_dir in (world.first, world.second):
+        for name in NAMES:
+            if any((log_dir / name).glob("*.log")):
+                faults = verify_partition(log_dir, parsed(name))
+                if faults:
+                    raise Difference(f"verify finds {faults[:3]} of {len(faults)}")
+
+
+def shrunk(
+    shape: int,
+    operations: tuple[Operation, ...],
+    scratch: Path,
+    kafka: OracleServer | None = None,
+) -> tuple[Operation, ...]:
+    """The shortest sequence of them that still differs."""
+
+    def differs(some: tuple[Operation, ...]) -> bool:
+        return run(shape, some, scratch, None, kafka) is not None
+
+    changed = True
+    while changed:
+        changed = False
+        for at in reversed(range(len(operations))):
+            fewer = operations[:at] + operations[at + 1 :]
+            if fewer and differs(fewer):
+                operations, changed = fewer, True
+        for at, one in enumerate(operations):
+            plain = replace(one, fault=NO_FAULT, beside=None, left=False)
+            calmer = (*operations[:at], plain, *operations[at + 1 :])
+            if plain != one and differs(calmer):
+                operations, changed = calmer, True
+    return operations
+
+
+def run_many(
+    seeds: range,
+    scratch: Path,
+    *,
+    kafka: OracleServer | None = None,
+    most_differences: int = 5,
+) -> Figures:
+    """The sequences of some seeds. Effects: works below `scratch`.
+
+    Args:
+        kafka: Kafka's own code; None: it is not asked.
+    """
+    figures = Figures()
+    for seed in seeds:
+        shape, operations = drawn(seed)
+        said = run(shape, operations, scratch / "work", figures, kafka)
+        if said is not None:
+            short = shrunk(shape, operations, scratch / "work", kafka)
+            again = run(shape, short, scratch / "work", None, kafka)
+            figures.differences.append((seed, again or said, short))
+            if len(figures.differences) >= most_differences:
+                break
+    return figures

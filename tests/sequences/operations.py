@@ -1,0 +1,313 @@
+"""The operations of a sequence: what each does to the disk, and what it makes of the model.
+
+Each is a function of the world and a number, from which everything about it follows; it returns a
+`Step`. A command recovers what a crash left before it begins, as `logwright COMMAND` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from logwright import maintain
+from logwright.compaction.model import CleaningOptions
+from logwright.purge.run import purge_partition
+from logwright.state.model import Pause, Quarantine
+from logwright.state.store import change_state
+from logwright.units import TimestampMs
+from tests.sequences.brokers import broker, broker_crash
+from tests.sequences.content import (
+    Content,
+    between,
+    brought_back,
+    cleaned,
+    retained,
+)
+from tests.sequences.ingests import archive, ingest
+from tests.sequences.reading import bases_of
+from tests.sequences.step import Step, pick, unchanged
+from tests.sequences.world import (
+    COMPACTED,
+    DELETE_RETENTION_MS,
+    RETAINED,
+    TAKEN_IN,
+    World,
+    parsed,
+    repair,
+    settings_of,
+)
+
+DELAY_MS: Final = 2_000
+"""After that a purge unlinks."""
+
+
+def clean(world: World, choice: int) -> Step:
+    """Compact, and roll if it is due."""
+    name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN))
+    log = world.logs[name]
+    found: list[tuple[Content, bool, list[int]]] = []
+
+    def run() -> None:
+        repair(world)
+        plan = maintain.plan_clean(
+            log.where,
+            parsed(name),
+            settings_of(name, choice // 8),
+            now_ms=world.clock,
+            options=CleaningOptions(force=True),
+            high_watermark="end",
+        )
+        assert log.content is not None
+        bounds = plan.compaction
+        dirty, uncleanable = bounds.first_dirty_offset, bounds.first_uncleanable_offset
+        assert uncleanable <= max(log.content.stable, dirty)
+        result = cleaned(
+            log.content,
+            dirty=dirty,
+            uncleanable=uncleanable,
+            now_ms=world.now,
+            delete_retention_ms=DELETE_RETENTION_MS,
+            empty=not plan.clean,
+        )
+        found[:] = [(result, plan.clean, bases_of(log.where, name))]
+        if not plan.clean and not plan.roll.due:
+            return
+        staged = maintain.build(plan) if plan.clean else None
+        if staged is not None:
+            log.before[world.now] = ("swap", log.content)
+            facts = maintain.examine(plan, staged)
+            broken = [law for law in facts.laws if not law.holds]
+            assert not broken, broken
+        maintain.commit(plan, staged)
+
+    def halfway() -> Iterator[Content]:
+        for result, _, bases in found:
+            assert log.content is not None
+            yield from between(result, log.content, (*bases, log.content.end))
+
+    return Step(name, run, lambda: [one[0] for one in found], halfway)
+
+
+def roll(world: World, choice: int) -> Step:
+    """Begin a new active segment."""
+    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
+    log = world.logs[name]
+
+    def run() -> None:
+        repair(world)
+        config, _ = settings_of(name)
+        maintain.roll_partition(
+            *maintain.plan_roll(log.where, parsed(name), config, now_ms=world.clock, force=True)
+        )
+
+    return Step(name, run, unchanged(world, name))
+
+
+def retain(world: World, choice: int) -> Step:
+    """Delete the oldest segments: up to an offset."""
+    name = RETAINED
+    log = world.logs[name]
+    bases: list[int] = []
+    starts: list[int] = []
+
+    def run() -> None:
+        repair(world)
+        start, end = (0, 0) if log.content is None else (log.content.start, log.content.end)
+        config, _ = settings_of(name)
+        plan = maintain.plan_retention(
+            log.where,
+            parsed(name),
+            config,
+            now_ms=world.clock,
+            high_watermark="end",
+            delete_records_before=start + choice % (end - start + 1),
+        )
+        bases[:] = bases_of(log.where, name)
+        starts[:] = [plan.log_start_offset]
+        if log.content is not None:
+            log.before[world.now] = ("retain", log.content)
+        maintain.retain(plan)
+
+    def halfway() -> Iterator[Content]:
+        if starts and log.content is not None:
+            for start in {*bases, *starts}:
+                if log.content.start <= start <= starts[0]:
+                    yield retained(log.content, start)
+
+    def done() -> Iterable[Content | None]:
+        return () if log.content is None else [retained(log.content, one) for one in starts]
+
+    return Step(name, run, done, halfway)
+
+
+def undo(world: World, choice: int) -> Step:
+    """Bring back what the last operation on a log retired."""
+    worked_on = tuple(name for name, one in world.logs.items() if one.before)
+    if not worked_on and choice % 4:
+        return clean(world, choice)
+    name = pick(world, choice, worked_on or (COMPACTED, RETAINED))
+    log = world.logs[name]
+    found: list[tuple[str, Content, Content]] = []
+    bases: list[int] = []
+
+    def run() -> None:
+        repair(world)
+        plan = maintain.plan_undo(log.where, parsed(name))
+        kind, before = log.before[plan.at_ms]
+        assert log.content is not None
+        start = before.start if kind == "retain" else None
+        found[:] = [(kind, before, brought_back(log.content, before, start=start))]
+        bases[:] = bases_of(log.where, name)
+        maintain.undo_partition(plan, now_ms=world.clock)
+        del log.before[plan.at_ms]
+
+    def halfway() -> Iterator[Content]:
+        for kind, _, back in found:
+            assert log.content is not None
+            if kind == "retain":
+                starts = {*bases, back.start, log.content.start}
+                for start in starts:
+                    if back.start <= start <= log.content.start:
+                        yield retained(back, start)
+            else:
+                cuts = (*bases, *(base for base in bases_of(log.where, name)), back.end)
+                yield from between(log.content, back, cuts)
+
+    return Step(name, run, lambda: [one[2] for one in found], halfway)
+
+
+def purge(world: World, choice: int) -> Step:
+    """Unlink what was retired long enough ago; also in a directory that a crash left."""
+    name = pick(world, choice, (COMPACTED, RETAINED, TAKEN_IN))
+    log = world.logs[name]
+
+    def run() -> None:
+        purge_partition(log.where, parsed(name), now_ms=world.clock, file_delete_delay_ms=DELAY_MS)
+
+    return Step(name, run, unchanged(world, name), unclean=True)
+
+
+def recover(world: World, choice: int) -> Step:
+    """Repair what a crash left."""
+    del choice
+    return Step(COMPACTED, lambda: repair(world), unchanged(world, COMPACTED))
+
+
+def delete(world: World, choice: int) -> Step:
+    """Delete a whole log."""
+    name = pick(world, choice, (TAKEN_IN, RETAINED, COMPACTED))
+    log = world.logs[name]
+    was: list[Content | None] = []
+
+    def run() -> None:
+        repair(world)
+        was[:] = [log.content]
+        maintain.delete_log(log.where, parsed(name), now_ms=world.clock)
+
+    def gone() -> Iterable[Content | None]:
+        if was:
+            log.deleted, log.taking = was[0], None
+        return (None,)
+
+    return Step(name, run, gone, gone)
+
+
+def restore(world: World, choice: int) -> Step:
+    """Undo a deletion."""
+    names = [name for name, log in world.logs.items() if log.content is None and log.deleted]
+    name = names[choice % len(names)] if names else TAKEN_IN
+    log = world.logs[name]
+
+    def run() -> None:
+        maintain.restore_log(log.where, maintain.find_deleted(log.where, parsed(name)))
+
+    return Step(name, run, lambda: (log.deleted,), lambda: (log.deleted, None))
+
+
+def purge_deleted(world: World, choice: int) -> Step:
+    """Remove the deleted logs whose delay is over."""
+    name = pick(world, choice, (TAKEN_IN, RETAINED, COMPACTED))
+
+    def run() -> None:
+        for log_dir in (world.first, world.second):
+            maintain.purge_deleted(log_dir, now_ms=world.clock, delay_ms=DELAY_MS)
+
+    return Step(name, run, unchanged(world, name), unclean=True)
+
+
+def pause(world: World, choice: int) -> Step:
+    """Pause and resume a log, or put it into quarantine and take it out."""
+    name = pick(world, choice, (COMPACTED, RETAINED, TAKEN_IN))
+    log = world.logs[name]
+    partition = parsed(name)
+
+    def run() -> None:
+        now = world.clock
+        until = TimestampMs(world.now + choice % 3_000)
+        if choice % 5 == 0:
+            reason = Quarantine(
+                cause="CorruptBatch",
+                problem="p",
+                file=None,
+                position=None,
+                since_ms=now,
+                retry_at_ms=until,
+                failures=1,
+            )
+            change_state(log.where, partition, lambda one: replace(one, quarantine=reason))
+        elif choice % 2:
+            held = Pause(owner="me", reason="r", since_ms=now, expires_at_ms=until)
+            change_state(log.where, partition, lambda one: one.with_pause(held))
+        else:
+            change_state(
+                log.where, partition, lambda one: replace(one.without_pauses("me"), quarantine=None)
+            )
+
+    return Step(name, run, unchanged(world, name), unclean=True)
+
+
+def move(world: World, choice: int) -> Step:
+    """Move a log to the other log directory, or go on with a move."""
+    name = world.moving or pick(world, choice, (COMPACTED, RETAINED, TAKEN_IN))
+    log = world.logs[name]
+
+    def run() -> None:
+        repair(world)
+        destination = world.second if log.where == world.first else world.first
+        world.moving = name
+        move_on(world, log.where, destination, name)
+        world.moving = None
+
+    def done() -> Iterable[Content | None]:
+        log.before.clear()
+        return (log.content,)
+
+    return Step(name, run, done, again=True)
+
+
+def move_on(world: World, source: Path, destination: Path, name: str) -> None:
+    """Begin a move, or go on with it. Effects and errors: as `move_partition`."""
+    maintain.move_partition(
+        source, parsed(name), destination, now_ms=world.clock, progress=lambda *_: None
+    )
+
+
+OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
+    "clean": clean,
+    "roll": roll,
+    "retain": retain,
+    "undo": undo,
+    "purge": purge,
+    "recover": recover,
+    "delete": delete,
+    "restore": restore,
+    "purge-deleted": purge_deleted,
+    "ingest": ingest,
+    "archive": archive,
+    "pause": pause,
+    "move": move,
+    "broker-crash": broker_crash,
+    "broker": broker,
+}

@@ -1,0 +1,98 @@
+"""What is on disk, read as plainly as can be: all batches in turn, aborted transactions from the
+``.txnindex`` files, as a broker answers a fetch. Nothing of the engine but the wire format is used.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+from logwright.format.batch import parse_batch, walk_batches
+from logwright.format.control import parse_control_key
+from logwright.format.record import read_records
+from logwright.format.snapshot import parse_snapshot
+from tests.comparison import read_checkpoint
+from tests.sequences.content import Content, Row
+
+_ABORTED = struct.Struct(">hqqqq")
+_LIVE_NAME = 20
+
+
+def read_content(log_dir: Path, name: str) -> Content:
+    """A partition of a log directory that was stopped cleanly. Effects: reads it."""
+    directory = log_dir / name
+    logs = sorted(path for path in directory.glob("*.log") if path.stem.isdigit())
+    aborted = [
+        entry
+        for path in sorted(directory.glob("*.txnindex"))
+        if path.stem.isdigit()
+        for entry in _ABORTED.iter_unpack(path.read_bytes())
+    ]
+    rows: list[Row] = []
+    undecided: dict[int, list[int]] = {}
+    producers: dict[int, int] = {}
+    end = 0
+    for path in logs:
+        data = path.read_bytes()
+        for span in walk_batches(data):
+            batch = parse_batch(data, span.position)
+            found = read_records(batch, data[span.position : span.position + span.bytes])
+            if batch.producer_id >= 0 and batch.base_sequence >= 0:
+                last = batch.base_sequence + batch.last_offset_delta
+                producers[batch.producer_id] = last
+            if batch.is_control:
+                if found:
+                    parse_control_key(found[0].key)
+                undecided.pop(batch.producer_id, None)
+                end = batch.next_offset
+                continue
+            for record in found:
+                row = Row(
+                    offset=record.offset,
+                    key=record.key,
+                    value=record.value,
+                    timestamp_ms=record.timestamp_ms,
+                    headers=tuple((one.key, one.value) for one in record.headers),
+                    horizon_ms=batch.delete_horizon_ms if record.value is None else None,
+                )
+                if batch.is_transactional:
+                    is_aborted = any(
+                        producer == batch.producer_id and first <= row.offset <= last
+                        for _, producer, first, last, _ in aborted
+                    )
+                    row = replace(row, outcome="aborted" if is_aborted else "committed")
+                    undecided.setdefault(batch.producer_id, []).append(len(rows))
+                rows.append(row)
+            end = batch.next_offset
+        end = max(end, int(path.stem))
+    for at in (at for places in undecided.values() for at in places):
+        rows[at] = replace(rows[at], outcome="open")
+    producers |= _snapshot(directory)
+    start = read_checkpoint(log_dir / "log-start-offset-checkpoint").get(name, 0)
+    return Content(
+        rows=tuple(rows),
+        start=max(start, int(logs[0].stem)) if logs else start,
+        end=end,
+        producers=tuple(sorted(producers.items())),
+    )
+
+
+def _snapshot(directory: Path) -> dict[int, int]:
+    """Last sequence numbers by the newest producer snapshot."""
+    newest = max(directory.glob("*.snapshot"), default=None)
+    if newest is None:
+        return {}
+    entries = parse_snapshot(newest.read_bytes(), newest)
+    return {entry.producer_id: entry.last_sequence for entry in entries}
+
+
+def bases_of(log_dir: Path, name: str) -> list[int]:
+    """Base offsets of the segments that are there under any name, of which a crash may leave some.
+    Effects: lists the directory.
+    """
+    directory = log_dir / name
+    if not directory.is_dir():
+        return []
+    found = (path.name[:_LIVE_NAME] for path in directory.iterdir() if ".log" in path.name)
+    return sorted({int(stem) for stem in found if stem.isdigit()})

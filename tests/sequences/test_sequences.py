@@ -1,0 +1,55 @@
+"""Nothing is lost between two operations: random sequences, judged by a model after each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.differential.oracle_server import OracleServer
+from tests.differential.random_logs import scratch_directory
+from tests.sequences.__main__ import main
+from tests.sequences.driver import Figures, run_many
+
+pytestmark = [pytest.mark.crash, pytest.mark.oracle]
+
+IN_EVERY_RUN = 500
+NIGHTLY = 40_000
+MOST = 60_000
+"""Seeds of a run lie below so many times its number."""
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Without the log messages of what is interrupted on purpose."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def said(figures: Figures) -> list[str]:
+    return [
+        f"seed {seed}: {'; '.join(map(str, operations))}: {difference}"
+        for seed, difference, operations in figures.differences
+    ]
+
+
+def test_sequences_of_operations(quiet: None, seed: int) -> None:
+    """After each operation, interrupted or not, both kinds of consumers get what the model says, by
+    our reader, and in the end by Kafka's.
+    """
+    with scratch_directory() as scratch, OracleServer() as kafka:
+        seeds = range(seed * MOST, seed * MOST + IN_EVERY_RUN)
+        figures = run_many(seeds, Path(scratch), kafka=kafka)
+    assert [] == said(figures)
+    assert IN_EVERY_RUN == figures.sequences
+    assert all(figures.faults[kind] > 0 for kind in ("kill", "power", "errno", "beside"))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(5400)
+def test_many_sequences(seed: int) -> None:
+    """The same, many more."""
+    assert 0 == main(["--count", str(NIGHTLY), "--seed", str(seed * MOST)])

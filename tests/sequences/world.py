@@ -1,0 +1,385 @@
+"""A log directory with several logs and a second one beside it, as they are on disk, and what the
+model says of each log.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from logwright.config.topic import CleanerConfig, TopicConfig, parse_settings
+from logwright.format.checkpoints import serialize_offset_checkpoint
+from logwright.format.names import TopicPartition
+from logwright.maintain import partitions_to_recover, recover
+from logwright.recovery.model import RecoveryOptions
+from logwright.units import Offset, TimestampMs
+from tests.differential.oracle_server import OracleServer
+from tests.log_builder import START_MS, LogBuilder
+from tests.sequences.content import Content, Row
+from tests.sequences.reading import read_content
+
+COMPACTED: Final = "t-0"
+TAKEN_IN: Final = "u-0"
+RETAINED: Final = "d-0"
+COPIED: Final = "a-0"
+NAMES: Final = (COMPACTED, TAKEN_IN, RETAINED, COPIED)
+DELETE_RETENTION_MS: Final = 1_500
+SHAPES: Final = 48
+MARKER: Final = ".kafka_cleanshutdown"
+_META: Final = "version=1\ncluster.id=sequences\nnode.id=1\ndirectory.id={}\n"
+
+_PAIRS: Final = {
+    "cleanup.policy": "compact",
+    "delete.retention.ms": str(DELETE_RETENTION_MS),
+    "segment.ms": "60000",
+}
+COMPACT: Final = tuple(
+    parse_settings(_PAIRS | more) for more in ({}, {"internal.segment.bytes": "420"})
+)
+RETAINED_PAIRS: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
+DELETE: Final = parse_settings(RETAINED_PAIRS)
+APPENDED: Final = {**_PAIRS, "internal.segment.bytes": "420", "index.interval.bytes": "100"}
+
+
+class Difference(AssertionError):
+    """The disk is not what the model says."""
+
+
+class RecoveryFails(Exception):
+    """A recovery did not bring a log directory to a clean stop."""
+
+
+def parsed(name: str) -> TopicPartition:
+    """A partition by its name."""
+    found = TopicPartition.parse(name)
+    assert found is not None
+    return found
+
+
+@dataclass(slots=True)
+class Taking:
+    """An ingest that was begun.
+
+    Attributes:
+        first: offset that its first row gets.
+        present: how many of them are in the log.
+    """
+
+    identity: str
+    rows: tuple[Row, ...]
+    first: int
+    present: int = 0
+
+
+@dataclass(slots=True)
+class Log:
+    """One log.
+
+    Attributes:
+        content: as it is; None if there is no such log.
+        where: the log directory that has it.
+        before: by the clock of an operation that an undo brings back: its kind and the content.
+        deleted: the content that an undo of the deletion brings back.
+        taking: an ingest that is not complete.
+        number: of the ingests so far.
+    """
+
+    content: Content | None
+    where: Path
+    before: dict[int, tuple[str, Content]] = field(default_factory=dict)
+    deleted: Content | None = None
+    taking: Taking | None = None
+    number: int = 0
+
+
+@dataclass(slots=True)
+class World:
+    """Everything.
+
+    Attributes:
+        now: the clock, ms.
+        maybe: what logs may be, where something was interrupted: none is None.
+        moving: a log whose move may be open.
+        left: the operation that was interrupted last, whose leftovers may still be there.
+        kafka: answers for Kafka's own code; None where it is not asked.
+        seen: what Kafka's consumers got, if it loaded the directory just now.
+    """
+
+    root: Path
+    now: int
+    logs: dict[str, Log]
+    maybe: dict[str, tuple[Content | None, ...]] = field(default_factory=dict)
+    moving: str | None = None
+    left: str = ""
+    kafka: OracleServer | None = None
+    seen: dict[str, Content] | None = None
+
+    @property
+    def first(self) -> Path:
+        """The log directory that has all logs at first."""
+        return self.root / "a"
+
+    @property
+    def second(self) -> Path:
+        """The one that logs are moved to."""
+        return self.root / "b"
+
+    @property
+    def clock(self) -> TimestampMs:
+        """The clock, as commands take it."""
+        return TimestampMs(self.now)
+
+    def expect(self, name: str, contents: Iterable[Content | None]) -> None:
+        """What a log may be from now on, beside what it may have been."""
+        known = self.maybe.get(name, ())
+        self.maybe[name] = tuple(dict.fromkeys((*known, *contents)))
+
+
+def settings_of(name: str, choice: int = 0) -> tuple[TopicConfig, CleanerConfig]:
+    """A log's settings; some have smaller segments than others."""
+    return DELETE if name == RETAINED else COMPACT[choice % len(COMPACT)]
+
+
+def repair(world: World) -> None:
+    """What every command does first: recover what a crash left, in both directories.
+
+    Raises:
+        Difference: it fails.
+    """
+    for log_dir in (world.first, world.second):
+        present = [parsed(name) for name in NAMES if (log_dir / name).is_dir()]
+        damaged = partitions_to_recover(log_dir, present)
+        if not damaged and (log_dir / MARKER).exists():
+            continue
+        result = recover(
+            log_dir,
+            damaged,
+            lambda topic: settings_of(f"{topic}-0")[0],
+            now_ms=world.clock,
+            options=RecoveryOptions(),
+        )
+        if result.failures:
+            raise RecoveryFails(f"the recovery fails: {result.failures}")
+        if not result.clean and world.moving is None:
+            raise RecoveryFails(f"a recovery of {log_dir.name} leaves no clean shutdown")
+
+
+def compare(world: World) -> None:
+    """Hold the disk against the model, and take over what it turns out to be.
+
+    Raises:
+        Difference: it is nothing that it may be.
+    """
+    for name, log in world.logs.items():
+        allowed = world.maybe.get(name, (log.content,))
+        places = [one for one in (world.first, world.second) if (one / name / ".").is_dir()]
+        places = [one for one in places if any((one / name).glob("*.log"))]
+        if len(places) > 1:
+            raise Difference(f"{name} is there twice")
+        found = read_content(places[0], name) if places else None
+        matches = [one for one in allowed if _same(one, found)]
+        if not matches:
+            raise Difference(f"{name}: {_described(found)}, allowed: {_sketch(allowed, found)}")
+        match = matches[0]
+        if world.seen is not None and (found is not None) == (name in world.seen):
+            _compare_with_kafka(name, match, world.seen.get(name))
+        _note_taken(log, match)
+        log.content = match
+        if places:
+            log.where = places[0]
+    world.maybe.clear()
+    world.seen = None
+
+
+def _compare_with_kafka(name: str, model: Content | None, seen: Content | None) -> None:
+    """Hold what Kafka's consumers got against the model.
+
+    Raises:
+        Difference: it is something else.
+    """
+    if model is None or seen is None:
+        return
+    committed = tuple(row for row in seen.rows if row.outcome == "committed")
+    known = dict(seen.producers)
+    same = (
+        (model.start, model.end) == (seen.start, seen.end)
+        and [_plain_row(row) for row in model.uncommitted()] == [_plain_row(r) for r in seen.rows]
+        and [_plain_row(row) for row in model.committed()] == [_plain_row(r) for r in committed]
+        and all(known.get(producer, -2) == last for producer, last in model.producers)
+    )
+    if not same:
+        raise Difference(f"{name}: Kafka sees {_described(seen)}, model: {_described(model)}")
+
+
+def _plain_row(row: Row) -> Row:
+    return replace(row, outcome="none", horizon_ms=None)
+
+
+def _note_taken(log: Log, now: Content | None) -> None:
+    """How many rows of an interrupted ingest are in the log as it turns out to be."""
+    taking = log.taking
+    if taking is None or now is None:
+        return
+    more = now.from_(0 if log.content is None else log.content.end)
+    for row, wanted in zip(more, taking.rows[taking.present :], strict=False):
+        if (row.value, row.timestamp_ms) != (wanted.value, wanted.timestamp_ms):
+            break
+        taking.present += 1
+
+
+def _same(model: Content | None, found: Content | None) -> bool:
+    if model is None or found is None:
+        return model is None and found is None
+    known = dict(found.producers)
+    return (
+        model.start == found.start
+        and model.end == found.end
+        and model.uncommitted() == found.uncommitted()
+        and model.committed() == found.committed()
+        and all(known.get(producer, -2) == last for producer, last in model.producers)
+    )
+
+
+def _described(one: Content | None) -> str:
+    if one is None:
+        return "no log"
+    rows = [f"{r.offset}{'' if r.value else 'x'}{r.outcome[0]}" for r in one.uncommitted()]
+    horizons = {r.offset: r.horizon_ms for r in one.uncommitted() if r.horizon_ms}
+    return f"[{one.start},{one.end}) {' '.join(rows)} {horizons or ''} {one.producers}"
+
+
+def _sketch(allowed: tuple[Content | None, ...], found: Content | None) -> str:
+    """The nearest few."""
+    rows = set(found.uncommitted()) if found else set()
+    ranked = sorted(
+        allowed, key=lambda one: len(rows ^ set(one.uncommitted())) if one else len(rows)
+    )
+    return " | ".join(_described(one) for one in ranked[:3]) + f" ({len(allowed)} in all)"
+
+
+def template(shape: int, root: Path) -> World:
+    """A log directory as a broker left it, and its second one. Effects: makes them.
+
+    The first log has transactions: committed, aborted, over several segments, in some an open one;
+    tombstones, null keys, compressed batches. The second may not be there.
+    """
+    rnd = random.Random(shape)
+    first = root / "a"
+    logs = {}
+    builder, content = _transactional(first, rnd)
+    _written(builder)
+    logs[COMPACTED] = Log(content, first)
+    ends = {COMPACTED: content.end}
+    for name in (RETAINED, TAKEN_IN):
+        if name == TAKEN_IN and rnd.random() < 0.5:
+            logs[name] = Log(None, first)
+            continue
+        aside = root / "aside"
+        builder, content = _plain(aside, name, rnd)
+        _written(builder)
+        (aside / name).rename(first / name)
+        shutil.rmtree(aside)
+        logs[name] = Log(content, first)
+        ends[name] = content.end
+    logs[COPIED] = Log(None, first)
+    (root / "b").mkdir()
+    for log_dir, letter in ((first, "A"), (root / "b", "B")):
+        (log_dir / "meta.properties").write_text(_META.format(letter * 22))
+        (log_dir / MARKER).write_text('{"version":0,"brokerEpoch":0}')
+        for file in ("recovery-point", "replication"):
+            entries = {parsed(one): Offset(end) for one, end in ends.items()}
+            path = log_dir / f"{file}-offset-checkpoint"
+            path.write_bytes(serialize_offset_checkpoint(entries if letter == "A" else {}))
+        for file in ("cleaner", "log-start"):
+            path = log_dir / f"{file}-offset-checkpoint"
+            path.write_bytes(serialize_offset_checkpoint({}))
+    return World(root=root, now=START_MS + 100_000, logs=logs)
+
+
+def _written(builder: LogBuilder) -> None:
+    builder.write(producers=True, index_interval=90)
+
+
+def _row(offset: int, key: str | None, value: str | None) -> Row:
+    return Row(
+        offset=offset,
+        key=None if key is None else key.encode(),
+        value=None if value is None else value.encode(),
+        timestamp_ms=START_MS + offset,
+    )
+
+
+def _transactional(log_dir: Path, rnd: random.Random) -> tuple[LogBuilder, Content]:
+    builder = LogBuilder(log_dir, COMPACTED)
+    rows: list[Row] = []
+    offset, producer = 0, 7
+    producers: dict[int, int] = {}
+    undecided: dict[int, list[int]] = {}
+    count = rnd.randint(3, 6)
+    for number in range(count):
+        segment = builder.segment(offset)
+        for _ in range(rnd.randint(1, 4)):
+            kind = rnd.random()
+            if kind < 0.3:
+                producer += 1
+                key = rnd.choice("abcdef")
+                segment.batch(
+                    offset,
+                    [(key, f"T{offset}")],
+                    producer_id=producer,
+                    transactional=True,
+                    sequence=0,
+                )
+                undecided[producer] = [len(rows)]
+                rows.append(replace(_row(offset, key, f"T{offset}"), outcome="open"))
+                producers[producer] = 0
+                offset += 1
+            elif kind < 0.55 and undecided:
+                one = rnd.choice(sorted(undecided))
+                end = rnd.choice(("abort", "commit"))
+                segment.marker(offset, one, end)
+                for at in undecided.pop(one):
+                    rows[at] = replace(
+                        rows[at], outcome="aborted" if end == "abort" else "committed"
+                    )
+                offset += 1
+            else:
+                pairs = [
+                    (
+                        None if rnd.random() < 0.05 else rnd.choice("abcdef"),
+                        None if rnd.random() < 0.2 else f"v{offset + n}",
+                    )
+                    for n in range(rnd.randint(1, 3))
+                ]
+                segment.batch(offset, pairs, codec=rnd.choice((0, 0, 0, 3, 4)))
+                rows += [_row(offset + n, *pair) for n, pair in enumerate(pairs)]
+                offset += len(pairs)
+        if number == count - 2 and rnd.random() < 0.8:
+            for one in sorted(undecided):
+                segment.marker(offset, one, "abort")
+                for at in undecided.pop(one):
+                    rows[at] = replace(rows[at], outcome="aborted")
+                offset += 1
+    content = Content(rows=tuple(rows), end=offset, producers=tuple(sorted(producers.items())))
+    return builder, content
+
+
+def _plain(log_dir: Path, name: str, rnd: random.Random) -> tuple[LogBuilder, Content]:
+    builder = LogBuilder(log_dir, name)
+    rows: list[Row] = []
+    for _ in range(rnd.randint(2, 5)):
+        segment = builder.segment(len(rows))
+        for _ in range(rnd.randint(1, 3)):
+            pairs = [(rnd.choice("abcdef"), f"v{len(rows) + n}") for n in range(rnd.randint(1, 3))]
+            segment.batch(len(rows), pairs)
+            rows += [_row(len(rows) + n, *pair) for n, pair in enumerate(pairs)]
+    return builder, Content(rows=tuple(rows), end=len(rows))
+
+
+def refusal(error: Exception) -> str:
+    """A refusal's kind."""
+    return type(error).__name__
