@@ -27,11 +27,10 @@ from logwright.deletion.run import (
 from logwright.format.names import TopicPartition
 from logwright.ingest.run import (
     commit_append,
-    make_directory,
     plan_append,
     prepare_log_dir,
-    stage_append,
 )
+from logwright.ingest.staging import stage_append, staging
 from logwright.locks import lock_log_dir
 from logwright.log.model import PartitionLog
 from logwright.move.run import abandon_move, look_at_move, move_partition
@@ -73,7 +72,6 @@ __all__ = [
     "holds",
     "lag_metrics",
     "look_at_move",
-    "make_directory",
     "move_partition",
     "partitions_to_recover",
     "plan_append",
@@ -93,6 +91,7 @@ __all__ = [
     "roll_partition",
     "silent",
     "stage_append",
+    "staging",
     "undo_partition",
 ]
 

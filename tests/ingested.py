@@ -18,11 +18,10 @@ from logwright.ingest.columns import SCHEMA
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan
 from logwright.ingest.run import (
     commit_append,
-    make_directory,
     plan_append,
     prepare_log_dir,
-    stage_append,
 )
+from logwright.ingest.staging import make_directory, stage_append
 from logwright.units import TimestampMs
 
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]

@@ -16,11 +16,10 @@ from logwright.ingest.broker import Held, Isolation, SourceTopic, open_topic
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan
 from logwright.ingest.run import (
     commit_append,
-    make_directory,
     plan_append,
     prepare_log_dir,
-    stage_append,
 )
+from logwright.ingest.staging import stage_append, staging
 from logwright.units import ByteCount, Offset
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def _copy(plan: AppendPlan, source: SourceTopic, held: Held) -> Appended:
     )
     if start >= held.end:
         return nothing
-    make_directory(plan)
-    staged = stage_append(plan, source.records(plan.partition.partition, start, held.end))
-    done = commit_append(plan, staged)
+    with staging([plan]):
+        staged = stage_append(plan, source.records(plan.partition.partition, start, held.end))
+        done = commit_append(plan, staged)
     return replace(done, first_offset=Offset(staged.first_offset))

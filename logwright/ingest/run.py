@@ -1,5 +1,5 @@
-"""An append from beginning to end: plan, stage, commit. Only `commit_append` changes a log that is
-there; `prepare_log_dir` and `make_directory` make what is not.
+"""An append from beginning to end: plan, stage (`staging`), commit. Only `commit_append` changes a
+log that is there; `prepare_log_dir` and `staging` make what is not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import stat
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from logwright.errors import NotALogDir, PolicyError, StalePlan, UncleanLogDir, UnreadableFile
+from logwright.errors import NotALogDir, PolicyError, StalePlan, UncleanLogDir
 from logwright.format.checkpoints import parse_leader_epochs, serialize_offset_checkpoint
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, parse_time_index
 from logwright.format.names import (
@@ -25,7 +25,7 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
-from logwright.ingest.appender import Appender, discard_staging
+from logwright.ingest.appender import discard_staging
 from logwright.ingest.journal import Journal, Pending, read_journal
 from logwright.ingest.model import (
     Appended,
@@ -52,10 +52,8 @@ from logwright.steps.step import FileStep, FsyncDir, FsyncFile, WriteFile
 from logwright.units import ByteCount, Offset, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-    import pyarrow as pa
 
     from logwright.config.topic import TopicConfig
     from logwright.format.checkpoints import LeaderEpoch
@@ -156,36 +154,6 @@ def plan_append(
             options=options,
         )
         return _after_earlier_run(plan, journal)
-
-
-def make_directory(plan: AppendPlan) -> None:
-    """Make the directory of a partition that is not there. Effects: mkdir in the log directory."""
-    owner = plan.log_dir.stat()
-    try:
-        plan.directory.mkdir(mode=0o700)
-    except FileExistsError:
-        if not stat.S_ISDIR(plan.directory.lstat().st_mode):
-            raise UnreadableFile(
-                "it is a link or no directory.", path=plan.directory, remedy="Remove it."
-            ) from None
-        return
-    if os.geteuid() == 0:
-        os.chown(plan.directory, owner.st_uid, owner.st_gid, follow_symlinks=False)
-    plan.directory.chmod(stat.S_IMODE(owner.st_mode))
-
-
-def stage_append(plan: AppendPlan, records: Iterable[pa.RecordBatch]) -> StagedAppend:
-    """Stage these records, columns as `columns.SCHEMA`. Effects: makes the staging directory; after
-    an error it is gone. Errors: see `Appender`.
-    """
-    appender = Appender(plan)
-    try:
-        for batch in records:
-            appender.add(batch)
-        return appender.finish()
-    except BaseException:
-        appender.discard()
-        raise
 
 
 def commit_append(plan: AppendPlan, staged: StagedAppend) -> Appended:

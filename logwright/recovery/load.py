@@ -8,7 +8,8 @@
    batches are checked, it is cut before the first that is not whole, and all segments behind it
    are dropped. With the marker, and without Kafka's ways being asked for, the last segment is if
    its tail is torn.
-4. A log that ends below its start offset is dropped and begins anew there.
+4. A log that ends below its start offset is dropped and begins anew there. A log without segments
+   gets an empty one at its start offset.
    Kafka forgets the producers where an index is rebuilt after a clean stop; without its ways being
    asked for, the snapshots stay.
 5. A segment whose offsets overflow is split (`splitting`), and what came upon it begins anew.
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.checkpoints import LeaderEpoch
@@ -104,7 +106,7 @@ class Loading:
         """
         self._remove_orphans()
         bases = sorted(int(name[:20]) for name in self.files if name.endswith(LOG))
-        for base, following in zip(bases, [*bases[1:], INT64_MAX], strict=True):
+        for base, following in pairwise([*bases, INT64_MAX]):
             self._open(base, following)
         if self.observed.clean_shutdown:
             self._mend_tail()

@@ -122,15 +122,19 @@ def partitions_to_recover(
 
 
 def _is_damaged(log_dir: Path, partition: TopicPartition) -> bool:
-    with open_partition_dir(log_dir, partition) as directory:
-        stamps = stamp_files(directory)
-    damage = look_for_damage(stamps)
-    bases = [int(stem) for stem in damage.stems]
-    logs = log_dir / partition.directory_name
-    return bool(damage.findings) or any(
-        overflows(logs / segment_file_name(base, LOG), base, following)
-        for base, following in pairwise(bases)
-    )
+    """One that cannot be looked at counts too: its recovery says why, and the others go on."""
+    try:
+        with open_partition_dir(log_dir, partition) as directory:
+            stamps = stamp_files(directory)
+        damage = look_for_damage(stamps)
+        bases = [int(stem) for stem in damage.stems]
+        logs = log_dir / partition.directory_name
+        return bool(damage.findings) or any(
+            overflows(logs / segment_file_name(base, LOG), base, following)
+            for base, following in pairwise(bases)
+        )
+    except LogwrightError:
+        return True
 
 
 def plan_directory(
@@ -153,8 +157,8 @@ def plan_directory(
     plans: list[RecoveryPlan] = []
     failures: dict[TopicPartition, LogwrightError] = {}
     for partition in (one for one in present if one in wanted):
-        config = settings(partition.topic)
         try:
+            config = settings(partition.topic)
             observed = observe(log_dir, partition, checkpoints)
             ledger = observed.directory / WORK_DIRECTORY / LEDGER
             plans.append(

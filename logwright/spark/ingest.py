@@ -29,7 +29,7 @@ from logwright import maintain
 from logwright.config.topic import TopicConfig
 from logwright.errors import LogwrightError, PolicyError, RefusedRecord, UnreadableFile, invariant
 from logwright.format.names import TopicPartition
-from logwright.ingest.appender import Appender, discard_staging
+from logwright.ingest.appender import Appender
 from logwright.ingest.columns import SCHEMA, byte_column
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan, StagedAppend
 from logwright.ingest.partitioner import UNKNOWN, assign_partitions
@@ -152,13 +152,14 @@ def ingest_frame(
         if isinstance(plan, Appended):
             results[slot] = plan
         plans.append(plan if isinstance(plan, AppendPlan) else None)
-    staged = _stage(frame, target, slots, plans)
-    if before_commit is not None:
-        before_commit()
-    for slot, one in staged.items():
-        planned = plans[slot]
-        invariant(planned is not None, "what was done before is not staged again")
-        results[slot] = maintain.commit_append(cast("AppendPlan", planned), one)
+    with maintain.staging([plan for plan in plans if plan is not None]):
+        staged = _stage(frame, target, slots, plans)
+        if before_commit is not None:
+            before_commit()
+        for slot, one in staged.items():
+            planned = plans[slot]
+            invariant(planned is not None, "what was done before is not staged again")
+            results[slot] = maintain.commit_append(cast("AppendPlan", planned), one)
     return [results[slot] for slot in sorted(results)]
 
 
@@ -168,22 +169,15 @@ def _stage(
     slots: Sequence[TopicPartition],
     plans: Sequence[AppendPlan | None],
 ) -> dict[int, StagedAppend]:
-    """Stage all rows; after an error nothing is left of it."""
-    todo = [plan for plan in plans if plan is not None]
-    for plan in todo:
-        maintain.make_directory(plan)
+    """Stage all rows."""
     try:
         with spark_at_work():
             staged = _staged_rows(frame, target.topic, slots, plans)
-        for slot, one in enumerate(plans):
-            if one is not None and one.log is None and slot not in staged:
-                staged[slot] = maintain.stage_append(one, [])
-    except BaseException as error:
-        for plan in todo:
-            discard_staging(plan)
-        if isinstance(error, PySparkException):
-            raise _spark_error(error, target.log_dir) from error
-        raise
+    except PySparkException as error:
+        raise _spark_error(error, target.log_dir) from error
+    for slot, one in enumerate(plans):
+        if one is not None and one.log is None and slot not in staged:
+            staged[slot] = maintain.stage_append(one, [])
     return dict(sorted(staged.items()))
 
 

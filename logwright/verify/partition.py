@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -55,7 +56,7 @@ def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
     faults = [Fault(path=directory, position=None, problem=one) for one in damage.findings]
     bases = sorted(int(stem) for stem in damage.stems if stem.isdigit())
     end = bases[0] if bases else 0
-    for base, following in zip(bases, [*bases[1:], INT64_MAX], strict=True):
+    for base, following in pairwise([*bases, INT64_MAX]):
         found, end = check_segment(directory, base, following)
         faults += found
     start_offset = read_offsets(log_dir / LOG_START_OFFSET_CHECKPOINT).get(partition, Offset(0))

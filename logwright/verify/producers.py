@@ -15,6 +15,7 @@ claimed:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +50,7 @@ def check_producers(
     """
     log = _Replayed(Replay(entries={}), log_start_offset)
     faults: list[Fault] = []
-    for base, following in zip(bases, [*bases[1:], INT64_MAX], strict=True):
+    for base, following in pairwise([*bases, INT64_MAX]):
         inside = [number for number in numbers if base <= number < following]
         try:
             faults += _check_segment(directory, base, inside, log)

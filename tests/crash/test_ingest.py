@@ -22,7 +22,8 @@ from logwright.format.names import CLEAN_SHUTDOWN_MARKER, MARKER_ASIDE, WORK_DIR
 from logwright.ingest import run as ingest_run
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import AppendOptions, AppendPlan
-from logwright.ingest.run import commit_steps, pending_append, stage_append
+from logwright.ingest.run import commit_steps, pending_append
+from logwright.ingest.staging import stage_append
 from logwright.locks import lock_partition
 from logwright.recovery.model import RecoveryOptions
 from logwright.steps.filesystem import RealFileSystem

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from logwright.cli.main import main
 from tests import fixtures
-from tests.comparison import live_files
+from tests.comparison import compare_checkpoints, compare_partition, live_files
 from tests.differential.oracle_server import OracleServer
 
 CASES = [name for name in fixtures.CASES if "recover" in fixtures.description(name)["ops"]]
@@ -86,3 +86,37 @@ def test_index_that_is_no_whole_number_of_entries(
     assert [] == [
         name for name in expected if expected[name].read_bytes() != found[name].read_bytes()
     ]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
+@pytest.mark.parametrize("start", [0, 70])
+def test_a_partition_without_segments(
+    server: OracleServer, tmp_path: Path, start: int, *, clean: bool
+) -> None:
+    """Kafka makes an empty segment at the log start offset."""
+    ours = fixtures.copy_before("basic-none", tmp_path)
+    shutil.rmtree(ours / "t-0")
+    (ours / "t-0").mkdir()
+    # Kafka makes an empty one for whichever log it opens.
+    (ours / "t-0" / "leader-epoch-checkpoint").touch()
+    (ours / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    (ours / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
+    if not clean:
+        (ours / ".kafka_cleanshutdown").unlink()
+    kafkas = tmp_path / "kafkas"
+    shutil.copytree(ours, kafkas, copy_function=shutil.copy2)
+    assert "loadFailed" not in server.ask(
+        {
+            "request": "recover",
+            "logDir": str(kafkas),
+            "topicPartition": "t-0",
+            "config": {},
+            "now": 1,
+            "producerIdExpirationMs": 1,
+        }
+    )
+    run("recover", str(ours), "--like-kafka", "--yes", "--now", "1")
+    assert (ours / "t-0" / f"{start:020d}.log").exists()
+    assert [] == compare_partition(kafkas, ours, "t-0")
+    assert [] == compare_checkpoints(kafkas, ours, "t-0")

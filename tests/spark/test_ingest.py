@@ -154,7 +154,7 @@ def test_a_refused_row_stops_all_of_it(observed: Observed, tmp_path: Path) -> No
     with pytest.raises(PolicyError, match="'vaule' is not known"):
         ingest(observed.spark, target(logs), foreign)
     assert [] == list(logs.rglob("*.log"))
-    assert [] == list(logs.rglob("staging"))
+    assert [] == list(logs.rglob("t-*"))
 
 
 def test_parquet_and_csv(observed: Observed, tmp_path: Path) -> None:

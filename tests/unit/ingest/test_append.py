@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from logwright.config.topic import parse_settings
 from logwright.errors import (
     CorruptLogError,
     LogDirLocked,
@@ -16,8 +17,10 @@ from logwright.errors import (
 )
 from logwright.format.names import PARTITION_METADATA, TopicPartition
 from logwright.ingest.model import AppendOptions, AppendPlan
-from logwright.ingest.run import commit_append, stage_append
+from logwright.ingest.run import commit_append, plan_append, prepare_log_dir
+from logwright.ingest.staging import make_directory, stage_append, staging
 from logwright.locks import lock_partition
+from logwright.units import TimestampMs
 from tests.fixtures import copy_before
 from tests.ingested import PARTITION, Row, append, arrow, planned, read_batches
 
@@ -122,3 +125,66 @@ def test_a_journal_that_is_not_ours_stops_it(tmp_path: Path) -> None:
     (log_dir / "t-0" / ".logwright" / "ingest.json").write_text("{")
     with pytest.raises(CorruptLogError, match="journal"):
         append(log_dir, [row()], {}, now_ms=NOW)
+
+
+def plan_into(log_dir: Path, partition: TopicPartition) -> AppendPlan:
+    prepare_log_dir(log_dir)
+    config, _ = parse_settings({})
+    plan = plan_append(
+        log_dir,
+        partition,
+        config,
+        ingest_id="one",
+        now_ms=TimestampMs(NOW),
+        options=AppendOptions(),
+    )
+    assert isinstance(plan, AppendPlan)
+    return plan
+
+
+def stage_and_commit(plans: list[AppendPlan], one: Row) -> None:
+    """The same record into each."""
+    with staging(plans):
+        staged = [stage_append(plan, [arrow([one])]) for plan in plans]
+        assert all(plan.staging.is_dir() for plan in plans)
+        for plan, output in zip(plans, staged, strict=True):
+            commit_append(plan, output)
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["made", "there-before"])
+def test_a_failed_staging_removes_the_directory_that_it_made(
+    tmp_path: Path, *, there: bool
+) -> None:
+    """A broker takes an empty directory for a log; one that was there before stays."""
+    log_dir = copy_before("basic-none", tmp_path)
+    directory = log_dir / "new-0"
+    if there:
+        directory.mkdir()
+    plan = plan_into(log_dir, TopicPartition("new", 0))
+    with pytest.raises(RefusedRecord):
+        stage_and_commit([plan], row(-1))
+    assert there == directory.exists()
+
+
+def test_a_failed_staging_leaves_what_others_put_there(tmp_path: Path) -> None:
+    """Another ingest stages in the same directory."""
+    log_dir = copy_before("basic-none", tmp_path)
+    partition = TopicPartition("new", 0)
+    plan, other = plan_into(log_dir, partition), plan_into(log_dir, partition)
+    make_directory(other)
+    staged = stage_append(other, [arrow([row()])])
+    with pytest.raises(RefusedRecord):
+        stage_and_commit([plan], row(-1))
+    assert 1 == commit_append(other, staged).end_offset
+    assert not plan.staging.exists()
+
+
+def test_an_append_that_is_refused_leaves_nothing_staged(tmp_path: Path) -> None:
+    """Of the partitions behind the one that is locked neither staging nor directory stays."""
+    log_dir = copy_before("basic-none", tmp_path)
+    first, second = plan_into(log_dir, PARTITION), plan_into(log_dir, TopicPartition("t", 1))
+    with lock_partition(log_dir, PARTITION):
+        with pytest.raises(LogDirLocked):
+            stage_and_commit([first, second], row())
+        assert not first.staging.exists()
+    assert not (log_dir / "t-1").exists()

@@ -1,0 +1,75 @@
+"""Where an append is staged: directories that are made for it, and that go with it if it fails."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from logwright.errors import UnreadableFile
+from logwright.ingest.appender import Appender, discard_staging
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from logwright.ingest.model import AppendPlan, StagedAppend
+
+
+@contextmanager
+def staging(plans: Sequence[AppendPlan]) -> Iterator[None]:
+    """Where appends are staged. Effects: makes the directories of partitions that are not there;
+    after an error it removes what is staged, and the directories that it made if they are empty: a
+    broker takes a directory without segments for a log.
+    """
+    made: list[AppendPlan] = []
+    try:
+        made.extend(plan for plan in plans if make_directory(plan))
+        yield
+    except BaseException:
+        for plan in plans:
+            discard_staging(plan)
+        for plan in made:
+            with suppress(OSError):  # another process stages or locks there
+                plan.directory.rmdir()
+        raise
+
+
+def make_directory(plan: AppendPlan) -> bool:
+    """Make the directory of a partition that is not there. Effects: mkdir in the log directory.
+
+    Returns:
+        whether it was not there.
+
+    Raises:
+        UnreadableFile: a link or a file has its name.
+    """
+    owner = plan.log_dir.stat()
+    try:
+        plan.directory.mkdir(mode=0o700)
+    except FileExistsError:
+        if not stat.S_ISDIR(plan.directory.lstat().st_mode):
+            raise UnreadableFile(
+                "it is a link or no directory.", path=plan.directory, remedy="Remove it."
+            ) from None
+        return False
+    if os.geteuid() == 0:
+        os.chown(plan.directory, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    plan.directory.chmod(stat.S_IMODE(owner.st_mode))
+    return True
+
+
+def stage_append(plan: AppendPlan, records: Iterable[pa.RecordBatch]) -> StagedAppend:
+    """Stage these records, columns as `columns.SCHEMA`. Effects: makes the staging directory; after
+    an error it is gone. Errors: see `Appender`.
+    """
+    appender = Appender(plan)
+    try:
+        for batch in records:
+            appender.add(batch)
+        return appender.finish()
+    except BaseException:
+        appender.discard()
+        raise
