@@ -113,15 +113,27 @@ def lock_partition_directory(path: Path) -> Iterator[None]:
     """`lock_partition`, whatever name the partition's directory has during a move."""
     parent = _open_log_dir(path.parent)
     try:
-        directory = _open_directory(parent, path)
+        for _ in range(_ATTEMPTS):
+            with _lock_open_directory(parent, path) as named:
+                if named:
+                    yield
+                    return
     finally:
         os.close(parent)
-    path = path / WORK_DIRECTORY / PARTITION_LOCK
+    raise LogDirLocked("the directory does not stay.", path=path, remedy="Run it again.")
+
+
+@contextmanager
+def _lock_open_directory(parent: int, path: Path) -> Iterator[bool]:
+    """Lock the directory that has this name now; whether it has it still when it is locked. A lock
+    stays with its directory when that is renamed; another one that gets the name is not locked.
+    """
+    directory = _open_directory(parent, path)
     try:
-        work, file = _acquire_in_work_directory(directory, path)
+        work, file = _acquire_in_work_directory(directory, path / WORK_DIRECTORY / PARTITION_LOCK)
         try:
-            with _held(file, remove=(work, path.name)):
-                yield
+            with _held(file, remove=(work, PARTITION_LOCK)):
+                yield _is_named(directory, parent, path.name)
         finally:
             os.close(work)
             with suppress(OSError):  # not empty, or in use by somebody else already

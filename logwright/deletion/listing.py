@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -78,8 +79,10 @@ class DeletedListing:
     live: frozenset[TopicPartition]
 
 
-def list_deleted(log_dir: Path) -> DeletedListing:
+def list_deleted(log_dir: Path, *, only: str | None = None) -> DeletedListing:
     """Read it. Effects: lists the log directory and the deleted logs' directories.
+
+    `only`: name of the one deleted directory that is looked at; None: all of them.
 
     Raises:
         NotALogDir, UnreadableFile: the log directory, or the record, cannot be read.
@@ -96,9 +99,12 @@ def list_deleted(log_dir: Path) -> DeletedListing:
         partition = TopicPartition.parse(entry.name)
         deleted = parse_deleted_directory_name(entry.name)
         if deleted is not None:
-            directories[entry.name] = _look(
-                log_dir / entry.name, deleted, deletions.get(entry.name)
-            )
+            if only not in (None, entry.name):
+                continue
+            with suppress(FileNotFoundError):  # a purge was quicker
+                directories[entry.name] = _look(
+                    log_dir / entry.name, deleted, deletions.get(entry.name)
+                )
         elif partition is not None:
             live.add(partition)
     return DeletedListing(
@@ -129,7 +135,10 @@ def _look(path: Path, named: TopicPartition, record: DeletedLog | None) -> Delet
         ]
         for name in names:
             file = inside / name
-            found = file.lstat()
+            try:
+                found = file.lstat()
+            except FileNotFoundError:
+                continue
             size += found.st_size
             if not stat.S_ISREG(found.st_mode) or not (ours or _KNOWN.fullmatch(name)):
                 foreign.append(str(file.relative_to(path)))

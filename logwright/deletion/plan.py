@@ -16,6 +16,14 @@ brought back: an undo of half a log would lose the other half. Where there is no
 the directory gets another name of its kind, which takes none: no record knows that one, so that no
 undo finds it, and a purge that goes on after a crash takes it for a broker's. Checkpoint entries
 that cannot be taken away before are taken away after.
+
+**At once.** Whatever decides is done under the lock of the checkpoints, after a look at what is
+there: the record, the rename and the entries of a deletion; the entries and the rename of an undo;
+the purge's record that nothing comes back, or its rename. So an undo meets either a whole log or a
+record that refuses it, and entries are taken away only while there is no log of that name. The
+files go without a lock: by then no undo brings the directory back, its name is of one deletion, and
+a second purge finds less to do. None of this makes a file that the others did not make before: a
+full disk stops it no sooner.
 """
 
 from __future__ import annotations
@@ -100,13 +108,14 @@ def plan_purge_logs(
         named: only these partitions; None: all.
     """
     return tuple(
-        _decide(directory, now_ms=now_ms, delay_ms=delay_ms)
+        plan_purge_log(directory, now_ms=now_ms, delay_ms=delay_ms)
         for directory in listing.directories.values()
         if named is None or directory.partition in named
     )
 
 
-def _decide(directory: DeletedDirectory, *, now_ms: TimestampMs, delay_ms: int) -> PurgedLog:
+def plan_purge_log(directory: DeletedDirectory, *, now_ms: TimestampMs, delay_ms: int) -> PurgedLog:
+    """Decide about one deleted log; the arguments as for `plan_purge_logs`."""
     due_at_ms = TimestampMs(directory.at_ms + delay_ms)
     whose = "deleted" if directory.record is not None else "deleted by a broker, last touched"
     reason = f"{whose} {now_ms - directory.at_ms} ms ago, log.segment.delete.delay.ms={delay_ms}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logwright.deletion.listing import DeletedDirectory, DeletedListing, list_deleted
@@ -12,12 +14,13 @@ from logwright.deletion.plan import (
     delete_steps,
     forget_steps,
     mark_purging,
+    plan_purge_log,
     plan_purge_logs,
     rename_steps,
     restore_steps,
     unlink_steps,
 )
-from logwright.errors import CannotUndo, DiskFull, NotALogDir
+from logwright.errors import CannotUndo, DiskFull, NotALogDir, StepFailed
 from logwright.format.deleted_logs import DeletedLog
 from logwright.format.names import DELETE_DIRECTORY, marked_directory_name
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
@@ -25,7 +28,7 @@ from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
 from logwright.log.files import open_partition_dir
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.live import set_offsets
+from logwright.steps.live import set_offsets_locked
 from logwright.steps.room import room_or_without
 
 if TYPE_CHECKING:
@@ -54,16 +57,16 @@ def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs)
         open_partition_dir(log_dir, partition),
         lock_partition(log_dir, partition),
         RealFileSystem(log_dir) as files,
+        lock_checkpoints(log_dir),
     ):
-        with lock_checkpoints(log_dir):
-            deletion = DeletedLog(
-                at_ms=now_ms,
-                directory=marked_directory_name(partition, uuid.uuid4().hex, DELETE_DIRECTORY),
-                partition=partition,
-                checkpoints=dict(read_checkpoints(log_dir).of(partition)),
-            )
-            execute(delete_steps(log_dir, deletion), files)
-        set_offsets(log_dir, partition, dict.fromkeys(CHECKPOINT_FILES), files)
+        deletion = DeletedLog(
+            at_ms=now_ms,
+            directory=marked_directory_name(partition, uuid.uuid4().hex, DELETE_DIRECTORY),
+            partition=partition,
+            checkpoints=dict(read_checkpoints(log_dir).of(partition)),
+        )
+        execute(delete_steps(log_dir, deletion), files)
+        _drop_entries(log_dir, partition, files)
     _LOG.info("deleted topic_partition=%s directory=%s", partition, deletion.directory)
     return deletion
 
@@ -77,7 +80,11 @@ def finish_deletion(log_dir: Path, partition: TopicPartition) -> DeletedLog:
         NotALogDir: no deletion of it is on record either.
         DiskFull, StepFailed: a step failed.
     """
-    with lock_log_dir(log_dir), RealFileSystem(log_dir) as files:
+    with (
+        lock_log_dir(log_dir),
+        RealFileSystem(log_dir) as files,
+        lock_checkpoints(log_dir),
+    ):
         try:
             deletion = find_deleted(log_dir, partition)
         except CannotUndo as error:
@@ -86,7 +93,7 @@ def finish_deletion(log_dir: Path, partition: TopicPartition) -> DeletedLog:
                 path=log_dir,
                 remedy="`logwright inspect` lists what is there.",
             ) from error
-        set_offsets(log_dir, partition, dict.fromkeys(CHECKPOINT_FILES), files)
+        _drop_entries(log_dir, partition, files)
     return deletion
 
 
@@ -108,14 +115,17 @@ def restore_log(log_dir: Path, deletion: DeletedLog) -> None:
         DiskFull, StepFailed: a step failed.
     """
     partition = deletion.partition
-    with lock_log_dir(log_dir), RealFileSystem(log_dir) as files:
-        if _restorable(list_deleted(log_dir), partition) != deletion:
+    with (
+        lock_log_dir(log_dir),
+        RealFileSystem(log_dir) as files,
+        lock_checkpoints(log_dir),
+    ):
+        listing = list_deleted(log_dir)
+        if _restorable(listing, partition) != deletion:
             raise _refuse(log_dir, partition, "it was deleted again since.")
-        set_offsets(log_dir, partition, deletion.checkpoints, files)
-        with lock_checkpoints(log_dir):
-            listing = list_deleted(log_dir)
-            execute(restore_steps(log_dir, deletion), files)
-            _forget(listing, {deletion.directory}, files)
+        set_offsets_locked(log_dir, partition, deletion.checkpoints, files)
+        execute(restore_steps(log_dir, deletion), files)
+        _forget(listing, {deletion.directory}, files)
     _LOG.info("restored topic_partition=%s directory=%s", partition, deletion.directory)
 
 
@@ -156,22 +166,45 @@ def purge_deleted(
     with lock_log_dir(log_dir), RealFileSystem(log_dir) as files:
         listing = list_deleted(log_dir)
         plans = plan_purge_logs(listing, now_ms=now_ms, delay_ms=delay_ms, named=named)
-        gone = {plan.directory for plan in plans if plan.goes}
-        for name in sorted(gone):
-            directory = listing.directories[name]
-            entries = directory.record is not None and directory.partition not in listing.live
-            with lock_checkpoints(log_dir):
-                marked = _beyond_undo(directory, files)
-            if entries:
-                with room_or_without("checkpoints without its entries, for now"):
-                    _drop_entries(directory, files)
-            execute(unlink_steps(marked), files)
-            if entries:
-                _drop_entries(directory, files)
-            _LOG.info("purged deleted log directory=%s bytes=%d", name, directory.bytes)
+        done = tuple(
+            _purge(log_dir, plan, files, now_ms=now_ms, delay_ms=delay_ms) if plan.goes else plan
+            for plan in plans
+        )
+        gone = {plan.directory for plan in done if plan.goes}
         with lock_checkpoints(log_dir), room_or_without("the record without what is gone"):
             _forget(list_deleted(log_dir), gone, files)
-    return plans
+    return done
+
+
+def _purge(
+    log_dir: Path, plan: PurgedLog, files: FileSystem, *, now_ms: TimestampMs, delay_ms: int
+) -> PurgedLog:
+    """Remove one deleted log, if it is still there to go. Effects: as `purge_deleted`.
+
+    The directory is opened by the first file that goes: when nothing brings it back any more.
+    """
+    name, partition = plan.directory, plan.partition
+    with lock_checkpoints(log_dir):
+        directory = list_deleted(log_dir, only=name).directories.get(name)
+        if directory is None:
+            return replace(plan, goes=False, reason="it is not there any more")
+        plan = plan_purge_log(directory, now_ms=now_ms, delay_ms=delay_ms)
+        if not plan.goes:
+            return plan
+        marked = _beyond_undo(directory, files)
+        if directory.record is not None:
+            with room_or_without("checkpoints without its entries, for now"):
+                _drop_entries(log_dir, partition, files)
+    try:
+        execute(unlink_steps(marked), files)
+    except StepFailed as error:
+        if error.errno_name != "ENOENT" or os.path.lexists(marked.path):
+            raise  # else another purge has removed the rest
+    if directory.record is not None:
+        with lock_checkpoints(log_dir):
+            _drop_entries(log_dir, partition, files)
+    _LOG.info("purged deleted log directory=%s bytes=%d", name, directory.bytes)
+    return plan
 
 
 def _beyond_undo(directory: DeletedDirectory, files: FileSystem) -> DeletedDirectory:
@@ -189,10 +222,12 @@ def _beyond_undo(directory: DeletedDirectory, files: FileSystem) -> DeletedDirec
     return directory
 
 
-def _drop_entries(directory: DeletedDirectory, files: FileSystem) -> None:
-    """Effects: takes the log's entries out of the checkpoint files."""
-    entries = dict.fromkeys(CHECKPOINT_FILES)
-    set_offsets(directory.path.parent, directory.partition, entries, files)
+def _drop_entries(log_dir: Path, partition: TopicPartition, files: FileSystem) -> None:
+    """Under the checkpoints' lock. Effects: takes the entries of a log that is not there out of the
+    checkpoint files; those of a log that is there stay.
+    """
+    if not os.path.lexists(log_dir / partition.directory_name):
+        set_offsets_locked(log_dir, partition, dict.fromkeys(CHECKPOINT_FILES), files)
 
 
 def _forget(listing: DeletedListing, gone: Collection[str], files: FileSystem) -> None:

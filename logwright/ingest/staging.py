@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 
 from logwright.errors import UnreadableFile
 from logwright.ingest.appender import Appender, discard_staging
+from logwright.locks import lock_checkpoints, lock_log_dir
+from logwright.log.checkpoints import CHECKPOINT_FILES
+from logwright.steps.filesystem import RealFileSystem
+from logwright.steps.live import set_offsets_locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,14 +42,28 @@ def staging(plans: Sequence[AppendPlan]) -> Iterator[None]:
 
 
 def make_directory(plan: AppendPlan) -> bool:
-    """Make the directory of a partition that is not there. Effects: mkdir in the log directory.
+    """Make the directory of a partition that is not there. Effects: mkdir in the log directory,
+    under the lock of the checkpoints: an undo of a deletion may be about to take this name. What an
+    interrupted deletion of a log of this name left in the checkpoint files goes first: it would
+    count for the new log.
 
     Returns:
         whether it was not there.
 
     Raises:
+        LogDirLocked: a broker works on the log directory.
         UnreadableFile: a link or a file has its name.
+        DiskFull, StepFailed: the checkpoint files cannot be replaced.
     """
+    with lock_log_dir(plan.log_dir), lock_checkpoints(plan.log_dir):
+        if not os.path.lexists(plan.directory):
+            with RealFileSystem(plan.log_dir) as files:
+                none = dict.fromkeys(CHECKPOINT_FILES)
+                set_offsets_locked(plan.log_dir, plan.partition, none, files)
+        return _make_directory(plan)
+
+
+def _make_directory(plan: AppendPlan) -> bool:
     owner = plan.log_dir.stat()
     try:
         plan.directory.mkdir(mode=0o700)

@@ -71,6 +71,7 @@ def set_offsets(
     """Give a partition these entries in offset checkpoint files, one file after the other.
 
     Effects: holds the checkpoints' lock; replaces the files whose entry differs.
+    Who holds that lock calls `set_offsets_locked`.
 
     Args:
         offsets: file name to offset; None takes the entry away.
@@ -81,11 +82,21 @@ def set_offsets(
         DiskFull, StepFailed: a step failed.
     """
     with lock_checkpoints(log_dir):
-        for name, offset in offsets.items():
-            with open_log_dir(log_dir) as directory:
-                content = _content(directory, name)
-            steps = checkpoints.set_offsets(log_dir / name, content, {partition: offset})
-            execute(steps, files)
+        set_offsets_locked(log_dir, partition, offsets, files)
+
+
+def set_offsets_locked(
+    log_dir: Path,
+    partition: TopicPartition,
+    offsets: Mapping[str, int | None],
+    files: FileSystem,
+) -> None:
+    """`set_offsets`, by who holds the checkpoints' lock already."""
+    for name, offset in offsets.items():
+        with open_log_dir(log_dir) as directory:
+            content = _content(directory, name)
+        steps = checkpoints.set_offsets(log_dir / name, content, {partition: offset})
+        execute(steps, files)
 
 
 def partition_file(log_dir: Path, partition: TopicPartition, name: str) -> bytes | None:

@@ -167,6 +167,28 @@ def test_lock_file_that_somebody_makes_meanwhile_is_the_one(
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def test_renamed_directory_is_not_the_one_that_has_its_name(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one has the partition's name when we have locked: that one is locked instead."""
+    real: Callable[..., bool] = locks.try_lock
+    renamed = log_dir / f"t-0.{'0' * 32}-delete"
+
+    def deleted_meanwhile(file: int, kind: Kind) -> bool:
+        if not renamed.exists():
+            (log_dir / "t-0").rename(renamed)
+            (log_dir / "t-0").mkdir()
+        return real(file, kind)
+
+    monkeypatch.setattr(locks, "try_lock", deleted_meanwhile)
+    with lock_partition(log_dir, T0):
+        assert (log_dir / "t-0/.logwright/lock").exists()
+        assert list(renamed.iterdir()) == []
+        with pytest.raises(LogDirLocked), lock_partition(log_dir, T0):
+            pytest.fail("the lock was given")
+    assert list((log_dir / "t-0").iterdir()) == []
+
+
 def test_file_that_never_stays_is_given_up(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trying again has an end."""
     monkeypatch.setattr(locks, "_is_named", lambda *_: False)
