@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests import rights
+
 if TYPE_CHECKING:
     from tests.spark_session import Observed
 
 OWN_VARIABLES = ("DAGSTER_HOME", "LOGWRIGHT_")
 """A developer's own settings must not decide what a test sees."""
+
+DEMANDED = pytest.StashKey[bool]()
+NOT_RUN = pytest.StashKey[dict[str, list[str]]]()
+"""Of each missing right, the tests that were not run for want of it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,6 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set up what is the same for all tests. Effects: changes the environment."""
+    config.stash[DEMANDED] = os.environ.get(rights.DEMAND) == "1"
+    config.stash[NOT_RUN] = {}
     for name in [name for name in os.environ if name.startswith(OWN_VARIABLES)]:
         del os.environ[name]
     hypothesis.settings.register_profile("commit", deadline=None, derandomize=True, database=None)
@@ -40,6 +48,29 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Say the seed, so that a failure of the night can be replayed by day."""
     return f"seed: {config.getoption('seed')} (replay with --seed)"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture, see that a test has the rights that it needs."""
+    names = rights.missing(item)
+    for name in names:
+        item.config.stash[NOT_RUN].setdefault(name, []).append(item.nodeid)
+    if names:
+        rights.refuse(item, names, demanded=item.config.stash[DEMANDED])
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Name the tests that were not run, and what they lack."""
+    not_run = config.stash[NOT_RUN]
+    if not_run:
+        terminalreporter.section("tests not run for want of a right")
+    for name, tests in not_run.items():
+        terminalreporter.line(f"{len(tests)} need {name}: {rights.RIGHTS[name][1]}")
+        for test in tests:
+            terminalreporter.line(f"  {test}")
 
 
 @pytest.fixture(scope="session")

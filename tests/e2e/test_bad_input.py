@@ -26,9 +26,10 @@ from logwright.format.batch import RecordBatch, serialize_batch, walk_batches
 from logwright.format.codec import GZIP, ZSTD, compress
 from logwright.format.crc import crc32c
 from logwright.units import Offset, TimestampMs
-from tests.e2e.command import AS_NOBODY, NOBODY, PROGRAM, Answer, call, process, tree
+from tests.e2e.command import AS_NOBODY, PROGRAM, Answer, call, process, tree
 from tests.fixtures import copy_before
 from tests.log_builder import START_MS, LogBuilder
+from tests.rights import NOBODY
 
 pytestmark = pytest.mark.e2e
 

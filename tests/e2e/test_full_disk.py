@@ -25,8 +25,9 @@ from tests.fixtures import (
     dump_lines,
     settings,
 )
+from tests.rights import mounting
 
-pytestmark = [pytest.mark.e2e, pytest.mark.crash]
+pytestmark = [pytest.mark.e2e, pytest.mark.crash, pytest.mark.needs_rights("mounting")]
 
 CASE = "basic-none"
 PAGE_BYTES = 4096
@@ -68,13 +69,14 @@ class Disk:
 
 @contextmanager
 def disk(tmp_path: Path, options: str, case: str = CASE) -> Iterator[Disk]:
-    """A log directory on a small file system. As root, or else where users may have namespaces."""
+    """A log directory on a small file system."""
     copied = copy_before(case, tmp_path / "copied")
     mounted = tmp_path / "disk"
     mounted.mkdir(parents=True)
-    unshare = ["unshare", "--mount", *(() if os.geteuid() == 0 else ("--map-root-user",))]
+    unshared = mounting()
+    assert unshared is not None
     with subprocess.Popen(
-        [*unshare, "sh", "-c", MOUNT, "sh", options, str(mounted)],
+        [*unshared, "sh", "-c", MOUNT, "sh", options, str(mounted)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -82,7 +84,7 @@ def disk(tmp_path: Path, options: str, case: str = CASE) -> Iterator[Disk]:
         assert holder.stdin is not None
         assert holder.stdout is not None
         try:
-            assert "mounted\n" == holder.stdout.readline(), "mounting a tmpfs needs root"
+            assert "mounted\n" == holder.stdout.readline()
             seen = Path(f"/proc/{holder.pid}/root{mounted}")
             shutil.copytree(copied, seen / case, copy_function=shutil.copy2)
             yield Disk(log_dir=seen / case)

@@ -10,6 +10,7 @@ import pytest
 from tests.tidy.trees import Module, modules, text_files
 
 HERE = "tests/tidy/test_bans.py"
+RIGHTS = "tests/rights.py"
 
 BANNED = {
     r"\b(?:TODO|FIXME|XXX|HACK)\b": "mend it, or write an issue",
@@ -58,7 +59,9 @@ def test_banned_calls(name: str, instead: str) -> None:
 
 
 def test_nothing_is_skipped() -> None:
-    """A test runs or is not there: a skipped one proves nothing, quietly."""
+    """A test runs or is not there: a skipped one proves nothing, quietly. The one
+    place that may is where a machine lacks a right; it lists what was not run.
+    """
     found = [
         f"{module.path}:{number}"
         for module in modules()
@@ -66,4 +69,4 @@ def test_nothing_is_skipped() -> None:
         for number, line in enumerate(module.text.splitlines(), 1)
         if re.search(r"pytest\.skip|importorskip|mark\.(?:skip|skipif|xfail)\b", line)
     ]
-    assert found == []
+    assert [RIGHTS] == [place.partition(":")[0] for place in found], found

@@ -1,0 +1,68 @@
+"""Rights that a test may need of the machine and that a machine may lack; found out by trying.
+
+A test with the marker ``needs_rights("mounting", ...)`` is not run where one of them is missing.
+The run ends with a list of those tests, with their number. ``LOGWRIGHT_DEMAND_RIGHTS=1`` makes each
+of them a failure instead: for a machine that should have all rights.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+NOBODY = 65534
+DEMAND = "LOGWRIGHT_DEMAND_RIGHTS"
+MARKER = "needs_rights"
+
+
+@cache
+def mounting() -> tuple[str, ...] | None:
+    """The words before a command that is to mount something, in a namespace of its own: of root
+    with CAP_SYS_ADMIN, else of who may make a user namespace. None if neither works.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        for words in (("unshare", "--mount"), ("unshare", "--mount", "--map-root-user")):
+            if _works(*words, "mount", "-t", "tmpfs", "logwright-test", directory):
+                return words
+    return None
+
+
+@cache
+def another_user() -> bool:
+    """Whether a process of ours can become another user, as root can."""
+    return _works("true", user=NOBODY)
+
+
+RIGHTS: dict[str, tuple[Callable[[], object], str]] = {
+    "mounting": (mounting, "mount a tmpfs: be root with CAP_SYS_ADMIN, or allow user namespaces"),
+    "another_user": (another_user, "become another user: be root with CAP_SETUID and CAP_SETGID"),
+}
+
+
+def missing(item: pytest.Item) -> list[str]:
+    """The rights that a test needs and that are missing here, by name."""
+    needed = [name for marker in item.iter_markers(MARKER) for name in marker.args]
+    return [name for name in dict.fromkeys(needed) if not RIGHTS[name][0]()]
+
+
+def refuse(item: pytest.Item, names: list[str], *, demanded: bool) -> None:
+    """Do not run a test that lacks these rights."""
+    reason = "; ".join(f"{name} is missing ({RIGHTS[name][1]})" for name in names)
+    if demanded:
+        pytest.fail(f"{reason}; {DEMAND}=1 demands it", pytrace=False)
+    pytest.skip(reason)
+
+
+def _works(*words: str, user: int | None = None) -> bool:
+    groups = None if user is None else ()
+    try:
+        done = subprocess.run(
+            words, user=user, group=user, extra_groups=groups, capture_output=True, check=False
+        )
+    except OSError:
+        return False
+    return done.returncode == 0
