@@ -1,16 +1,20 @@
 """A recovery of a log directory from beginning to end.
 
 1. Plan each partition; nothing is changed. Whoever only looks stops here.
-2. Under the locks: the clean-shutdown marker goes, then the partitions are repaired one by one,
-   then the offset checkpoints are written, once for all of them.
+2. Under the locks: the clean-shutdown marker goes, then the partitions are repaired by groups:
+   all of a group are locked, compared with what was planned, repaired one by one, and stay locked
+   until their offset checkpoints are written. So nobody changes a log in between, and no entry is
+   written for one that is gone.
 3. The marker is written last, and only if every partition of the directory is as a clean stop
-   leaves it: recovered now, or clean before.
+   leaves it: recovered now, or clean before. Appends take the marker away too: it is looked at and
+   changed under the lock of the checkpoints.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 from pathlib import Path
@@ -31,6 +35,7 @@ from logwright.format.names import (
     segment_file_name,
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition, lock_recovery
+from logwright.log.checkpoints import Checkpoints
 from logwright.log.files import list_directory, open_log_dir, open_partition_dir
 from logwright.log.listing import look_for_damage, stamp_files
 from logwright.log.load import list_partitions
@@ -51,6 +56,9 @@ _LOG = logging.getLogger(__name__)
 
 UNKNOWN_BROKER_EPOCH: Final = b'{"version":0,"brokerEpoch":-1}'
 """Of a marker that no broker wrote: a controller takes it for an unclean stop (KIP-966)."""
+
+GROUP: Final = 32
+"""Partitions that are locked at once; each holds three files open."""
 
 _MOVING_SUFFIXES: Final = ("-future", "-stray")
 
@@ -179,18 +187,22 @@ def plan_directory(
         marker=map_file(marker).tobytes() if marker.exists() else None,
         plans=tuple(plans),
         failures=failures,
-        left_out=(*(str(one) for one in present if one not in wanted), *_moving(log_dir)),
+        left_out=_left_out(log_dir, wanted),
     )
 
 
-def _moving(log_dir: Path) -> list[str]:
-    """Copies on the move and strays, which a broker loads as well."""
+def _left_out(log_dir: Path, chosen: Collection[TopicPartition]) -> tuple[str, ...]:
+    """Partitions that are not among the chosen ones, copies on the move and strays: a broker loads
+    all of these. Effects: lists the directory.
+    """
+    others = (str(one) for one in list_partitions(log_dir) if one not in chosen)
     with open_log_dir(log_dir) as directory:
-        return sorted(
+        moving = sorted(
             entry.name
             for entry in list_directory(directory)
             if entry.name.endswith(_MOVING_SUFFIXES) and entry.is_dir(follow_symlinks=False)
         )
+    return (*others, *moving)
 
 
 def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
@@ -198,6 +210,7 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
 
     Raises:
         LogDirLocked: a broker or another recovery works on the directory. Nothing was changed.
+        StalePlan: the marker came or went since. Nothing was changed.
         DiskFull, StepFailed: the checkpoints or the marker could not be written. What goes wrong
             with a partition is put down as its failure, and the directory stays without marker.
     """
@@ -209,7 +222,20 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
         lock_recovery(plan.log_dir),
         RealFileSystem(plan.log_dir) as files,
     ):
-        marker = plan.log_dir / CLEAN_SHUTDOWN_MARKER
+        _take_marker(plan, files)
+        interrupted = False
+        for first in range(0, len(plan.plans), GROUP):
+            group = plan.plans[first : first + GROUP]
+            interrupted |= _commit_group(group, files, result)
+        if not interrupted and (plan.marker is not None or not result.failures):
+            result.clean = _put_marker(plan, result, files)
+    return result
+
+
+def _take_marker(plan: DirectoryPlan, files: FileSystem) -> None:
+    """The marker goes before anything changes. Effects: removes it."""
+    marker = plan.log_dir / CLEAN_SHUTDOWN_MARKER
+    with lock_checkpoints(plan.log_dir):
         if marker.exists() != (plan.marker is not None):
             raise StalePlan(
                 "the clean-shutdown marker came or went since it was planned.",
@@ -218,45 +244,83 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
             )
         if plan.marker is not None and plan.changes:
             execute((Unlink(marker), FsyncDir(plan.log_dir)), files)
-        interrupted = False
-        for one in plan.plans:
+
+
+def _put_marker(plan: DirectoryPlan, result: DirectoryResult, files: FileSystem) -> bool:
+    """Whether the directory counts as clean now. Effects: writes the marker.
+
+    Without one before, every log that is there now must have been recovered: one may have come
+    since it was planned. With one, and nothing to change, it was not taken, and is not written: who
+    has it now puts it back.
+    """
+    if plan.marker is not None and not plan.changes:
+        return True
+    with lock_checkpoints(plan.log_dir):
+        recovered = {one.partition for one in result.recovered}
+        if plan.marker is None and _left_out(plan.log_dir, recovered):
+            return False
+        execute(_write_marker(plan), files)
+    return True
+
+
+def _commit_group(
+    group: Sequence[RecoveryPlan], files: FileSystem, result: DirectoryResult
+) -> bool:
+    """Whether one of them was left halfway. Effects: repairs them, writes their checkpoints."""
+    log_dir = group[0].observed.log_dir
+    interrupted = False
+    recovered: list[RecoveryPlan] = []
+    with ExitStack() as locks:
+        locked: list[RecoveryPlan] = []
+        for one in group:
             try:
+                locks.enter_context(lock_partition(log_dir, one.partition))
+            except LogwrightError as error:
+                result.failures[one.partition] = error
+            else:
+                locked.append(one)
+        checkpoints = read_all_offsets(log_dir)
+        for one in locked:
+            begun = False
+            try:
+                _refuse_changed(one, checkpoints)
+                begun = True
                 _commit(one, files, result)
             except LogwrightError as error:
                 result.failures[one.partition] = error
-                interrupted = interrupted or not isinstance(error, StalePlan)
-        _write_checkpoints(plan.log_dir, result.recovered, files)
-        clean = not interrupted and (
-            plan.marker is not None or (not result.failures and not plan.left_out)
+                interrupted = interrupted or begun
+            else:
+                recovered.append(one)
+        _write_checkpoints(log_dir, recovered, files)
+    result.recovered += recovered
+    return interrupted
+
+
+def _refuse_changed(plan: RecoveryPlan, checkpoints: Checkpoints) -> None:
+    """Stop unless a locked log is as it was planned, its checkpoint entries too. Effects: reads."""
+    before, partition = plan.observed, plan.partition
+    now = observe(before.log_dir, partition, checkpoints)
+    entries = before.checkpoints.of(partition)
+    if now.stamps != before.stamps or checkpoints.of(partition) != entries:
+        raise StalePlan(
+            "the log changed after its recovery was planned.",
+            path=before.directory,
+            remedy="Nothing was changed. Plan again.",
         )
-        if clean and not marker.exists():
-            execute(_write_marker(plan), files)
-        result.clean = clean
-    return result
 
 
 def _commit(plan: RecoveryPlan, files: FileSystem, result: DirectoryResult) -> None:
-    log_dir, partition = plan.observed.log_dir, plan.partition
+    """Repair a log that is locked and as it was planned. Effects: changes it."""
     if not plan.changes:
-        result.recovered.append(plan)
         return
-    with lock_partition(log_dir, partition):
-        now = observe(log_dir, partition, plan.observed.checkpoints)
-        if now.stamps != plan.observed.stamps:
-            raise StalePlan(
-                "the log changed after its recovery was planned.",
-                path=plan.observed.directory,
-                remedy="Nothing was changed. Plan again.",
-            )
-        cut = _make_cut(plan) if keeps(plan) else None
-        execute(recovery_steps(plan, cut=cut), files)
+    cut = _make_cut(plan) if keeps(plan) else None
+    execute(recovery_steps(plan, cut=cut), files)
     if cut is not None:
-        result.cut[partition] = cut
-    result.recovered.append(plan)
+        result.cut[plan.partition] = cut
     for finding in plan.findings:
         _LOG.info(
             "recovered topic_partition=%s action=%r files=%s bytes=%d reason=%r",
-            partition,
+            plan.partition,
             finding.action,
             ",".join(finding.files),
             finding.bytes,
