@@ -93,6 +93,8 @@ class Rules:
     """What a cleaning depends on, beside the batches.
 
     Attributes:
+        capacity: of Kafka's map, None without ``like_kafka``. Only with it the reading begins
+            where the offset index says.
         all_segments: of the log, the active one too: where aborted transactions are looked for.
         groups: base offsets of the segments that become one.
         producers: that are active.
@@ -191,7 +193,9 @@ def latest_offsets(segments: list[Segment], rules: Rules) -> tuple[dict[bytes, i
         following = dirty[number + 1].base_offset if number + 1 < len(dirty) else rules.bound
         if following <= rules.first_dirty:
             continue
-        start = max((p for o, p in segment.index if o <= rules.first_dirty), default=0)
+        start = 0
+        if rules.capacity is not None:
+            start = max((p for o, p in segment.index if o <= rules.first_dirty), default=0)
         position = 0
         for batch, whole, records in segment.batches:
             position += len(whole)

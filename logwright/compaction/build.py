@@ -143,6 +143,7 @@ def _recopy(
         facts = group_facts(
             [source for _, source in group],
             survivors.dead,
+            log_start_offset=plan.log.log_start_offset,
             last_mapped_offset=survivors.last_mapped_offset,
         )
         stays = standing_segment(plan, group, facts, aborted)

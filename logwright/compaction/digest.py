@@ -39,14 +39,10 @@ SAMPLE_RECORDS: Final = 4096
 """About how many records are sampled."""
 _COMPACT_AT: Final = 16 * SAMPLE_RECORDS
 
-Leaving = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]
+Leaving = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """Of all batches, ascending: int64[n] first ordinals, bool[n] whether the delete horizon is
-reached, bool[n] whether they are discarded though they were mapped."""
-NOTHING_LEAVES: Final[Leaving] = (
-    np.zeros(0, dtype=np.int64),
-    np.zeros(0, dtype=np.bool_),
-    np.zeros(0, dtype=np.bool_),
-)
+reached."""
+NOTHING_LEAVES: Final[Leaving] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_))
 
 _Records = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]
 """First halves of hashes, ordinals, whether it is a tombstone."""
@@ -221,7 +217,7 @@ def _add(totals: Any, mask: Any, hash1: Any, ordinal: Any) -> None:
 
 @kernel
 def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> None:
-    """Add the entries of the offset map, but the tombstones that may go and what is aborted.
+    """Add the entries of the offset map, but the tombstones that may go.
 
     Args:
         expired: bitmap by ordinal: tombstones that were found to be past their horizon.
@@ -245,9 +241,9 @@ def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> N
 
 @kernel
 def _leaves(ordinal: Any, expired: Any, leaving: Any) -> Any:
-    firsts, reached, discarded = leaving
+    firsts, reached = leaving
     row = np.searchsorted(firsts, ordinal, side="right") - 1
-    return discarded[row] or (has_bit(expired, ordinal) and reached[row])
+    return has_bit(expired, ordinal) and reached[row]
 
 
 @kernel
@@ -331,11 +327,11 @@ def _keep_latest(hash1: Any, ordinals: Any, rows: Any) -> int:
 
 
 def _staying(records: _Records, leaving: Leaving) -> NDArray[np.bool_]:
-    """Neither a tombstone that may go nor aborted; bool[n]."""
+    """Not a tombstone that may go; bool[n]."""
     _, ordinals, tombstones = records
-    firsts, reached, discarded = leaving
+    firsts, reached = leaving
     if not len(firsts):
         return np.ones(len(ordinals), dtype=np.bool_)
     rows = np.searchsorted(firsts, ordinals, side="right") - 1
-    stays: NDArray[np.bool_] = ~(discarded[rows] | (tombstones & reached[rows]))
+    stays: NDArray[np.bool_] = ~(tombstones & reached[rows])
     return stays

@@ -100,16 +100,19 @@ def survey(data: Any, scratch: Any, batches: Any, spans: Any, facts: Any, order:
 
 
 @kernel
-def set_valueless(batches: Any, aborted: Any) -> None:
+def set_valueless(batches: Any, aborted: Any, log_start_offset: int, below: bool) -> None:
     """Mark control batches, and the data of aborted transactions, as `discard`.
 
     aborted: int64[n, 3] of producer id, first offset and marker's offset, ascending by the first
-        two.
+        two. below: what is set for the data of all transactions below the log start offset.
     """
     for row in range(len(batches)):
         batch = batches[row]
         batch.discard = batch.attributes & CONTROL != 0
         if batch.attributes & TRANSACTIONAL == 0 or batch.discard:
+            continue
+        if batch.last_offset < log_start_offset:
+            batch.discard = below
             continue
         low, high = 0, len(aborted)
         while low < high:

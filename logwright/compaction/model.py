@@ -127,7 +127,8 @@ class GroupFacts(NamedTuple):
         mostly_digest, mostly_mapped: their mapped keys, sum and number.
         mostly_tombstones: their tombstones.
         verbatim_min_timestamp_ms: smallest timestamp of those that stay, ms; None without records.
-        aborted_records: records of aborted transactions.
+        aborted_set: sum of the batches that go as data of aborted transactions, but what is
+            below the log start offset.
     """
 
     first_ordinals: tuple[int, ...]
@@ -138,7 +139,7 @@ class GroupFacts(NamedTuple):
     mostly_mapped: int
     mostly_tombstones: int
     verbatim_min_timestamp_ms: TimestampMs | None
-    aborted_records: int
+    aborted_set: int
 
 
 class PackedFacts(NamedTuple):

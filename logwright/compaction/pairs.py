@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set  # noqa: PYI025 -- it is not shadowed
+from collections.abc import Iterator, Sequence, Set  # noqa: PYI025 -- it is not shadowed
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from logwright.compaction import laws
 from logwright.compaction.index_law import check_indexes
 from logwright.compaction.model import OutputFacts, SegmentFacts, StagedSegment
+from logwright.compaction.outcomes import aborted_intervals
 from logwright.compaction.source import Source, Window, open_source, open_window, row_ranges
-from logwright.compaction.transactions import UNMAPPED, TransactionIndexes
+from logwright.compaction.transactions import UNMAPPED
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK
 from logwright.format.names import LOG, segment_file_name
@@ -113,15 +114,25 @@ def _open_pair(
     )
 
 
-def set_valueless(plan: CleanPlan, sources: list[Source]) -> None:
+def set_valueless(
+    plan: CleanPlan, sources: Sequence[Source], output: Sequence[Source] = ()
+) -> None:
     """Mark control batches and the data of aborted transactions: they hold no values of keys, and
-    may go from above the map's end too. Effects: reads the transaction indexes.
+    may go from above the map's end too. The markers of the log tell, not the transaction indexes,
+    by which the build went. Of the data of transactions below the log start offset nobody knows:
+    sources are not judged by it, the output may show it. Effects: may read headers of segments
+    behind the sources.
+
+    Args:
+        sources: segments of the log.
+        output: staged segments made of them, and those that stay.
     """
     having = [source for source in sources if source.attributes & UNMAPPED]
     if having:
-        aborted = TransactionIndexes(plan.log).intervals()
-        for source in having:
-            laws.set_valueless(source.batches, aborted)
+        aborted = aborted_intervals(plan.log, having)
+        for judged, below in ((having, True), (output, False)):
+            for source in judged:
+                laws.set_valueless(source.batches, aborted, plan.log.log_start_offset, below)
 
 
 def runs(source: Source, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

@@ -173,6 +173,18 @@ def headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms:
 
 
 @kernel
+def sum_aborted(batches: Any, log_start_offset: int) -> Any:
+    """Sum of the batches that are data of aborted transactions (`laws.set_valueless`)."""
+    total = np.uint64(0)
+    for row in range(len(batches)):
+        batch = batches[row]
+        is_data = batch.attributes & CONTROL == 0 and batch.count > 0
+        if batch.discard and is_data and batch.last_offset >= log_start_offset:
+            total += mix_batch(batch)
+    return total
+
+
+@kernel
 def _check_most(sides: Any, key: Any, verdict: Any, found: Any, facts: Any) -> Any:
     """A batch that keeps most of its records: they are found one after the other among its
     source's, and the keys of the others taken from what the map pass told. (status, status of the

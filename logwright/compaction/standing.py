@@ -29,26 +29,31 @@ from logwright.units import INT64_MAX, ByteCount, TimestampMs
 # The cells of what is summed over the batches of a group, uint64[SUM_CELLS].
 _SET: Final = 0
 _DIGEST: Final = 1
-_SUM_CELLS: Final = 2
+_ABORTED: Final = 2
+_SUM_CELLS: Final = 3
 # And the counts, int64[COUNT_CELLS].
 _CHANGES: Final = 0
 _MAPPED: Final = 1
 _TOMBSTONES: Final = 2
 _MIN_TIMESTAMP: Final = 3
-_ABORTED: Final = 4
-_COUNT_CELLS: Final = 5
+_COUNT_CELLS: Final = 4
 
 
 @kernel
-def _sum_batches(batches: Any, dead: Any, last_mapped: int, sums: Any, counts: Any) -> Any:
-    """Add the batches of a source to `sums` and `counts`; its records that are not dead."""
+def _sum_batches(batches: Any, dead: Any, limits: Any, sums: Any, counts: Any) -> Any:
+    """Add the batches of a source to `sums` and `counts`; its records that are not dead.
+
+    limits: the log start offset, the map's last offset.
+    """
+    log_start, last_mapped = limits
     kept = np.int64(0)
     for row in range(len(batches)):
         batch = batches[row]
         alive = batch.count - copying.count_dead(dead, batch.first_ordinal, batch.count)
         kept += alive
-        if batch.discard and batch.attributes & CONTROL == 0:
-            counts[_ABORTED] += batch.count
+        is_data = batch.attributes & CONTROL == 0 and batch.count > 0
+        if batch.discard and is_data and batch.last_offset >= log_start:
+            sums[_ABORTED] += mix_batch(batch)
         has_horizon = batch.attributes & DELETE_HORIZON != 0
         if batch.count == 0:
             stays = (
@@ -75,16 +80,18 @@ def _sum_batches(batches: Any, dead: Any, last_mapped: int, sums: Any, counts: A
 
 
 def group_facts(
-    sources: list[Source], dead: NDArray[np.uint8], *, last_mapped_offset: int
+    sources: list[Source],
+    dead: NDArray[np.uint8],
+    *,
+    log_start_offset: int,
+    last_mapped_offset: int,
 ) -> GroupFacts:
     """What becomes of the batches of a group by the dead bitmap and the map's end."""
+    limits = (log_start_offset, last_mapped_offset)
     sums = np.zeros(_SUM_CELLS, dtype=np.uint64)
     counts = np.zeros(_COUNT_CELLS, dtype=np.int64)
     counts[_MIN_TIMESTAMP] = INT64_MAX
-    kept = [
-        int(_sum_batches(source.batches, dead, last_mapped_offset, sums, counts))
-        for source in sources
-    ]
+    kept = [int(_sum_batches(source.batches, dead, limits, sums, counts)) for source in sources]
     smallest = int(counts[_MIN_TIMESTAMP])
     return GroupFacts(
         first_ordinals=tuple(
@@ -98,7 +105,7 @@ def group_facts(
         mostly_mapped=int(counts[_MAPPED]),
         mostly_tombstones=int(counts[_TOMBSTONES]),
         verbatim_min_timestamp_ms=None if smallest == INT64_MAX else TimestampMs(smallest),
-        aborted_records=int(counts[_ABORTED]),
+        aborted_set=int(sums[_ABORTED]),
     )
 
 

@@ -91,6 +91,7 @@ class _Pass:
 
     plan: CleanPlan
     sources: list[Source]
+    indexes: TransactionIndexes
     map: MapTask
     map_reads: int = 0
     distinct_keys: int = 0
@@ -106,13 +107,20 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log is refused as it
         is.
+        CorruptIndex, CorruptProducerSnapshot: a transaction index or a producer snapshot
+            contradicts the log.
         PolicyError: ``log.cleaner.dedupe.buffer.size`` has no room for one key.
     """
     started = time.perf_counter()
     sources = open_sources(plan)
-    task = _Pass(plan=plan, sources=sources, map=_map_task(plan, sources, progress, means))
+    indexes = TransactionIndexes(plan.log)
+    task = _Pass(
+        plan=plan, sources=sources, indexes=indexes, map=_map_task(plan, sources, progress, means)
+    )
     if any(source.attributes & UNMAPPED for source in sources):
-        mark_unmapped(sources, plan, TransactionIndexes(plan.log))
+        bound = plan.compaction.first_uncleanable_offset
+        indexes.require_agreement(sources, end_offset=bound)
+        mark_unmapped(sources, plan, indexes)
     try:
         while task.map.shards:
             _map_shard(task)
@@ -215,10 +223,11 @@ def _map_shard(task: _Pass) -> None:
 
 
 def _leaving(task: _Pass) -> digest.Leaving:
-    """Of all batches where the first record's ordinal is, whether their tombstones may go, and
-    whether they go whole; nothing if there are none of either.
+    """Of all batches where the first record's ordinal is, and whether their tombstones may go;
+    nothing if there are none of these. Data that goes as aborted must not be in the map: it is not
+    taken away, so that the sums do not agree if it is.
     """
-    if not any(source.attributes & (DELETE_HORIZON | UNMAPPED) for source in task.sources):
+    if not any(source.attributes & DELETE_HORIZON for source in task.sources):
         return digest.NOTHING_LEAVES
     batches = [source.batches for source in task.sources]
     has_horizon = [(each["attributes"] & DELETE_HORIZON) != 0 for each in batches]
@@ -226,11 +235,10 @@ def _leaving(task: _Pass) -> digest.Leaving:
         has & (each["base_timestamp"] <= task.plan.now_ms)
         for has, each in zip(has_horizon, batches, strict=True)
     ]
-    discarded = [each["discard"] & (each["mapped"] > 0) for each in batches]
-    if not any(bool(each.any()) for each in (*reached, *discarded)):
+    if not any(bool(each.any()) for each in reached):
         return digest.NOTHING_LEAVES
     firsts = np.concatenate([each["first_ordinal"] for each in batches])
-    return firsts, np.concatenate(reached), np.concatenate(discarded)
+    return firsts, np.concatenate(reached)
 
 
 def _key_facts(task: _Pass) -> KeyFacts:
@@ -257,7 +265,7 @@ def _decide_fates(task: _Pass) -> None:
     groups = group_segments(rewritten, plan.config, first_uncleanable_offset=bound)
     task.groups = [[(each, by_base[each.base_offset]) for each in group] for group in groups]
     sources = [[source for _, source in group] for group in task.groups]
-    task.aborted = decide_fates(sources, plan, TransactionIndexes(plan.log)).aborted
+    task.aborted = decide_fates(sources, plan, task.indexes).aborted
 
 
 def _probe_unmapped(task: _Pass, source: Source, *, primary: bool) -> None:

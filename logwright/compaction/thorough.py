@@ -105,8 +105,9 @@ def examine_thoroughly(
         standing=[*standing.values()],
         tombstones_may_go=tombstones_may_go,
     )
-    sources = [source for pair in pairs for source in (pair.staged, *pair.sources)]
-    set_valueless(plan, [*sources, *task.standing])
+    sources = [source for pair in pairs for source in pair.sources]
+    output = [*(pair.staged for pair in pairs), *task.standing]
+    set_valueless(plan, [*sources, *task.standing], output)
     facts: list[SegmentFacts] = []
     keys = _key_table(task)
     for shard in keys.shards():

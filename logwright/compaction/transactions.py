@@ -16,6 +16,8 @@ Batches are visited in the order of the log. Of each producer two things are kno
 4. A COMMIT marker can go if no data of its transaction was seen. A marker without a record can go.
    Other control batches cannot.
 
+A transaction index is a hint: before it is used, it is held against the markers (`outcomes`).
+
 The same walk serves both passes: while mapping, data that can go is not mapped; while copying, it
 is dropped. What can go of a marker goes only after its delete horizon (KIP-534). The last batch of
 an active producer, and the last batch of the cleaned range, stay without records.
@@ -33,10 +35,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.model import CleanPlan
+from logwright.compaction.outcomes import require_agreement
 from logwright.compaction.source import Source
 from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
-from logwright.format.index import AbortedTransaction, parse_txn_index
-from logwright.format.names import TXNINDEX, segment_file_name
+from logwright.format.index import AbortedTransaction, check_txn_index
+from logwright.format.names import INDEX, TXNINDEX, segment_file_name
 from logwright.format.scan import ABORT, COMMIT
 from logwright.format.snapshot import ProducerEntry
 from logwright.kernel import kernel
@@ -113,14 +116,17 @@ class TransactionIndexes:
     """The aborted transactions of a log, read from its ``.txnindex`` files. Effects: reads them.
 
     Args:
-        log: as observed.
+        log: as observed. Entries that end below its start offset are left out, as by Kafka.
+
+    Raises:
+        CorruptIndex, UnsupportedFormatError: see `check_txn_index`.
     """
 
     def __init__(self, log: PartitionLog) -> None:
-        self._log_start_offset = log.log_start_offset
+        self._log = log
         self._bases = [segment.base_offset for segment in log.segments]
         self._entries = [
-            _read(log.directory, segment.base_offset) if segment.txnindex_bytes else ()
+            _read(log, segment.base_offset) if segment.txnindex_bytes else ()
             for segment in log.segments
         ]
         self._having = [number for number, entries in enumerate(self._entries) if entries]
@@ -130,15 +136,12 @@ class TransactionIndexes:
         """Of all entries."""
         return {entry.producer_id for entries in self._entries for entry in entries}
 
-    def intervals(self) -> NDArray[np.int64]:
-        """int64[n, 3] of producer id, first offset and marker's offset, ascending."""
-        rows = sorted(
-            (entry.producer_id, entry.first_offset, entry.last_offset)
-            for entries in self._entries
-            for entry in entries
-            if entry.last_offset >= self._log_start_offset
-        )
-        return np.array(rows, dtype=np.int64).reshape(-1, 3)
+    def require_agreement(self, sources: Sequence[Source], *, end_offset: int) -> None:
+        """That they say what the markers say of `sources`, all segments below `end_offset`. Effects
+        and errors: see `outcomes.require_agreement`.
+        """
+        by_base = {self._bases[number]: self._entries[number] for number in self._having}
+        require_agreement(self._log, sources, by_base, end_offset=end_offset)
 
     def between(self, start: int, end: int) -> list[AbortedTransaction]:
         """Those that concern [start, end) (LogSegments.collectAbortedTxns): from the segment that
@@ -149,15 +152,17 @@ class TransactionIndexes:
         found = []
         for number in self._having[bisect_left(self._having, first) :]:
             for entry in self._entries[number]:
-                if entry.last_offset >= self._log_start_offset and entry.first_offset < end:
+                if entry.first_offset < end:
                     found.append(entry)
                 if entry.last_stable_offset >= end:
                     return found
         return found
 
 
-def _read(directory: Path, base_offset: int) -> tuple[AbortedTransaction, ...]:
-    return parse_txn_index(map_file(directory / segment_file_name(base_offset, TXNINDEX)).tobytes())
+def _read(log: PartitionLog, base_offset: int) -> tuple[AbortedTransaction, ...]:
+    path = log.directory / segment_file_name(base_offset, TXNINDEX)
+    entries = check_txn_index(map_file(path).tobytes(), base_offset=base_offset, path=path)
+    return tuple(entry for entry in entries if entry.last_offset >= log.log_start_offset)
 
 
 class TransactionWalk:
@@ -216,8 +221,10 @@ def mark_unmapped(sources: Sequence[Source], plan: CleanPlan, indexes: Transacti
     """Set `unmapped` of the batches whose records do not enter the offset map: control batches,
     aborted data.
 
-    The walk begins where Kafka's begins to read: at the batch that the offset index gives for the
-    first dirty offset.
+    The walk begins with the segment that holds the first dirty offset, so that every transaction
+    ends at its marker. Kafka's begins where the offset index says, and takes a transaction that has
+    ended before for one that goes on: what its producer commits next is not mapped. Only with
+    ``like_kafka`` the index is asked, and never believed above the first dirty batch.
     """
     start, end = plan.compaction.first_dirty_offset, plan.compaction.first_uncleanable_offset
     walk = TransactionWalk(sources, indexes)
@@ -228,8 +235,9 @@ def mark_unmapped(sources: Sequence[Source], plan: CleanPlan, indexes: Transacti
         if following <= start:
             continue
         first = 0
-        if source.base_offset < start:
-            first = _row_by_index(source, plan.log.directory, start)
+        if source.base_offset < start and plan.options.like_kafka:
+            by_index = _row_by_index(source, plan.log.directory, start)
+            first = min(by_index, source.first_row("last_offset", start))
         can_discard, _ = walk.visit(batches[first:])
         control = (batches["attributes"][first:] & CONTROL) != 0
         batches["unmapped"][first:] = control | can_discard
@@ -237,7 +245,7 @@ def mark_unmapped(sources: Sequence[Source], plan: CleanPlan, indexes: Transacti
 
 def _row_by_index(source: Source, directory: Path, offset: int) -> int:
     """Row of the batch at the position that the offset index gives for an offset."""
-    path = directory / segment_file_name(source.base_offset, ".index")
+    path = directory / segment_file_name(source.base_offset, INDEX)
     entries = map_file(path)
     whole = entries[: len(entries) // 8 * 8].view(
         np.dtype([("offset", ">i4"), ("position", ">i4")])
