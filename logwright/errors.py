@@ -20,6 +20,7 @@
     │   ├─ StalePlan
     │   ├─ CannotUndo
     │   ├─ Paused
+    │   ├─ OutOfMemory
     │   └─ DiskFull
     ├─ QualityError                6   a law or contract did not hold for the compacted output
     └─ StepFailed                  7   the machine: a file step failed
@@ -31,6 +32,8 @@ A message never holds a record's key or value, only offsets, positions and lengt
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -165,6 +168,10 @@ class Paused(PreconditionError):
     """Somebody wants the partition to be left alone, or it is in quarantine."""
 
 
+class OutOfMemory(PreconditionError):
+    """What a log needs to be worked on does not fit into memory."""
+
+
 class DiskFull(PreconditionError):
     """There is no room for the staged output."""
 
@@ -188,6 +195,24 @@ class StepFailed(LogwrightError):
     step_number: int = 0
     step: str = ""
     errno_name: str = ""
+
+
+@contextmanager
+def enough_memory(log: Path) -> Iterator[None]:
+    """Let one log's want of memory be that log's error.
+
+    Raises:
+        OutOfMemory: instead of MemoryError.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        raise OutOfMemory(
+            "there is not enough memory for it.",
+            path=log,
+            remedy="Nothing was changed. Give it more memory, or restore the log: what is damaged"
+            " can declare more records than it has.",
+        ) from error
 
 
 class InvariantError(AssertionError):

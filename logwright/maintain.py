@@ -12,9 +12,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from logwright.committing import CommitResult, commit, commit_many
-from logwright.compaction.build import build, discard_staging, give_up, silent
-from logwright.compaction.examine import examine
-from logwright.compaction.model import CleanPlan
+from logwright.compaction import build as building
+from logwright.compaction import examine as examining
+from logwright.compaction.build import discard_staging, give_up, silent
+from logwright.compaction.map_task import Progress
+from logwright.compaction.means import Means
+from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
 from logwright.config.topic import TopicConfig
 from logwright.deletion.run import (
     delete_log,
@@ -24,6 +27,7 @@ from logwright.deletion.run import (
     purge_deleted,
     restore_log,
 )
+from logwright.errors import OutOfMemory, enough_memory
 from logwright.format.names import TopicPartition
 from logwright.ingest.run import (
     commit_append,
@@ -94,6 +98,32 @@ __all__ = [
     "staging",
     "undo_partition",
 ]
+
+
+def build(
+    plan: CleanPlan, *, progress: Progress = silent, means: Means | None = None
+) -> StagedCleaning:
+    """Build what a partition will hold. Effects and errors: see `compaction.build.build`.
+
+    Raises:
+        OutOfMemory: the log needs more memory than there is. The staging directory is gone.
+    """
+    try:
+        with enough_memory(plan.log.directory):
+            return building.build(plan, progress=progress, means=means)
+    except OutOfMemory:
+        discard_staging(plan)
+        raise
+
+
+def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = None) -> OutputFacts:
+    """Judge what was built. Effects and errors: see `compaction.examine.examine`.
+
+    Raises:
+        OutOfMemory: the log needs more memory than there is.
+    """
+    with enough_memory(plan.log.directory):
+        return examining.examine(plan, staged, means=means)
 
 
 def lag_metrics(results: Iterable[CommitResult]) -> dict[str, int]:

@@ -36,6 +36,14 @@ CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 SMALLEST_LIMIT_BYTES: Final = 64 * 1024 * 1024
 LIMIT_FACTOR: Final = 16
 
+LARGEST_GROWTH: Final = (1, 1032, 22, 255, 32768)
+"""By how much the bytes of a payload can grow at most when they are decompressed, by codec: deflate
+has 258 bytes for 2 bits, a snappy copy 64 for 3 bytes, LZ4 255 for a byte, Zstandard a block of
+128 KiB for 4 bytes."""
+
+_GZIP_STEP_BYTES: Final = 512
+"""So much is given to a member first, then twice as much at a time: what lies behind a member is
+copied by zlib, so many small ones must not be given all that is left."""
 _GZIP_HEADER: Final = bytes.fromhex("1f8b08000000000000ff")
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -107,25 +115,31 @@ def _compress_gzip(records: memoryview) -> bytes:
 
 def _decompress_gzip(payload: memoryview, limit: int) -> bytes:
     """All members, one after the other, as the JDK's GZIPInputStream reads them."""
-    rest: bytes | memoryview = payload
-    members: list[bytes] = []
-    left = limit
-    while True:
-        member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    found = bytearray()
+    position = _after_gzip_member(payload, 0, found, limit)
+    while position < len(payload):
+        position = _after_gzip_member(payload, position, found, limit)
+    return bytes(found)
+
+
+def _after_gzip_member(payload: memoryview, position: int, found: bytearray, limit: int) -> int:
+    """Add what a member holds to `found`; where it ends."""
+    member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    step = _GZIP_STEP_BYTES
+    while not member.eof:
+        given = payload[position : position + step]
+        if not given:
+            raise CodecError("gzip: the stream is cut off")
         try:
             # zlib takes 0 for "no limit", so one byte more than allowed is asked for.
-            found = member.decompress(rest, left + 1)
+            found += member.decompress(given, limit - len(found) + 1)
         except zlib.error as error:
             raise CodecError(f"gzip: {error}") from error
-        left -= len(found)
-        if left < 0:
+        if len(found) > limit:
             raise CodecError(f"gzip: more than the limit of {limit} bytes")
-        if not member.eof:
-            raise CodecError("gzip: the stream is cut off")
-        members.append(found)
-        rest = member.unused_data
-        if not rest:
-            return b"".join(members)
+        position += len(given) - len(member.unused_data)
+        step *= 2
+    return position
 
 
 def _compress_snappy(records: memoryview) -> bytes:

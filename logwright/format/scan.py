@@ -24,7 +24,7 @@ from logwright.format.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
 )
-from logwright.format.codec import LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
+from logwright.format.codec import LARGEST_GROWTH, LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
 from logwright.format.crc import span_crc32c
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import read_record
@@ -186,10 +186,12 @@ def _count_batches(data: Any) -> tuple[int, int, int]:
 
 @kernel
 def _most_records(batch: Any) -> Any:
-    """How many records a batch can hold at most: decompressed it has no more than the limit."""
-    payload = batch.size - HEADER_BYTES
+    """How many records a batch can hold at most: its bytes grow by no more than its codec can make
+    them when they are decompressed, and not above the limit.
+    """
+    payload = (batch.size - HEADER_BYTES) * LARGEST_GROWTH[batch.attributes & CODEC_MASK]
     if batch.attributes & CODEC_MASK != 0:
-        payload = max(np.int64(SMALLEST_LIMIT_BYTES), LIMIT_FACTOR * batch.size)
+        payload = min(payload, max(np.int64(SMALLEST_LIMIT_BYTES), LIMIT_FACTOR * batch.size))
     return payload // SMALLEST_RECORD_BYTES
 
 
