@@ -6,14 +6,15 @@
 2. **The partition**: an exclusive lock on ``<partition>/.logwright/lock``.
 3. **The checkpoint files**, and the state file: an exclusive lock on
    ``<log dir>/.logwright-checkpoints.lock``, for the moment in which a file that all partitions
-   share is read, changed and replaced. Before 2, a recovery takes ``.logwright-recovery.lock``.
+   share is read, changed and replaced.
 4. **A staging directory**: an exclusive lock on its ``lock`` file, held for as long as its plan is
    alive. A staging directory that nobody holds is a dead plan's.
 
-They are taken in this order. All are locks of an open file description (F_OFD_SETLK): they exclude
-a JVM's ``FileChannel.tryLock``, which is a POSIX record lock, both ways; they hold between two
-threads of one process; and, unlike POSIX locks, they are not lost when any other descriptor of the
-file is closed. ``flock`` does not see a JVM's lock.
+They are taken in this order; the one of `logwright.steps.marker` between 1 and 2. All are locks of
+an open file description (F_OFD_SETLK): they exclude a JVM's ``FileChannel.tryLock``, which is a
+POSIX record lock, both ways; they hold between two threads of one process; and, unlike POSIX locks,
+they are not lost when any other descriptor of the file is closed. ``flock`` does not see a JVM's
+lock.
 
 A broker deletes ``.lock`` when it stops, so a lock may be had on a file that has no name any more
 and that keeps nobody away. After locking, the descriptor is therefore compared with the name, and
@@ -40,7 +41,6 @@ from logwright.ofd_lock import Kind, holder, release, try_lock
 PARTITION_LOCK: Final = "lock"
 STAGING_LOCK: Final = "lock"
 CHECKPOINTS_LOCK: Final = ".logwright-checkpoints.lock"
-RECOVERY_LOCK: Final = ".logwright-recovery.lock"
 
 CHECKPOINTS_WAIT_SECONDS: Final = 30.0
 """How long another process may rewrite a checkpoint file: it takes milliseconds."""
@@ -150,19 +150,15 @@ def lock_checkpoints(log_dir: Path) -> Iterator[None]:
     Raises:
         LogDirLocked: it was not free for `CHECKPOINTS_WAIT_SECONDS`.
     """
-    with _lock_file(log_dir, CHECKPOINTS_LOCK, wait_seconds=CHECKPOINTS_WAIT_SECONDS):
+    with lock_file(log_dir, CHECKPOINTS_LOCK, wait_seconds=CHECKPOINTS_WAIT_SECONDS):
         yield
 
 
 @contextmanager
-def lock_recovery(log_dir: Path) -> Iterator[None]:
-    """Be the only one of ours who recovers this directory; as `lock_checkpoints`, no waiting."""
-    with _lock_file(log_dir, RECOVERY_LOCK, wait_seconds=0):
-        yield
-
-
-@contextmanager
-def _lock_file(log_dir: Path, name: str, *, wait_seconds: float) -> Iterator[None]:
+def lock_file(log_dir: Path, name: str, *, wait_seconds: float) -> Iterator[None]:
+    """Hold an exclusive lock on a file in the log directory's root, waiting for it as long as this.
+    Effects and errors: as `lock_checkpoints`.
+    """
     directory = _open_log_dir(log_dir)
     try:
         path = log_dir / name

@@ -33,8 +33,9 @@ from logwright.ingest.run import (
     commit_append,
     plan_append,
     prepare_log_dir,
+    stage_append,
 )
-from logwright.ingest.staging import stage_append, staging
+from logwright.ingest.staging import staging
 from logwright.locks import lock_log_dir
 from logwright.log.model import PartitionLog
 from logwright.move.run import abandon_move, look_at_move, move_partition

@@ -29,6 +29,7 @@ from logwright.log.glance import Glance, glances
 from logwright.log.load import Shared, observe, observe_one, share
 from logwright.log.model import PartitionLog
 from logwright.roll.plan import plan_roll
+from logwright.steps.marker import wait_for_marker
 from logwright.units import TimestampMs
 
 HighWatermark = Literal["end", "checkpoint"]
@@ -89,6 +90,7 @@ def plan_many(
     known = {topic: _settled(settings, topic) for topic in {one.topic for one in partitions}}
     outcomes: list[Outcome] = []
     with broker_kept_out(log_dir), open_log_dir(log_dir) as directory:
+        wait_for_marker(log_dir)
         shared = share(log_dir, directory, high_watermark, read_checkpoints(log_dir))
         in_kernel = kernels_are_loaded() or len(partitions) >= WORTH_A_KERNEL
         names = [one.directory_name for one in partitions]
@@ -170,4 +172,5 @@ def observe_unlocked(
         LogwrightError: see `observe`.
     """
     with broker_kept_out(log_dir):
+        wait_for_marker(log_dir)
         return observe(log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints)

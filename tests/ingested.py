@@ -20,8 +20,9 @@ from logwright.ingest.run import (
     commit_append,
     plan_append,
     prepare_log_dir,
+    stage_append,
 )
-from logwright.ingest.staging import make_directory, stage_append
+from logwright.ingest.staging import make_directory
 from logwright.units import TimestampMs
 
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]

@@ -18,8 +18,9 @@ from logwright.ingest.run import (
     commit_append,
     plan_append,
     prepare_log_dir,
+    stage_append,
 )
-from logwright.ingest.staging import stage_append, staging
+from logwright.ingest.staging import staging
 from logwright.units import ByteCount, Offset
 
 if TYPE_CHECKING:

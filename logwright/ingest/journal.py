@@ -3,16 +3,19 @@
 ::
 
     done     each: id, firstOffset, endOffset, records
-    pending  an append that began: id, what the log was before, and what it makes; else null
+    pending  the last append: id, what the log was before, what it makes, whether it is complete
 
 It is written before the first byte is appended and again after the last, each time whole, by
-rename. Beside a pending append lies ``ingest.batches``: base offset, int64, and CRC, uint32, of
-each batch, big-endian. They tell which batches are there after a recovery that we did not do.
+rename. It is a hint: nothing is cut off on its word alone. With an append that is not complete lies
+``ingest.batches.NONCE``: base offset, int64, and CRC, uint32, of each batch, big-endian. They tell
+which batches are there after a recovery that we did not do, and what of a log may be cut off
+(`logwright.ingest.proof`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +37,7 @@ BATCHES: Final = INGEST_BATCHES
 BATCH_ENTRY: Final = np.dtype([("base_offset", ">i8"), ("crc", ">u4")])
 
 _VERSION: Final = 1
+_NONCE: Final = re.compile("[0-9a-f]{0,32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """An append that began.
+    """The last append, which began and may be complete.
 
     Attributes:
         id: of the ingest.
@@ -60,6 +64,10 @@ class Pending:
         log_bytes, index_bytes, timeindex_bytes: of its files before.
         created: names of the files that the append makes.
         stamps: (name, inode, modification time in ns) of the checkpoint files that a broker writes.
+        nonce: drawn for this append; the marker that it put aside carries it in its name.
+        inode: of the active ``.log`` before, 0 if there was no log.
+        batches: how many are appended.
+        complete: all of it is in the log and durable.
     """
 
     id: str
@@ -74,6 +82,10 @@ class Pending:
     timeindex_bytes: int
     created: tuple[str, ...]
     stamps: tuple[tuple[str, int, int], ...]
+    nonce: str = ""
+    inode: int = 0
+    batches: int = 0
+    complete: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +95,26 @@ class Journal:
     done: tuple[Done, ...] = ()
     pending: Pending | None = None
 
+    @property
+    def interrupted(self) -> Pending | None:
+        """The append that is not known to be complete."""
+        return None if self.pending is None or self.pending.complete else self.pending
+
     def find(self, ingest_id: str) -> Done | None:
         """The record of an ingest that is complete here."""
-        return next((one for one in self.done if one.id == ingest_id), None)
+        return next((one for one in self.settled().done if one.id == ingest_id), None)
 
     def finished(self) -> Journal:
-        """The pending append is complete."""
+        """The last append is complete."""
         if self.pending is None:
             return self
+        return replace(self, pending=replace(self.pending, complete=True))
+
+    def settled(self) -> Journal:
+        """The last append is among those that are done, if it is complete."""
         one = self.pending
+        if one is None or not one.complete:
+            return self
         entry = Done(
             id=one.id,
             first_offset=one.first_offset,
@@ -101,7 +124,7 @@ class Journal:
         return Journal(done=(*(known for known in self.done if known.id != one.id), entry))
 
     def abandoned(self) -> Journal:
-        """The pending append left nothing."""
+        """The last append left nothing."""
         return replace(self, pending=None)
 
 
@@ -124,7 +147,7 @@ def read_journal(partition_directory: Path) -> Journal:
         if pending is not None:
             stamps = tuple((str(n), int(i), int(t)) for n, i, t in pending["stamps"])
             pending |= {"created": tuple(pending["created"]), "stamps": stamps}
-            pending = Pending(**pending)
+            pending = _checked(Pending(**pending))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptLogError(
             "the journal of ingests is malformed.",
@@ -135,6 +158,26 @@ def read_journal(partition_directory: Path) -> Journal:
     return Journal(done=done, pending=pending)
 
 
+def _checked(pending: Pending) -> Pending:
+    """Raises ValueError where a value is none that we write."""
+    counts = (
+        *(pending.skipped, pending.first_offset, pending.log_end_offset, pending.end_offset),
+        *(pending.records, pending.log_bytes, pending.index_bytes, pending.timeindex_bytes),
+        *(
+            pending.inode,
+            pending.batches,
+            0 if pending.base_offset is None else pending.base_offset,
+        ),
+    )
+    if any(type(count) is not int or count < 0 for count in counts):
+        raise ValueError("a count is none")
+    if not isinstance(pending.nonce, str) or _NONCE.fullmatch(pending.nonce) is None:
+        raise ValueError("the nonce is none")
+    if not all(isinstance(name, str) for name in (pending.id, *pending.created)):
+        raise ValueError("a name is none")
+    return pending
+
+
 def write_journal(partition_directory: Path, journal: Journal) -> tuple[FileStep, ...]:
     """The steps that replace the journal; the partition is locked, so its directory exists."""
     work = partition_directory / WORK_DIRECTORY
@@ -143,15 +186,34 @@ def write_journal(partition_directory: Path, journal: Journal) -> tuple[FileStep
         "done": [asdict(one) for one in journal.done],
         "pending": None if journal.pending is None else asdict(journal.pending),
     }
-    ended = () if journal.pending is not None else (Unlink(work / BATCHES, missing_ok=True),)
+    known = None if journal.interrupted is None else batches_name(journal.interrupted.nonce)
     return (
         *replace_file(work / JOURNAL, json.dumps(content).encode() + b"\n", like=None),
-        *ended,
+        *(Unlink(work / name) for name in _lists(work) if name != known),
     )
 
 
-def read_batches(partition_directory: Path) -> NDArray[np.void]:
-    """BATCH_ENTRY[n] of the pending append. Effects: reads the file."""
-    content = map_file(partition_directory / WORK_DIRECTORY / BATCHES)
-    whole = len(content) - len(content) % BATCH_ENTRY.itemsize
-    return np.frombuffer(content[:whole].tobytes(), dtype=BATCH_ENTRY)
+def batches_name(nonce: str) -> str:
+    """Of the list of an append's batches, in the work directory."""
+    return f"{BATCHES}.{nonce}"
+
+
+def _lists(work: Path) -> list[str]:
+    if not work.is_dir():
+        return []
+    return sorted(path.name for path in work.iterdir() if path.name.startswith(BATCHES))
+
+
+def read_batches(partition_directory: Path, pending: Pending) -> NDArray[np.void] | None:
+    """BATCH_ENTRY[n] of a pending append; None if they are not all listed. Effects: reads the file.
+
+    Raises:
+        UnreadableFile: it is no regular file.
+    """
+    path = partition_directory / WORK_DIRECTORY / batches_name(pending.nonce)
+    if not path.exists():
+        return None
+    content = map_file(path)
+    if len(content) != pending.batches * BATCH_ENTRY.itemsize:
+        return None
+    return np.frombuffer(content.tobytes(), dtype=BATCH_ENTRY)

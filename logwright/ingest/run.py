@@ -1,5 +1,5 @@
-"""An append from beginning to end: plan, stage (`staging`), commit. Only `commit_append` changes a
-log that is there; `prepare_log_dir` and `staging` make what is not.
+"""An append from beginning to end: plan, stage, commit. Only `commit_append` changes a log that is
+there; `prepare_log_dir` and `ingest.staging` make what is not.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from logwright.format.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG,
     LOG_START_OFFSET_CHECKPOINT,
-    MARKER_ASIDE,
     PARTITION_METADATA,
-    SEGMENT_SUFFIXES,
+    RECOVERY_POINT_CHECKPOINT,
     TIMEINDEX,
     TopicPartition,
     segment_file_name,
 )
-from logwright.ingest.appender import discard_staging
-from logwright.ingest.journal import Journal, Pending, read_journal
+from logwright.ingest.appender import Appender, discard_staging
+from logwright.ingest.journal import Done, Journal, Pending, read_journal, write_journal
 from logwright.ingest.model import (
     Appended,
     AppendOptions,
@@ -34,7 +33,7 @@ from logwright.ingest.model import (
     StagedAppend,
     Tail,
 )
-from logwright.ingest.settle import present_records, settle, stamps
+from logwright.ingest.settle import has_log, present_records, settle, stamps
 from logwright.ingest.steps import (
     WATCHED,
     append_steps,
@@ -48,12 +47,20 @@ from logwright.log.load import fingerprint, list_partitions, observe
 from logwright.log.mapped import map_file
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
+from logwright.steps.marker import (
+    APPEND_WAIT_SECONDS,
+    discard_markers,
+    lock_marker,
+    markers_aside,
+)
 from logwright.steps.step import FileStep, FsyncDir, FsyncFile, WriteFile
 from logwright.units import ByteCount, Offset, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
+
+    import pyarrow as pa
 
     from logwright.config.topic import TopicConfig
     from logwright.format.checkpoints import LeaderEpoch
@@ -83,15 +90,23 @@ def prepare_log_dir(log_dir: Path) -> None:
     empty = _is_empty(log_dir, initial)
     if not empty:
         list_partitions(log_dir)  # locking makes a file, which only a log directory may get
-    with lock_log_dir(log_dir), lock_checkpoints(log_dir):
-        settle(log_dir)
-        if empty and not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
-            steps: list[FileStep] = []
-            for name, content in initial.items():
-                path = log_dir / name
-                steps += [WriteFile(path, content, like=log_dir), FsyncFile(path)]
-            with RealFileSystem(log_dir) as files:
-                execute((*steps, FsyncDir(log_dir)), files)
+    with lock_log_dir(log_dir):
+        if not empty and not markers_aside(log_dir):
+            return
+        with lock_marker(log_dir, wait_seconds=APPEND_WAIT_SECONDS), lock_checkpoints(log_dir):
+            if not empty:
+                settle(log_dir)
+            elif not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
+                _make_log_dir(log_dir, initial)
+
+
+def _make_log_dir(log_dir: Path, initial: Mapping[str, bytes]) -> None:
+    steps: list[FileStep] = []
+    for name, content in initial.items():
+        path = log_dir / name
+        steps += [WriteFile(path, content, like=log_dir), FsyncFile(path)]
+    with RealFileSystem(log_dir) as files:
+        execute((*discard_markers(log_dir), *steps, FsyncDir(log_dir)), files)
 
 
 def _is_empty(log_dir: Path, initial: Mapping[str, bytes]) -> bool:
@@ -133,12 +148,12 @@ def plan_append(
         And whatever `observe` raises.
     """
     directory = log_dir / partition.directory_name
-    with lock_log_dir(log_dir), lock_checkpoints(log_dir):
-        log = None
-        if _has_log(directory):
-            log = observe(log_dir, partition, high_watermark="end")
-        elif not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
+    with lock_log_dir(log_dir), lock_marker(log_dir, wait_seconds=APPEND_WAIT_SECONDS):
+        if not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
             raise _unclean(log_dir)
+        log = None
+        if has_log(directory):
+            log = observe(log_dir, partition, high_watermark="end")
         journal = read_journal(directory) if directory.is_dir() else Journal()
         plan = AppendPlan(
             plan_id=f"{now_ms}-{secrets.token_hex(4)}",
@@ -156,9 +171,24 @@ def plan_append(
         return _after_earlier_run(plan, journal)
 
 
+def stage_append(plan: AppendPlan, records: Iterable[pa.RecordBatch]) -> StagedAppend:
+    """Stage these records, columns as `columns.SCHEMA`. Effects: makes the staging directory; after
+    an error it is gone. Errors: see `Appender`.
+    """
+    appender = Appender(plan)
+    try:
+        for batch in records:
+            appender.add(batch)
+        return appender.finish()
+    except BaseException:
+        appender.discard()
+        raise
+
+
 def commit_append(plan: AppendPlan, staged: StagedAppend) -> Appended:
-    """Make what was staged part of the log. Effects: see `ingest.steps`; takes all three locks;
-    removes the staging directory.
+    """Make what was staged part of the log. Effects: see `ingest.steps`; holds the locks of log
+    directory, marker and partition, and for the last moment that of the checkpoints; removes the
+    staging directory.
 
     Raises:
         LogDirLocked: a broker or another process works on it. Nothing was changed.
@@ -168,13 +198,15 @@ def commit_append(plan: AppendPlan, staged: StagedAppend) -> Appended:
     log_dir, partition = plan.log_dir, plan.partition
     with (
         lock_log_dir(log_dir),
+        lock_marker(log_dir, wait_seconds=APPEND_WAIT_SECONDS),
         lock_partition(log_dir, partition),
-        lock_checkpoints(log_dir),
         RealFileSystem(log_dir) as files,
     ):
         _refuse_stale(plan, staged)
         pending = pending_append(plan, staged, read_journal(plan.directory).pending)
         execute(commit_steps(plan, staged, pending), files)
+        with lock_checkpoints(log_dir):
+            execute(record_steps(plan, staged.end_offset), files)
         discard_staging(plan)
     return Appended(
         partition=partition,
@@ -188,29 +220,32 @@ def commit_append(plan: AppendPlan, staged: StagedAppend) -> Appended:
 
 
 def commit_steps(plan: AppendPlan, staged: StagedAppend, pending: Pending) -> Iterator[FileStep]:
-    """All steps of a commit, in their order; see `ingest.steps`. Some read what was done before."""
-    journal = Journal(done=read_journal(plan.directory).done, pending=pending)
-    yield from begin_steps(plan, journal)
+    """All steps of a commit but for the checkpoints, in their order; see `ingest.steps`. Some read
+    what was done before.
+    """
+    before = read_journal(plan.directory).settled()
+    journal = Journal(done=before.done, pending=pending)
+    yield from begin_steps(plan, journal, pending.nonce)
     yield from append_steps(plan, staged)
-    yield from end_steps(plan.log_dir)
-    yield from record_steps(plan, staged.end_offset, journal)
+    yield from write_journal(plan.directory, journal.finished())
+    yield from end_steps(plan.log_dir, pending.nonce)
 
 
 def _after_earlier_run(plan: AppendPlan, journal: Journal) -> AppendPlan | Appended:
     """The plan for what an earlier run has left to do."""
-    pending = journal.pending
+    pending = journal.interrupted
     if plan.options.keep_offsets:
         return _plan_of_copy(plan, journal)
     done = journal.find(plan.ingest_id)
     if done is None and pending is not None and plan.log is not None:
         present = present_records(plan.log, pending)
         if present is None:
+            journal = journal.finished()
             with (
                 RealFileSystem(plan.log_dir) as files,
                 lock_partition(plan.log_dir, plan.partition),
             ):
-                execute(record_steps(plan, plan.log.log_end_offset, journal), files)
-            journal = journal.finished()
+                execute(write_journal(plan.directory, journal), files)
             done = journal.find(plan.ingest_id)
         elif pending.id == plan.ingest_id:
             return replace(plan, skip=present)
@@ -222,6 +257,7 @@ def _after_earlier_run(plan: AppendPlan, journal: Journal) -> AppendPlan | Appen
             )
     if done is None:
         return plan
+    _record(plan, done)
     return Appended(
         partition=plan.partition,
         records=done.records,
@@ -231,6 +267,16 @@ def _after_earlier_run(plan: AppendPlan, journal: Journal) -> AppendPlan | Appen
         segments_rolled=0,
         repeated=True,
     )
+
+
+def _record(plan: AppendPlan, done: Done) -> None:
+    """The checkpoints of an append that ended before it wrote them. Effects: may write them."""
+    log = plan.log
+    if log is None or log.log_end_offset != done.end_offset:
+        return
+    if dict(log.fingerprint.checkpoints).get(RECOVERY_POINT_CHECKPOINT) != log.log_end_offset:
+        with RealFileSystem(plan.log_dir) as files, lock_checkpoints(plan.log_dir):
+            execute(record_steps(plan, log.log_end_offset), files)
 
 
 def _plan_of_copy(plan: AppendPlan, journal: Journal) -> AppendPlan:
@@ -254,6 +300,9 @@ def _plan_of_copy(plan: AppendPlan, journal: Journal) -> AppendPlan:
 def pending_append(plan: AppendPlan, staged: StagedAppend, before: Pending | None) -> Pending:
     """What the journal says while the append is under way; `before`: what it says now."""
     tail = None if plan.log is None else plan.log.active
+    inode = 0
+    if tail is not None:
+        inode = (plan.directory / segment_file_name(tail.base_offset, LOG)).lstat().st_ino
     resumed = plan.skip > 0 and before is not None
     return Pending(
         id=plan.ingest_id,
@@ -268,6 +317,9 @@ def pending_append(plan: AppendPlan, staged: StagedAppend, before: Pending | Non
         timeindex_bytes=0 if tail is None else tail.timeindex_bytes,
         created=created_names(plan, staged),
         stamps=stamps(plan.log_dir),
+        nonce=secrets.token_hex(8),
+        inode=inode,
+        batches=staged.batches,
     )
 
 
@@ -276,7 +328,7 @@ def _refuse_stale(plan: AppendPlan, staged: StagedAppend) -> None:
     if not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
         raise _unclean(log_dir)
     stale = (
-        _has_log(plan.directory)
+        has_log(plan.directory)
         if plan.log is None
         else (fingerprint(log_dir, plan.partition) != plan.log.fingerprint)
     )
@@ -292,22 +344,13 @@ def _refuse_stale(plan: AppendPlan, staged: StagedAppend) -> None:
 
 
 def _unclean(log_dir: Path) -> UncleanLogDir:
-    aside = os.path.lexists(log_dir / MARKER_ASIDE)
+    aside = bool(markers_aside(log_dir))
     return UncleanLogDir(
         f"the broker was not stopped cleanly (no {CLEAN_SHUTDOWN_MARKER}).",
         path=log_dir,
         remedy="An append was interrupted: run it again."
         if aside
         else "Recover it first: `logwright recover`.",
-    )
-
-
-def _has_log(directory: Path) -> bool:
-    """Whether there is anything of a log: what an interrupted creation leaves has no segment."""
-    if not os.path.lexists(directory):
-        return False
-    return directory.is_symlink() or any(
-        name.endswith(SEGMENT_SUFFIXES) for name in _names(directory)
     )
 
 

@@ -2,41 +2,46 @@
 
 1. The marker lies aside and no broker has been there since: the log is cut back to what it was.
 2. A broker, or a recovery, has been there: the list of batches tells what is in the log.
+3. Which of them it is cannot be told: the marker stays away, and the directory is recovered.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from logwright.errors import UncleanLogDir
+from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     LOG,
-    MARKER_ASIDE,
+    SEGMENT_SUFFIXES,
     TopicPartition,
     segment_file_name,
 )
-from logwright.ingest.journal import Pending, read_batches, read_journal, write_journal
+from logwright.ingest.journal import (
+    Journal,
+    Pending,
+    read_batches,
+    read_journal,
+    write_journal,
+)
+from logwright.ingest.proof import RECOVER, Found, prove_cut
 from logwright.ingest.steps import WATCHED, end_steps, undo_steps
 from logwright.locks import lock_partition
-from logwright.log.load import list_partitions
+from logwright.log.checkpoints import read_open_checkpoints
+from logwright.log.files import open_log_dir
+from logwright.log.load import list_partitions, observe_one, share
 from logwright.log.mapped import map_file
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.step import FsyncDir, Unlink
+from logwright.steps.marker import aside, discard_markers, markers_aside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from logwright.log.model import PartitionLog
-
-_RECOVER: Final = (
-    "Recover it with `logwright recover`, or start a broker on the directory and stop it cleanly;"
-    " then run it again."
-)
 
 
 def stamps(log_dir: Path) -> tuple[tuple[str, int, int], ...]:
@@ -52,66 +57,117 @@ def stamps(log_dir: Path) -> tuple[tuple[str, int, int], ...]:
     return tuple(found)
 
 
-def settle(log_dir: Path) -> tuple[TopicPartition, ...]:
-    """Cut back what an interrupted append left. The directory and its checkpoints are locked.
+def settle(log_dir: Path) -> TopicPartition | None:
+    """Bring an append that was interrupted to its end. The directory and its marker are locked.
 
-    Effects: truncates logs and removes segments to what the journals say; puts the marker back.
+    The journal with the nonce of the marker that lies aside says whether the append is complete. If
+    it is not, the log is cut back. Then the marker is put back; but not if no journal has that
+    nonce, if the checkpoints changed since, or if any log is not as a clean stop leaves it.
+
+    Effects: truncates a log and removes segments; renames or removes the marker that lies aside.
 
     Returns:
-        the partitions that were cut back.
+        the partition that was cut back, if one was.
 
     Raises:
-        UncleanLogDir: a broker ran since and was not stopped cleanly.
-        LogDirLocked: another process works on such a partition.
+        UncleanLogDir: the directory must be recovered. Its logs are left as they are.
+        LogDirLocked: another process works on that partition.
     """
-    if not os.path.lexists(log_dir / MARKER_ASIDE):
-        return ()
+    found = markers_aside(log_dir)
+    if not found:
+        return None
     with RealFileSystem(log_dir) as files:
         if os.path.lexists(log_dir / CLEAN_SHUTDOWN_MARKER):
-            execute((Unlink(log_dir / MARKER_ASIDE), FsyncDir(log_dir)), files)
-            return ()
-        interrupted = []
-        for partition in list_partitions(log_dir):
-            journal = read_journal(log_dir / partition.directory_name)
-            if journal.pending is not None:
-                interrupted.append((partition, journal, journal.pending))
-        now = stamps(log_dir)
-        for partition, _, pending in interrupted:
-            if pending.stamps != now:
-                raise UncleanLogDir(
-                    "a broker has worked here since an append was interrupted, and was not stopped"
-                    " cleanly.",
-                    path=log_dir / partition.directory_name,
-                    remedy=_RECOVER,
-                )
-        for partition, _, pending in interrupted:
-            with lock_partition(log_dir, partition):
-                _cut_back(log_dir / partition.directory_name, pending, files)
-        execute(end_steps(log_dir), files)
-        for partition, journal, _ in interrupted:
-            with lock_partition(log_dir, partition):
-                directory = log_dir / partition.directory_name
+            execute(discard_markers(log_dir), files)
+            return None
+        partition, journal, pending = _appended_to(log_dir, found)
+        directory = log_dir / partition.directory_name
+        if pending.stamps != stamps(log_dir):
+            raise UncleanLogDir(
+                "a broker has worked here since an append was interrupted, or another command"
+                " changed the checkpoints; so the marker is not put back.",
+                path=directory,
+                remedy=RECOVER,
+            )
+        _look_at(log_dir, [one for one in list_partitions(log_dir) if one != partition])
+        with lock_partition(log_dir, partition):
+            if not pending.complete:
+                _cut_back(directory, pending, files)
+            _look_at(log_dir, [partition])
+            execute(end_steps(log_dir, pending.nonce), files)
+            if not pending.complete:
                 execute(write_journal(directory, journal.abandoned()), files)
-    return tuple(partition for partition, _, _ in interrupted)
+    return None if pending.complete else partition
+
+
+def _appended_to(log_dir: Path, found: Sequence[Path]) -> tuple[TopicPartition, Journal, Pending]:
+    """The one partition whose journal has the nonce of the one marker that lies aside."""
+    matching = []
+    for partition in list_partitions(log_dir):
+        try:
+            journal = read_journal(log_dir / partition.directory_name)
+        except LogwrightError:
+            continue  # what it says is not known, so it is not the one
+        last = journal.pending
+        if last is not None and last.nonce and [log_dir / aside(last.nonce)] == list(found):
+            matching.append((partition, journal, last))
+    if len(matching) != 1:
+        raise UncleanLogDir(
+            "an append to a log of this directory was interrupted, and no journal says which log it"
+            " is: the log was deleted or moved, or its journal is gone. So the marker that lies"
+            " aside is not put back.",
+            path=found[0],
+            remedy=RECOVER,
+        )
+    return matching[0]
+
+
+def _look_at(log_dir: Path, partitions: Iterable[TopicPartition]) -> None:
+    """Stop unless these logs are as a clean stop leaves them. Effects: reads.
+
+    Raises:
+        UncleanLogDir: one is not.
+    """
+    with open_log_dir(log_dir) as opened:
+        try:
+            shared = share(log_dir, opened, "end", read_open_checkpoints(opened))
+            for partition in partitions:
+                if has_log(log_dir / partition.directory_name):
+                    observe_one(shared._replace(clean_shutdown=True), partition)
+        except LogwrightError as error:
+            raise UncleanLogDir(
+                f"an append was interrupted, and the marker is not put back: {error.problem}",
+                path=error.path,
+                position=error.position,
+                remedy=RECOVER,
+            ) from error
+
+
+def has_log(directory: Path) -> bool:
+    """Whether there is anything of a log: what an interrupted creation leaves has no segment."""
+    if not os.path.lexists(directory):
+        return False
+    return directory.is_symlink() or any(
+        path.name.endswith(SEGMENT_SUFFIXES) for path in directory.iterdir()
+    )
 
 
 def _cut_back(directory: Path, pending: Pending, files: FileSystem) -> None:
     with os.scandir(directory) as entries:
-        sizes = {
-            entry.name: entry.stat(follow_symlinks=False).st_size
+        found = {
+            entry.name: Found(status.st_size, status.st_ino)
             for entry in entries
             if entry.is_file(follow_symlinks=False)
+            and (status := entry.stat(follow_symlinks=False))
         }
-    if pending.base_offset is not None:
-        name = segment_file_name(pending.base_offset, LOG)
-        if sizes.get(name, -1) < pending.log_bytes:
-            raise UncleanLogDir(
-                f"the log has {sizes.get(name, 0)} bytes, before the interrupted append it had"
-                f" {pending.log_bytes}.",
-                path=directory / name,
-                remedy=_RECOVER,
-            )
+    prove_cut(directory, pending, _listed(directory, pending) or [], found)
+    sizes = {name: one.bytes for name, one in found.items()}
     execute(undo_steps(directory, pending, sizes), files)
+
+
+def _listed(directory: Path, pending: Pending) -> list[tuple[int, int]] | None:
+    rows = read_batches(directory, pending)
+    return None if rows is None else [(int(base), int(crc)) for base, crc in rows]
 
 
 def present_records(log: PartitionLog, pending: Pending) -> int | None:
@@ -122,19 +178,21 @@ def present_records(log: PartitionLog, pending: Pending) -> int | None:
         UncleanLogDir: what was appended may have been compacted or deleted since, so that it cannot
             be told.
     """
-    expected = [(int(base), int(crc)) for base, crc in read_batches(log.directory)]
+    expected = _listed(log.directory, pending)
+    if expected is None and log.log_end_offset <= pending.log_end_offset:
+        return pending.skipped
     cleaned = log.cleaner_checkpoint or 0
     matched, end = 0, pending.log_end_offset
     for (base, crc), next_offset in _batches_from(log, pending.log_end_offset):
-        if matched == len(expected) or (base, crc) != expected[matched]:
+        if expected is None or matched == len(expected) or (base, crc) != expected[matched]:
             break
         matched, end = matched + 1, next_offset
-    if matched == len(expected):
+    if expected is not None and matched == len(expected):
         return None
-    if max(cleaned, log.log_start_offset) > pending.log_end_offset:
+    if expected is None or max(cleaned, log.log_start_offset) > pending.log_end_offset:
         raise UncleanLogDir(
-            "an ingest was interrupted here, and the log was compacted or cut since: what is there"
-            " of it cannot be told.",
+            "an ingest was interrupted here, and the log was compacted or cut since, or its list of"
+            " batches is gone: what is there of it cannot be told.",
             path=log.directory,
             remedy="Look which records are there, then remove .logwright/ingest.json.",
         )

@@ -8,18 +8,16 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from logwright.errors import UnreadableFile
-from logwright.ingest.appender import Appender, discard_staging
+from logwright.ingest.appender import discard_staging
 from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.live import set_offsets_locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
-
-    from logwright.ingest.model import AppendPlan, StagedAppend
+    from logwright.ingest.model import AppendPlan
 
 
 @contextmanager
@@ -77,17 +75,3 @@ def _make_directory(plan: AppendPlan) -> bool:
         os.chown(plan.directory, owner.st_uid, owner.st_gid, follow_symlinks=False)
     plan.directory.chmod(stat.S_IMODE(owner.st_mode))
     return True
-
-
-def stage_append(plan: AppendPlan, records: Iterable[pa.RecordBatch]) -> StagedAppend:
-    """Stage these records, columns as `columns.SCHEMA`. Effects: makes the staging directory; after
-    an error it is gone. Errors: see `Appender`.
-    """
-    appender = Appender(plan)
-    try:
-        for batch in records:
-            appender.add(batch)
-        return appender.finish()
-    except BaseException:
-        appender.discard()
-        raise

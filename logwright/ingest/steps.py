@@ -3,9 +3,11 @@
 =====  ==========================================  ==============================================
 steps  what they do                                a crash after any of them
 =====  ==========================================  ==============================================
-1      the journal says what the log was           as before
-2      ``.kafka_cleanshutdown`` is put aside       a broker recovers the log: whole batches stay;
-                                                   we cut it back (`settle`)
+1      the list of batches, then the journal:      a clean log as before; the list says that
+       what the log was, and a nonce               nothing of it is there
+2      ``.kafka_cleanshutdown`` is put aside,      no marker: a broker or `logwright recover`
+       under a name with the nonce                 recovers the log, whole batches stay; our next
+                                                   ingest, of any topic, cuts it back (`settle`)
 3      batches behind the active ``.log``, fsync;  the same
        then its index entries, the final time
        entry included
@@ -13,13 +15,24 @@ steps  what they do                                a crash after any of them
        indexes, then the ``.log``, by rename
 5      producer snapshot at the new end; those     the same
        that a load would remove go
-6      the marker is put back                      a clean log with all records
-7      recovery point and high watermark           the same
-8      the journal says done                       done
+6      the journal says complete                   no marker: a recovery leaves all records; our
+                                                   next ingest puts the marker back, no more
+7      the marker is put back                      a clean log with all records
+8      high watermark, then recovery point         done; the same ingest, run again, writes them
 =====  ==========================================  ==============================================
 
-After a broker's own recovery the journal's list of batches tells which of them are there
-(`present_records`); the rest is appended by the next run.
+What comes between the crash and the next ingest of this log:
+
+- clean, roll, retain, undo, recover: after steps 2 to 6 they find no marker, and recover all of the
+  directory first. A recovery removes the marker that lies aside, so nothing is cut back any more.
+  After steps 1, 7 and 8 the log is clean, and no marker lies aside that this journal knows.
+- a broker: it writes the checkpoints, so `settle` leaves the log alone.
+- another topic's ingest: it settles this one first. Its own marker has its own nonce, so what stops
+  it never cuts back this log.
+- the log is deleted or moved: no journal knows the marker that lies aside, so it is not put back.
+
+After a recovery the list of batches tells which of them are there (`present_records`); the rest is
+appended by the next run.
 """
 
 from __future__ import annotations
@@ -39,7 +52,6 @@ from logwright.format.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG,
     LOG_START_OFFSET_CHECKPOINT,
-    MARKER_ASIDE,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     SNAPSHOT,
@@ -49,8 +61,9 @@ from logwright.format.names import (
     segment_file_name,
 )
 from logwright.format.snapshot import serialize_snapshot
-from logwright.ingest.journal import BATCHES, Journal, Pending, write_journal
+from logwright.ingest.journal import BATCHES, Journal, Pending, batches_name, write_journal
 from logwright.log.mapped import map_file
+from logwright.steps.marker import aside
 from logwright.steps.replace import replace_file
 from logwright.steps.step import (
     Append,
@@ -76,13 +89,13 @@ WATCHED: Final = (RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
 """Files of the log directory that a running broker writes again and again."""
 
 
-def begin_steps(plan: AppendPlan, journal: Journal) -> tuple[FileStep, ...]:
+def begin_steps(plan: AppendPlan, journal: Journal, nonce: str) -> tuple[FileStep, ...]:
     """Put down what is about to be done, then put the marker aside."""
     work = plan.directory / WORK_DIRECTORY
     return (
-        Rename(plan.staging / BATCHES, work / BATCHES),
+        Rename(plan.staging / BATCHES, work / batches_name(nonce)),
         *write_journal(plan.directory, journal),
-        Rename(plan.log_dir / CLEAN_SHUTDOWN_MARKER, plan.log_dir / MARKER_ASIDE),
+        Rename(plan.log_dir / CLEAN_SHUTDOWN_MARKER, plan.log_dir / aside(nonce)),
         FsyncDir(plan.log_dir),
     )
 
@@ -104,18 +117,18 @@ def append_steps(plan: AppendPlan, staged: StagedAppend) -> Iterator[FileStep]:
         yield Unlink(plan.directory / segment_file_name(offset, SNAPSHOT), missing_ok=True)
 
 
-def end_steps(log_dir: Path) -> tuple[FileStep, ...]:
+def end_steps(log_dir: Path, nonce: str) -> tuple[FileStep, ...]:
     """The marker is put back."""
     return (
-        Rename(log_dir / MARKER_ASIDE, log_dir / CLEAN_SHUTDOWN_MARKER),
+        Rename(log_dir / aside(nonce), log_dir / CLEAN_SHUTDOWN_MARKER),
         FsyncDir(log_dir),
     )
 
 
-def record_steps(plan: AppendPlan, end_offset: Offset, journal: Journal) -> Iterator[FileStep]:
-    """Checkpoints as after a clean stop, then the journal. The checkpoint files are locked."""
+def record_steps(plan: AppendPlan, end_offset: Offset) -> Iterator[FileStep]:
+    """Checkpoints as after a clean stop, the recovery point last. The files are locked."""
     log_dir = plan.log_dir
-    for name in (*WATCHED, LOG_START_OFFSET_CHECKPOINT):
+    for name in (LOG_START_OFFSET_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
         path = log_dir / name
         content = map_file(path).tobytes() if path.exists() else b""
         entries = parse_offset_checkpoint(content, path)
@@ -130,14 +143,14 @@ def record_steps(plan: AppendPlan, end_offset: Offset, journal: Journal) -> Iter
         if wanted != entries or not content:
             like = path if path.exists() else log_dir
             yield from replace_file(path, serialize_offset_checkpoint(wanted), like=like)
-    yield from write_journal(plan.directory, journal.finished())
 
 
 def undo_steps(directory: Path, pending: Pending, sizes: dict[str, int]) -> Iterator[FileStep]:
-    """The steps that make a log what it was before a pending append.
+    """The steps that make a log what it was before a pending append; no file gets longer.
 
     Args:
         directory: the partition's.
+        pending: shown to be true by `logwright.ingest.proof`.
         sizes: of the files that are there, by name.
     """
     for name in reversed(pending.created):
@@ -147,7 +160,7 @@ def undo_steps(directory: Path, pending: Pending, sizes: dict[str, int]) -> Iter
         # Indexes first: no entry may point behind the log's end.
         for suffix, size in reversed(tuple(zip((LOG, INDEX, TIMEINDEX), before, strict=True))):
             name = segment_file_name(pending.base_offset, suffix)
-            if sizes[name] != size:
+            if sizes[name] > size:
                 yield Truncate(directory / name, size)
                 yield FsyncFile(directory / name)
     yield FsyncDir(directory)

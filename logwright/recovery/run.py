@@ -1,10 +1,10 @@
 """A recovery of a log directory from beginning to end.
 
 1. Plan each partition; nothing is changed. Whoever only looks stops here.
-2. Under the locks: the clean-shutdown marker goes, then the partitions are repaired by groups:
-   all of a group are locked, compared with what was planned, repaired one by one, and stay locked
-   until their offset checkpoints are written. So nobody changes a log in between, and no entry is
-   written for one that is gone.
+2. Under the locks: the clean-shutdown marker goes, also one that an append put aside, then the
+   partitions are repaired by groups: all of a group are locked, compared with what was planned,
+   repaired one by one, and stay locked until their offset checkpoints are written. So nobody
+   changes a log in between, and no entry is written for one that is gone.
 3. The marker is written last, and only if every partition of the directory is as a clean stop
    leaves it: recovered now, or clean before. Appends take the marker away too: it is looked at and
    changed under the lock of the checkpoints.
@@ -34,7 +34,7 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
-from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition, lock_recovery
+from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.checkpoints import Checkpoints
 from logwright.log.files import list_directory, open_log_dir, open_partition_dir
 from logwright.log.listing import look_for_damage, stamp_files
@@ -47,6 +47,7 @@ from logwright.recovery.splitting import overflows
 from logwright.recovery.steps import CUT, keeps, recovery_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
+from logwright.steps.marker import discard_markers, lock_marker, wait_for_marker
 from logwright.steps.replace import replace_file
 from logwright.steps.step import FileStep, FsyncDir, Unlink
 from logwright.steps.work import make_private
@@ -122,8 +123,10 @@ def partitions_to_recover(
 
     Raises:
         NotALogDir, UnreadableFile: the directory cannot be listed.
+        LogDirLocked: an append or a recovery works on it for too long.
     """
     present = list_partitions(log_dir)
+    wait_for_marker(log_dir)
     if not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
         return tuple(present)
     return tuple(one for one in sorted(set(wanted)) if one in present and _is_damaged(log_dir, one))
@@ -156,9 +159,10 @@ def plan_directory(
     """Decide about some partitions of a log directory. Effects: reads it.
 
     Raises:
-        NotALogDir, UnreadableFile: of the directory as a whole. What is wrong with a partition is
-            put down as its failure.
+        NotALogDir, UnreadableFile, LogDirLocked: of the directory as a whole. What is wrong with a
+            partition is put down as its failure.
     """
+    wait_for_marker(log_dir)
     wanted = set(partitions)
     present = list_partitions(log_dir)
     checkpoints = read_all_offsets(log_dir)
@@ -219,7 +223,7 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
         return result
     with (
         lock_log_dir(plan.log_dir),
-        lock_recovery(plan.log_dir),
+        lock_marker(plan.log_dir),
         RealFileSystem(plan.log_dir) as files,
     ):
         _take_marker(plan, files)
@@ -242,6 +246,8 @@ def _take_marker(plan: DirectoryPlan, files: FileSystem) -> None:
                 path=marker,
                 remedy="Nothing was changed. Plan again.",
             )
+        # What an append put aside says nothing of a directory that was recovered.
+        execute(discard_markers(plan.log_dir), files)
         if plan.marker is not None and plan.changes:
             execute((Unlink(marker), FsyncDir(plan.log_dir)), files)
 

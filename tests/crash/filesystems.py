@@ -23,7 +23,7 @@ LOCKS = {
     "lock",
     ".lock",
     ".logwright-checkpoints.lock",
-    ".logwright-recovery.lock",
+    ".logwright-marker.lock",
 }
 """Made and removed by what holds a lock, not by steps."""
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from random import Random
 
@@ -18,16 +18,17 @@ import pytest
 from logwright import maintain
 from logwright.config.topic import parse_settings
 from logwright.errors import DiskFull, LogwrightError, StepFailed, UncleanLogDir
-from logwright.format.names import CLEAN_SHUTDOWN_MARKER, MARKER_ASIDE, WORK_DIRECTORY
+from logwright.format.names import CLEAN_SHUTDOWN_MARKER, WORK_DIRECTORY
 from logwright.ingest import run as ingest_run
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import AppendOptions, AppendPlan
-from logwright.ingest.run import commit_steps, pending_append
-from logwright.ingest.staging import stage_append
+from logwright.ingest.run import commit_steps, pending_append, stage_append
+from logwright.ingest.steps import record_steps
 from logwright.locks import lock_partition
 from logwright.recovery.model import RecoveryOptions
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
+from logwright.steps.marker import markers_aside
 from logwright.steps.step import Append, FileStep
 from logwright.units import TimestampMs
 from tests.comparison import compare_checkpoints, compare_partition
@@ -82,7 +83,9 @@ def interrupted(log_dir: Path, rows: list[Row], steps: int) -> int:
     assert len(staged.segments) > 2
     with lock_partition(log_dir, PARTITION), RealFileSystem(log_dir) as files:
         pending = pending_append(plan, staged, read_journal(plan.directory).pending)
-        for number, step in enumerate(halved(commit_steps(plan, staged, pending))):
+        commit = commit_steps(plan, staged, pending)
+        whole = chain(commit, record_steps(plan, staged.end_offset))
+        for number, step in enumerate(halved(whole)):
             if number == steps:
                 return steps
             execute([step], files)
@@ -124,13 +127,13 @@ def test_run_again_leaves_what_one_run_leaves(new: bool, memory: Path) -> None:
     first = append(whole, rows, PAIRS, now_ms=NOW, options=OPTIONS)
     aside = 0
     for steps, log_dir in states(memory, new=new):
-        aside += (log_dir / MARKER_ASIDE).exists()
+        aside += bool(markers_aside(log_dir))
         again = append(log_dir, rows, PAIRS, now_ms=NOW, options=OPTIONS)
         assert first.records == again.records, steps
         assert [] == compare_partition(whole, log_dir, "t-0"), steps
         assert [] == compare_checkpoints(whole, log_dir), steps
         assert (log_dir / CLEAN_SHUTDOWN_MARKER).exists(), steps
-        assert not (log_dir / MARKER_ASIDE).exists(), steps
+        assert () == markers_aside(log_dir), steps
         third = append(log_dir, rows, PAIRS, now_ms=NOW, options=OPTIONS)
         assert third.repeated, steps
         assert [WORK_DIRECTORY] == [p.name for p in (log_dir / "t-0").iterdir() if p.is_dir()]
@@ -211,7 +214,7 @@ def test_a_broker_that_ran_since_and_died_is_noticed(memory: Path) -> None:
     """
     log_dir = start(memory, new=False)
     interrupted(log_dir, rows_to_append(), 12)
-    assert (log_dir / MARKER_ASIDE).exists()
+    assert 1 == len(markers_aside(log_dir))
     path = log_dir / "replication-offset-checkpoint"
     content = path.read_bytes()
     path.unlink()
@@ -255,6 +258,6 @@ def test_another_ingest_waits_for_the_one_that_is_half_there(memory: Path) -> No
     rows = rows_to_append()
     interrupted(log_dir, rows, 11)
     assert 0 < len(records(log_dir, 500)) < len(rows)
-    (log_dir / MARKER_ASIDE).rename(log_dir / CLEAN_SHUTDOWN_MARKER)
+    markers_aside(log_dir)[0].rename(log_dir / CLEAN_SHUTDOWN_MARKER)
     with pytest.raises(UncleanLogDir, match="another ingest was interrupted"):
         append(log_dir, rows, PAIRS, now_ms=NOW, ingest_id="other")

@@ -15,8 +15,9 @@ from logwright.ingest.run import (
     commit_append,
     plan_append,
     prepare_log_dir,
+    stage_append,
 )
-from logwright.ingest.staging import stage_append, staging
+from logwright.ingest.staging import staging
 from logwright.units import TimestampMs
 from tests.ingested import arrow
 from tests.log_builder import START_MS, LogBuilder

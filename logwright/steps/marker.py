@@ -1,0 +1,91 @@
+"""The clean-shutdown marker: who may take it away, and its name while a log grows.
+
+An append puts it aside and back, a recovery removes it and writes it last. Both hold an exclusive
+lock on ``<log dir>/.logwright-marker.lock`` meanwhile. Other operations leave the marker alone, and
+do not need the lock; who plans one waits, since a directory without the marker looks unclean.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from logwright.errors import LogDirLocked
+from logwright.format.names import CLEAN_SHUTDOWN_MARKER, MARKER_ASIDE
+from logwright.locks import lock_file
+from logwright.ofd_lock import try_lock
+from logwright.steps.step import FsyncDir, Unlink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from logwright.steps.step import FileStep
+
+MARKER_LOCK: Final = ".logwright-marker.lock"
+
+APPEND_WAIT_SECONDS: Final = 600.0
+"""How long an append waits for those before it: each takes as long as its bytes."""
+PLAN_WAIT_SECONDS: Final = 30.0
+"""How long a plan waits for an append or a recovery to end."""
+_POLL_SECONDS: Final = 0.004
+
+
+@contextmanager
+def lock_marker(log_dir: Path, *, wait_seconds: float = 0.0) -> Iterator[None]:
+    """Be the only one of ours who takes the marker away or puts it back. Taken after the log
+    directory's lock, before a partition's. Effects: makes the lock file, removes it on release.
+
+    Raises:
+        LogDirLocked: it was not free for so long.
+    """
+    with lock_file(log_dir, MARKER_LOCK, wait_seconds=wait_seconds):
+        yield
+
+
+def wait_for_marker(log_dir: Path) -> None:
+    """Wait while another process has taken the marker away and is at work. Not for who holds
+    `lock_marker`. Effects: reads only.
+
+    Raises:
+        LogDirLocked: it takes longer than `PLAN_WAIT_SECONDS`.
+    """
+    deadline = time.monotonic() + PLAN_WAIT_SECONDS
+    lock = log_dir / MARKER_LOCK
+    while not (log_dir / CLEAN_SHUTDOWN_MARKER).exists() and _is_held(lock):
+        if time.monotonic() >= deadline:
+            raise LogDirLocked(
+                "another logwright process appends to a log of this directory, or recovers it.",
+                path=lock,
+                remedy="Wait for it to end, then run it again.",
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        file = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not try_lock(file, "shared")
+    finally:
+        os.close(file)
+
+
+def aside(nonce: str) -> str:
+    """The marker's name during the append that its journal knows by this nonce."""
+    return f"{MARKER_ASIDE}.{nonce}"
+
+
+def markers_aside(log_dir: Path) -> tuple[Path, ...]:
+    """The markers that lie aside, one unless somebody copied it. Effects: lists the directory."""
+    return tuple(sorted(path for path in log_dir.iterdir() if path.name.startswith(MARKER_ASIDE)))
+
+
+def discard_markers(log_dir: Path) -> tuple[FileStep, ...]:
+    """The steps that remove what lies aside. Effects: lists the directory."""
+    found = markers_aside(log_dir)
+    return (*(Unlink(path, missing_ok=True) for path in found), FsyncDir(log_dir)) if found else ()

@@ -1,0 +1,407 @@
+"""An append that was interrupted: what is cut back, what is not, and when the marker comes back."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logwright import maintain
+from logwright.compaction.model import CleaningOptions
+from logwright.config.topic import parse_settings
+from logwright.errors import DiskFull, StepFailed, UncleanLogDir
+from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
+from logwright.ingest import run as ingest_run
+from logwright.ingest.model import Appended, AppendOptions
+from logwright.ingest.run import commit_append, prepare_log_dir, stage_append
+from logwright.recovery.model import RecoveryOptions
+from logwright.steps.filesystem import RealFileSystem
+from logwright.steps.marker import markers_aside
+from logwright.steps.step import AnyPath
+from logwright.units import TimestampMs
+from tests.ingested import Row, arrow, planned, read_batches
+from tests.log_builder import LogBuilder
+
+NOW = 1_760_000_100_000
+DAY = 86_400_000
+PAIRS = {"cleanup.policy": "compact", "segment.ms": str(DAY), "internal.segment.bytes": "3000"}
+T, U = TopicPartition("t", 0), TopicPartition("u", 0)
+ROWS: list[Row] = [(b"k%d" % n, b"new" + b"y" * 96, [], NOW) for n in range(40)]
+CHECKPOINT = "recovery-point-offset-checkpoint"
+JOURNAL = ".logwright/ingest.json"
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """Twenty keys in the active segment, stopped cleanly."""
+    log = LogBuilder(tmp_path / "logs")
+    segment = log.segment(0)
+    for number in range(20):
+        segment.batch(number, [(f"k{number}", "old")])
+    log.write(producers=True)
+    for name in (CHECKPOINT, "replication-offset-checkpoint"):
+        (log.log_dir / name).write_bytes(b"0\n1\nt 0 20\n")
+    return log.log_dir
+
+
+class Stopping(RealFileSystem):
+    """Every call fails from the one on that touches such a path."""
+
+    def __init__(self, root: Path, wanted: Callable[[str], bool]) -> None:
+        super().__init__(root)
+        self._wanted = wanted
+        self._failed = False
+
+    def _stop(self, path: object) -> None:
+        self._failed = self._failed or self._wanted(str(path))
+        if self._failed:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def write_file(self, path: AnyPath, content: bytes, *, like: AnyPath | None) -> None:
+        """Effects: see `RealFileSystem`."""
+        self._stop(path)
+        super().write_file(path, content, like=like)
+
+    def append(self, path: AnyPath, content: bytes, *, create: bool) -> None:
+        """Effects: see `RealFileSystem`."""
+        self._stop(path)
+        super().append(path, content, create=create)
+
+    def rename(self, source: AnyPath, target: AnyPath) -> None:
+        """Effects: see `RealFileSystem`."""
+        self._stop(target)
+        super().rename(source, target)
+
+
+def ingest(log_dir: Path, partition: TopicPartition, ingest_id: str) -> Appended:
+    plan = planned(
+        log_dir,
+        PAIRS,
+        now_ms=NOW,
+        ingest_id=ingest_id,
+        options=AppendOptions(batch_bytes=600),
+        partition=partition,
+    )
+    if isinstance(plan, Appended):
+        return plan
+    return commit_append(plan, stage_append(plan, [arrow(ROWS)]))
+
+
+def stop_at(
+    log_dir: Path,
+    partition: TopicPartition,
+    ingest_id: str,
+    wanted: str,
+    patch: pytest.MonkeyPatch,
+) -> None:
+    """An append that fails where it touches a path that ends so."""
+    with Stopping(log_dir, lambda path: path.endswith(wanted)) as files, patch.context() as patched:
+        patched.setattr(ingest_run, "RealFileSystem", lambda _: nullcontext(files))
+        with pytest.raises((DiskFull, StepFailed)):
+            ingest(log_dir, partition, ingest_id)
+
+
+def values(log_dir: Path, partition: str = "t-0") -> dict[bytes | None, bytes | None]:
+    """The last value of each key."""
+    batches = read_batches(log_dir, partition=partition)
+    return {record.key: record.value for batch in batches for record in batch.records}
+
+
+def recover(log_dir: Path) -> None:
+    config, _ = parse_settings(PAIRS)
+    result = maintain.recover(
+        log_dir,
+        maintain.partitions_to_recover(log_dir, []),
+        lambda _: config,
+        now_ms=TimestampMs(NOW),
+        options=RecoveryOptions(),
+    )
+    assert result.clean
+
+
+def clean(log_dir: Path) -> None:
+    plan = maintain.plan_clean(
+        log_dir,
+        T,
+        parse_settings(PAIRS),
+        now_ms=TimestampMs(NOW + 10 * DAY),
+        options=CleaningOptions(force=True),
+        high_watermark="end",
+    )
+    maintain.commit(plan, maintain.build(plan))
+
+
+APPENDED = {key: value for key, value, _, _ in ROWS}
+
+
+def test_a_complete_append_is_not_cut_back(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It failed at the checkpoints; then a clean, and another topic's ingest that stops midway."""
+    stop_at(log_dir, T, "one", f"{CHECKPOINT}.tmp", monkeypatch)
+    assert (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+    assert APPENDED == values(log_dir)
+    clean(log_dir)
+    stop_at(log_dir, U, "two", f"{0:020d}.log", monkeypatch)
+    assert not (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+    prepare_log_dir(log_dir)
+    assert (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+    assert APPENDED == values(log_dir)
+    assert ingest(log_dir, T, "one").repeated
+    assert "t 0 60" in (log_dir / CHECKPOINT).read_text()
+    assert 40 == ingest(log_dir, U, "two").records
+    assert APPENDED == values(log_dir, "u-0")
+
+
+def test_a_complete_append_gets_its_marker_back(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stopped between the journal and the marker: nothing is cut."""
+    stop_at(log_dir, T, "one", CLEAN_SHUTDOWN_MARKER, monkeypatch)
+    assert 1 == len(markers_aside(log_dir))
+    prepare_log_dir(log_dir)
+    assert (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+    assert () == markers_aside(log_dir)
+    assert APPENDED == values(log_dir)
+    assert ingest(log_dir, T, "one").repeated
+    assert "t 0 60" in (log_dir / CHECKPOINT).read_text()
+
+
+def stopped(log_dir: Path, patch: pytest.MonkeyPatch) -> bytes:
+    """An append that stops when its second segment is there; the log of before."""
+    before = (log_dir / "t-0" / f"{0:020d}.log").read_bytes()
+    stop_at(log_dir, T, "one", f"{60:020d}.snapshot.tmp", patch)
+    assert (log_dir / "t-0" / f"{0:020d}.log").stat().st_size > len(before)
+    assert len(list((log_dir / "t-0").glob("*.log"))) > 2
+    return before
+
+
+def test_an_interrupted_append_is_cut_back(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the next ingest of any topic: byte for byte, and the marker is back."""
+    before = stopped(log_dir, monkeypatch)
+    assert 40 == ingest(log_dir, U, "two").records
+    assert before == (log_dir / "t-0" / f"{0:020d}.log").read_bytes()
+    assert [f"{0:020d}.log"] == [path.name for path in (log_dir / "t-0").glob("*.log")]
+    assert 40 == ingest(log_dir, T, "one").records
+    assert APPENDED == values(log_dir)
+
+
+def torn_beside(log_dir: Path) -> None:
+    """A broker that died while it appended to another log, before it wrote a checkpoint."""
+    log = LogBuilder(log_dir, "u-0")
+    segment = log.segment(0).batch(0, [("a", "1")])
+    log.write(producers=True)
+    (log_dir / CLEAN_SHUTDOWN_MARKER).unlink()
+    with (log_dir / "u-0" / f"{0:020d}.log").open("ab") as file:
+        file.write(segment.batches[0][:40])
+
+
+def gone(log_dir: Path) -> None:
+    shutil.rmtree(log_dir / "t-0")
+
+
+def moved(log_dir: Path) -> None:
+    other = log_dir.parent / "other"
+    other.mkdir()
+    (log_dir / "t-0").rename(other / "t-0")
+
+
+def without_journal(log_dir: Path) -> None:
+    (log_dir / "t-0" / JOURNAL).unlink()
+
+
+def other_journal(log_dir: Path) -> None:
+    change(log_dir, nonce="0123")
+
+
+def touched(log_dir: Path) -> None:
+    path = log_dir / CHECKPOINT
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("change_it", "why"),
+    [
+        (gone, "no journal says which log"),
+        (moved, "no journal says which log"),
+        (without_journal, "no journal says which log"),
+        (other_journal, "no journal says which log"),
+        (touched, "a broker has worked here"),
+        (torn_beside, "the marker is not put back"),
+    ],
+)
+@pytest.mark.parametrize("complete", [False, True], ids=["interrupted", "complete"])
+def test_the_marker_stays_away_where_nothing_shows_that_all_is_clean(
+    log_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change_it: Callable[[Path], None],
+    why: str,
+    *,
+    complete: bool,
+) -> None:
+    """`logwright recover` is named; it removes what lies aside and makes the directory clean."""
+    wanted = CLEAN_SHUTDOWN_MARKER if complete else f"{60:020d}.snapshot.tmp"
+    stop_at(log_dir, T, "one", wanted, monkeypatch)
+    (log_dir / "v-0").mkdir()
+    change_it(log_dir)
+    with pytest.raises(UncleanLogDir, match=why) as refused:
+        prepare_log_dir(log_dir)
+    assert "logwright recover" in str(refused.value)
+    assert not (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+    recover(log_dir)
+    assert (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+    assert () == markers_aside(log_dir)
+    prepare_log_dir(log_dir)
+
+
+def test_a_marker_and_one_that_lies_aside(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker recovered all and stopped: the one aside goes, and the log stays as it is."""
+    stopped(log_dir, monkeypatch)
+    (aside,) = markers_aside(log_dir)
+    shutil.copy(aside, log_dir / CLEAN_SHUTDOWN_MARKER)
+    before = {path.name: path.read_bytes() for path in (log_dir / "t-0").glob("*.log")}
+    prepare_log_dir(log_dir)
+    assert () == markers_aside(log_dir)
+    assert before == {path.name: path.read_bytes() for path in (log_dir / "t-0").glob("*.log")}
+
+
+def test_recover_without_partitions_ends_clean(tmp_path: Path) -> None:
+    """The only log was deleted while its append was interrupted."""
+    log_dir = tmp_path / "logs"
+    log_dir.mkdir()
+    (log_dir / CHECKPOINT).write_bytes(b"0\n0\n")
+    (log_dir / "meta.properties").write_text("version=1\n")
+    (log_dir / ".logwright-cleanshutdown.0123").write_text("{}")
+    with pytest.raises(UncleanLogDir, match="no journal"):
+        prepare_log_dir(log_dir)
+    recover(log_dir)
+    assert () == markers_aside(log_dir)
+    assert (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+
+
+def change(log_dir: Path, **values: object) -> None:
+    """Of the journal's last append."""
+    path = log_dir / "t-0" / JOURNAL
+    journal = json.loads(path.read_text())
+    journal["pending"] |= values
+    path.write_text(json.dumps(journal))
+
+
+def contents(log_dir: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (log_dir / "t-0").iterdir() if path.is_file()}
+
+
+def pending_of(log_dir: Path) -> dict[str, Any]:
+    found = json.loads((log_dir / "t-0" / JOURNAL).read_text())["pending"]
+    assert isinstance(found, dict)
+    return found
+
+
+def size_of_a_batch(log_dir: Path) -> int:
+    content = (log_dir / "t-0" / f"{0:020d}.log").read_bytes()
+    return int.from_bytes(content[8:12], "big") + 12
+
+
+LIES: dict[str, Callable[[dict[str, Any], int], dict[str, object]]] = {
+    "shorter": lambda one, size: {"log_bytes": one["log_bytes"] - size},
+    "shorter-with-its-end": lambda one, size: {
+        "log_bytes": one["log_bytes"] - size,
+        "log_end_offset": one["log_end_offset"] - 1,
+    },
+    "inside-a-batch": lambda one, _: {"log_bytes": one["log_bytes"] - 5},
+    "longer": lambda one, _: {"log_bytes": one["log_bytes"] + 10_000},
+    "empty": lambda _, __: {"log_bytes": 0, "log_end_offset": 0},
+    "another-file": lambda one, _: {"inode": one["inode"] + 1},
+    "the-log-itself": lambda one, _: {"created": [*one["created"], f"{0:020d}.log"]},
+    "its-index": lambda one, _: {"created": [*one["created"], f"{0:020d}.index"]},
+    "a-path": lambda one, _: {"created": [*one["created"], f"../t-0/{0:020d}.log"]},
+    "another-name": lambda one, _: {"created": [*one["created"], "partition.metadata"]},
+    "an-older-snapshot": lambda one, _: {"created": [*one["created"], f"{7:020d}.snapshot"]},
+    "fewer": lambda _, __: {"created": []},
+    "no-log": lambda _, __: {"base_offset": None},
+    "index-longer": lambda one, _: {"index_bytes": one["index_bytes"] + 8},
+    "timeindex-shorter": lambda _, __: {"timeindex_bytes": 0},
+    "no-batches": lambda _, __: {"batches": 0},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_journal_that_lies_cuts_nothing(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch, lie: str
+) -> None:
+    """Every file stays as it is, the marker stays away, and a recovery keeps every whole batch."""
+    stopped(log_dir, monkeypatch)
+    change(log_dir, **LIES[lie](pending_of(log_dir), size_of_a_batch(log_dir)))
+    before = contents(log_dir)
+    with pytest.raises(UncleanLogDir, match="is not cut back"):
+        prepare_log_dir(log_dir)
+    assert before == contents(log_dir)
+    assert not (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+    recover(log_dir)
+    assert APPENDED == values(log_dir)
+
+
+def test_another_list_of_batches_cuts_nothing(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One CRC of it is not that of the log."""
+    stopped(log_dir, monkeypatch)
+    (path,) = (log_dir / "t-0" / ".logwright").glob("ingest.batches.*")
+    content = bytearray(path.read_bytes())
+    content[11] ^= 1
+    path.write_bytes(content)
+    before = contents(log_dir)
+    with pytest.raises(UncleanLogDir, match="was not appended by it"):
+        prepare_log_dir(log_dir)
+    assert before == contents(log_dir)
+
+
+def with_tail(log_dir: Path, content: bytes) -> Path:
+    """A copy whose active log has this content; its journal knows the copied files."""
+    other = log_dir.parent / "other"
+    shutil.rmtree(other, ignore_errors=True)
+    shutil.copytree(log_dir, other, copy_function=shutil.copy2)
+    torn = other / "t-0" / f"{0:020d}.log"
+    torn.write_bytes(content)
+    names = [(name, time) for name, _, time in pending_of(other)["stamps"]]
+    known = [[name, (other / name).stat().st_ino, time] for name, time in names]
+    change(other, inode=torn.stat().st_ino, stamps=known)
+    return other
+
+
+def test_a_torn_tail_behind_the_old_end_is_cut(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the disk has of the batches of the list, down to their first byte, or zeros instead."""
+    path = log_dir / "t-0" / f"{0:020d}.log"
+    before = path.read_bytes()
+    stop_at(log_dir, T, "one", f"{0:020d}.timeindex", monkeypatch)
+    whole = path.read_bytes()
+    tails = [whole[:end] for end in range(len(before), len(before) + 1300, 7)]
+    for content in [*tails, before + bytes(100), whole + bytes(9)]:
+        other = with_tail(log_dir, content)
+        prepare_log_dir(other)
+        assert before == (other / "t-0" / path.name).read_bytes()
+        assert (other / CLEAN_SHUTDOWN_MARKER).exists()
+    for content in (before + b"x", before + bytes(30) + b"x", whole + before[:80], whole + b"x"):
+        other = with_tail(log_dir, content)
+        with pytest.raises(UncleanLogDir, match="was not appended by it"):
+            prepare_log_dir(other)
+        assert content == (other / "t-0" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("value", [-1, "7", 1.5, None, True])
+def test_a_journal_with_a_strange_count_is_no_journal(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch, value: object
+) -> None:
+    """It belongs to no marker."""
+    stopped(log_dir, monkeypatch)
+    change(log_dir, log_bytes=value)
+    with pytest.raises(UncleanLogDir, match="no journal"):
+        prepare_log_dir(log_dir)
