@@ -1,0 +1,51 @@
+"""Whether what goes by its age is as old as its time index says."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from logwright.errors import CorruptIndex
+from logwright.format.names import LOG, TIMEINDEX, segment_file_name
+from logwright.format.scan import scan_segment
+from logwright.log.mapped import map_file
+
+if TYPE_CHECKING:
+    from logwright.retention.plan import RetentionPlan
+
+_REBUILD: Final = (
+    "The log was left untouched. Remove this file and the segment's .index: `logwright recover`, or"
+    " a broker at its start, then rebuilds both from the log."
+)
+
+
+def require_old(plan: RetentionPlan) -> None:
+    """Look at the batches of the segments that go by ``retention.ms``: a time index is a hint.
+    Effects: reads the headers of these segments.
+
+    Raises:
+        CorruptIndex: a batch is younger than that.
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: a segment cannot be read.
+    """
+    log = plan.log
+    ends = dict(pairwise(segment.base_offset for segment in log.segments))
+    sizes = {segment.base_offset: segment.log_bytes for segment in log.segments}
+    for verdict in plan.deleted:
+        base, limit_ms = verdict.base_offset, verdict.limit
+        if verdict.cause != "time" or limit_ms is None or not sizes[base]:
+            continue
+        path = log.directory / segment_file_name(base, LOG)
+        batches = scan_segment(
+            map_file(path, expected_bytes=sizes[base]),
+            path,
+            base_offset=base,
+            end_offset=ends.get(base, log.log_end_offset),
+        )
+        newest = int(batches["max_timestamp"].max())
+        if newest >= 0 and plan.now_ms - newest <= limit_ms:
+            raise CorruptIndex(
+                f"the segment's newest record is {plan.now_ms - newest} ms old, by this index"
+                f" {verdict.value} ms.",
+                path=log.directory / segment_file_name(base, TIMEINDEX),
+                remedy=_REBUILD,
+            )
