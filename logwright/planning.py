@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -29,6 +30,7 @@ from logwright.log.glance import Glance, glances
 from logwright.log.load import Shared, observe, observe_one, share
 from logwright.log.model import PartitionLog
 from logwright.roll.plan import plan_roll
+from logwright.steps.live import look_twice
 from logwright.steps.marker import wait_for_marker
 from logwright.units import TimestampMs
 
@@ -109,8 +111,13 @@ def plan_many(
 def _look(
     shared: Shared, partition: TopicPartition, glance: Glance | None
 ) -> PartitionLog | LogwrightError:
+    first = [glance]
+
+    def look(one: TopicPartition) -> PartitionLog:
+        return observe_one(shared, one, first.pop() if first else None)
+
     try:
-        return observe_one(shared, partition, glance)
+        return look_twice(look, shared.log_dir, partition)
     except LogwrightError as error:
         return error
 
@@ -168,9 +175,11 @@ def observe_unlocked(
     """A log on which no broker works. Effects: reads.
 
     Raises:
-        LogDirLocked: a broker works on the directory.
+        LogDirLocked: a broker works on the directory, or another process of ours on what seems to
+            be wrong.
         LogwrightError: see `observe`.
     """
+    look = partial(observe, log_dir, high_watermark=high_watermark, checkpoints=checkpoints)
     with broker_kept_out(log_dir):
         wait_for_marker(log_dir)
-        return observe(log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints)
+        return look_twice(look, log_dir, partition)

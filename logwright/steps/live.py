@@ -5,7 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from logwright.errors import StalePlan
+from logwright.errors import (
+    CorruptLogError,
+    DiskFull,
+    StalePlan,
+    UnreadableFile,
+    UnsupportedFormatError,
+)
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.files import exists, open_log_dir, open_partition_dir, read_file
 from logwright.log.load import fingerprint
@@ -14,7 +20,7 @@ from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from logwright.format.names import TopicPartition
@@ -60,6 +66,26 @@ def refuse_changed(log: PartitionLog, contents: Mapping[str, bytes] | None = Non
             path=log.directory,
             remedy="Nothing was changed. Plan again.",
         )
+
+
+def look_twice(
+    look: Callable[[TopicPartition], PartitionLog], log_dir: Path, partition: TopicPartition
+) -> PartitionLog:
+    """Look at a log without a lock; if it seems wrong, again under the partition's lock: another
+    process of ours may have changed it meanwhile. Effects: reads; the lock's.
+
+    Raises:
+        LogDirLocked: it seems wrong, and another process works on it.
+        LogwrightError: whatever `look` raises; of the first one, where it cannot be locked.
+    """
+    try:
+        return look(partition)
+    except (CorruptLogError, UnsupportedFormatError) as error:
+        try:
+            with lock_partition(log_dir, partition):
+                return look(partition)
+        except (UnreadableFile, DiskFull):
+            raise error from None
 
 
 def set_offsets(
