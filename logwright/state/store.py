@@ -41,7 +41,13 @@ def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
             raise UnreadableFile(
                 f"it has {size} bytes, which no state file has.", path=path, remedy="Remove it."
             )
-        return parse_state(read_file(directory, STATE_FILE), path)
+        try:
+            content = read_file(directory, STATE_FILE)
+        except UnreadableFile as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return {}  # in between there was nothing left to remember
+            raise
+        return parse_state(content, path)
 
 
 def change_state(
