@@ -8,6 +8,7 @@ import os
 import secrets
 import stat
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import NotALogDir, PolicyError, StalePlan, UncleanLogDir
@@ -45,8 +46,10 @@ from logwright.ingest.steps import (
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.load import fingerprint, list_partitions, observe
 from logwright.log.mapped import map_file
+from logwright.state.hold import refuse_moved
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
+from logwright.steps.live import look_twice
 from logwright.steps.marker import (
     APPEND_WAIT_SECONDS,
     discard_markers,
@@ -145,6 +148,7 @@ def plan_append(
     Raises:
         UncleanLogDir: the directory is not as a clean stop leaves it, or another ingest was
             interrupted here and is to be completed first.
+        PreconditionError: the log is being moved to another log directory.
         And whatever `observe` raises.
     """
     directory = log_dir / partition.directory_name
@@ -153,7 +157,9 @@ def plan_append(
             raise _unclean(log_dir)
         log = None
         if has_log(directory):
-            log = observe(log_dir, partition, high_watermark="end")
+            log = look_twice(partial(observe, log_dir, high_watermark="end"), log_dir, partition)
+        else:
+            refuse_moved(log_dir, partition)
         journal = read_journal(directory) if directory.is_dir() else Journal()
         plan = AppendPlan(
             plan_id=f"{now_ms}-{secrets.token_hex(4)}",

@@ -255,17 +255,32 @@ def _switch(places: Places, stage: Stage, fs: FileSystem) -> None:
 
 
 def _forget(places: Places, fs: FileSystem) -> None:
-    """The source's entries go, its quarantine goes along. Effects: checkpoints and state files."""
+    """The source's entries go. Its quarantine goes along, and so do the pauses that others have set
+    meanwhile. Effects: checkpoints and state files.
+    """
     set_offsets(places.source, places.partition, dict.fromkeys(CHECKPOINT_FILES), fs)
-    quarantine = read_state(places.source).get(places.partition, NOTHING).quarantine
-    if quarantine is not None:
-        change_state(
-            places.destination,
-            places.partition,
-            lambda now: replace(now, quarantine=quarantine),
-            fs,
-        )
-    change_state(places.source, places.partition, lambda _: NOTHING, fs)
+    partition = places.partition
+    while (state := read_state(places.source).get(partition, NOTHING)) != NOTHING:
+        _hand_on(places, state, fs)
+
+
+def _hand_on(places: Places, state: PartitionState, fs: FileSystem) -> None:
+    """The destination gets what the source remembers; then the source forgets it, unless there is
+    more to remember by now. Effects: both state files.
+    """
+    kept = replace(state.without_pauses(f"move:{places.move_id}"), move=None)
+
+    def joined(now: PartitionState) -> PartitionState:
+        for pause in kept.pauses:
+            now = now.with_pause(pause)
+        return now if kept.quarantine is None else replace(now, quarantine=kept.quarantine)
+
+    def forgotten(now: PartitionState) -> PartitionState:
+        return NOTHING if now == state else now
+
+    if kept != NOTHING:
+        change_state(places.destination, places.partition, joined, fs)
+    change_state(places.source, places.partition, forgotten, fs)
 
 
 def _without(state: PartitionState, move: OpenMove) -> PartitionState:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logwright.errors import LogwrightError, Paused
+from logwright.errors import LogwrightError, Paused, PreconditionError
 from logwright.state.model import (
     FOR_GOOD,
     NOTHING,
@@ -61,6 +61,22 @@ def refuse_held(
             path=log_dir / partition.directory_name,
             remedy="Nothing was changed. `logwright resume` lifts a pause, `logwright quarantine"
             " --clear` a quarantine.",
+        )
+
+
+def refuse_moved(log_dir: Path, partition: TopicPartition) -> None:
+    """A log that is being moved has no directory of its name for an instant: no other log must get
+    the name meanwhile. Effects: reads.
+
+    Raises:
+        PreconditionError: a move of it is open.
+    """
+    move = read_state(log_dir).get(partition, NOTHING).move
+    if move is not None:
+        raise PreconditionError(
+            f"there is {move.sentence}.",
+            path=log_dir / partition.directory_name,
+            remedy="Nothing was changed. Finish the move first: `logwright move`.",
         )
 
 
