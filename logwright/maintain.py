@@ -56,7 +56,7 @@ from logwright.retention.run import retain_partition
 from logwright.roll.plan import RollDecision, force_roll
 from logwright.roll.plan import plan_roll as decide_roll
 from logwright.roll.run import roll_partition, sealing_steps
-from logwright.state.hold import holds, quarantine_failure, refuse_held
+from logwright.state.hold import holds, quarantine_failure
 from logwright.undo.plan import UndoPlan
 from logwright.undo.run import decide_undo, undo_partition
 from logwright.units import TimestampMs
@@ -176,12 +176,7 @@ def plan_retention(
 
 
 def retain(plan: RetentionPlan) -> None:
-    """Do a retention. Effects and errors: see `retain_partition`.
-
-    Raises:
-        Paused: it was paused in the meantime. Nothing was changed.
-    """
-    refuse_held(plan.log.log_dir, plan.log.partition, plan.now_ms, force=True)
+    """Do a retention. Effects and errors: see `retain_partition`."""
     retain_partition(plan, lambda log: sealing_steps(log, force_roll(log, cause="emptied")))
 
 

@@ -18,6 +18,7 @@ from logwright.log.listing import stamp_files
 from logwright.retention.plan import RetentionPlan
 from logwright.retention.steps import retire_segments, undo_facts
 from logwright.retention.times import require_old
+from logwright.state.hold import refuse_held
 from logwright.steps.checkpoints import set_leader_epochs
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log, partition_file, set_offsets
@@ -45,6 +46,7 @@ def retain_partition(
     Raises:
         LogDirLocked: a broker or another process works on it. Nothing was changed.
         StalePlan: the log is not as it was planned. Nothing was changed.
+        Paused: it was paused in the meantime. Nothing was changed.
         CorruptLogError, UnsupportedFormatError, UnreadableFile: the active segment, the leader
             epochs or a checkpoint are malformed, or a time index makes a segment older than it is.
         DiskFull: there is no room for a roll or a new log start offset.
@@ -55,6 +57,7 @@ def retain_partition(
     log_dir, partition = log.log_dir, log.partition
     entries = dict(log.fingerprint.checkpoints)
     with live_log(log) as files:
+        refuse_held(log_dir, partition, plan.now_ms, force=True)
         require_old(plan)
         path = log.directory / LEADER_EPOCH_CHECKPOINT
         content = partition_file(log_dir, partition, LEADER_EPOCH_CHECKPOINT)

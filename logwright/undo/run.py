@@ -10,6 +10,7 @@ from logwright.format.checkpoints import parse_leader_epochs
 from logwright.format.deletions import LEDGER
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT, WORK_DIRECTORY
 from logwright.log.mapped import map_file
+from logwright.state.hold import refuse_held
 from logwright.steps.checkpoints import set_leader_epochs
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log, partition_file, set_offsets
@@ -43,10 +44,12 @@ def undo_partition(plan: UndoPlan, *, now_ms: TimestampMs) -> None:
     Raises:
         LogDirLocked: a broker or another process works on it. Nothing was changed.
         StalePlan: the log is not as it was planned. Nothing was changed.
+        Paused: it was paused in the meantime. Nothing was changed.
         DiskFull, StepFailed: a step failed.
     """
     log = plan.log
     with live_log(log) as files:
+        refuse_held(log.log_dir, log.partition, now_ms, force=True)
         # the epochs first: a record that is seen again must have one
         if plan.epochs is not None:
             content, _ = _epochs(log)
