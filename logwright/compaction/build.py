@@ -38,7 +38,7 @@ from logwright.compaction.preparing import new_horizon_ms
 from logwright.compaction.standing import group_facts, standing_segment
 from logwright.compaction.survivors import Survivors, find_survivors
 from logwright.compaction.writer import SegmentWriter
-from logwright.errors import DiskFull, LogwrightError, StepFailed
+from logwright.errors import DiskFull, LogwrightError, StalePlan, StepFailed
 from logwright.format.names import WORK_DIRECTORY
 from logwright.steps.work import make_private
 from logwright.units import ByteCount, Offset
@@ -82,8 +82,8 @@ def build(
 
 
 def give_up(plan: CleanPlan, error: OSError) -> LogwrightError:
-    """The output could not be written, or not be made durable: what that means, DiskFull or
-    StepFailed. Effects: removes the staging directory.
+    """The output could not be written, or not be made durable: what that means, DiskFull, StalePlan
+    or StepFailed. Effects: removes the staging directory.
     """
     discard_staging(plan)
     return _write_error(error, staging_directory(plan))
@@ -115,6 +115,12 @@ def _write_error(error: OSError, directory: Path) -> LogwrightError:
             path=path,
             remedy="Nothing was changed. Kept records are written before the old ones go: free "
             "some space; `logwright purge` unlinks what is due.",
+        )
+    if isinstance(error, FileNotFoundError):
+        return StalePlan(
+            "the log, or what was staged for it, went away after it was planned.",
+            path=path,
+            remedy="Nothing was changed. Plan again.",
         )
     return StepFailed(
         f"the compacted output could not be written: {error.strerror}.",

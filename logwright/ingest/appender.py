@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from logwright.errors import DiskFull, LogwrightError, RefusedRecord, StepFailed
+from logwright.errors import DiskFull, LogwrightError, RefusedRecord, StalePlan, StepFailed
 from logwright.format.batch import HEADER_BYTES, LOG_APPEND_TIME
 from logwright.format.codec import CODEC_NAMES, compress
 from logwright.format.names import INDEX, LOG, TIMEINDEX, segment_file_name
@@ -58,6 +58,7 @@ class Appender:
 
     Raises, in both:
         RefusedRecord: a broker would not accept a record; it is named by its number in the input.
+        StalePlan: the partition's directory, or what was staged in it, went away.
         DiskFull, StepFailed: the files cannot be written.
     """
 
@@ -287,6 +288,12 @@ class Appender:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             remedy = "Nothing was changed. Free some space, then run it again."
             return DiskFull("there is no room for the records.", path=path, remedy=remedy)
+        if isinstance(error, FileNotFoundError):
+            return StalePlan(
+                "the log, or what was staged for it, went away after it was planned.",
+                path=path,
+                remedy="Nothing was changed. Run it again.",
+            )
         return StepFailed(
             f"the records could not be staged: {error.strerror}.",
             path=path,
