@@ -87,10 +87,14 @@ class Appender:
         try:
             make_private(plan.directory, *plan.staging.relative_to(plan.directory).parts)
             self._digests = (plan.staging / BATCHES).open("wb", buffering=_BUFFER_BYTES)
+        except OSError as error:
+            discard_staging(plan)
+            raise self._write_error(error) from error
+        try:
             if plan.tail is not None:
                 self._begin(plan.tail.base_offset)
         except OSError as error:
-            discard_staging(plan)
+            self.discard()
             raise self._write_error(error) from error
 
     def add(self, records: pa.RecordBatch) -> None:
@@ -276,8 +280,8 @@ class Appender:
     def _create(self, name: str) -> BinaryIO:
         path = self._plan.staging / name
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        file = os.open(path, flags, 0o600)
         like = _pattern(self._plan)
+        file = os.open(path, flags, 0o600)
         if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
             os.fchown(file, like.st_uid, like.st_gid)
         os.fchmod(file, like.st_mode & 0o666)
