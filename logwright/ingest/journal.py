@@ -171,7 +171,7 @@ def _checked(pending: Pending) -> Pending:
     )
     if any(type(count) is not int or count < 0 for count in counts):
         raise ValueError("a count is none")
-    if not isinstance(pending.nonce, str) or _NONCE.fullmatch(pending.nonce) is None:
+    if _NONCE.fullmatch(pending.nonce) is None:
         raise ValueError("the nonce is none")
     if not all(isinstance(name, str) for name in (pending.id, *pending.created)):
         raise ValueError("a name is none")

@@ -196,7 +196,7 @@ def _perform(
         return
     world.now += operation.wait_ms
     step = OPERATIONS[operation.kind](world, operation.choice)
-    if world.maybe and not (step.unclean or (step.again and world.left == operation.kind)):
+    if world.maybe and not _goes_on(world, step, operation):
         _settle(world)
         step = OPERATIONS[operation.kind](world, operation.choice)
     figures.operations[operation.kind] += 1
@@ -221,6 +221,16 @@ def _perform(
         world.left = operation.kind
         return
     _settle(world)
+
+
+def _goes_on(world: World, step: Step, operation: Operation) -> bool:
+    """Whether an operation can follow an interrupted one without a recovery between them: the same
+    again, or one that knows nothing of the log that is in doubt.
+    """
+    if step.again:
+        other = step.unclean and step.name not in world.maybe
+        return other or world.left == operation.kind
+    return step.unclean
 
 
 def _beside(

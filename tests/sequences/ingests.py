@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from logwright.ingest.model import AppendOptions, AppendPlan
-from logwright.ingest.run import commit_append
-from logwright.ingest.staging import stage_append
+from logwright.ingest.run import commit_append, stage_append
 from tests import ingested
 from tests.ingested import arrow, planned
 from tests.sequences.content import (
