@@ -35,6 +35,7 @@ from logwright.ingest.run import (
     prepare_log_dir,
     stage_append,
 )
+from logwright.ingest.settle import settle_before_recovery
 from logwright.ingest.staging import staging
 from logwright.locks import lock_log_dir
 from logwright.log.model import PartitionLog
@@ -94,6 +95,7 @@ __all__ = [
     "restore_log",
     "retain",
     "roll_partition",
+    "settle_before_recovery",
     "silent",
     "stage_append",
     "staging",
@@ -221,9 +223,12 @@ def recover(
     options: RecoveryOptions,
 ) -> DirectoryResult:
     """Plan and do the recovery of some partitions of a log directory, while no broker can start on
-    it. Effects and errors: see `plan_directory` and `commit_directory`.
+    it. An append that was interrupted is cut back first, unless it is to be done as Kafka does it.
+    Effects and errors: see `settle_before_recovery`, `plan_directory` and `commit_directory`.
     """
     with lock_log_dir(log_dir):
+        if not options.like_kafka:
+            settle_before_recovery(log_dir)
         return commit_directory(
             plan_directory(log_dir, partitions, settings, now_ms=now_ms, options=options)
         )

@@ -48,6 +48,8 @@ def command(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
         with lock_log_dir(request.log_dir):
             plan = _plan(request, options)
             _ask(request, plan)
+            if not like_kafka and _settled(request):
+                plan = _plan(request, options)
             result = _commit(plan)
         for partition, error in result.failures.items():
             failures.add(partition, error)
@@ -87,6 +89,9 @@ def recover_first(
         options=RecoveryOptions(like_kafka=like_kafka),
     )
     _ask(request, plan)
+    if not like_kafka and _settled(request):
+        recover_first(request, failures, like_kafka=like_kafka, partitions=partitions)
+        return
     result = _commit(plan)
     request.output.message(f"Recovered {len(result.recovered)} partitions first.")
     say_findings(result.recovered, request.output.message)
@@ -166,6 +171,21 @@ def show_recovery_first(
     for partition, error in plan.failures.items():
         failures.add(partition, error)
     return tuple(one for one in wanted if one not in damaged)
+
+
+def _settled(request: Request) -> bool:
+    """Bring an append that was interrupted to its end, instead of recovering what is there of it;
+    whether there was one. Effects: see `logwright.ingest.settle`; output.
+    """
+    from logwright.ingest.settle import settle_before_recovery  # noqa: PLC0415 -- not for --help
+
+    settled = settle_before_recovery(request.log_dir)
+    if settled:
+        request.output.message(
+            "An ingest was interrupted: what was not complete of it is cut back. Run it again with"
+            " the same input."
+        )
+    return settled
 
 
 def _plan(request: Request, options: RecoveryOptions) -> DirectoryPlan:

@@ -35,7 +35,7 @@ from logwright.log.load import list_partitions, observe_one, share
 from logwright.log.mapped import map_file
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.marker import aside, discard_markers, markers_aside
+from logwright.steps.marker import aside, discard_markers, lock_marker, markers_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -98,6 +98,29 @@ def settle(log_dir: Path) -> TopicPartition | None:
             if not pending.complete:
                 execute(write_journal(directory, journal.abandoned()), files)
     return None if pending.complete else partition
+
+
+def settle_before_recovery(log_dir: Path) -> bool:
+    """`settle` where a recovery comes next, which would keep a part of the append: a cleaning after
+    it may leave nothing that tells how much. The directory is locked. Where it cannot be settled
+    nothing is done: the recovery does what is to be done.
+
+    Effects: see `settle`.
+
+    Returns:
+        whether an append was brought to its end, so that the directory has its marker again.
+
+    Raises:
+        LogDirLocked: another process appends or recovers.
+    """
+    if not markers_aside(log_dir):
+        return False
+    with lock_marker(log_dir):
+        try:
+            settle(log_dir)
+        except UncleanLogDir:
+            return False
+    return True
 
 
 def _appended_to(log_dir: Path, found: Sequence[Path]) -> tuple[TopicPartition, Journal, Pending]:
