@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -145,9 +145,7 @@ def read_journal(partition_directory: Path) -> Journal:
         done = tuple(Done(**one) for one in found["done"])
         pending = found["pending"]
         if pending is not None:
-            stamps = tuple((str(n), int(i), int(t)) for n, i, t in pending["stamps"])
-            pending |= {"created": tuple(pending["created"]), "stamps": stamps}
-            pending = _checked(Pending(**pending))
+            pending = _pending(pending)
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptLogError(
             "the journal of ingests is malformed.",
@@ -158,24 +156,27 @@ def read_journal(partition_directory: Path) -> Journal:
     return Journal(done=done, pending=pending)
 
 
-def _checked(pending: Pending) -> Pending:
-    """Raises ValueError where a value is none that we write."""
-    counts = (
-        *(pending.skipped, pending.first_offset, pending.log_end_offset, pending.end_offset),
-        *(pending.records, pending.log_bytes, pending.index_bytes, pending.timeindex_bytes),
-        *(
-            pending.inode,
-            pending.batches,
-            0 if pending.base_offset is None else pending.base_offset,
-        ),
-    )
-    if any(type(count) is not int or count < 0 for count in counts):
-        raise ValueError("a count is none")
+def _pending(values: dict[str, Any]) -> Pending:
+    """Of what stands in the journal. Raises ValueError or the like if it is none that we write."""
+    stamps = tuple((str(n), int(i), int(t)) for n, i, t in values["stamps"])
+    pending = Pending(**(values | {"created": tuple(values["created"]), "stamps": stamps}))
+    wrong = [
+        name
+        for name, kind in Pending.__annotations__.items()
+        if (kind == "int" and not _is_count(values.get(name, 0)))
+        or (kind == "int | None" and values[name] is not None and not _is_count(values[name]))
+        or (kind == "bool" and not isinstance(values.get(name, False), bool))
+        or (kind == "str" and not isinstance(values.get(name, ""), str))
+    ]
+    if wrong or not all(isinstance(name, str) for name in values["created"]):
+        raise ValueError("a value is of another kind")
     if _NONCE.fullmatch(pending.nonce) is None:
         raise ValueError("the nonce is none")
-    if not all(isinstance(name, str) for name in (pending.id, *pending.created)):
-        raise ValueError("a name is none")
     return pending
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
 def write_journal(partition_directory: Path, journal: Journal) -> tuple[FileStep, ...]:
