@@ -5,6 +5,8 @@
     done     each: id, firstOffset, endOffset, records
     pending  the last append: id, what the log was before, what it makes, whether it is complete
 
+It is one line with a CRC (`format.lines`): a log is cut back by it, and an input passed over.
+
 It is written before the first byte is appended and again after the last, each time whole, by
 rename. It is a hint: nothing is cut off on its word alone. With an append that is not complete lies
 ``ingest.batches.NONCE``: base offset, int64, and CRC, uint32, of each batch, big-endian. They tell
@@ -14,7 +16,6 @@ which batches are there after a recovery that we did not do, and what of a log m
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from logwright.errors import CorruptLogError
+from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import INGEST_BATCHES, INGEST_JOURNAL, WORK_DIRECTORY
 from logwright.log.mapped import map_file
 from logwright.steps.replace import replace_file
@@ -139,7 +141,7 @@ def read_journal(partition_directory: Path) -> Journal:
     if not path.exists():
         return Journal()
     try:
-        found = json.loads(map_file(path).tobytes())
+        (found,) = parse_lines(map_file(path).tobytes())
         if found["version"] != _VERSION:
             raise ValueError("another version")
         done = tuple(Done(**one) for one in found["done"])
@@ -189,7 +191,7 @@ def write_journal(partition_directory: Path, journal: Journal) -> tuple[FileStep
     }
     known = None if journal.interrupted is None else batches_name(journal.interrupted.nonce)
     return (
-        *replace_file(work / JOURNAL, json.dumps(content).encode() + b"\n", like=None),
+        *replace_file(work / JOURNAL, serialize_line(content), like=None),
         *(Unlink(work / name) for name in _lists(work) if name != known),
     )
 

@@ -23,6 +23,7 @@ from logwright.format.names import (
 from logwright.log.files import (
     OpenDir,
     exists,
+    file_names,
     list_directory,
     not_regular,
     open_file,
@@ -42,7 +43,7 @@ IDENTITY: Final = (b"cluster.id", b"node.id", b"broker.id")
 """What two log directories of one broker have in common (meta.properties)."""
 
 CARRIED: Final = (INGEST_BATCHES, INGEST_JOURNAL)
-"""Files of the work directory that are copied."""
+"""Beginnings of the names of those files of the work directory that are copied."""
 
 Files = dict[str, FileStamp]
 Stage = Literal["copying", "hidden", "placed", "done"]
@@ -169,7 +170,7 @@ def list_files(root: Path, *names: str) -> Files:
             found[entry.name] = stamps[entry.name]
         if exists(directory, WORK_DIRECTORY):
             with open_below(root, *names, WORK_DIRECTORY) as work:
-                for name in (name for name in CARRIED if exists(work, name)):
+                for name in (one for one in file_names(work) if one.startswith(CARRIED)):
                     path = f"{WORK_DIRECTORY}/{name}"
                     found[path] = _stamp(work, name)._replace(name=path)
     return {name: found[name] for name in sorted(found)}

@@ -12,8 +12,9 @@ is shown that was not, and nothing is committed that was aborted.
   whatever else is true), the high watermark, and what was compacted so far.
 - *What the log has forgotten*: the producers' state, which has a CRC; a transaction that a snapshot
   takes for open keeps from being cleaned what lies behind it.
-- *What was done before*: the ledger and the journal of ingests. An undo may bring back less. The
-  time index may keep a segment longer, never shorter.
+- *What was done before*: a line of the ledger whose CRC is wrong is passed over, so an undo may
+  bring back less. The time index may keep a segment longer, never shorter. The journal of ingests
+  has a CRC too; without the file an input is appended again.
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ def _logs() -> Iterator[list[Log]]:
 def _try(log: Log, wrong: Sequence[Wrong], command: str, tally: Tally) -> None:
     """Effects: works in a copy, which it removes."""
     copy = Path(shutil.copytree(log.log_dir, log.log_dir.with_name("copy")))
-    kind = " and ".join(one.kind for one in wrong) if len(wrong) == 1 else "pairs"
+    kinds = {one.kind for one in wrong}
+    kind = "pairs" if len(wrong) > 1 else wrong[0].kind
     said = f"{log.name}: {command} with {'; '.join(map(str, wrong))}"
     try:
         for one in wrong:
@@ -160,11 +162,11 @@ def _try(log: Log, wrong: Sequence[Wrong], command: str, tally: Tally) -> None:
         after, expected = see(copy), log.expected[command]
         if after == expected:
             tally.same[kind] += 1
-        elif after == before and (status != 0 or any(one.kind in HELD for one in wrong)):
+        elif after == before and (status != 0 or kinds & HELD):
             tally.refused[kind] += 1
-        elif not _may_differ(wrong, command):
+        elif not _may_differ(kinds, command):
             tally.failures.append(f"{said}: status {status}, {_difference(after, expected)}")
-        elif problem := _lost(before, after, expected):
+        elif problem := _lost(before, after, expected, moved="log start offset" in kinds):
             found = _difference(after, expected)
             tally.failures.append(f"{said}: status {status}, {problem}, {found}")
         else:
@@ -175,16 +177,15 @@ def _try(log: Log, wrong: Sequence[Wrong], command: str, tally: Tally) -> None:
         shutil.rmtree(copy)
 
 
-def _may_differ(wrong: Sequence[Wrong], command: str) -> bool:
-    kinds = {one.kind for one in wrong}
+def _may_differ(kinds: set[str], command: str) -> bool:
     if command == "retain":
-        kinds -= {"time index"}
+        kinds = kinds - {"time index"}
         return not kinds or bool(kinds & BOUNDED)
     return bool(kinds & BOUNDED)
 
 
-def _lost(before: Seen, after: Seen, expected: Seen) -> str | None:
-    """What must not be."""
+def _lost(before: Seen, after: Seen, expected: Seen, *, moved: bool) -> str | None:
+    """What must not be; `moved`: the log start offset is what was made wrong."""
     if after.gone != expected.gone:
         return "the log is gone"
     known = before.records | expected.records
@@ -192,6 +193,8 @@ def _lost(before: Seen, after: Seen, expected: Seen) -> str | None:
         return "a record is another"
     if not after.committed <= before.committed | expected.committed:
         return "aborted data is committed"
+    if not moved and after.start not in (before.start, expected.start):
+        return "the log starts elsewhere"
     start = max(after.start, expected.start)
     one, other = (_latest_from(seen, start) for seen in (after, expected))
     if any(other.get(key, found) != found for key, found in one.items()) or other.keys() - one:

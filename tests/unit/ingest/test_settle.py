@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,6 +15,7 @@ from logwright import maintain
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.errors import DiskFull, StepFailed, UncleanLogDir
+from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
 from logwright.ingest import run as ingest_run
 from logwright.ingest.model import Appended, AppendOptions
@@ -286,11 +286,11 @@ def test_recover_without_partitions_ends_clean(tmp_path: Path) -> None:
 
 
 def change(log_dir: Path, **values: object) -> None:
-    """Of the journal's last append."""
+    """Of the journal's last append, with the CRC that fits: the lie is not seen by that."""
     path = log_dir / "t-0" / JOURNAL
-    journal = json.loads(path.read_text())
+    (journal,) = parse_lines(path.read_bytes())
     journal["pending"] |= values
-    path.write_text(json.dumps(journal))
+    path.write_bytes(serialize_line(journal))
 
 
 def contents(log_dir: Path) -> dict[str, bytes]:
@@ -298,7 +298,8 @@ def contents(log_dir: Path) -> dict[str, bytes]:
 
 
 def pending_of(log_dir: Path) -> dict[str, Any]:
-    found = json.loads((log_dir / "t-0" / JOURNAL).read_text())["pending"]
+    (journal,) = parse_lines((log_dir / "t-0" / JOURNAL).read_bytes())
+    found = journal["pending"]
     assert isinstance(found, dict)
     return found
 
