@@ -217,6 +217,13 @@ def require_agreement(
     _require_entries(entries, parts, known)
 
 
+def outdated_snapshot(log: PartitionLog, problem: str) -> CorruptProducerSnapshot:
+    """The newest producer snapshot contradicts the log."""
+    newest = max(log.snapshot_offsets, default=log.log_end_offset)
+    path = log.directory / segment_file_name(newest, SNAPSHOT)
+    return CorruptProducerSnapshot(f"{problem}.", path=path, remedy=_FORGET)
+
+
 class _Aborted(NamedTuple):
     """An aborted transaction, see `Ended`; `undecided`: the first data below which nothing is
     open when it ends.
@@ -247,12 +254,10 @@ def _aborted_by_marker(log: PartitionLog, found: Ended) -> dict[tuple[int, int],
 def _require_all_ended(log: PartitionLog, found: Ended, end_offset: int) -> None:
     is_open = (found.marker == INT64_MAX) & (found.begin < end_offset)
     for row in np.flatnonzero(is_open)[:1]:
-        newest = max(log.snapshot_offsets, default=log.log_end_offset)
-        raise CorruptProducerSnapshot(
+        raise outdated_snapshot(
+            log,
             f"it does not know of the transaction that producer {found.producer_id[row]} has open"
-            f" from offset {found.begin[row]} on.",
-            path=log.directory / segment_file_name(newest, SNAPSHOT),
-            remedy=_FORGET,
+            f" from offset {found.begin[row]} on",
         )
 
 

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.outcomes import require_agreement
+from logwright.compaction.outcomes import outdated_snapshot, require_agreement
 from logwright.compaction.source import Source
 from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from logwright.format.index import AbortedTransaction, check_txn_index
@@ -270,7 +270,11 @@ class Fates:
 def decide_fates(
     groups: Sequence[Sequence[Source]], plan: CleanPlan, indexes: TransactionIndexes
 ) -> Fates:
-    """Set `discard`, `empty_marker` and `keep_empty` of all batches, group by group."""
+    """Set `discard`, `empty_marker` and `keep_empty` of all batches, group by group.
+
+    Raises:
+        CorruptProducerSnapshot: a producer has a later batch than the snapshots know.
+    """
     bound = plan.compaction.first_uncleanable_offset
     producers = active_producers(
         plan.log.producers,
@@ -279,7 +283,7 @@ def decide_fates(
     )
     sources = [source for group in groups for source in group]
     for source in sources:
-        _keep_ends(source.batches, bound, producers)
+        _keep_ends(plan.log, source.batches, bound, producers)
     if not any(source.attributes & UNMAPPED for source in sources):
         return Fates(aborted=((),) * len(groups))
     walk = TransactionWalk(sources, indexes)
@@ -308,17 +312,19 @@ def _set_fates(batches: NDArray[np.void], can_discard: NDArray[np.bool_], now_ms
     batches["empty_marker"] = can_discard & control
 
 
-def _keep_ends(batches: NDArray[np.void], bound: int, producers: Sequence[ProducerEntry]) -> None:
+def _keep_ends(
+    log: PartitionLog, batches: NDArray[np.void], bound: int, producers: Sequence[ProducerEntry]
+) -> None:
     """The last batch of the cleaned range stays, and that of each active producer."""
     keep = batches["keep_empty"]
     if producers:
-        keep[:] = _last_of_producer(batches, producers)
+        keep[:] = _last_of_producer(log, batches, producers)
     if len(batches) and int(batches["last_offset"][-1]) + 1 == bound:
         keep[-1] = True
 
 
 def _last_of_producer(
-    batches: NDArray[np.void], producers: Sequence[ProducerEntry]
+    log: PartitionLog, batches: NDArray[np.void], producers: Sequence[ProducerEntry]
 ) -> NDArray[np.bool_]:
     """Which batches are the last of an active producer: by its last data offset, or, if only a
     marker of a new epoch is known, the control batches of that epoch
@@ -333,6 +339,13 @@ def _last_of_producer(
     known = (batches["producer_id"] >= 0) & (ids[at] == batches["producer_id"])
     by_data = (last[at] >= 0) & (batches["last_offset"] == last[at])
     control = (batches["attributes"] & CONTROL) != 0
+    later = known & ~control & (last[at] >= 0) & (batches["last_offset"] > last[at])
+    for row in np.flatnonzero(later & (epochs[at] == batches["producer_epoch"]))[:1]:
+        raise outdated_snapshot(
+            log,
+            f"producer {ids[at][row]} has its last batch at {last[at][row]}, the log at"
+            f" {batches['last_offset'][row]}",
+        )
     by_marker = (last[at] < 0) & control & (epochs[at] == batches["producer_epoch"])
     result: NDArray[np.bool_] = known & (by_data | by_marker)
     return result

@@ -311,9 +311,27 @@ def test_a_snapshot_that_forgets_an_open_transaction_is_refused(tmp_path: Path) 
     builder.segment(1).batch(1, [("a", "open")], producer_id=7, transactional=True, sequence=0)
     builder.segment(2).batch(2, [("b", "1")])
     builder.write(producers=True)
+    change_snapshots(builder, current_txn_first_offset=None)
+    with pytest.raises(CorruptProducerSnapshot, match="producer 7 has open from offset 1"):
+        maintain.build(a_plan(builder))
+
+
+def change_snapshots(builder: LogBuilder, **changes: object) -> None:
+    """Effects: changes fields of every producer in every snapshot."""
     for path in builder.directory.glob("*.snapshot"):
         entries = parse_snapshot(path.read_bytes(), path)
-        closed = [replace(one, current_txn_first_offset=None) for one in entries]
-        path.write_bytes(serialize_snapshot(closed))
-    with pytest.raises(CorruptProducerSnapshot, match="producer 7 has open from offset 1"):
+        changed = [replace(one, **changes) for one in entries]  # type: ignore[arg-type]
+        path.write_bytes(serialize_snapshot(changed))
+
+
+def test_a_snapshot_that_lags_behind_the_log_is_refused(tmp_path: Path) -> None:
+    """Else the producer's last batch would go, and its sequence number with it."""
+    builder = LogBuilder(tmp_path / "logs")
+    first = builder.segment(0).batch(0, [("a", "1")], producer_id=9, sequence=0)
+    first.batch(1, [("a", "2")], producer_id=9, sequence=1)
+    builder.segment(2).batch(2, [("a", "3")])
+    builder.segment(3)
+    builder.write(producers=True)
+    change_snapshots(builder, last_offset=0)
+    with pytest.raises(CorruptProducerSnapshot, match="9 has its last batch at 0, the log at 1"):
         maintain.build(a_plan(builder))
