@@ -30,6 +30,7 @@ from logwright.format.snapshot import parse_snapshot, serialize_snapshot
 from logwright.units import Offset, TimestampMs
 from tests.ingested import read_batches
 from tests.log_builder import START_MS, LogBuilder
+from tests.property.hinted_logs import run
 
 CONFIG = parse_settings({"cleanup.policy": "compact", "segment.ms": str(1 << 60)})
 NOW_MS = TimestampMs(START_MS + 1_000_000)
@@ -275,8 +276,8 @@ def behind_the_cleaned_range(builder: LogBuilder) -> None:
 def test_a_transaction_index_that_contradicts_the_markers_is_refused(
     tmp_path: Path, change: Change, *, like_kafka: bool
 ) -> None:
-    """Before anything is changed; without that segment's indexes a recovery builds the right
-    ones.
+    """Before anything is changed. What the error tells to do helps: without that segment's indexes
+    a recovery builds the right ones.
     """
     builder = two_producers(tmp_path / "logs")
     change(builder)
@@ -287,6 +288,15 @@ def test_a_transaction_index_that_contradicts_the_markers_is_refused(
     assert refused.value.path is not None
     assert ".txnindex" == refused.value.path.suffix
     assert before == {path: path.read_bytes() for path in builder.directory.iterdir()}
+    for path in builder.directory.glob("*.txnindex"):
+        path.unlink()
+    for path in builder.directory.glob("*.index"):
+        path.unlink()
+    assert 0 == run("recover", builder.log_dir, "--yes")
+    entries = {path.name: path.read_bytes() for path in builder.directory.glob("*.txnindex")}
+    sound = two_producers(tmp_path / "sound").directory.glob("*.txnindex")
+    assert {path.name: path.read_bytes() for path in sound} == entries
+    maintain.build(a_plan(builder, like_kafka=like_kafka))
 
 
 def test_an_entry_of_another_version_is_refused(tmp_path: Path) -> None:
