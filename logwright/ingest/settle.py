@@ -168,11 +168,12 @@ def _look_at(log_dir: Path, partitions: Iterable[TopicPartition]) -> None:
 
 def has_log(directory: Path) -> bool:
     """Whether there is anything of a log: what an interrupted creation leaves has no segment."""
-    if not os.path.lexists(directory):
+    if directory.is_symlink():
+        return True
+    try:
+        return any(name.endswith(SEGMENT_SUFFIXES) for name in os.listdir(directory))  # noqa: PTH208 -- names
+    except FileNotFoundError:
         return False
-    return directory.is_symlink() or any(
-        path.name.endswith(SEGMENT_SUFFIXES) for path in directory.iterdir()
-    )
 
 
 def _cut_back(directory: Path, pending: Pending, files: FileSystem) -> None:
