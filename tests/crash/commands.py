@@ -207,9 +207,9 @@ def _append(
     ]
     if kept is not None:
         rows = [(b"k%d" % offset, b"v", [], NOW - SOURCE_END + offset) for offset in kept]
-    maintain.make_directory(plan)
-    staged = maintain.stage_append(plan, [arrow(rows, None if kept is None else list(kept))])
-    return maintain.commit_append(plan, staged)
+    with maintain.staging([plan]):
+        staged = maintain.stage_append(plan, [arrow(rows, None if kept is None else list(kept))])
+        return maintain.commit_append(plan, staged)
 
 
 def ingest(place: Place, partition: TopicPartition) -> None:

@@ -25,6 +25,7 @@ from types import SimpleNamespace
 import pytest
 
 import logwright.locks
+import logwright.steps.marker
 
 CALLS = frozenset(
     {
@@ -168,5 +169,6 @@ def scheduled() -> Iterator[None]:
         _installed.append(True)
     clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=_sleep)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logwright.locks, "time", clock)
+        for module in (logwright.locks, logwright.steps.marker):
+            patch.setattr(module, "time", clock)
         yield
