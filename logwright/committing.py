@@ -27,6 +27,7 @@ from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import LogwrightError, StalePlan
 from logwright.forked import forked_map
 from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, LOG, segment_file_name
+from logwright.live_plans import end_plan
 from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.checkpoints import checkpoint_contents
 from logwright.log.mapped import map_file
@@ -78,7 +79,7 @@ def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
     """Make a plan's outcome the live log: roll, swap group by group, record the first dirty offset.
 
     Effects: changes the log, under the locks of the log directory and the partition; removes the
-    staging directory.
+    staging directory. However it ends the plan is over: a purge may take what is staged.
 
     Args:
         plan: decided by `plan_clean`.
@@ -90,7 +91,10 @@ def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
         Paused: it was paused in the meantime. Nothing was changed.
         DiskFull, StepFailed: a step failed; the log is the old or the new one for a recovery.
     """
-    (outcome,) = _commit_group([(plan, staged)], None)
+    try:
+        (outcome,) = _commit_group([(plan, staged)], None)
+    finally:
+        end_plan(plan.log.log_dir, plan.plan_id)
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
@@ -112,10 +116,14 @@ def commit_many(work: Sequence[_Work]) -> Iterator[Committed]:
         others; any other exception stops those that have not begun.
     """
     processes = min(available_cores(), len(work) // WORTH_A_PROCESS)
-    if processes > 1:
-        yield from forked_map(_commit_groups, work, processes=processes)
-    else:
-        yield from _commit_groups(work, Event())
+    try:
+        if processes > 1:
+            yield from forked_map(_commit_groups, work, processes=processes)
+        else:
+            yield from _commit_groups(work, Event())
+    finally:
+        for plan, _ in work:
+            end_plan(plan.log.log_dir, plan.plan_id)
 
 
 def _commit_groups(work: Sequence[_Work], stop: Event) -> Iterator[Committed]:

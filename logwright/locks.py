@@ -7,14 +7,13 @@
 3. **The checkpoint files**, and the state file: an exclusive lock on
    ``<log dir>/.logwright-checkpoints.lock``, for the moment in which a file that all partitions
    share is read, changed and replaced.
-4. **A staging directory**: an exclusive lock on its ``lock`` file, held for as long as its plan is
-   alive. A staging directory that nobody holds is a dead plan's.
+4. **A process's plans**: an exclusive lock on ``<log dir>/.logwright-plans-<token>.lock``, held
+   while the process has staged output there (`logwright.live_plans`). Nobody waits for it.
 
-They are taken in this order; the one of `logwright.steps.marker` between 1 and 2. All are locks of
-an open file description (F_OFD_SETLK): they exclude a JVM's ``FileChannel.tryLock``, which is a
-POSIX record lock, both ways; they hold between two threads of one process; and, unlike POSIX locks,
-they are not lost when any other descriptor of the file is closed. ``flock`` does not see a JVM's
-lock.
+1 to 3 are taken in this order; the one of `logwright.steps.marker` between 1 and 2. All are locks
+of an open file description (F_OFD_SETLK). They exclude a JVM's ``FileChannel.tryLock``, a POSIX
+record lock, both ways, and hold between threads of one process; unlike POSIX locks, they are not
+lost when another descriptor of the file is closed. ``flock`` does not see a JVM's lock.
 
 A broker deletes ``.lock`` when it stops, so a lock may be had on a file that has no name any more
 and that keeps nobody away. After locking, the descriptor is therefore compared with the name, and
@@ -39,7 +38,6 @@ from logwright.format.names import BROKER_LOCK, WORK_DIRECTORY, TopicPartition
 from logwright.ofd_lock import Kind, holder, release, try_lock
 
 PARTITION_LOCK: Final = "lock"
-STAGING_LOCK: Final = "lock"
 CHECKPOINTS_LOCK: Final = ".logwright-checkpoints.lock"
 
 CHECKPOINTS_WAIT_SECONDS: Final = 30.0
@@ -162,59 +160,52 @@ def lock_file(log_dir: Path, name: str, *, wait_seconds: float) -> Iterator[None
     directory = _open_log_dir(log_dir)
     try:
         path = log_dir / name
-        deadline = time.monotonic() + wait_seconds
-        while (file := _acquire(directory, path, "exclusive")) is None:
-            if time.monotonic() >= deadline:
-                raise LogDirLocked(
-                    "another logwright process has held this lock for too long.",
-                    path=path,
-                    remedy="End that process, then run it again.",
-                )
-            time.sleep(_POLL_SECONDS)
+        file = _acquire_in_time(directory, path, wait_seconds)
         with _held(file, remove=(directory, path.name)):
             yield
     finally:
         os.close(directory)
 
 
-@contextmanager
-def lock_staging(staging: Path) -> Iterator[None]:
-    """Mark an existing staging directory as that of a plan that is alive.
-    Effects: makes the lock file and removes it on release, with the directory itself or not.
+def _acquire_in_time(directory: int, path: Path, wait_seconds: float) -> int:
+    deadline = time.monotonic() + wait_seconds
+    while (file := _acquire(directory, path, "exclusive")) is None:
+        if time.monotonic() >= deadline:
+            raise LogDirLocked(
+                "another logwright process has held this lock for too long.",
+                path=path,
+                remedy="End that process, then run it again.",
+            )
+        time.sleep(_POLL_SECONDS)
+    return file
+
+
+def take_lock(log_dir: Path, name: str) -> int:
+    """Make a file in the log directory and lock it until `give_lock_back` gets its descriptor.
 
     Raises:
-        LogDirLocked: another process holds it.
-        UnreadableFile: there is no such directory.
+        LogDirLocked, NotALogDir, DiskFull, UnreadableFile: it cannot be made or locked.
     """
-    directory = _open_directory(None, staging)
+    directory = _open_log_dir(log_dir)
     try:
-        path = staging / STAGING_LOCK
-        file = _acquire(directory, path, "exclusive")
-        if file is None:
-            raise LogDirLocked(
-                "another process works in this staging directory.",
-                path=path,
-                remedy="Wait for it to end, then run it again.",
-            )
-        with _held(file, remove=(directory, path.name)):
-            yield
+        return _acquire_in_time(directory, log_dir / name, CHECKPOINTS_WAIT_SECONDS)
     finally:
         os.close(directory)
 
 
-def staging_is_held(staging: Path) -> bool:
-    """Whether the plan of a staging directory is alive. Effects: reads only."""
-    directory = _open_directory(None, staging)
+def give_lock_back(log_dir: Path, name: str, file: int) -> None:
+    """End what `take_lock` began. Effects: removes the file, as far as it is still there."""
     try:
-        file = os.open(STAGING_LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-    except FileNotFoundError:
-        return False
-    finally:
-        os.close(directory)
-    try:
-        return not try_lock(file, "exclusive")
-    finally:
+        directory = _open_log_dir(log_dir)
+    except (NotALogDir, UnreadableFile):
+        release(file)
         os.close(file)
+        return
+    try:
+        with _held(file, remove=(directory, name)):
+            pass
+    finally:
+        os.close(directory)
 
 
 def _acquire_in_work_directory(directory: int, path: Path) -> tuple[int, int]:

@@ -8,7 +8,6 @@ fleet is asked in a kernel, beside Python (`logwright.log.glance`).
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -23,6 +22,7 @@ from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.garbage import rare_collections
 from logwright.kernel import kernels_are_loaded
+from logwright.live_plans import new_plan_id
 from logwright.locks import broker_kept_out
 from logwright.log.checkpoints import Checkpoints, read_checkpoints
 from logwright.log.files import open_log_dir
@@ -152,7 +152,7 @@ def _decide(
     )
     wanted = compaction.eligible or (options.force and config.compact)
     return CleanPlan(
-        plan_id=f"{now_ms}-{os.urandom(4).hex()}",
+        plan_id=new_plan_id(now_ms),
         now_ms=now_ms,
         log=log,
         config=config,

@@ -7,17 +7,14 @@
    (`Means.sync`), with the modification time of the group's last source, which retention falls
    back on.
 
-The same function runs in a Spark task. It takes no lock: staged files are of use to nobody before
-the commit.
+The same function runs in a Spark task. It takes no lock of the log: staged files are of use to
+nobody before the commit. That the plan is alive is marked by the process that made it.
 """
 
 from __future__ import annotations
 
 import errno
-import os
-import shutil
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +37,8 @@ from logwright.compaction.survivors import Survivors, find_survivors
 from logwright.compaction.writer import SegmentWriter
 from logwright.errors import DiskFull, LogwrightError, StalePlan, StepFailed
 from logwright.format.names import WORK_DIRECTORY
-from logwright.steps.work import make_private
+from logwright.live_plans import end_plan, hold_plan
+from logwright.steps.work import PrivateDirectory, make_private, remove_private
 from logwright.units import ByteCount, Offset
 
 STAGING: Final = "staging"
@@ -72,8 +70,10 @@ def build(
     means = means or Means()
     try:
         survivors = find_survivors(plan, progress=progress, means=means)
-        directory = make_private(plan.log.directory_text, WORK_DIRECTORY, STAGING, plan.plan_id)
-        return _recopy(plan, survivors, directory, progress, means)
+        hold_plan(plan.log.log_dir, plan.plan_id)
+        below = (WORK_DIRECTORY, STAGING, plan.plan_id)
+        with make_private(plan.log.directory_text, *below) as directory:
+            return _recopy(plan, survivors, directory, progress, means)
     except OSError as error:
         raise give_up(plan, error) from error
     except LogwrightError:
@@ -90,21 +90,11 @@ def give_up(plan: CleanPlan, error: OSError) -> LogwrightError:
 
 
 def discard_staging(plan: CleanPlan) -> None:
-    """Remove this plan's staged files, if there are any. Effects: unlinks them, and the directories
-    left empty.
+    """Remove this plan's staged files, if there are any: it is over. Effects: unlinks them, and the
+    directories left empty.
     """
-    work = f"{plan.log.directory_text}/{WORK_DIRECTORY}"
-    staging = f"{work}/{STAGING}"
-    directory = f"{staging}/{plan.plan_id}"
-    if os.path.islink(staging) or os.path.islink(work):  # noqa: PTH114
-        return  # somebody's link out of the log directory: nothing of ours was ever put there
-    try:
-        os.rmdir(directory)  # noqa: PTH106 -- a commit has left nothing in it
-    except OSError:
-        shutil.rmtree(directory, ignore_errors=True)
-    for parent in (staging, work):
-        with suppress(OSError):  # others stage or lock there
-            os.rmdir(parent)  # noqa: PTH106
+    remove_private(plan.log.directory_text, WORK_DIRECTORY, STAGING, plan.plan_id)
+    end_plan(plan.log.log_dir, plan.plan_id)
 
 
 def _write_error(error: OSError, directory: Path) -> LogwrightError:
@@ -130,7 +120,11 @@ def _write_error(error: OSError, directory: Path) -> LogwrightError:
 
 
 def _recopy(
-    plan: CleanPlan, survivors: Survivors, directory: Path, progress: Progress, means: Means
+    plan: CleanPlan,
+    survivors: Survivors,
+    directory: PrivateDirectory,
+    progress: Progress,
+    means: Means,
 ) -> StagedCleaning:
     started = time.perf_counter()
     rule = np.array([plan.config.index_interval_bytes, new_horizon_ms(plan)], dtype=np.int64)
@@ -173,10 +167,10 @@ def _recopy(
         )
         staged.append(writer.write(copied))
         cells += writer.state
-    _sync_directory(directory, means)
+    means.sync(directory.fd)
     return StagedCleaning(
         plan_id=plan.plan_id,
-        directory=directory,
+        directory=directory.path,
         end_offset=Offset(survivors.end_offset),
         last_mapped_offset=Offset(survivors.last_mapped_offset),
         segments=tuple(staged),
@@ -219,11 +213,3 @@ def _stats(
         map_seconds=survivors.seconds,
         copy_seconds=copy_seconds,
     )
-
-
-def _sync_directory(directory: Path, means: Means) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        means.sync(descriptor)
-    finally:
-        os.close(descriptor)

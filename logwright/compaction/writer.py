@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final, Self
 
 import numpy as np
@@ -23,6 +22,7 @@ from logwright.errors import UnsupportedFormatError
 from logwright.format.index import AbortedTransaction, serialize_txn_index
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.log.model import Segment
+from logwright.steps.work import PrivateDirectory
 from logwright.units import INT32_MAX, ByteCount, Offset
 
 BUFFER_BYTES: Final = 1024 * 1024
@@ -37,7 +37,7 @@ class SegmentWriter:
     """Writes the cleaned segment of one group. Effects: creates its three files in `directory`.
 
     Args:
-        directory: the staging directory.
+        directory: the staging directory, open.
         sources: the group's segments as observed, and their logs in memory; the first gives base
             offset, mode and owner, the last the modification time.
         rule: int64[2], see `recopy.recopy`.
@@ -51,7 +51,7 @@ class SegmentWriter:
 
     def __init__(
         self,
-        directory: Path,
+        directory: PrivateDirectory,
         sources: list[tuple[Segment, Source]],
         *,
         rule: NDArray[np.int64],
@@ -121,10 +121,11 @@ class SegmentWriter:
         return PackedFacts(content=content, digest=digest, mapped=mapped)
 
     def _path(self, suffix: str) -> str:
-        return f"{self._directory}/{segment_file_name(self._base_offset, suffix)}"
+        return f"{self._directory.path}/{segment_file_name(self._base_offset, suffix)}"
 
     def _create(self, suffix: str) -> _Output:
-        return _Output(self._path(suffix), like=self._like, sync=self._means.sync)
+        name = segment_file_name(self._base_offset, suffix)
+        return _Output(self._directory.create(name), like=self._like, sync=self._means.sync)
 
     def _copy(self, source: Source, log: _Output, copied: Callable[[int], None]) -> None:
         space, throttle = self._space, self._means.throttle
@@ -217,12 +218,11 @@ class SegmentWriter:
 
 
 class _Output:
-    """A new file with the mode and owner of another. Effects: creates and writes it."""
+    """A new file with the mode and owner of another. Effects: writes it, closes it."""
 
-    def __init__(self, path: str, *, like: os.stat_result, sync: Callable[[int], None]) -> None:
+    def __init__(self, file: int, *, like: os.stat_result, sync: Callable[[int], None]) -> None:
         self._sync = sync
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, 0o600)
+        self._descriptor = file
         if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
             os.fchown(self._descriptor, like.st_uid, like.st_gid)
         os.fchmod(self._descriptor, like.st_mode & 0o777)

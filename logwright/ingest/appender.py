@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import struct
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -34,11 +32,11 @@ from logwright.ingest.encode import (
 from logwright.ingest.journal import BATCHES
 from logwright.ingest.model import AppendPlan, StagedAppend, StagedSegment
 from logwright.ingest.segments import GrowingSegment
-from logwright.steps.work import make_private
+from logwright.live_plans import end_plan, hold_plan
+from logwright.steps.work import PrivateDirectory, make_private, remove_private
 from logwright.units import ByteCount, Offset
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import BinaryIO
 
     from numpy.typing import NDArray
@@ -84,18 +82,20 @@ class Appender:
             [limit, plan.leader_epoch, attributes, plan.now_ms if append_time else -1],
             dtype=np.int64,
         )
+        self._directory: PrivateDirectory | None = None
+        self._digests: BinaryIO | None = None
         try:
-            make_private(plan.directory, *plan.staging.relative_to(plan.directory).parts)
-            self._digests = (plan.staging / BATCHES).open("wb", buffering=_BUFFER_BYTES)
-        except OSError as error:
-            discard_staging(plan)
-            raise self._write_error(error) from error
-        try:
+            hold_plan(plan.log_dir, plan.plan_id)
+            self._directory = make_private(plan.directory, *_below(plan))
+            self._digests = self._open(BATCHES)
             if plan.tail is not None:
                 self._begin(plan.tail.base_offset)
         except OSError as error:
             self.discard()
             raise self._write_error(error) from error
+        except LogwrightError:
+            self.discard()
+            raise
 
     def add(self, records: pa.RecordBatch) -> None:
         """Take records that follow those added before, columns as `columns.SCHEMA`."""
@@ -127,12 +127,13 @@ class Appender:
             if self._segment is None:
                 self._begin(self._next_offset)
             self._seal()
-            self._digests.flush()
-            os.fsync(self._digests.fileno())
-            self._digests.close()
-            _fsync_directory(self._plan.staging)
+            if self._digests is not None:
+                self._sync(self._digests)
+            if self._directory is not None:
+                os.fsync(self._directory.fd)
         except OSError as error:
             raise self._write_error(error) from error
+        self._close()
         first = self._next_offset if self._first_offset is None else self._first_offset
         return StagedAppend(
             segments=tuple(self._staged),
@@ -145,10 +146,16 @@ class Appender:
 
     def discard(self) -> None:
         """Close and remove what was staged."""
+        self._close()
+        discard_staging(self._plan)
+
+    def _close(self) -> None:
         for file in (self._file, self._digests):
             if file is not None:
                 file.close()
-        discard_staging(self._plan)
+        if self._directory is not None:
+            os.close(self._directory.fd)
+        self._file = self._digests = self._directory = None
 
     def _encode(self, records: pa.RecordBatch, *, last: bool) -> int:
         """Encode and place batches; how many rows are used."""
@@ -230,6 +237,7 @@ class Appender:
 
     def _write(self, content: NDArray[np.uint8], base_offset: int) -> None:
         assert self._file is not None  # noqa: S101 -- for the type checker: a segment has begun
+        assert self._digests is not None  # noqa: S101 -- so has the file of batches
         self._file.write(content.data)
         crc = int.from_bytes(content[_CRC_AT : _CRC_AT + 4].tobytes(), "big")
         self._digests.write(_ENTRY.pack(base_offset, crc))
@@ -278,14 +286,16 @@ class Appender:
         os.fsync(file.fileno())
 
     def _create(self, name: str) -> BinaryIO:
-        path = self._plan.staging / name
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         like = _pattern(self._plan)
-        file = os.open(path, flags, 0o600)
+        file = self._open(name)
         if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-            os.fchown(file, like.st_uid, like.st_gid)
-        os.fchmod(file, like.st_mode & 0o666)
-        return os.fdopen(file, "wb", buffering=_BUFFER_BYTES)
+            os.fchown(file.fileno(), like.st_uid, like.st_gid)
+        os.fchmod(file.fileno(), like.st_mode & 0o666)
+        return file
+
+    def _open(self, name: str) -> BinaryIO:
+        assert self._directory is not None  # noqa: S101 -- for the type checker: it is not closed
+        return os.fdopen(self._directory.create(name), "wb", buffering=_BUFFER_BYTES)
 
     def _write_error(self, error: OSError) -> LogwrightError:
         path = error.filename or self._plan.staging
@@ -314,14 +324,16 @@ def codec_of(plan: AppendPlan) -> int:
 
 
 def discard_staging(plan: AppendPlan) -> None:
-    """Remove a plan's staged files. Effects: unlinks them, and directories left empty."""
-    staging = plan.staging
-    if staging.parent.is_symlink() or staging.parent.parent.is_symlink():
-        return
-    shutil.rmtree(staging, ignore_errors=True)
-    for parent in (staging.parent, staging.parent.parent):
-        with suppress(OSError):  # others stage or lock there
-            parent.rmdir()
+    """Remove a plan's staged files: it is over. Effects: unlinks them, and the directories that are
+    then empty.
+    """
+    remove_private(plan.directory, *_below(plan))
+    end_plan(plan.log_dir, plan.plan_id)
+
+
+def _below(plan: AppendPlan) -> tuple[str, ...]:
+    """The names on the way from the partition's directory to the staging directory."""
+    return plan.staging.relative_to(plan.directory).parts
 
 
 def _rows_of(records: pa.RecordBatch) -> int:
@@ -349,11 +361,3 @@ def _pattern(plan: AppendPlan) -> os.stat_result:
     if plan.tail is None:
         return plan.directory.lstat()
     return (plan.directory / segment_file_name(plan.tail.base_offset, LOG)).lstat()
-
-
-def _fsync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -43,6 +43,7 @@ from logwright.ingest.steps import (
     end_steps,
     record_steps,
 )
+from logwright.live_plans import end_plan, new_plan_id
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.load import fingerprint, list_partitions, observe
 from logwright.log.mapped import map_file
@@ -162,7 +163,7 @@ def plan_append(
             refuse_moved(log_dir, partition)
         journal = read_journal(directory) if directory.is_dir() else Journal()
         plan = AppendPlan(
-            plan_id=f"{now_ms}-{secrets.token_hex(4)}",
+            plan_id=new_plan_id(now_ms),
             ingest_id=ingest_id,
             now_ms=now_ms,
             log_dir=log_dir,
@@ -201,6 +202,22 @@ def commit_append(plan: AppendPlan, staged: StagedAppend) -> Appended:
         StalePlan: the log is not as it was planned. Nothing was changed.
         DiskFull, StepFailed: a step failed; run it again, see `settle`.
     """
+    try:
+        pending = _commit_append(plan, staged)
+    finally:  # however it ended, a purge may take what is staged
+        end_plan(plan.log_dir, plan.plan_id)
+    return Appended(
+        partition=plan.partition,
+        records=staged.records + plan.skip,
+        first_offset=Offset(pending.first_offset),
+        end_offset=staged.end_offset,
+        log_bytes=staged.record_bytes,
+        segments_rolled=sum(not segment.tail for segment in staged.segments) - (plan.tail is None),
+        repeated=False,
+    )
+
+
+def _commit_append(plan: AppendPlan, staged: StagedAppend) -> Pending:
     log_dir, partition = plan.log_dir, plan.partition
     with (
         lock_log_dir(log_dir),
@@ -214,15 +231,7 @@ def commit_append(plan: AppendPlan, staged: StagedAppend) -> Appended:
         with lock_checkpoints(log_dir):
             execute(record_steps(plan, staged.end_offset), files)
         discard_staging(plan)
-    return Appended(
-        partition=partition,
-        records=staged.records + plan.skip,
-        first_offset=Offset(pending.first_offset),
-        end_offset=staged.end_offset,
-        log_bytes=staged.record_bytes,
-        segments_rolled=sum(not segment.tail for segment in staged.segments) - (plan.tail is None),
-        repeated=False,
-    )
+    return pending
 
 
 def commit_steps(plan: AppendPlan, staged: StagedAppend, pending: Pending) -> Iterator[FileStep]:

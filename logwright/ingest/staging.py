@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from logwright.errors import UnreadableFile
 from logwright.ingest.appender import discard_staging
+from logwright.live_plans import end_plan, hold_plan
 from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.steps.filesystem import RealFileSystem
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def staging(plans: Sequence[AppendPlan]) -> Iterator[None]:
-    """Where appends are staged. Effects: makes the directories of partitions that are not there;
-    after an error it removes what is staged, and the directories that it made if they are empty: a
-    broker takes a directory without segments for a log.
+    """Where appends are staged. Effects: makes the directories of partitions that are not there,
+    and keeps the plans alive; after an error it removes what is staged, and the directories that it
+    made if they are empty: a broker takes a directory without segments for a log.
     """
     made: list[AppendPlan] = []
     try:
-        made.extend(plan for plan in plans if make_directory(plan))
+        for plan in plans:
+            made.extend([plan] if make_directory(plan) else [])
+            hold_plan(plan.log_dir, plan.plan_id)  # its output may be staged by workers
         yield
     except BaseException:
         for plan in plans:
@@ -37,6 +40,9 @@ def staging(plans: Sequence[AppendPlan]) -> Iterator[None]:
             with suppress(OSError):  # another process stages or locks there
                 plan.directory.rmdir()
         raise
+    finally:  # what was not committed is not needed any more
+        for plan in plans:
+            end_plan(plan.log_dir, plan.plan_id)
 
 
 def make_directory(plan: AppendPlan) -> bool:

@@ -18,7 +18,7 @@ from logwright.format.names import (
     SWAP,
     WORK_DIRECTORY,
 )
-from logwright.locks import staging_is_held
+from logwright.live_plans import plan_is_alive
 from logwright.units import ByteCount
 
 STAGING: Final = "staging"
@@ -100,11 +100,12 @@ def list_partition(directory: Path) -> PartitionListing:
             elif entry.name.endswith(_LOG_FILE_SUFFIXES):
                 raise _not_regular(directory / entry.name)
     work = directory / WORK_DIRECTORY
+    log_dir = directory.parent
     return PartitionListing(
         directory=directory,
         files=tuple(sorted(files, key=lambda file: file.name)),
         ledger=_read_ledger(work / LEDGER),
-        staging=_staging_directories(work / STAGING),
+        staging=_staging_directories(log_dir, work / STAGING),
         has_staging=(work / STAGING).is_dir(),
     )
 
@@ -134,18 +135,23 @@ def _read_ledger(path: Path) -> bytes | None:
         return opened.read()
 
 
-def _staging_directories(parent: Path) -> tuple[StagingDirectory, ...]:
-    if not parent.exists():
+def _staging_directories(log_dir: Path, parent: Path) -> tuple[StagingDirectory, ...]:
+    """Those that are there when they are looked at: each goes with the end of its plan."""
+    try:
+        paths = sorted(parent.iterdir())
+    except FileNotFoundError:
         return ()
     found = []
-    for path in sorted(parent.iterdir()):
+    for path in paths:
         if path.is_symlink() or not path.is_dir():
+            if not os.path.lexists(path):
+                continue
             raise _not_regular(path)
-        found.append(_staging_directory(path))
+        found.append(_staging_directory(log_dir, path))
     return tuple(found)
 
 
-def _staging_directory(path: Path) -> StagingDirectory:
+def _staging_directory(log_dir: Path, path: Path) -> StagingDirectory:
     files: list[Path] = []
     directories: list[Path] = []
     for parent, below, names in os.walk(path, followlinks=False):
@@ -158,7 +164,7 @@ def _staging_directory(path: Path) -> StagingDirectory:
         path=path,
         files=tuple(sorted(files)),
         directories=tuple(directories),
-        held=staging_is_held(path),
+        held=plan_is_alive(log_dir, path.name),
     )
 
 

@@ -188,14 +188,16 @@ def _unlink(directory: Path, names: Sequence[str]) -> tuple[FileStep, ...]:
 
 
 def _remove_staging(listing: PartitionListing) -> tuple[FileStep, ...]:
-    """Files, then directories from the inside out; at last the common parent, if it is empty."""
+    """Files, then directories from the inside out; at last the common parent, if it is empty.
+    Builds and their ends take no lock: the parent may get another directory, or go.
+    """
     steps: list[FileStep] = []
     for one in listing.staging:
         if not one.held:
             steps += [Unlink(path, missing_ok=True) for path in one.files]
-            steps += [RemoveDir(path) for path in reversed(one.directories)]
-            steps.append(RemoveDir(one.path))
+            steps += [RemoveDir(path, missing_ok=True) for path in reversed(one.directories)]
+            steps.append(RemoveDir(one.path, missing_ok=True))
     work = listing.directory / WORK_DIRECTORY
     if listing.has_staging and not any(one.held for one in listing.staging):
-        steps.append(RemoveDir(work / STAGING))
+        steps.append(RemoveDir(work / STAGING, missing_ok=True, full_ok=True))
     return (*steps, FsyncDir(work)) if steps else ()

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -336,10 +337,13 @@ def _commit(plan: RecoveryPlan, files: FileSystem, result: DirectoryResult) -> N
 
 def _make_cut(plan: RecoveryPlan) -> Path:
     """A new directory for what is cut out. Effects: makes it."""
-    parent = make_private(plan.observed.directory, WORK_DIRECTORY, CUT)
+    partition = plan.observed.directory
+    with make_private(partition, WORK_DIRECTORY, CUT) as parent:
+        taken = set(os.listdir(parent.fd))  # noqa: PTH208 -- an open directory
     names = (f"{plan.now_ms}-{number}" for number in count())
-    name = next(name for name in names if not (parent / name).exists())
-    return make_private(plan.observed.directory, WORK_DIRECTORY, CUT, name)
+    name = next(name for name in names if name not in taken)
+    with make_private(partition, WORK_DIRECTORY, CUT, name) as made:
+        return made.path
 
 
 def _write_checkpoints(log_dir: Path, plans: Iterable[RecoveryPlan], files: FileSystem) -> None:

@@ -41,6 +41,7 @@ from logwright.compaction.means import Means, Throttle
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
 from logwright.compaction.unsynced import Unsynced
 from logwright.errors import LogwrightError, invariant
+from logwright.live_plans import end_plan, hold_plan
 from logwright.spark.packing import (
     SMALL_LOG_BYTES,
     SMALL_LOGS_TOGETHER,
@@ -93,7 +94,7 @@ def clean_partitions(
     Returns:
         in the order of the plans: what was staged and what was found out about it, or the error.
     """
-    yield from _each_log(_build_and_examine, [(plan,) for plan in plans], plans, spark)
+    yield from _each_build(_build_and_examine, plans, spark)
 
 
 def build_partitions(
@@ -105,7 +106,7 @@ def build_partitions(
     Returns:
         in the order of the plans: what was staged, or the error.
     """
-    yield from _each_log(maintain.build, [(plan,) for plan in plans], plans, spark)
+    yield from _each_build(maintain.build, plans, spark)
 
 
 def examine_partitions(
@@ -148,6 +149,29 @@ def _cores(spark: SparkSession | SparkContext) -> tuple[int, int]:
     given = _LOCAL.fullmatch(master)
     cores = int(given[1]) if given else cores
     return cores, cores
+
+
+def _each_build(
+    function: Callable[..., _Value],
+    plans: Sequence[CleanPlan],
+    spark: SparkSession | SparkContext,
+) -> Iterator[_Value | LogwrightError]:
+    """`_each_log`, for calls that build: the plans are alive from now on, here in the driver, and
+    those that cannot be built are over.
+    """
+    refused: dict[int, LogwrightError] = {}
+    for number, plan in enumerate(plans):
+        try:
+            hold_plan(plan.log.log_dir, plan.plan_id)
+        except LogwrightError as error:
+            refused[number] = error
+    going = [plan for number, plan in enumerate(plans) if number not in refused]
+    results = _each_log(function, [(plan,) for plan in going], going, spark)
+    for number, plan in enumerate(plans):
+        result = refused[number] if number in refused else next(results)
+        if isinstance(result, LogwrightError):
+            end_plan(plan.log.log_dir, plan.plan_id)
+        yield result
 
 
 def _each_log(

@@ -58,7 +58,10 @@ def _clean(log_dir: Path, partition: TopicPartition, codec: int) -> None:
         options=CleaningOptions(force=True),
         high_watermark="end",
     )
-    maintain.examine(plan, maintain.build(plan))
+    try:
+        maintain.examine(plan, maintain.build(plan))
+    finally:
+        maintain.discard(plan)
 
 
 def _batch(base_offset: int, keys: Sequence[bytes], codec: int) -> bytes:

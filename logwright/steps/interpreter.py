@@ -118,8 +118,7 @@ def _apply(step: FileStep, fs: FileSystem) -> None:  # noqa: C901, PLR0912 -- on
             with suppress(*((FileNotFoundError,) if step.missing_ok else ())):
                 fs.unlink(step.path)
         case RemoveDir():
-            with suppress(*((FileNotFoundError,) if step.missing_ok else ())):
-                fs.remove_dir(step.path)
+            _remove_dir(step, fs)
         case MakeDir():
             fs.make_dir(step.path, like=step.like)
         case RenameDir():
@@ -136,6 +135,16 @@ def _apply(step: FileStep, fs: FileSystem) -> None:  # noqa: C901, PLR0912 -- on
             fs.set_owner(step.path, like=step.like)
         case _:
             assert_never(step)
+
+
+def _remove_dir(step: RemoveDir, fs: FileSystem) -> None:
+    try:
+        fs.remove_dir(step.path)
+    except OSError as error:
+        missing = step.missing_ok and error.errno == errno.ENOENT
+        full = step.full_ok and error.errno in {errno.ENOTEMPTY, errno.EEXIST}
+        if not missing and not full:
+            raise
 
 
 def _failure(number: int, step: FileStep, error: OSError) -> LogwrightError:

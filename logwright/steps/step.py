@@ -100,10 +100,13 @@ class SetOwner:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDir:
-    """Remove an empty directory. With `missing_ok` an absent one is no error."""
+    """Remove an empty directory. With `missing_ok` an absent one is no error, with `full_ok` one
+    that is not empty stays.
+    """
 
     path: AnyPath
     missing_ok: bool = False
+    full_ok: bool = False
 
 
 @dataclass(frozen=True, slots=True)

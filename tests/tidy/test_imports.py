@@ -33,7 +33,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("logwright.format",),
     ("logwright.log",),
-    ("logwright.config", "logwright.steps", "logwright.locks", "logwright.java"),
+    (
+        "logwright.config",
+        "logwright.steps",
+        "logwright.locks",
+        "logwright.live_plans",
+        "logwright.java",
+    ),
     ("logwright.state",),
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
     (

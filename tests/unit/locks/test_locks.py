@@ -22,8 +22,6 @@ from logwright.locks import (
     lock_checkpoints,
     lock_log_dir,
     lock_partition,
-    lock_staging,
-    staging_is_held,
 )
 from logwright.ofd_lock import Kind
 
@@ -32,12 +30,11 @@ HOLDER = """
 import sys
 from pathlib import Path
 from logwright.format.names import TopicPartition
-from logwright.locks import lock_log_dir, lock_partition, lock_staging
+from logwright.locks import lock_log_dir, lock_partition
 what, path = sys.argv[1], Path(sys.argv[2])
 lock = {
     "dir": lambda: lock_log_dir(path),
     "partition": lambda: lock_partition(path, TopicPartition("t", 0)),
-    "staging": lambda: lock_staging(path),
 }[what]()
 with lock:
     print("locked", flush=True)
@@ -354,19 +351,3 @@ def test_checkpoint_lock_waits_for_its_turn(log_dir: Path, monkeypatch: pytest.M
     refused = pytest.raises(LogDirLocked, match="too long")
     with lock_checkpoints(log_dir), refused, lock_checkpoints(log_dir):
         pytest.fail("the lock was given")
-
-
-def test_staging_directory_of_a_live_plan_is_known(tmp_path: Path) -> None:
-    """A staging directory is alive while somebody, in whatever process, holds it."""
-    staging = tmp_path / "plan"
-    staging.mkdir()
-    assert not staging_is_held(staging)
-    with lock_staging(staging):
-        assert staging_is_held(staging)
-        with pytest.raises(LogDirLocked), lock_staging(staging):
-            pytest.fail("the lock was given")
-    with other_process(holder("staging", staging)) as said:
-        assert said == "locked"
-        assert staging_is_held(staging)
-    assert not staging_is_held(staging)
-    assert list(staging.iterdir()) == []
