@@ -12,6 +12,7 @@ from logwright.compaction.model import CleaningOptions, CleanPlan, OutputFacts, 
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch, LogwrightError
 from logwright.format.names import TopicPartition
+from logwright.live_plans import plan_is_alive
 from logwright.spark import sweep
 from logwright.spark.session import TASKS_PER_CORE
 from logwright.spark.sweep import WorkerFault, build_partitions, clean_partitions
@@ -19,6 +20,7 @@ from logwright.units import TimestampMs
 from tests.fixtures import copy_before, description, partition_of
 from tests.spark import work
 from tests.spark_session import Observed
+from tests.unit.staging.test_live_plans import purged_by_another
 
 pytestmark = [
     pytest.mark.spark,
@@ -158,3 +160,17 @@ def test_unreadable_log_does_not_stop_the_others(tmp_path: Path, observed: Obser
     assert isinstance(results[0], StagedCleaning)
     assert isinstance(results[1], LogwrightError)
     assert isinstance(results[2], StagedCleaning)
+    alive = [plan_is_alive(plan.log.log_dir, plan.plan_id) for plan in plans]
+    assert [True, False, True] == alive
+    for plan in plans:
+        maintain.discard(plan)
+
+
+def test_driver_holds_the_plans_that_workers_build(tmp_path: Path, observed: Observed) -> None:
+    """A purge in another process leaves them alone, and the commit succeeds."""
+    plan = plan_of("basic-none", tmp_path)
+    (staged,) = build_partitions([plan], observed.spark)
+    assert isinstance(staged, StagedCleaning)
+    assert purged_by_another(plan.log.log_dir) == 0
+    assert len(staged.segments) == maintain.commit(plan, staged).segments_swapped
+    assert not list(plan.log.log_dir.glob(".logwright-plans-*"))

@@ -22,6 +22,8 @@ from logwright.format.names import TopicPartition
 from logwright.ingest.appender import Appender
 from logwright.ingest.model import AppendPlan
 from logwright.live_plans import end_plan, hold_plan, new_plan_id, plan_is_alive
+from logwright.purge import run as purge_run
+from logwright.purge.listing import PartitionListing, list_partition
 from logwright.purge.run import purge_partition
 from logwright.units import TimestampMs
 from tests.ingested import Row, arrow, planned
@@ -98,6 +100,26 @@ def test_purge_between_build_and_commit(log_dir: Path, purged: Callable[[Path], 
     assert 1 == maintain.commit(plan, staged).segments_swapped
     assert list(log_dir.glob(LOCKS)) == []
     assert purged(log_dir) == 0
+
+
+def test_build_that_begins_and_one_that_ends_during_a_purge(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The purge has looked: what appears stays, and what is gone is no error."""
+    dead = log_dir / "t-0/.logwright/staging" / new_plan_id(NOW_MS)
+    dead.mkdir(parents=True)
+    built: list[tuple[CleanPlan, StagedCleaning]] = []
+
+    def looked(directory: Path) -> PartitionListing:
+        found = list_partition(directory)
+        plan = plan_of(log_dir)
+        built.append((plan, maintain.build(plan)))
+        dead.rmdir()
+        return found
+
+    monkeypatch.setattr(purge_run, "list_partition", looked)
+    assert purged_here(log_dir) == 1
+    assert 1 == maintain.commit(*built[0]).segments_swapped
 
 
 @PURGES

@@ -109,6 +109,28 @@ def test_link_in_the_place_of_what_is_removed_stays(partition: Path, tmp_path: P
     assert (partition / "a/b").is_symlink()
 
 
+def test_link_during_a_removal_leads_nowhere(
+    partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes a directory's place when that has been opened already."""
+    (tmp_path / "canary/b").mkdir(parents=True)
+    (tmp_path / "canary/b/file").touch()
+    with make_private(partition, "a", "b") as made:
+        os.close(made.create("file"))
+    real = os.rmdir
+
+    def swapped_once(path: str, *, dir_fd: int | None = None) -> None:
+        if not (partition / "a").is_symlink():
+            (partition / "a").rename(partition / "moved")
+            (partition / "a").symlink_to(tmp_path / "canary")
+        real(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "rmdir", swapped_once)
+    remove_private(partition, "a", "b")
+    assert (tmp_path / "canary/b/file").exists()
+    assert list((partition / "moved").iterdir()) == []
+
+
 def test_what_others_have_there_stays(partition: Path) -> None:
     """Only directories that are empty go along."""
     with make_private(partition, "a", "b", "c") as made:
