@@ -28,6 +28,11 @@ LOCKS = {
 """Made and removed by what holds a lock, not by steps."""
 
 
+def is_lock(name: str) -> bool:
+    """Whether a file of this name is a lock's; that of a process's plans is named after it."""
+    return name in LOCKS or name.startswith(".logwright-plans-")
+
+
 class Crash(BaseException):
     """The process died. No `except Exception` may survive it."""
 
@@ -98,7 +103,7 @@ def every_file(root: Path) -> Files:
     return {
         path.relative_to(root): (path.read_bytes(), path.stat().st_mtime_ns)
         for path in root.rglob("*")
-        if path.is_file() and path.name not in LOCKS and "staging" not in path.parts
+        if path.is_file() and not is_lock(path.name) and "staging" not in path.parts
     }
 
 

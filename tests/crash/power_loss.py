@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from logwright.steps.filesystem import FileSystem
-from tests.crash.filesystems import LOCKS
+from tests.crash.filesystems import is_lock
 
 Tree = dict[str, bytes]
 """Content by path relative to the log directory."""
@@ -64,7 +64,7 @@ class TwinFileSystem:
         self.durable: Entries = {
             path.relative_to(root): Inode(path.read_bytes())
             for path in root.rglob("*")
-            if path.is_file() and path.name not in LOCKS
+            if path.is_file() and not is_lock(path.name)
         }
         self.view = dict(self.durable)
         self.pending: list[tuple[set[Path], Change]] = []
@@ -94,7 +94,7 @@ class TwinFileSystem:
             p.relative_to(self.root): p.read_bytes() for p in self.root.rglob("*") if p.is_file()
         }
         ours = {path: inode.now for path, inode in self.view.items()}
-        assert ours == {path: data for path, data in found.items() if path.name not in LOCKS}
+        assert ours == {path: data for path, data in found.items() if not is_lock(path.name)}
 
     def _note(self, label: str) -> None:
         for number, tree in enumerate(self._possible()):
