@@ -104,6 +104,7 @@ def test_what_is_built_becomes_durable_later(tmp_path: Path, synced: set[int]) -
     files.begin()
     files.finish()
     assert staged_files(staged) == synced
+    maintain.discard(plan)
     assert open_files() == before
 
 
@@ -127,12 +128,14 @@ def test_results_come_when_the_files_are_durable(
     tmp_path: Path, synced: set[int], small: bool
 ) -> None:
     """Of all logs, however many are done together."""
-    before = open_files()
-    results = run(plans(tmp_path, LOGS), small=small)
+    before, some = open_files(), plans(tmp_path, LOGS)
+    results = run(some, small=small)
     assert LOGS == len(results)
     for staged in results:
         assert isinstance(staged, StagedCleaning)
         assert staged_files(staged) <= synced
+    for plan in some:
+        maintain.discard(plan)
     assert open_files() == before
 
 
@@ -186,6 +189,8 @@ def test_what_failed_before_keeps_its_error(
     monkeypatch.setattr(os, "fsync", fail)
     for result in run(some, function=build_and_fail):
         assert "this came first." in str(result)
+    for plan in some:
+        maintain.discard(plan)
     assert open_files() == before
 
 
