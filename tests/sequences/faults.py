@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 
 import logwright.locks
 from logwright.steps.filesystem import RealFileSystem
-from tests.crash.filesystems import LOCKS, Crash
+from tests.crash.filesystems import Crash, is_lock
 from tests.crash.power_loss import Entries, Inode, TwinFileSystem
 
 Kind = Literal["none", "kill", "power", "errno", "beside"]
@@ -155,7 +155,7 @@ class _Unsynced(TwinFileSystem):
         self.pending = []
         found: dict[int, Inode] = {}
         for path in root.rglob("*"):
-            if path.is_file() and path.name not in LOCKS:
+            if path.is_file() and not is_lock(path.name):
                 self.durable[path.relative_to(root)] = self._inode(path, found)
         self.view = dict(self.durable)
         self.renamed: set[Path] = set()
@@ -230,7 +230,7 @@ class _Unsynced(TwinFileSystem):
 def _remove_empty(directory: Path) -> None:
     """The name that a lost renaming leaves is not there. Effects: removes empty directories."""
     below = sorted(directory.rglob("*"), reverse=True) if directory.is_dir() else []
-    if not any(path.is_file() and path.name not in LOCKS for path in below):
+    if not any(path.is_file() and not is_lock(path.name) for path in below):
         for path in (*below, directory):
             with suppress(FileNotFoundError):
                 path.unlink() if path.is_file() else path.rmdir()
