@@ -6,19 +6,17 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from logwright.errors import NotALogDir, PolicyError, StalePlan, UncleanLogDir
-from logwright.format.checkpoints import parse_leader_epochs, serialize_offset_checkpoint
+from logwright.format.checkpoints import parse_leader_epochs
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, parse_time_index
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOG,
-    LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     TIMEINDEX,
@@ -26,6 +24,7 @@ from logwright.format.names import (
     segment_file_name,
 )
 from logwright.ingest.appender import Appender, discard_staging
+from logwright.ingest.empty import is_empty, make_log_dir
 from logwright.ingest.journal import Done, Journal, Pending, read_journal, write_journal
 from logwright.ingest.model import (
     Appended,
@@ -34,9 +33,14 @@ from logwright.ingest.model import (
     StagedAppend,
     Tail,
 )
-from logwright.ingest.settle import has_log, present_records, settle, stamps
+from logwright.ingest.settle import (
+    has_log,
+    present_records,
+    refuse_start_offset,
+    settle,
+    stamps,
+)
 from logwright.ingest.steps import (
-    WATCHED,
     append_steps,
     begin_steps,
     created_names,
@@ -53,15 +57,14 @@ from logwright.steps.interpreter import execute
 from logwright.steps.live import look_twice
 from logwright.steps.marker import (
     APPEND_WAIT_SECONDS,
-    discard_markers,
     lock_marker,
     markers_aside,
 )
-from logwright.steps.step import FileStep, FsyncDir, FsyncFile, WriteFile
+from logwright.steps.step import FileStep
 from logwright.units import ByteCount, Offset, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -69,8 +72,6 @@ if TYPE_CHECKING:
     from logwright.config.topic import TopicConfig
     from logwright.format.checkpoints import LeaderEpoch
     from logwright.log.model import PartitionLog
-
-_MARKER: Final = b'{"version":0,"brokerEpoch":-1}'
 
 
 def prepare_log_dir(log_dir: Path) -> None:
@@ -87,50 +88,18 @@ def prepare_log_dir(log_dir: Path) -> None:
         raise NotALogDir(
             "the log directory does not exist.", path=log_dir, remedy="Make it, or mend the path."
         )
-    initial = dict.fromkeys(
-        (*WATCHED, LOG_START_OFFSET_CHECKPOINT), serialize_offset_checkpoint({})
-    )
-    initial[CLEAN_SHUTDOWN_MARKER] = _MARKER
-    empty = _is_empty(log_dir, initial)
+    empty = is_empty(log_dir)
     if not empty:
         list_partitions(log_dir)  # locking makes a file, which only a log directory may get
     with lock_log_dir(log_dir):
         if not empty and not markers_aside(log_dir):
             return
         with lock_marker(log_dir, wait_seconds=APPEND_WAIT_SECONDS), lock_checkpoints(log_dir):
-            if not empty:
+            if not is_empty(log_dir):  # another process may have begun in the meantime
                 settle(log_dir)
             elif not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
-                _make_log_dir(log_dir, initial)
-
-
-def _make_log_dir(log_dir: Path, initial: Mapping[str, bytes]) -> None:
-    steps: list[FileStep] = []
-    for name, content in initial.items():
-        path = log_dir / name
-        steps += [WriteFile(path, content, like=log_dir), FsyncFile(path)]
-    with RealFileSystem(log_dir) as files:
-        execute((*discard_markers(log_dir), *steps, FsyncDir(log_dir)), files)
-
-
-def _is_empty(log_dir: Path, initial: Mapping[str, bytes]) -> bool:
-    """Whether nothing is in it but our own files and what an interrupted run began to make."""
-    return all(
-        name.startswith((".lock", ".logwright"))
-        or (name in initial and _is_begun(log_dir / name, initial[name]))
-        for name in _names(log_dir)
-    )
-
-
-def _is_begun(path: Path, content: bytes) -> bool:
-    """Whether it is a file with the beginning of this content."""
-    status = path.lstat()
-    if not stat.S_ISREG(status.st_mode) or status.st_size > len(content):
-        return False
-    try:
-        return content.startswith(path.read_bytes())
-    except PermissionError:
-        return False
+                with RealFileSystem(log_dir) as files:
+                    execute(make_log_dir(log_dir), files)
 
 
 def plan_append(
@@ -161,6 +130,7 @@ def plan_append(
             log = look_twice(partial(observe, log_dir, high_watermark="end"), log_dir, partition)
         else:
             refuse_moved(log_dir, partition)
+            refuse_start_offset(log_dir, partition)
         journal = read_journal(directory) if directory.is_dir() else Journal()
         plan = AppendPlan(
             plan_id=new_plan_id(now_ms),

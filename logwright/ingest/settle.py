@@ -15,6 +15,7 @@ from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     LOG,
+    LOG_START_OFFSET_CHECKPOINT,
     SEGMENT_SUFFIXES,
     TopicPartition,
     segment_file_name,
@@ -29,7 +30,7 @@ from logwright.ingest.journal import (
 from logwright.ingest.proof import RECOVER, Found, prove_cut
 from logwright.ingest.steps import WATCHED, end_steps, undo_steps
 from logwright.locks import lock_partition
-from logwright.log.checkpoints import read_open_checkpoints
+from logwright.log.checkpoints import read_checkpoints, read_open_checkpoints
 from logwright.log.files import open_log_dir
 from logwright.log.load import list_partitions, observe_one, share
 from logwright.log.mapped import map_file
@@ -164,6 +165,23 @@ def _look_at(log_dir: Path, partitions: Iterable[TopicPartition]) -> None:
                 position=error.position,
                 remedy=RECOVER,
             ) from error
+
+
+def refuse_start_offset(log_dir: Path, partition: TopicPartition) -> None:
+    """Stop if a log that has a directory, but no segment, is to begin at a later offset than 0: a
+    broker would drop what is below. Without a directory the log was deleted, and the entry says
+    nothing of the next one. Effects: reads the checkpoints.
+
+    Raises:
+        UncleanLogDir: it is.
+    """
+    start = read_checkpoints(log_dir).log_start_offset.get(partition, 0)
+    if start > 0 and os.path.lexists(log_dir / partition.directory_name):
+        raise UncleanLogDir(
+            f"there is no segment of {partition}, and its log start offset is {start}.",
+            path=log_dir / LOG_START_OFFSET_CHECKPOINT,
+            remedy="Run `logwright recover`: the log begins at that offset.",
+        )
 
 
 def has_log(directory: Path) -> bool:

@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from logwright import maintain
-from logwright.assets.cleaning import brokers_kept_out
+from logwright.assets.cleaning import brokers_kept_out, recover_logs
 from logwright.assets.wave import LogWork
 from logwright.compaction.model import CleaningOptions
+from logwright.config.policies import Policies
 from logwright.config.topic import parse_settings
 from logwright.errors import LogDirLocked
+from logwright.format.names import TopicPartition
+from logwright.resources.log_dirs import MaintainedLog
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -62,3 +65,22 @@ def test_a_broker_cannot_start_meanwhile(tmp_path: Path) -> None:
         a_running_broker(tmp_path / "here").__enter__()
     with a_running_broker(tmp_path / "here"):
         pass
+
+
+def test_a_log_that_cannot_be_recovered_stops_no_other(tmp_path: Path) -> None:
+    """One directory has a directory where a segment should be, one has no segment."""
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(0).batch(0, [("a", "1")])
+    builder.write()
+    (builder.log_dir / "u-0" / f"{0:020d}.log").mkdir(parents=True)
+    (builder.log_dir / "v-0").mkdir()
+    logs = [
+        MaintainedLog(
+            key=name, long_key=name, log_dir=builder.log_dir, partition=TopicPartition(name, 0)
+        )
+        for name in ("t", "u", "v")
+    ]
+    recovered = recover_logs(logs, Policies(), now_ms=TimestampMs(START_MS))
+    assert ["u"] == list(recovered.failures)
+    assert ["v"] == list(recovered.findings)
+    assert (builder.log_dir / "v-0" / f"{0:020d}.log").exists()

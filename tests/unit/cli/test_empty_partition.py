@@ -209,3 +209,16 @@ def test_partition_that_cannot_be_read_stops_no_other(call: Call, tmp_path: Path
     assert 0 != answer.status
     assert "Error: u-0: " in answer.err
     assert f"{4:020d}.log" in names(log_dir, "t-0")
+
+
+def test_ingest_into_one_that_begins_later(call: Call, tmp_path: Path) -> None:
+    """What is below the log start offset a broker would drop: the recovery makes its segment first,
+    and the records follow from there.
+    """
+    log_dir = made(tmp_path, clean=True)
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nu 0 70\n")
+    with pytest.raises(UncleanLogDir, match="log start offset is 70"):
+        appended(log_dir, "u-0")
+    assert 0 == call("recover", log_dir, "--yes", "--now", NOW).status
+    assert 71 == appended(log_dir, "u-0")
+    assert 0 == call("verify", log_dir).status
