@@ -36,6 +36,7 @@ from typing import Final
 from logwright.errors import DiskFull, LogDirLocked, NotALogDir, UnreadableFile
 from logwright.format.names import BROKER_LOCK, WORK_DIRECTORY, TopicPartition
 from logwright.ofd_lock import Kind, holder, release, try_lock
+from logwright.owners import refuse_other_user
 
 PARTITION_LOCK: Final = "lock"
 CHECKPOINTS_LOCK: Final = ".logwright-checkpoints.lock"
@@ -57,7 +58,7 @@ def lock_log_dir(log_dir: Path) -> Iterator[None]:
     Raises:
         LogDirLocked: a broker runs on it.
         NotALogDir: there is no such directory.
-        UnreadableFile: the lock file is no regular file or may not be opened.
+        UnreadableFile: the lock file is no regular file, or may not be opened or made by us.
     """
     directory = _open_log_dir(log_dir)
     try:
@@ -100,7 +101,7 @@ def lock_partition(log_dir: Path, partition: TopicPartition) -> Iterator[None]:
     Raises:
         LogDirLocked: somebody else holds it.
         NotALogDir: there is no such directory.
-        UnreadableFile: something on the way is a link or no directory.
+        UnreadableFile: something on the way is a link or no directory, or it is another user's.
     """
     with lock_partition_directory(log_dir / partition.directory_name):
         yield
@@ -128,6 +129,7 @@ def _lock_open_directory(parent: int, path: Path) -> Iterator[bool]:
     """
     directory = _open_directory(parent, path)
     try:
+        refuse_other_user(directory, path)
         work, file = _acquire_in_work_directory(directory, path / WORK_DIRECTORY / PARTITION_LOCK)
         try:
             with _held(file, remove=(work, PARTITION_LOCK)):
@@ -298,7 +300,7 @@ def _open_lock_file(directory: int, path: Path) -> int:
         try:
             file = os.open(path.name, flags, dir_fd=directory)
         except FileNotFoundError:
-            return _make_lock_file(directory, path.name)
+            return _make_lock_file(directory, path)
     except FileNotFoundError as error:
         if os.fstat(directory).st_nlink == 0:
             raise _Vanished("its directory was removed.", path=path) from error
@@ -313,22 +315,27 @@ def _open_lock_file(directory: int, path: Path) -> int:
     return file
 
 
-def _make_lock_file(directory: int, name: str) -> int:
-    """With the directory's owner and mode, so that whoever owns the directory can lock it too. What
-    is right already is not set: that would change the inode.
+def _make_lock_file(directory: int, path: Path) -> int:
+    """With the directory's owner and mode, so that whoever owns the directory can lock it too; of
+    who is not root with its group at least, if he is in it. What is right already is not set: that
+    would change the inode. A file that does not become so is removed: nobody else could open it.
     """
+    refuse_other_user(directory, path)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    file = os.open(name, flags, 0o600, dir_fd=directory)
+    file = os.open(path.name, flags, 0o600, dir_fd=directory)
     try:
         made, owner = os.fstat(file), os.fstat(directory)
-        differs = (made.st_uid, made.st_gid) != (owner.st_uid, owner.st_gid)
-        if differs and os.geteuid() == 0:
+        if os.geteuid() == 0 and (made.st_uid, made.st_gid) != (owner.st_uid, owner.st_gid):
             os.fchown(file, owner.st_uid, owner.st_gid)
+        elif made.st_gid != owner.st_gid:
+            with suppress(PermissionError):
+                os.fchown(file, -1, owner.st_gid)
         mode = stat.S_IMODE(owner.st_mode) & 0o666
         if stat.S_IMODE(made.st_mode) != mode:
             os.fchmod(file, mode)
     except OSError:
         os.close(file)
+        os.unlink(path.name, dir_fd=directory)
         raise
     return file
 

@@ -118,7 +118,8 @@ class RealFileSystem:
 
     def write_file(self, path: AnyPath, content: bytes, *, like: AnyPath | None) -> None:
         """Create a file. One that has the name is unlinked first, never written through: it may
-        have a second name.
+        have a second name. A new one that cannot be given to its owner is unlinked again: its owner
+        could not replace it, as a broker does with a checkpoint's ``.tmp``.
         """
         directory, name = self._parent(path)
         with suppress(FileNotFoundError):
@@ -127,10 +128,14 @@ class RealFileSystem:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
         file = os.open(name, flags, _PRIVATE_MODE, dir_fd=directory)
         try:
-            if like is None:
-                _give_to_owner_of(directory, file)
-            else:
-                _take_after(file, self._stat(like))
+            try:
+                if like is None:
+                    _give_to_owner_of(directory, file)
+                else:
+                    _take_after(file, self._stat(like))
+            except OSError:
+                os.unlink(name, dir_fd=directory)
+                raise
             _write_all(file, content)
         finally:
             os.close(file)

@@ -38,6 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.steps",
         "logwright.locks",
         "logwright.live_plans",
+        "logwright.owners",
         "logwright.java",
     ),
     ("logwright.state",),
