@@ -42,7 +42,7 @@ class Request:
         config: pairs of ``--config``.
         policies: of ``--policies``, None if it was not given.
         now_ms: the clock of every decision and every durable record.
-        high_watermark: what counts as committed.
+        high_watermark: what counts as committed: ``--high-watermark``, else what the policies say.
         yes: do not ask. dry_run: stop after the plan.
     """
 
@@ -208,8 +208,8 @@ _OPTIONS: Final = (
     click.option(
         "--high-watermark",
         type=click.Choice(["end", "checkpoint"]),
-        default="end",
-        show_default=True,
+        default=None,
+        show_default="what --policies say; without them, end",
         help="What counts as committed: all of a stopped log, or what its checkpoint says.",
     ),
     click.option(
@@ -241,7 +241,7 @@ class _Given(TypedDict):
     config: tuple[tuple[str, str], ...]
     policies_dir: Path | None
     now_ms: int | None
-    high_watermark: Literal["end", "checkpoint"]
+    high_watermark: Literal["end", "checkpoint"] | None
     engine: Engine
     yes: bool
     dry_run: bool
@@ -262,14 +262,15 @@ def request_options(command: Callable[..., _R]) -> Callable[..., _R]:
     @functools.wraps(command)
     def called(**given: Unpack[_Given]) -> _R:
         _log_to_stderr(verbose=given["verbose"])
-        now_ms = given["now_ms"]
+        now_ms, policies = given["now_ms"], _load(given["policies_dir"])
         request = Request(
             log_dir=given["log_dir"],
             named=given["named"],
             config=dict(given["config"]),
-            policies=_load(given["policies_dir"]),
+            policies=policies,
             now_ms=TimestampMs(time.time_ns() // _NS_PER_MS if now_ms is None else now_ms),
-            high_watermark=given["high_watermark"],
+            high_watermark=given["high_watermark"]
+            or (policies.high_watermark if policies else "end"),
             engine=given["engine"],
             yes=given["yes"],
             dry_run=given["dry_run"],

@@ -83,6 +83,7 @@ def test_pick_order(call: Call, tmp_path: Path) -> None:
         json.dumps(
             {
                 "version": 1,
+                "high_watermark": "end",
                 "defaults": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.1},
                 "topics": [{"name": "a", "max.compaction.lag.ms": 1}],
             }
