@@ -1,8 +1,9 @@
-"""Many sequences on all cores: ``python -m tests.sequences --count N [--seed S] [--processes P]``.
+"""Many sequences on all cores: ``python -m tests.sequences --count N [--seed S] [--asking K]``.
 
-Kafka's own code takes part in each: as a broker that loads the directory, and as the reader of the
-end state. Prints how many, how long, the faults, refusals and distinct end states, and each
-difference with the shortest sequence that shows it; the exit status is 1 if there is one.
+Kafka's own code takes part in each, or in one of K: as a broker that loads the directory, and as
+the reader of the end state. Prints how many, how long, the faults, refusals and distinct end
+states, and each difference with the shortest sequence that shows it; the exit status is 1 if there
+is one.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from tests.sequences.driver import Figures, run_many
 CHUNK = 500
 
 
-def _work(first: int, count: int) -> Figures:
+def _work(first: int, count: int, asking: int) -> Figures:
     logging.disable(logging.CRITICAL)
     with scratch_directory() as scratch, OracleServer() as kafka:
-        return run_many(range(first, first + count), Path(scratch), kafka=kafka)
+        return run_many(range(first, first + count), Path(scratch), kafka=kafka, asking=asking)
 
 
 def _chunks(seed: int, count: int) -> Iterator[tuple[int, int]]:
@@ -46,10 +47,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--asking", type=int, default=1, help="Kafka takes part in one of so many")
     chosen = parser.parse_args(arguments)
     total, start = Figures(), time.monotonic()
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(_work, *one) for one in _chunks(chosen.seed, chosen.count)]
+        waiting = [
+            pool.submit(_work, *one, chosen.asking) for one in _chunks(chosen.seed, chosen.count)
+        ]
         for done in as_completed(waiting):
             total.add(done.result())
             for seed, said, short in done.result().differences:

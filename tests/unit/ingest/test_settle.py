@@ -294,8 +294,7 @@ def contents(log_dir: Path) -> dict[str, bytes]:
 
 
 def pending_of(log_dir: Path) -> dict[str, Any]:
-    (journal,) = parse_lines((log_dir / "t-0" / JOURNAL).read_bytes())
-    return dict(journal["pending"])
+    return dict(next(parse_lines((log_dir / "t-0" / JOURNAL).read_bytes()))["pending"])
 
 
 def size_of_a_batch(log_dir: Path) -> int:
