@@ -9,26 +9,16 @@ is one.
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
-from pathlib import Path
 
-from tests.differential.oracle_server import OracleServer
-from tests.differential.random_logs import scratch_directory
-from tests.sequences.driver import Figures, run_many
+from tests.sequences.driver import Figures, run_share
 
 CHUNK = 500
-
-
-def _work(first: int, count: int, asking: int) -> Figures:
-    logging.disable(logging.CRITICAL)
-    with scratch_directory() as scratch, OracleServer() as kafka:
-        return run_many(range(first, first + count), Path(scratch), kafka=kafka, asking=asking)
 
 
 def _chunks(seed: int, count: int) -> Iterator[tuple[int, int]]:
@@ -52,7 +42,8 @@ def main(arguments: list[str]) -> int:
     total, start = Figures(), time.monotonic()
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
         waiting = [
-            pool.submit(_work, *one, chosen.asking) for one in _chunks(chosen.seed, chosen.count)
+            pool.submit(run_share, *one, chosen.asking)
+            for one in _chunks(chosen.seed, chosen.count)
         ]
         for done in as_completed(waiting):
             total.add(done.result())

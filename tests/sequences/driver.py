@@ -6,6 +6,7 @@ operations go, then faults, as long as it still shows one.
 
 from __future__ import annotations
 
+import logging
 import random
 import shutil
 from collections import Counter
@@ -22,6 +23,7 @@ from logwright.verify.partition import verify_partition
 from tests.crash.filesystems import Crash
 from tests.crash.operations import relink
 from tests.differential.oracle_server import OracleServer
+from tests.differential.random_logs import scratch_directory
 from tests.sequences.content import Content
 from tests.sequences.faults import NO_FAULT, Fault, Kind, interrupted
 from tests.sequences.operations import OPERATIONS, Step, move_on
@@ -365,3 +367,10 @@ def run_many(
             if len(figures.differences) >= most_differences:
                 break
     return figures
+
+
+def run_share(first: int, count: int, asking: int) -> Figures:
+    """`run_many` of so many seeds, by a process of its own. Effects: starts a JVM."""
+    logging.disable(logging.CRITICAL)
+    with scratch_directory() as scratch, OracleServer() as kafka:
+        return run_many(range(first, first + count), Path(scratch), kafka=kafka, asking=asking)
