@@ -12,16 +12,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from logwright import maintain
 from logwright.cli.main import main
+from logwright.config.topic import parse_settings
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan
 from logwright.ingest.run import commit_append, commit_steps, pending_append, stage_append
 from logwright.ingest.steps import record_steps
 from logwright.locks import lock_partition
+from logwright.recovery.model import RecoveryOptions
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.marker import markers_aside
+from logwright.units import TimestampMs
 from tests.differential.random_logs import scratch_directory
 from tests.ingested import PARTITION, Row, arrow, planned, read_batches
 from tests.log_builder import LogBuilder
@@ -95,11 +99,25 @@ def other_ingest(log_dir: Path) -> None:
     assert len(ROWS) == ingest(log_dir, OTHER, "two")
 
 
+def engine_recovery(log_dir: Path) -> None:
+    """As Dagster recovers, then a clean of what is there."""
+    config, _ = parse_settings(PAIRS)
+    maintain.recover(
+        log_dir,
+        maintain.partitions_to_recover(log_dir, [PARTITION]),
+        lambda _: config,
+        now_ms=TimestampMs(NOW),
+        options=RecoveryOptions(),
+    )
+    OPERATIONS["clean"](log_dir)
+
+
 OPERATIONS: dict[str, Callable[[Path], None]] = {
     "clean": called("clean", *COMPACT, "--force"),
     "roll": called("roll", "--force"),
     "retain": called("retain"),
     "recover": called("recover"),
+    "engine-recovery": engine_recovery,
     "undo": undo,
     "other-ingest": other_ingest,
 }

@@ -39,7 +39,10 @@ JOURNAL = ".logwright/ingest.json"
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    """Twenty keys in the active segment, stopped cleanly."""
+    """Twenty keys in the active segment, and another log, stopped cleanly."""
+    other = LogBuilder(tmp_path / "logs", "w-0")
+    other.segment(0).batch(0, [("a", "1")])
+    other.write(producers=True)
     log = LogBuilder(tmp_path / "logs")
     segment = log.segment(0)
     for number in range(20):
@@ -191,13 +194,9 @@ def test_an_interrupted_append_is_cut_back(log_dir: Path, monkeypatch: pytest.Mo
 
 
 def torn_beside(log_dir: Path) -> None:
-    """A broker that died while it appended to another log, before it wrote a checkpoint."""
-    log = LogBuilder(log_dir, "u-0")
-    segment = log.segment(0).batch(0, [("a", "1")])
-    log.write(producers=True)
-    (log_dir / CLEAN_SHUTDOWN_MARKER).unlink()
-    with (log_dir / "u-0" / f"{0:020d}.log").open("ab") as file:
-        file.write(segment.batches[0][:40])
+    """A broker died while it appended to another log, before it wrote a checkpoint."""
+    with (log_dir / "w-0" / f"{0:020d}.log").open("ab") as file:
+        file.write((log_dir / "w-0" / f"{0:020d}.log").read_bytes()[:40])
 
 
 def gone(log_dir: Path) -> None:
@@ -229,7 +228,7 @@ def touched(log_dir: Path) -> None:
         (without_journal, "no journal says which log"),
         (other_journal, "no journal says which log"),
         (touched, "a broker has worked here"),
-        (torn_beside, "the marker is not put back"),
+        (torn_beside, "an append was interrupted, and the marker is not put back: "),
     ],
 )
 @pytest.mark.parametrize("complete", [False, True], ids=["interrupted", "complete"])
@@ -309,6 +308,7 @@ LIES: dict[str, Callable[[dict[str, Any], int], dict[str, object]]] = {
         "log_end_offset": one["log_end_offset"] - 1,
     },
     "inside-a-batch": lambda one, _: {"log_bytes": one["log_bytes"] - 5},
+    "another-end": lambda one, _: {"log_end_offset": one["log_end_offset"] - 1},
     "longer": lambda one, _: {"log_bytes": one["log_bytes"] + 10_000},
     "empty": lambda _, __: {"log_bytes": 0, "log_end_offset": 0},
     "another-file": lambda one, _: {"inode": one["inode"] + 1},
