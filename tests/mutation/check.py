@@ -1,6 +1,6 @@
 """Do the tests notice? Plants each fault of faults.py in a copy of the package and runs them.
 
-    python -m tests.mutation.check            # all; a minute for each: kernels are compiled anew
+    python -m tests.mutation.check            # all; a minute where kernels are compiled again
     python -m tests.mutation.check horizon    # those whose family has the word
 
 Prints a table of faults and the tests that caught them; the exit status is 1 if one was not caught.
@@ -16,9 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutation.faults import FAULTS, Fault
+from tests.mutation.fault import Fault
+from tests.mutation.faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS = 1200
@@ -52,13 +54,16 @@ def plant(fault: Fault, root: Path) -> None:
     path.write_text(text.replace(fault.right, fault.wrong, 1))
 
 
-def first_failure(tests: tuple[str, ...], root: Path) -> str | None:
-    """The first of the tests that fails in a copy; None if all pass. Effects: runs them."""
+def first_failure(tests: tuple[str, ...], root: Path, kernels: Path) -> str | None:
+    """The first of the tests that fails in a copy; None if all pass. Effects: runs them.
+
+    `kernels`: where compiled kernels are kept; a copy that changes none of them finds them there.
+    """
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     environment = {
         **os.environ,
         "PYTHONPATH": str(root),
-        "NUMBA_CACHE_DIR": str(root / "kernels"),
+        "NUMBA_CACHE_DIR": str(kernels),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     done = subprocess.run(
@@ -78,17 +83,17 @@ def first_failure(tests: tuple[str, ...], root: Path) -> str | None:
     return found[1]
 
 
-def try_one(fault: Fault | None) -> str | None:
+def try_one(fault: Fault | None, chosen: Sequence[Fault], kernels: Path) -> str | None:
     """The first test that notices a fault, None if none does. Effects: runs the fault's tests; for
-    no fault all of them.
+    no fault those of all that were chosen.
     """
-    everything = tuple(dict.fromkeys(test for each in FAULTS for test in each.tests))
+    everything = tuple(dict.fromkeys(test for each in chosen for test in each.tests))
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         copy_tree(root)
         if fault is not None:
             plant(fault, root)
-        return first_failure(everything if fault is None else fault.tests, root)
+        return first_failure(everything if fault is None else fault.tests, root, kernels)
 
 
 def say(*columns: str) -> None:
@@ -100,7 +105,13 @@ def say(*columns: str) -> None:
 def main(words: list[str]) -> int:
     """Try the faults whose family has all the words; the exit status."""
     chosen = [fault for fault in FAULTS if all(word in fault.family for word in words)]
-    failing = try_one(None)
+    with tempfile.TemporaryDirectory() as kernels:
+        return try_all(chosen, Path(kernels))
+
+
+def try_all(chosen: Sequence[Fault], kernels: Path) -> int:
+    """Try these faults; the exit status. Effects: runs their tests, prints the table."""
+    failing = try_one(None, chosen, kernels)
     if failing is not None or not chosen:
         say(
             "nothing can be said",
@@ -110,7 +121,7 @@ def main(words: list[str]) -> int:
     missed = 0
     for fault in chosen:
         started = time.monotonic()
-        caught_by = try_one(fault)
+        caught_by = try_one(fault, chosen, kernels)
         missed += caught_by is None
         verdict = "NOT CAUGHT" if caught_by is None else caught_by.removeprefix("tests/")
         say(fault.family, verdict, f"{time.monotonic() - started:.0f} s")

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.mutation.between import BETWEEN
+from tests.mutation.fault import Fault
 
-HISTORY = (
-    "tests/differential/test_fix_history.py",
-    "tests/differential/test_fix_history_producers.py",
-    "tests/differential/test_fix_history_records.py",
-)
-RULES = ("tests/property/test_cleaning_rules.py",)
-UNIT = ("tests/unit/compaction",)
 DECODER = (
     "tests/property/test_record_decoder.py",
     "tests/property/test_damaged_segments.py",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fault:
-    """One change of the sources.
-
-    Attributes:
-        family: the rule that it breaks.
-        file: below the package.
-        right, wrong: what stands there, and what is put in its place, at its first occurrence.
-        tests: what must notice, in the order in which it is asked.
-    """
-
-    family: str
-    file: str
-    right: str
-    wrong: str
-    tests: tuple[str, ...] = HISTORY + UNIT + RULES
 
 
 FAULTS = (
@@ -267,4 +243,5 @@ FAULTS = (
         wrong="        if span >= end_offset:",
         tests=DECODER,
     ),
+    *BETWEEN,
 )

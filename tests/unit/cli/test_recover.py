@@ -48,6 +48,15 @@ def test_a_torn_tail_is_cut_and_kept(call: Call, tmp_path: Path) -> None:
     assert b'{"version":0,"brokerEpoch":-1}' == (log_dir / MARKER).read_bytes()
 
 
+def test_a_directory_without_logs_becomes_clean(call: Call, tmp_path: Path) -> None:
+    """Its last log was deleted before the broker died; nothing else would ever make it clean."""
+    log_dir = tmp_path / "logs"
+    log_dir.mkdir()
+    (log_dir / "meta.properties").write_text("version=1\n")
+    assert 0 == call("recover", log_dir, "--yes").status
+    assert (log_dir / MARKER).exists()
+
+
 def test_a_loss_must_be_accepted(call: Call, tmp_path: Path) -> None:
     """Without --accept-loss nothing is changed; with it the dropped segments are kept aside."""
     log_dir = copy_before("bad-crc-sealed", tmp_path)

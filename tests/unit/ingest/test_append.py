@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from logwright.ingest.run import commit_append, plan_append, prepare_log_dir, st
 from logwright.ingest.staging import make_directory, staging
 from logwright.locks import lock_partition
 from logwright.units import TimestampMs
+from tests.comparison import read_checkpoint
 from tests.fixtures import copy_before
 from tests.ingested import PARTITION, Row, append, arrow, planned, read_batches
 
@@ -188,3 +190,16 @@ def test_an_append_that_is_refused_leaves_nothing_staged(tmp_path: Path) -> None
             stage_and_commit([first, second], row())
         assert not first.staging.exists()
     assert not (log_dir / "t-1").exists()
+
+
+def test_a_deleted_logs_checkpoints_do_not_count(tmp_path: Path) -> None:
+    """A deletion that died before it took them away: the log that comes next begins at 0."""
+    append(tmp_path, [row()], {}, now_ms=NOW)
+    shutil.rmtree(tmp_path / "t-0")
+    for name in ("log-start-offset", "recovery-point-offset", "cleaner-offset"):
+        (tmp_path / f"{name}-checkpoint").write_text("0\n1\nt 0 70\n")
+    made = append(tmp_path, [row()], {}, now_ms=NOW, ingest_id="two")
+    assert (0, 1) == (made.first_offset, made.end_offset)
+    assert {} == read_checkpoint(tmp_path / "log-start-offset-checkpoint")
+    assert {} == read_checkpoint(tmp_path / "cleaner-offset-checkpoint")
+    assert {"t-0": 1} == read_checkpoint(tmp_path / "recovery-point-offset-checkpoint")
