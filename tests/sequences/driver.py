@@ -58,6 +58,15 @@ WEIGHTS: Final = {
     "broker-crash": 5,
     "broker": 4,
 }
+THEMES: Final = (
+    tuple(WEIGHTS),
+    tuple(WEIGHTS),
+    tuple(WEIGHTS),
+    ("ingest", "clean", "broker-crash", "recover"),
+    ("delete", "restore", "purge-deleted", "ingest"),
+    ("clean", "undo", "roll", "purge", "ingest"),
+)
+"""What a sequence is made of: of everything, or of what leaves traces for each other."""
 BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")
 FAULTS: Final[tuple[Kind, ...]] = ("kill", "kill", "power", "power", "errno")
 FOLLOWING: Final = {"delete": "restore", "clean": "undo", "retain": "undo", "undo": "clean"}
@@ -115,7 +124,8 @@ class Figures:
 def drawn(seed: int) -> tuple[int, tuple[Operation, ...]]:
     """The shape of the log directory and the operations; a fault in half of the sequences."""
     rnd = random.Random(seed)
-    kinds, weights = zip(*WEIGHTS.items(), strict=True)
+    kinds = rnd.choice(THEMES)
+    weights = [WEIGHTS[kind] for kind in kinds]
     count = rnd.randint(1, LONGEST)
     interrupted_ones = rnd.random() < 0.5
     operations = []

@@ -12,9 +12,11 @@ from logwright.cli.main import main
 from logwright.errors import CannotUndo
 from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import TopicPartition
+from logwright.format.snapshot import parse_snapshot
 from logwright.maintain import plan_undo
 from tests import fixtures
 from tests.comparison import CHECKPOINTS, compare_checkpoints, read_checkpoint
+from tests.log_builder import LogBuilder
 
 T0 = TopicPartition("t", 0)
 CLEANED = ["basic-none", "emptied-2", "txn-2-second", "recleaned-2", "many-segments"]
@@ -206,3 +208,22 @@ def test_record_without_an_index_is_refused(tmp_path: Path, suffix: str) -> None
     lines[-1]["files"].remove(next(n for n in lines[-1]["files"] if f".{suffix}." in n))
     ledger.write_bytes(b"".join(serialize_line(line) for line in lines))
     assert "not complete" in refused(log_dir)
+
+
+def test_undo_gives_the_producers_back(tmp_path: Path) -> None:
+    """Every record was deleted, and a recovery dropped all producer snapshots, as Kafka does: the
+    records that come back bring their producers along.
+    """
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "1")], producer_id=7, sequence=3)
+    log.segment(1).batch(1, [("b", "2")], producer_id=8, sequence=5)
+    log.write(producers=True)
+    settings = ("--config", "cleanup.policy=delete", "--config", "retention.ms=-1")
+    run("retain", log.log_dir, *settings, "--delete-records-before", "2")
+    (log.directory / f"{0:020d}.index").write_bytes(b"")
+    run("recover", log.log_dir)
+    assert [] == list(log.directory.glob("*.snapshot"))
+    run("undo", log.log_dir)
+    (snapshot,) = log.directory.glob("*.snapshot")
+    known = parse_snapshot(snapshot.read_bytes(), snapshot)
+    assert [(7, 3), (8, 5)] == [(one.producer_id, one.last_sequence) for one in known]
