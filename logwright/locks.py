@@ -129,11 +129,12 @@ def _lock_open_directory(parent: int, path: Path) -> Iterator[bool]:
     """
     directory = _open_directory(parent, path)
     try:
+        path = path / WORK_DIRECTORY / PARTITION_LOCK
         refuse_other_user(directory, path)
-        work, file = _acquire_in_work_directory(directory, path / WORK_DIRECTORY / PARTITION_LOCK)
+        work, file = _acquire_in_work_directory(directory, path)
         try:
             with _held(file, remove=(work, PARTITION_LOCK)):
-                yield _is_named(directory, parent, path.name)
+                yield _is_named(directory, parent, path.parents[1].name)
         finally:
             os.close(work)
             with suppress(OSError):  # not empty, or in use by somebody else already

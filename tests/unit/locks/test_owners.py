@@ -21,8 +21,9 @@ import os, sys
 from pathlib import Path
 from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
-from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition, lock_recovery
+from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.steps.filesystem import RealFileSystem
+from logwright.steps.marker import lock_marker
 
 def write_checkpoint(log_dir):
     with RealFileSystem(log_dir) as fs:
@@ -40,7 +41,7 @@ try:
         with lock_partition(log_dir, TopicPartition("t", 0)):
             pass
     else:
-        with {{"dir": lock_log_dir, "checkpoints": lock_checkpoints, "recovery": lock_recovery}}[
+        with {{"dir": lock_log_dir, "checkpoints": lock_checkpoints, "marker": lock_marker}}[
             what
         ](log_dir):
             pass
@@ -86,7 +87,7 @@ def names(log_dir: Path) -> list[str]:
     [
         ("dir", ".lock"),
         ("checkpoints", ".logwright-checkpoints.lock"),
-        ("recovery", ".logwright-recovery.lock"),
+        ("marker", ".logwright-marker.lock"),
         ("partition", "t-0/.logwright/lock"),
     ],
 )
