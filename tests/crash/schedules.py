@@ -6,7 +6,8 @@ renaming, linking, cutting and removing files and directories, and every lock, w
 the call. What only asks for a file's state is not told of; the call before it is.
 
 The second command runs in a thread of its own. Where it waits for a lock that the first one has,
-the first one goes on, and the second gets a turn before each further call of it.
+the first one goes on, and the second gets a turn before each further call of it. Both stand for
+processes: what one process remembers of its plans (`logwright.live_plans`) the other has not.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import pytest
 
 import logwright.locks
 import logwright.steps.marker
+from logwright import live_plans
 
 CALLS = frozenset(
     {
@@ -41,6 +43,7 @@ CALLS = frozenset(
         "os.truncate",
     }
 )
+LONGEST_TURN_SECONDS = 120
 _LOOKS_AT_NO_ENTRY = os.O_DIRECTORY
 _installed: list[bool] = []
 _running: list[Schedule] = []
@@ -83,6 +86,7 @@ class Schedule:
         self._turn, self._back = Semaphore(0), Semaphore(0)
         self._thread: threading.Thread | None = None
         self._done = self._ending = False
+        self._other = live_plans._Process()
         self._first_id = threading.get_ident()
         _running.append(self)
         try:
@@ -106,8 +110,7 @@ class Schedule:
         if self.calls == self.stop and self.second is not None:
             self.began = True
             self._thread = threading.Thread(target=self._do_second)
-            self._thread.start()
-            self._back.acquire()
+            self._hand_over(self._thread.start)
         elif self._thread is not None and not self._done:
             self._hand_over()
 
@@ -126,9 +129,13 @@ class Schedule:
         self._back.release()
         self._turn.acquire()
 
-    def _hand_over(self) -> None:
-        self._turn.release()
-        self._back.acquire()
+    def _hand_over(self, begin: Callable[[], object] | None = None) -> None:
+        """The other process' turn, until it waits or has ended."""
+        here = live_plans._here
+        live_plans._here = self._other
+        (begin or self._turn.release)()
+        assert self._back.acquire(timeout=LONGEST_TURN_SECONDS), "a turn does not end"
+        live_plans._here = here
 
     def _do_second(self) -> None:
         assert self.second is not None
