@@ -23,6 +23,9 @@ from tests.crash.schedules import Schedule
 ORDERS = ("AB", "BA")
 """A is the first command of a pair, B the second."""
 
+CAN_BE_REPEATED = ("recover", "ingest-new")
+"""Commands that may be refused with a part done; done again they leave what an order leaves."""
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -149,10 +152,12 @@ class Pair:
         return refused, f"{ended.errors}: {self.differences(ended, done)}"
 
     def _can_be_repeated(self, ended: Ended, place: Place) -> bool:
-        """A recovery of many partitions is one of each: those that it could not have are left."""
+        """A recovery of many partitions is one of each: those that it could not have are left. One
+        that finds the empty directory which an ingest has made gives it a segment, as a broker's.
+        """
         commands = (self.first, self.second)
         again = [number for number in (0, 1) if ended.errors[number] is not None]
-        if any(not commands[number].name.startswith("recover") for number in again):
+        if any(not commands[number].name.startswith(CAN_BE_REPEATED) for number in again):
             return False
         try:
             for number in again:
