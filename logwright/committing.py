@@ -4,8 +4,10 @@ A commit waits for the disk a dozen times, and works little in between. Commits 
 partitions share nothing but the cleaner checkpoint, so they are made in groups, side by side: one
 journal commit of the file system then serves all of a group, and so does one writing of the
 checkpoint. What they have in common, checkpoints and state file, is read once, when all of a group
-are locked. Each partition's own steps stay in their order. Many groups are shared out to a process
-for each core.
+are locked. Each partition's own steps stay in their order.
+
+No process is forked for a part of the commits: the caller may have threads, as a gateway to a JVM
+and Dagster have, and a lock that one of them holds stays locked in a forked process.
 """
 
 from __future__ import annotations
@@ -13,19 +15,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from threading import Event
 from typing import Final
 
 from logwright.compaction.build import discard_staging
-from logwright.compaction.means import available_cores
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import LogwrightError, StalePlan
-from logwright.forked import forked_map
 from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, LOG, segment_file_name
 from logwright.live_plans import end_plan
 from logwright.locks import lock_checkpoints, lock_log_dir
@@ -47,8 +46,6 @@ GROUP: Final = 32
 """Commits that go side by side. More of them hardly wait less; each holds eight files open."""
 SYNCING: Final = 8
 """Threads in which the commits of a group wait for the disk."""
-WORTH_A_PROCESS: Final = 100
-"""Commits that take longer than it takes to fork a process for them."""
 
 _Work = tuple[CleanPlan, StagedCleaning | None]
 
@@ -115,19 +112,15 @@ def commit_many(work: Sequence[_Work]) -> Iterator[Committed]:
         in their order, as they end: what was done, or why not. One's error does not stop the
         others; any other exception stops those that have not begun.
     """
-    processes = min(available_cores(), len(work) // WORTH_A_PROCESS)
     try:
-        if processes > 1:
-            yield from forked_map(_commit_groups, work, processes=processes)
-        else:
-            yield from _commit_groups(work, Event())
+        yield from _commit_groups(work)
     finally:
         for plan, _ in work:
             end_plan(plan.log.log_dir, plan.plan_id)
 
 
-def _commit_groups(work: Sequence[_Work], stop: Event) -> Iterator[Committed]:
-    """One group after the other; when `stop` is set none begins any more.
+def _commit_groups(work: Sequence[_Work]) -> Iterator[Committed]:
+    """One group after the other.
 
     A group is committed by a thread, so that an interrupt waits for its end, and keeps its pool
     until then. The thread is there before: one that an interrupt finds starting is not waited for.
@@ -135,8 +128,6 @@ def _commit_groups(work: Sequence[_Work], stop: Event) -> Iterator[Committed]:
     with ThreadPoolExecutor(SYNCING) as pool, ThreadPoolExecutor(1) as thread:
         thread.submit(int).result()
         for first in range(0, len(work), GROUP):
-            if stop.is_set():
-                raise CancelledError
             start = time.perf_counter()
             outcomes = thread.submit(_commit_group, work[first : first + GROUP], pool).result()
             seconds = time.perf_counter() - start

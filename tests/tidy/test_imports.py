@@ -29,7 +29,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.kernel",
         "logwright.ofd_lock",
         "logwright.garbage",
-        "logwright.forked",
     ),
     ("logwright.format",),
     ("logwright.log",),

@@ -60,15 +60,6 @@ def content(log_dir: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.fixture(params=["here", "processes"])
-def _by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By this process, as few are, and by two others, as many are."""
-    if request.param == "processes":
-        monkeypatch.setattr(committing, "WORTH_A_PROCESS", PARTITIONS // 2)
-        monkeypatch.setattr(committing, "available_cores", lambda: 2)
-
-
-@pytest.mark.usefixtures("_by")
 def test_the_logs_are_as_after_commits_in_turn(tmp_path: Path) -> None:
     """Files and checkpoint; nothing else is left in the directory."""
     for builder in logs(tmp_path / "in turn"):
@@ -79,7 +70,6 @@ def test_the_logs_are_as_after_commits_in_turn(tmp_path: Path) -> None:
     assert content(tmp_path / "in turn") == content(tmp_path / "at once")
 
 
-@pytest.mark.usefixtures("_by")
 def test_one_that_fails_leaves_the_others(tmp_path: Path) -> None:
     """Its error is where its result would be."""
     work = [built(builder) for builder in logs(tmp_path)]
@@ -116,20 +106,6 @@ def test_what_a_group_has_in_common_is_read_when_all_of_it_is_locked(
     recorded = read_checkpoints(tmp_path).cleaner_offset
     assert recorded[changed] == 1
     assert paused not in recorded
-
-
-def test_many_are_committed_by_other_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """This one commits none."""
-    monkeypatch.setattr(committing, "WORTH_A_PROCESS", PARTITIONS // 2)
-    monkeypatch.setattr(committing, "available_cores", lambda: 2)
-    work = [built(builder) for builder in logs(tmp_path)]
-    here = []
-    lock = committing._lock
-    monkeypatch.setattr(committing, "_lock", lambda *a: (here.append(1), lock(*a))[1])
-    assert all(isinstance(one.outcome, CommitResult) for one in maintain.commit_many(work))
-    assert not here
 
 
 def test_a_step_that_fails_ends_its_own_commit_only(tmp_path: Path) -> None:

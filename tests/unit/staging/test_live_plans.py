@@ -211,7 +211,7 @@ def test_plan_that_a_worker_builds_lives_with_its_driver(log_dir: Path) -> None:
 
 
 def in_fork(act: Callable[[], object]) -> None:
-    child = os.fork()
+    child = os.fork()  # noqa: TID251 -- what a forked process makes of plans is the question
     if child == 0:
         try:
             act()
