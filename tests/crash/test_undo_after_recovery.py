@@ -25,6 +25,8 @@ from tests.ingested import read_batches
 pytestmark = pytest.mark.crash
 
 T0 = TopicPartition("t", 0)
+WITH_TAILS = ("emptied-2",)
+"""Of these a recovery leaves files that the swap was to retire, as Kafka's loader does."""
 
 
 def live(log: Log) -> dict[str, bytes]:
@@ -54,6 +56,13 @@ def recover(log: Log) -> None:
     assert {} == result.failures
 
 
+def is_committed(log: Log) -> bool:
+    """A swap has passed its commit point, and what it covers has begun to go."""
+    names = [path.name for path in (log.root / "t-0").iterdir()]
+    swaps = any(name.endswith(".log.swap") for name in names)
+    return swaps and not any(name.endswith(".cleaned") for name in names)
+
+
 def records(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
     return [
         (record.offset, record.key, record.value)
@@ -74,9 +83,9 @@ def records(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
     ids=["clean", "clean-tails", "retain", "retain-inside", "retain-all"],
 )
 def test_undo_after_a_death_and_a_recovery(case: str, act: Callable[[Log], None]) -> None:
-    """An undo that is done leaves every file of every segment as it was before the operation (a
-    new empty active segment may follow), and a cleaning after it leaves what one of the original
-    log does.
+    """A swap past its commit point can be undone once the recovery has finished it. An undo that is
+    done leaves every file of every segment as it was before the operation (a new empty active
+    segment may follow), and a cleaning after it leaves what one of the original log does.
     """
     with scratch_directory() as scratch:
         begun = Log(case, copy_before(case, Path(scratch) / "begun"))
@@ -95,10 +104,12 @@ def test_undo_after_a_death_and_a_recovery(case: str, act: Callable[[Log], None]
                 pass
             else:
                 break
+            unfinished = is_committed(made)
             recover(made)
             try:
                 made.undo()
             except CannotUndo:
+                assert not unfinished or case in WITH_TAILS, f"before call {number}"
                 continue
             undone += 1
             back = live(made)

@@ -16,12 +16,20 @@ import pytest
 from logwright import maintain
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
-from logwright.errors import LogwrightError, QualityError
+from logwright.errors import (
+    CorruptIndex,
+    CorruptProducerSnapshot,
+    LogwrightError,
+    QualityError,
+)
+from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition, segment_file_name
 from logwright.units import TimestampMs
 from tests import fixtures
+from tests.log_builder import SegmentBuilder
 from tests.plain_reader import is_readable
+from tests.producer_files import ProducerState
 from tests.property.mutations import mutate
 
 MUTANTS = 4_800
@@ -58,6 +66,12 @@ class Healthy:
     txnindex: bytes | None
     now_ms: int
 
+    @property
+    def transactional(self) -> bool:
+        """Some batch of it belongs to a transaction, or ends one."""
+        spans = walk_batches(self.content)
+        return any(parse_batch(self.content, one.position).is_transactional for one in spans)
+
     def write(self, log_dir: Path, content: bytes) -> Path:
         """A log of this segment, with other bytes, and of an empty active one; the `.log`."""
         directory = log_dir / "t-0"
@@ -76,13 +90,24 @@ class Healthy:
 
 
 def healthy(name: str, number: int) -> Healthy:
+    """One segment of a case. What it leaves open is committed at its end: without a snapshot nobody
+    would know of it.
+    """
     (partition,) = fixtures.partitions(name)
     logs = sorted((fixtures.case_dir(name) / "before" / partition.name).glob("*.log"))
     txnindex = logs[number].with_suffix(".txnindex")
+    content, end_offset = logs[number].read_bytes(), int(logs[number + 1].stem)
+    markers = SegmentBuilder(end_offset)
+    state = ProducerState()
+    state.append(content[one.position : one.position + one.bytes] for one in walk_batches(content))
+    for producer_id, producer in sorted(state.producers.items()):
+        if producer.open_since is not None:
+            markers.marker(end_offset, producer_id, "commit", epoch=producer.epoch)
+            end_offset += 1
     return Healthy(
         base_offset=int(logs[number].stem),
-        end_offset=int(logs[number + 1].stem),
-        content=logs[number].read_bytes(),
+        end_offset=end_offset,
+        content=content + markers.content,
         txnindex=txnindex.read_bytes() if txnindex.exists() else None,
         now_ms=fixtures.description(name)["now"],
     )
@@ -128,13 +153,19 @@ def clean(log: Path, now_ms: int) -> LogwrightError | None:
 def judge(segment: Healthy, content: bytes, log_dir: Path) -> bool:
     """Clean one mutant; whether it was refused.
 
-    One thing the laws only can refuse: a marker of another producer than the transaction index
-    tells of, so that a transaction has no end. All else the reading does.
+    What is read may still contradict itself: markers that no entry of the transaction index names,
+    or that are another producer's, and a transaction without an end. The laws or the checks of the
+    hints refuse that; all else the reading does.
     """
     log = segment.write(log_dir, content)
     refusal = clean(log, segment.now_ms)
     if isinstance(refusal, QualityError):
         assert (True, "latest_value_per_key") == (segment.txnindex is not None, refusal.problem)
+        return True
+    if isinstance(refusal, CorruptProducerSnapshot) or (
+        isinstance(refusal, CorruptIndex) and refusal.path == log.with_suffix(".txnindex")
+    ):
+        assert segment.transactional
         return True
     readable = is_readable(content, base_offset=segment.base_offset, end_offset=segment.end_offset)
     assert readable == (refusal is None), refusal
