@@ -63,16 +63,36 @@ THEMES: Final = (
     tuple(WEIGHTS),
     tuple(WEIGHTS),
     ("ingest", "clean", "broker-crash", "recover"),
-    ("delete", "restore", "purge-deleted", "ingest"),
+    ("ingest", "archive"),
+    ("delete", "restore", "purge-deleted", "retain"),
     ("clean", "undo", "roll", "purge", "ingest"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
 BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")
-FAULTS: Final[tuple[Kind, ...]] = ("kill", "kill", "power", "power", "errno")
-FOLLOWING: Final = {"delete": "restore", "clean": "undo", "retain": "undo", "undo": "clean"}
+OPPOSED: Final = {"purge-deleted": "restore", "restore": "purge-deleted"}
+"""What is run beside these more often."""
+FAULTS: Final[tuple[Kind, ...]] = ("kill", "kill", "power", "power", "errno", "errno")
+FOLLOWING: Final = {
+    "delete": ("restore", "purge-deleted"),
+    "clean": ("undo",),
+    "retain": ("undo", "delete"),
+    "undo": ("clean",),
+}
 """What is tried more often behind another."""
-DEEPEST: Final = {"clean": 60, "undo": 60, "ingest": 45, "archive": 45, "move": 70}
-"""The last call that a fault comes before; of others 25."""
+DEEPEST: Final = {
+    "clean": 90,
+    "undo": 110,
+    "ingest": 36,
+    "archive": 36,
+    "move": 130,
+    "retain": 20,
+    "delete": 14,
+    "restore": 13,
+    "purge-deleted": 14,
+    "roll": 12,
+    "pause": 4,
+}
+"""The last call that a fault comes before, of most of them; of others 20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +152,7 @@ def drawn(seed: int) -> tuple[int, tuple[Operation, ...]]:
     before = ""
     for drawn_kind in rnd.choices(kinds, weights, k=count):
         follows = before in FOLLOWING and rnd.random() < 0.35
-        kind = before = FOLLOWING[before] if follows else drawn_kind
+        kind = before = rnd.choice(FOLLOWING[before]) if follows else drawn_kind
         one = Operation(kind, rnd.randrange(1 << 30), rnd.choice((10, 700, 3_000, 61_000)))
         if interrupted_ones and rnd.random() < 0.5:
             one = _with_fault(one, rnd)
@@ -143,12 +163,14 @@ def drawn(seed: int) -> tuple[int, tuple[Operation, ...]]:
 
 
 def _with_fault(one: Operation, rnd: random.Random) -> Operation:
-    at = rnd.randint(1, DEEPEST.get(one.kind, 25))
-    if rnd.random() < 0.12:
-        beside = (rnd.choice(BESIDE), rnd.randrange(1 << 30))
-        return replace(one, fault=Fault("beside", rnd.randint(1, 30)), beside=beside)
+    at = rnd.randint(1, DEEPEST.get(one.kind, 20))
+    opposed = OPPOSED.get(one.kind)
+    if rnd.random() < (0.5 if opposed else 0.12):
+        kind = opposed if opposed and rnd.random() < 0.8 else rnd.choice(BESIDE)
+        at = rnd.randint(1, rnd.choice((3, 8, 30)))  # most is decided where the locks are taken
+        return replace(one, fault=Fault("beside", at), beside=(kind, rnd.randrange(1 << 30)))
     fault = Fault(rnd.choice(FAULTS), at, rnd.randrange(1 << 30))
-    return replace(one, fault=fault, left=rnd.random() < 0.4)
+    return replace(one, fault=fault, left=rnd.random() < 0.5)
 
 
 def run(

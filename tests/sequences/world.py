@@ -265,7 +265,8 @@ def template(shape: int, root: Path) -> World:
     """A log directory as a broker left it, and its second one. Effects: makes them.
 
     The first log has transactions: committed, aborted, over several segments, in some an open one;
-    tombstones, null keys, compressed batches. The second may not be there.
+    tombstones, null keys, compressed batches. The second may not be there. The third may have a log
+    start offset, as after a DeleteRecords.
     """
     rnd = random.Random(shape)
     first = root / "a"
@@ -283,10 +284,13 @@ def template(shape: int, root: Path) -> World:
         _written(builder)
         (aside / name).rename(first / name)
         shutil.rmtree(aside)
+        if name == RETAINED and rnd.random() < 0.5:
+            content = replace(content, start=rnd.randrange(content.end))
         logs[name] = Log(content, first)
         ends[name] = content.end
     logs[COPIED] = Log(None, first)
     (root / "b").mkdir()
+    start = logs[RETAINED].content.start
     for log_dir, letter in ((first, "A"), (root / "b", "B")):
         (log_dir / "meta.properties").write_text(_META.format(letter * 22))
         (log_dir / MARKER).write_text('{"version":0,"brokerEpoch":0}')
@@ -294,9 +298,10 @@ def template(shape: int, root: Path) -> World:
             entries = {parsed(one): Offset(end) for one, end in ends.items()}
             path = log_dir / f"{file}-offset-checkpoint"
             path.write_bytes(serialize_offset_checkpoint(entries if letter == "A" else {}))
-        for file in ("cleaner", "log-start"):
+        starts = {parsed(RETAINED): Offset(start)} if letter == "A" and start else {}
+        for file, entries in (("cleaner", {}), ("log-start", starts)):
             path = log_dir / f"{file}-offset-checkpoint"
-            path.write_bytes(serialize_offset_checkpoint({}))
+            path.write_bytes(serialize_offset_checkpoint(entries))
     return World(root=root, now=START_MS + 100_000, logs=logs)
 
 
