@@ -7,7 +7,6 @@ operations go, then faults, as long as it still shows one.
 from __future__ import annotations
 
 import logging
-import random
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from logwright.errors import LogwrightError, PreconditionError
 from logwright.maintain import abandon_move
@@ -25,11 +23,11 @@ from tests.crash.operations import relink
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
 from tests.sequences.content import Content
-from tests.sequences.faults import NO_FAULT, Fault, Kind, interrupted
+from tests.sequences.drawing import Operation, drawn
+from tests.sequences.faults import NO_FAULT, interrupted
 from tests.sequences.operations import OPERATIONS, Step, move_on
 from tests.sequences.world import (
     NAMES,
-    SHAPES,
     Difference,
     RecoveryFails,
     World,
@@ -39,85 +37,6 @@ from tests.sequences.world import (
     repair,
     template,
 )
-
-LONGEST: Final = 12
-WEIGHTS: Final = {
-    "clean": 20,
-    "undo": 16,
-    "ingest": 16,
-    "retain": 6,
-    "purge": 7,
-    "roll": 5,
-    "recover": 3,
-    "delete": 5,
-    "restore": 6,
-    "purge-deleted": 5,
-    "archive": 4,
-    "pause": 3,
-    "move": 4,
-    "broker-crash": 5,
-    "broker": 4,
-}
-THEMES: Final = (
-    tuple(WEIGHTS),
-    tuple(WEIGHTS),
-    tuple(WEIGHTS),
-    ("ingest", "clean", "broker-crash", "recover"),
-    ("ingest", "archive"),
-    ("delete", "restore", "purge-deleted", "retain"),
-    ("clean", "undo", "roll", "purge", "ingest"),
-)
-"""What a sequence is made of: of everything, or of what leaves traces for each other."""
-BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")
-OPPOSED: Final = {"purge-deleted": "restore", "restore": "purge-deleted"}
-"""What is run beside these more often."""
-FAULTS: Final[tuple[Kind, ...]] = ("kill", "kill", "power", "power", "errno", "errno")
-FOLLOWING: Final = {
-    "delete": ("restore", "purge-deleted"),
-    "clean": ("undo",),
-    "retain": ("undo", "delete"),
-    "undo": ("clean",),
-}
-"""What is tried more often behind another."""
-DEEPEST: Final = {
-    "clean": 90,
-    "undo": 110,
-    "ingest": 36,
-    "archive": 36,
-    "move": 130,
-    "retain": 20,
-    "delete": 14,
-    "restore": 13,
-    "purge-deleted": 14,
-    "roll": 12,
-    "pause": 4,
-}
-"""The last call that a fault comes before, of most of them; of others 20."""
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One operation of a sequence.
-
-    Attributes:
-        kind: of `OPERATIONS`.
-        choice: everything about it follows from this number.
-        wait_ms: by which the clock moves before it.
-        fault: what happens in its midst.
-        beside: what runs whole at the fault, if that is its kind.
-        left: after a fault the disk is left as it is, if the next operation can do with it.
-    """
-
-    kind: str
-    choice: int
-    wait_ms: int
-    fault: Fault = NO_FAULT
-    beside: tuple[str, int] | None = None
-    left: bool = False
-
-    def __str__(self) -> str:
-        at = "" if self.fault.kind == "none" else f" {self.fault.kind}@{self.fault.at}"
-        return f"{self.kind}{at}{f' {self.beside[0]}' if self.beside else ''}"
 
 
 @dataclass(slots=True)
@@ -139,38 +58,6 @@ class Figures:
         self.refusals += other.refusals
         self.states |= other.states
         self.differences += other.differences
-
-
-def drawn(seed: int) -> tuple[int, tuple[Operation, ...]]:
-    """The shape of the log directory and the operations; a fault in half of the sequences."""
-    rnd = random.Random(seed)
-    kinds = rnd.choice(THEMES)
-    weights = [WEIGHTS[kind] for kind in kinds]
-    count = rnd.randint(1, LONGEST)
-    interrupted_ones = rnd.random() < 0.5
-    operations = []
-    before = ""
-    for drawn_kind in rnd.choices(kinds, weights, k=count):
-        follows = before in FOLLOWING and rnd.random() < 0.35
-        kind = before = rnd.choice(FOLLOWING[before]) if follows else drawn_kind
-        one = Operation(kind, rnd.randrange(1 << 30), rnd.choice((10, 700, 3_000, 61_000)))
-        if interrupted_ones and rnd.random() < 0.5:
-            one = _with_fault(one, rnd)
-        operations.append(one)
-    if interrupted_ones and all(one.fault.kind == "none" for one in operations):
-        operations[-1] = _with_fault(operations[-1], rnd)
-    return rnd.randrange(SHAPES), tuple(operations)
-
-
-def _with_fault(one: Operation, rnd: random.Random) -> Operation:
-    at = rnd.randint(1, DEEPEST.get(one.kind, 20))
-    opposed = OPPOSED.get(one.kind)
-    if rnd.random() < (0.5 if opposed else 0.12):
-        kind = opposed if opposed and rnd.random() < 0.8 else rnd.choice(BESIDE)
-        at = rnd.randint(1, rnd.choice((3, 8, 30)))  # most is decided where the locks are taken
-        return replace(one, fault=Fault("beside", at), beside=(kind, rnd.randrange(1 << 30)))
-    fault = Fault(rnd.choice(FAULTS), at, rnd.randrange(1 << 30))
-    return replace(one, fault=fault, left=rnd.random() < 0.5)
 
 
 def run(
