@@ -39,6 +39,7 @@ CALLS: Final = (
     "set_mtime",
     "set_owner",
 )
+PLANS: Final = ".logwright-plans-"
 CODES: Final = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EDQUOT)
 
 
@@ -125,7 +126,8 @@ def interrupted(
         return call
 
     def locking(*args: Any, **options: Any) -> Any:  # noqa: ANN401
-        if fault.kind == "beside":  # a death or an errno here is one before any call
+        # A death or an errno here is one before any call; for a lock on plans nobody else waits.
+        if fault.kind == "beside" and not args[1].name.startswith(PLANS):
             one.before()
         return acquire(*args, **options)
 
