@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import logwright.ingest.run
 import logwright.locks
+import logwright.steps.marker
 from logwright.steps.filesystem import RealFileSystem
 from tests.crash.filesystems import Crash, is_lock
 from tests.crash.power_loss import Entries, Inode, TwinFileSystem
@@ -39,6 +41,13 @@ CALLS: Final = (
     "set_mtime",
     "set_owner",
 )
+WAITS: Final = (
+    (logwright.locks, "CHECKPOINTS_WAIT_SECONDS"),
+    (logwright.steps.marker, "PLAN_WAIT_SECONDS"),
+    (logwright.ingest.run, "APPEND_WAIT_SECONDS"),
+)
+"""For how long commands wait for each other; who runs beside a command that stands still gives up
+at once."""
 PLANS: Final = ".logwright-plans-"
 CODES: Final = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EDQUOT)
 
@@ -110,7 +119,6 @@ def interrupted(
     one = _Interposed(fault, root, beside)
     saved = {name: getattr(RealFileSystem, name) for name in CALLS}
     acquire = logwright.locks._acquire
-    waits = logwright.locks.CHECKPOINTS_WAIT_SECONDS
 
     def intercepted(name: str) -> Callable[..., None]:
         real = saved[name]
@@ -134,16 +142,27 @@ def interrupted(
     for name in CALLS:
         setattr(RealFileSystem, name, intercepted(name))
     logwright.locks._acquire = locking
-    logwright.locks.CHECKPOINTS_WAIT_SECONDS = 0.0
     try:
-        yield one
+        with _without_waits():
+            yield one
     finally:
         for name, method in saved.items():
             setattr(RealFileSystem, name, method)
         logwright.locks._acquire = acquire
-        logwright.locks.CHECKPOINTS_WAIT_SECONDS = waits
         if one.twin is not None and one.happened:
             one.twin.lose_power()
+
+
+@contextmanager
+def _without_waits() -> Iterator[None]:
+    waits = [(module, name, getattr(module, name)) for module, name in WAITS]
+    for module, name in WAITS:
+        setattr(module, name, 0.0)
+    try:
+        yield
+    finally:
+        for module, name, seconds in waits:
+            setattr(module, name, seconds)
 
 
 class _Unsynced(TwinFileSystem):
