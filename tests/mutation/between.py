@@ -211,8 +211,15 @@ BETWEEN = (
     Fault(
         family="plan: an append that is under way",
         file="planning.py",
-        right="        wait_for_marker(log_dir)\n",
-        wrong="",
+        right="    with broker_kept_out(log_dir):\n        wait_for_marker(log_dir)\n",
+        wrong="    with broker_kept_out(log_dir):\n",
+        tests=("tests/unit/ingest/test_marker.py",),
+    ),
+    Fault(
+        family="plan: an append that is under way, of many logs",
+        file="planning.py",
+        right=" as directory:\n        wait_for_marker(log_dir)\n",
+        wrong=" as directory:\n",
         tests=("tests/unit/ingest/test_marker.py",),
     ),
     Fault(

@@ -39,7 +39,7 @@ class Pausing(RealFileSystem):
     def append(self, path: AnyPath, content: bytes, *, create: bool) -> None:
         """Effects: see `RealFileSystem`."""
         self.reached.set()
-        assert self.go_on.wait(60)
+        assert self.go_on.wait(300)
         super().append(path, content, create=create)
 
 
@@ -78,10 +78,10 @@ def under_way(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[thread
 
     thread = threading.Thread(target=commit)
     thread.start()
-    assert Pausing.reached.wait(60)
+    assert Pausing.reached.wait(300)
     yield Pausing.go_on
     Pausing.go_on.set()
-    thread.join(60)
+    thread.join(300)
     assert [5] == ends
     assert (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
 
@@ -123,6 +123,22 @@ def test_plan_waits_for_the_marker(log_dir: Path, under_way: threading.Event) ->
     assert clean_plan(log_dir, U).clean
     timer.join()
     assert () == maintain.partitions_to_recover(log_dir, [T, U])
+
+
+def test_plan_of_many_logs_waits_for_the_marker(log_dir: Path, under_way: threading.Event) -> None:
+    """So does the one of a sweep."""
+    timer = threading.Timer(0.05, under_way.set)
+    timer.start()
+    outcomes = maintain.plan_many(
+        log_dir,
+        [U],
+        lambda _: parse_settings(COMPACT),
+        now_ms=TimestampMs(NOW),
+        options=CleaningOptions(force=True),
+        high_watermark="end",
+    )
+    timer.join()
+    assert [True] == [isinstance(one, CleanPlan) and one.clean for one in outcomes]
 
 
 def test_recovery_waits_for_the_append(log_dir: Path, under_way: threading.Event) -> None:
