@@ -221,17 +221,18 @@ def present_records(log: PartitionLog, pending: Pending) -> int | None:
             be told.
     """
     expected = _listed(log.directory, pending)
-    if expected is None and log.log_end_offset <= pending.log_end_offset:
+    if log.log_end_offset <= pending.log_end_offset:
         return pending.skipped
-    cleaned = log.cleaner_checkpoint or 0
     matched, end = 0, pending.log_end_offset
-    for (base, crc), next_offset in _batches_from(log, pending.log_end_offset):
+    behind: tuple[int, int] | None = None
+    for (base, crc), next_offset in _batches_from(log, end):
         if expected is None or matched == len(expected) or (base, crc) != expected[matched]:
+            behind = (base, next_offset)
             break
         matched, end = matched + 1, next_offset
     if expected is not None and matched == len(expected):
         return None
-    if expected is None or max(cleaned, log.log_start_offset) > pending.log_end_offset:
+    if expected is None or _may_be_ours(end, behind, expected[matched:], pending, log):
         raise UncleanLogDir(
             "an ingest was interrupted here, and the log was compacted or cut since, or its list of"
             " batches is gone: what is there of it cannot be told.",
@@ -239,6 +240,28 @@ def present_records(log: PartitionLog, pending: Pending) -> int | None:
             remedy="Look which records are there, then remove .logwright/ingest.json.",
         )
     return pending.skipped + (end - pending.log_end_offset)
+
+
+def _may_be_ours(
+    end: int,
+    behind: tuple[int, int] | None,
+    missing: Sequence[tuple[int, int]],
+    pending: Pending,
+    log: PartitionLog,
+) -> bool:
+    """Whether what lies at or behind an offset may be what a compaction or a retention left of the
+    missing batches. They leave a gap, or a batch with the same first and last offset; no checkpoint
+    is asked whether there was one. What a broker appended follows without a gap.
+
+    Args:
+        end: behind the batches that are there.
+        behind: base offset and next offset of the next batch, None if there is none.
+        missing: base offset and CRC of those that follow in the append.
+    """
+    if behind is None:
+        return log.log_end_offset > end
+    following = missing[1][0] if len(missing) > 1 else pending.end_offset
+    return behind[0] > end or behind[1] == following
 
 
 def _batches_from(log: PartitionLog, offset: int) -> Iterator[tuple[tuple[int, int], int]]:

@@ -188,6 +188,13 @@ BETWEEN = (
         tests=("tests/unit/ingest/test_settle.py",),
     ),
     Fault(
+        family="ingest: what a cleaning left of an append is taken for a broker's",
+        file="ingest/settle.py",
+        right="    return behind[0] > end or behind[1] == following",
+        wrong="    return False",
+        tests=("tests/unit/ingest/test_settle.py",),
+    ),
+    Fault(
         family="ingest: a recovery comes before the end of an append",
         file="maintain.py",
         right="        if not options.like_kafka:\n            settle_before_recovery(log_dir)\n",

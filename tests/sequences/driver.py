@@ -164,7 +164,8 @@ def _beside(
         return
     kind, choice = operation.beside
     other = OPERATIONS[kind](world, choice)
-    if kind == "roll" and other.name == step.name:
+    ordered = kind == "roll" or (kind == "restore" and operation.kind == "ingest")
+    if ordered and other.name == step.name:  # what an order of them gives is for the pairs
         return
     try:
         other.run()

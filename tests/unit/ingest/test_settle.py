@@ -82,7 +82,9 @@ class Stopping(RealFileSystem):
         super().rename(source, target)
 
 
-def ingest(log_dir: Path, partition: TopicPartition, ingest_id: str) -> Appended:
+def ingest(
+    log_dir: Path, partition: TopicPartition, ingest_id: str, rows: list[Row] = ROWS
+) -> Appended:
     plan = planned(
         log_dir,
         PAIRS,
@@ -93,7 +95,7 @@ def ingest(log_dir: Path, partition: TopicPartition, ingest_id: str) -> Appended
     )
     if isinstance(plan, Appended):
         return plan
-    return commit_append(plan, stage_append(plan, [arrow(ROWS)]))
+    return commit_append(plan, stage_append(plan, [arrow(rows)]))
 
 
 def stop_at(
@@ -102,12 +104,14 @@ def stop_at(
     ingest_id: str,
     wanted: str,
     patch: pytest.MonkeyPatch,
+    *,
+    rows: list[Row] = ROWS,
 ) -> None:
     """An append that fails where it touches a path that ends so."""
     with Stopping(log_dir, lambda path: path.endswith(wanted)) as files, patch.context() as patched:
         patched.setattr(ingest_run, "RealFileSystem", lambda _: nullcontext(files))
         with pytest.raises((DiskFull, StepFailed)):
-            ingest(log_dir, partition, ingest_id)
+            ingest(log_dir, partition, ingest_id, rows)
 
 
 def values(log_dir: Path, partition: str = "t-0") -> dict[bytes | None, bytes | None]:
@@ -116,14 +120,14 @@ def values(log_dir: Path, partition: str = "t-0") -> dict[bytes | None, bytes | 
     return {record.key: record.value for batch in batches for record in batch.records}
 
 
-def recover(log_dir: Path) -> None:
+def recover(log_dir: Path, *, like_kafka: bool = False) -> None:
     config, _ = parse_settings(PAIRS)
     result = maintain.recover(
         log_dir,
         maintain.partitions_to_recover(log_dir, []),
         lambda _: config,
         now_ms=TimestampMs(NOW),
-        options=RecoveryOptions(),
+        options=RecoveryOptions(like_kafka=like_kafka),
     )
     assert result.clean
 
@@ -172,6 +176,28 @@ def test_a_complete_append_gets_its_marker_back(
     assert APPENDED == values(log_dir)
     assert ingest(log_dir, T, "one").repeated
     assert "t 0 60" in (log_dir / CHECKPOINT).read_text()
+
+
+@pytest.mark.parametrize("keys", [4, 40])
+def test_a_part_of_an_append_that_was_compacted_is_not_taken_for_none(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch, keys: int
+) -> None:
+    """Where a broker's recovery kept it and its batches are not as they were, no checkpoint is
+    asked whether a cleaning was there: without one the input would be appended twice.
+    """
+    rows: list[Row] = [(b"k%d" % (n % keys), b"new" + b"y" * 96, [], NOW) for n in range(40)]
+    stop_at(log_dir, T, "one", f"{60:020d}.snapshot.tmp", monkeypatch, rows=rows)
+    recover(log_dir, like_kafka=True)
+    clean(log_dir)
+    (log_dir / "cleaner-offset-checkpoint").unlink()
+    before = read_batches(log_dir)
+    if keys == len(rows):  # nothing was superseded, so the batches tell
+        assert 40 == ingest(log_dir, T, "one", rows).records
+        assert 59 == read_batches(log_dir)[-1].records[-1].offset
+        return
+    with pytest.raises(UncleanLogDir, match="cannot be told"):
+        ingest(log_dir, T, "one", rows)
+    assert before == read_batches(log_dir)
 
 
 def stopped(log_dir: Path, patch: pytest.MonkeyPatch) -> bytes:
