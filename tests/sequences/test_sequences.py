@@ -16,7 +16,7 @@ from tests.sequences.driver import Figures, run_many
 pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 
 IN_EVERY_RUN = 500
-NIGHTLY = 40_000
+NIGHTLY = 20_000
 MOST = 60_000
 """Seeds of a run lie below so many times its number."""
 
@@ -52,4 +52,4 @@ def test_sequences_of_operations(quiet: None, seed: int) -> None:
 @pytest.mark.timeout(5400)
 def test_many_sequences(seed: int) -> None:
     """The same, many more."""
-    assert 0 == main(["--count", str(NIGHTLY), "--seed", str(seed * MOST)])
+    assert 0 == main(["--count", str(NIGHTLY), "--seed", str(seed * MOST), "--asking", "10"])
