@@ -139,7 +139,7 @@ def _perform(
         world.logs[step.name].taking = None
     leave = (died and operation.left) or operation.kind == "broker-crash"
     if leave and following is not None:
-        world.left = operation.kind
+        world.left[step.name] = operation.kind
         return
     _settle(world)
 
@@ -150,7 +150,7 @@ def _goes_on(world: World, step: Step, operation: Operation) -> bool:
     """
     if step.again:
         other = step.unclean and step.name not in world.maybe
-        return other or world.left == operation.kind
+        return other or world.left.get(step.name) == operation.kind
     return step.unclean
 
 

@@ -104,7 +104,7 @@ class World:
         now: the clock, ms.
         maybe: what logs may be, where something was interrupted: none is None.
         moving: a log whose move may be open.
-        left: the operation that was interrupted last, whose leftovers may still be there.
+        left: by log the operation that was interrupted, whose leftovers may still be there.
         kafka: answers for Kafka's own code; None where it is not asked.
         seen: what Kafka's consumers got, if it loaded the directory just now.
     """
@@ -114,7 +114,7 @@ class World:
     logs: dict[str, Log]
     maybe: dict[str, tuple[Content | None, ...]] = field(default_factory=dict)
     moving: str | None = None
-    left: str = ""
+    left: dict[str, str] = field(default_factory=dict)
     kafka: OracleServer | None = None
     seen: dict[str, Content] | None = None
 
@@ -192,6 +192,7 @@ def compare(world: World) -> None:
         if places:
             log.where = places[0]
     world.maybe.clear()
+    world.left.clear()
     world.seen = None
 
 
