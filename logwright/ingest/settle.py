@@ -221,7 +221,7 @@ def present_records(log: PartitionLog, pending: Pending) -> int | None:
             be told.
     """
     expected = _listed(log.directory, pending)
-    if log.log_end_offset <= pending.log_end_offset:
+    if pending.cut_back or log.log_end_offset <= pending.log_end_offset:
         return pending.skipped
     matched, end = 0, pending.log_end_offset
     behind: tuple[int, int] | None = None

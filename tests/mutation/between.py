@@ -195,6 +195,13 @@ BETWEEN = (
         tests=("tests/unit/ingest/test_settle.py",),
     ),
     Fault(
+        family="ingest: a run that is cut back forgets the one before it",
+        file="ingest/journal.py",
+        right="        if one is None or one.skipped == 0:\n",
+        wrong="        if True:\n",
+        tests=("tests/unit/ingest/test_settle.py",),
+    ),
+    Fault(
         family="ingest: a recovery comes before the end of an append",
         file="maintain.py",
         right="        if not options.like_kafka:\n            settle_before_recovery(log_dir)\n",

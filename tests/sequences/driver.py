@@ -164,7 +164,7 @@ def _beside(
         return
     kind, choice = operation.beside
     other = OPERATIONS[kind](world, choice)
-    ordered = kind == "roll" or (kind == "restore" and operation.kind == "ingest")
+    ordered = kind == "roll" or (kind == "restore" and operation.kind != "purge-deleted")
     if ordered and other.name == step.name:  # what an order of them gives is for the pairs
         return
     try:

@@ -200,6 +200,25 @@ def test_a_part_of_an_append_that_was_compacted_is_not_taken_for_none(
     assert before == read_batches(log_dir)
 
 
+def test_what_an_earlier_run_left_is_known_when_the_next_one_is_cut_back(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker's recovery kept a part; the rest stopped midway: the third run appends that rest."""
+    stop_at(log_dir, T, "one", f"{60:020d}.snapshot.tmp", monkeypatch)
+    log = max((log_dir / "t-0").glob("*.log"))
+    for path in log.parent.glob(f"{log.stem}.*"):
+        path.unlink()
+    recover(log_dir, like_kafka=True)
+    present = read_batches(log_dir)
+    stop_at(log_dir, T, "one", f"{60:020d}.snapshot.tmp", monkeypatch)
+    assert not (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+    prepare_log_dir(log_dir)
+    assert present == read_batches(log_dir)
+    assert 40 == ingest(log_dir, T, "one").records
+    offsets = [record.offset for batch in read_batches(log_dir) for record in batch.records]
+    assert list(range(60)) == offsets
+
+
 def stopped(log_dir: Path, patch: pytest.MonkeyPatch) -> bytes:
     """An append that stops when its second segment is there; the log of before."""
     before = (log_dir / "t-0" / f"{0:020d}.log").read_bytes()
