@@ -192,14 +192,14 @@ BETWEEN = (
         file="ingest/settle.py",
         right="    return behind[0] > end or behind[1] == following",
         wrong="    return False",
-        tests=("tests/unit/ingest/test_settle.py",),
+        tests=("tests/unit/ingest/test_resumed.py",),
     ),
     Fault(
         family="ingest: a run that is cut back forgets the one before it",
         file="ingest/journal.py",
         right="        if one is None or one.skipped == 0:\n",
         wrong="        if True:\n",
-        tests=("tests/unit/ingest/test_settle.py",),
+        tests=("tests/unit/ingest/test_resumed.py",),
     ),
     Fault(
         family="ingest: a recovery comes before the end of an append",

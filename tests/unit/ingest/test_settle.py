@@ -2,149 +2,37 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from logwright import maintain
-from logwright.compaction.model import CleaningOptions
-from logwright.config.topic import parse_settings
-from logwright.errors import DiskFull, StepFailed, UncleanLogDir
+from logwright.errors import UncleanLogDir
 from logwright.format.lines import parse_lines, serialize_line
-from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
-from logwright.ingest import run as ingest_run
-from logwright.ingest.model import Appended, AppendOptions
-from logwright.ingest.run import commit_append, prepare_log_dir, stage_append
-from logwright.recovery.model import RecoveryOptions
-from logwright.steps.filesystem import RealFileSystem
+from logwright.format.names import CLEAN_SHUTDOWN_MARKER
+from logwright.ingest.run import prepare_log_dir
 from logwright.steps.marker import markers_aside
-from logwright.steps.step import AnyPath
-from logwright.units import TimestampMs
-from tests.ingested import Row, arrow, planned, read_batches
-from tests.log_builder import LogBuilder
-
-NOW = 1_760_000_100_000
-DAY = 86_400_000
-PAIRS = {"cleanup.policy": "compact", "segment.ms": str(DAY), "internal.segment.bytes": "3000"}
-T, U = TopicPartition("t", 0), TopicPartition("u", 0)
-ROWS: list[Row] = [(b"k%d" % n, b"new" + b"y" * 96, [], NOW) for n in range(40)]
-CHECKPOINT = "recovery-point-offset-checkpoint"
-JOURNAL = ".logwright/ingest.json"
+from tests.unit.ingest.interrupted import (
+    APPENDED,
+    CHECKPOINT,
+    JOURNAL,
+    T,
+    U,
+    clean,
+    ingest,
+    recover,
+    stop_at,
+    two_logs,
+    values,
+)
 
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    """Twenty keys in the active segment, and another log, stopped cleanly."""
-    other = LogBuilder(tmp_path / "logs", "w-0")
-    other.segment(0).batch(0, [("a", "1")])
-    other.write(producers=True)
-    log = LogBuilder(tmp_path / "logs")
-    segment = log.segment(0)
-    for number in range(20):
-        segment.batch(number, [(f"k{number}", "old")])
-    log.write(producers=True)
-    for name in (CHECKPOINT, "replication-offset-checkpoint"):
-        (log.log_dir / name).write_bytes(b"0\n1\nt 0 20\n")
-    return log.log_dir
-
-
-class Stopping(RealFileSystem):
-    """Every call fails from the one on that touches such a path."""
-
-    def __init__(self, root: Path, wanted: Callable[[str], bool]) -> None:
-        super().__init__(root)
-        self._wanted = wanted
-        self._failed = False
-
-    def _stop(self, path: object) -> None:
-        self._failed = self._failed or self._wanted(str(path))
-        if self._failed:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    def write_file(self, path: AnyPath, content: bytes, *, like: AnyPath | None) -> None:
-        """Effects: see `RealFileSystem`."""
-        self._stop(path)
-        super().write_file(path, content, like=like)
-
-    def append(self, path: AnyPath, content: bytes, *, create: bool) -> None:
-        """Effects: see `RealFileSystem`."""
-        self._stop(path)
-        super().append(path, content, create=create)
-
-    def rename(self, source: AnyPath, target: AnyPath) -> None:
-        """Effects: see `RealFileSystem`."""
-        self._stop(target)
-        super().rename(source, target)
-
-
-def ingest(
-    log_dir: Path, partition: TopicPartition, ingest_id: str, rows: list[Row] = ROWS
-) -> Appended:
-    plan = planned(
-        log_dir,
-        PAIRS,
-        now_ms=NOW,
-        ingest_id=ingest_id,
-        options=AppendOptions(batch_bytes=600),
-        partition=partition,
-    )
-    if isinstance(plan, Appended):
-        return plan
-    return commit_append(plan, stage_append(plan, [arrow(rows)]))
-
-
-def stop_at(
-    log_dir: Path,
-    partition: TopicPartition,
-    ingest_id: str,
-    wanted: str,
-    patch: pytest.MonkeyPatch,
-    *,
-    rows: list[Row] = ROWS,
-) -> None:
-    """An append that fails where it touches a path that ends so."""
-    with Stopping(log_dir, lambda path: path.endswith(wanted)) as files, patch.context() as patched:
-        patched.setattr(ingest_run, "RealFileSystem", lambda _: nullcontext(files))
-        with pytest.raises((DiskFull, StepFailed)):
-            ingest(log_dir, partition, ingest_id, rows)
-
-
-def values(log_dir: Path, partition: str = "t-0") -> dict[bytes | None, bytes | None]:
-    """The last value of each key."""
-    batches = read_batches(log_dir, partition=partition)
-    return {record.key: record.value for batch in batches for record in batch.records}
-
-
-def recover(log_dir: Path, *, like_kafka: bool = False) -> None:
-    config, _ = parse_settings(PAIRS)
-    result = maintain.recover(
-        log_dir,
-        maintain.partitions_to_recover(log_dir, []),
-        lambda _: config,
-        now_ms=TimestampMs(NOW),
-        options=RecoveryOptions(like_kafka=like_kafka),
-    )
-    assert result.clean
-
-
-def clean(log_dir: Path) -> None:
-    plan = maintain.plan_clean(
-        log_dir,
-        T,
-        parse_settings(PAIRS),
-        now_ms=TimestampMs(NOW + 10 * DAY),
-        options=CleaningOptions(force=True),
-        high_watermark="end",
-    )
-    maintain.commit(plan, maintain.build(plan))
-
-
-APPENDED = {key: value for key, value, _, _ in ROWS}
+    """Two logs, stopped cleanly."""
+    return two_logs(tmp_path / "logs")
 
 
 def test_a_complete_append_is_not_cut_back(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,47 +64,6 @@ def test_a_complete_append_gets_its_marker_back(
     assert APPENDED == values(log_dir)
     assert ingest(log_dir, T, "one").repeated
     assert "t 0 60" in (log_dir / CHECKPOINT).read_text()
-
-
-@pytest.mark.parametrize("keys", [4, 40])
-def test_a_part_of_an_append_that_was_compacted_is_not_taken_for_none(
-    log_dir: Path, monkeypatch: pytest.MonkeyPatch, keys: int
-) -> None:
-    """Where a broker's recovery kept it and its batches are not as they were, no checkpoint is
-    asked whether a cleaning was there: without one the input would be appended twice.
-    """
-    rows: list[Row] = [(b"k%d" % (n % keys), b"new" + b"y" * 96, [], NOW) for n in range(40)]
-    stop_at(log_dir, T, "one", f"{60:020d}.snapshot.tmp", monkeypatch, rows=rows)
-    recover(log_dir, like_kafka=True)
-    clean(log_dir)
-    (log_dir / "cleaner-offset-checkpoint").unlink()
-    before = read_batches(log_dir)
-    if keys == len(rows):  # nothing was superseded, so the batches tell
-        assert 40 == ingest(log_dir, T, "one", rows).records
-        assert 59 == read_batches(log_dir)[-1].records[-1].offset
-        return
-    with pytest.raises(UncleanLogDir, match="cannot be told"):
-        ingest(log_dir, T, "one", rows)
-    assert before == read_batches(log_dir)
-
-
-def test_what_an_earlier_run_left_is_known_when_the_next_one_is_cut_back(
-    log_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A broker's recovery kept a part; the rest stopped midway: the third run appends that rest."""
-    stop_at(log_dir, T, "one", f"{60:020d}.snapshot.tmp", monkeypatch)
-    log = max((log_dir / "t-0").glob("*.log"))
-    for path in log.parent.glob(f"{log.stem}.*"):
-        path.unlink()
-    recover(log_dir, like_kafka=True)
-    present = read_batches(log_dir)
-    stop_at(log_dir, T, "one", f"{60:020d}.snapshot.tmp", monkeypatch)
-    assert not (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
-    prepare_log_dir(log_dir)
-    assert present == read_batches(log_dir)
-    assert 40 == ingest(log_dir, T, "one").records
-    offsets = [record.offset for batch in read_batches(log_dir) for record in batch.records]
-    assert list(range(60)) == offsets
 
 
 def stopped(log_dir: Path, patch: pytest.MonkeyPatch) -> bytes:
