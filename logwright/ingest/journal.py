@@ -70,7 +70,6 @@ class Pending:
         inode: of the active ``.log`` before, 0 if there was no log.
         batches: how many are appended.
         complete: all of it is in the log and durable.
-        cut_back: nothing of it is in the log but the records skipped.
     """
 
     id: str
@@ -89,7 +88,6 @@ class Pending:
     inode: int = 0
     batches: int = 0
     complete: bool = False
-    cut_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +126,9 @@ class Journal:
         return Journal(done=(*(known for known in self.done if known.id != one.id), entry))
 
     def abandoned(self) -> Journal:
-        """The last append left nothing; what an earlier run of the same ingest left is known."""
-        one = self.pending
-        if one is None or one.skipped == 0:
-            return replace(self, pending=None)
-        return replace(self, pending=replace(one, cut_back=True))
+        """The last append left nothing, but for the records that it skipped."""
+        partly = self.pending is not None and self.pending.skipped > 0
+        return self if partly else replace(self, pending=None)
 
 
 def read_journal(partition_directory: Path) -> Journal:

@@ -1,4 +1,5 @@
-"""Whether what an interrupted append left can be cut off: shown by the log's own bytes.
+"""What an interrupted append left in a log, and whether it can be cut off: shown by the log's own
+bytes.
 
 The journal says what the log was, and the list of batches what was appended. Both are hints: a cut
 that follows them must take away batches of that list and nothing else.
@@ -38,7 +39,7 @@ from logwright.format.valid import valid_batches
 from logwright.log.mapped import map_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -65,6 +66,35 @@ class Found:
 
     bytes: int
     inode: int
+
+
+def kept_end(
+    listed: Batches, found: Iterable[tuple[tuple[int, int], int]], pending: Pending, log_end: int
+) -> int | None:
+    """How far a log has the batches of a pending append.
+
+    What follows them may be a broker's, appended where they ended. It may also be what a compaction
+    or a retention left of the others: they leave a gap, or a batch with the same first and last
+    offset. No checkpoint is asked whether there was one.
+
+    Args:
+        listed: of the append, as its list says.
+        found: ((base offset, CRC), next offset) of the log's batches from the old log end offset.
+        log_end: the log end offset.
+
+    Returns:
+        the offset behind the last one that is there; None if it cannot be told.
+    """
+    end = pending.log_end_offset
+    next_offsets = [*(base for base, _ in listed[1:]), pending.end_offset]
+    for number, (batch, next_offset) in enumerate(found):
+        if number == len(listed):
+            return end
+        if batch != listed[number]:
+            foreign = batch[0] == end and next_offset != next_offsets[number]
+            return end if foreign else None
+        end = next_offset
+    return end if end == log_end else None
 
 
 def prove_cut(

@@ -27,7 +27,7 @@ from logwright.ingest.journal import (
     read_journal,
     write_journal,
 )
-from logwright.ingest.proof import RECOVER, Found, prove_cut
+from logwright.ingest.proof import RECOVER, Found, kept_end, prove_cut
 from logwright.ingest.steps import WATCHED, end_steps, undo_steps
 from logwright.locks import lock_partition
 from logwright.log.checkpoints import read_checkpoints, read_open_checkpoints
@@ -220,48 +220,21 @@ def present_records(log: PartitionLog, pending: Pending) -> int | None:
         UncleanLogDir: what was appended may have been compacted or deleted since, so that it cannot
             be told.
     """
-    expected = _listed(log.directory, pending)
-    if pending.cut_back or log.log_end_offset <= pending.log_end_offset:
+    if log.log_end_offset <= pending.log_end_offset:
         return pending.skipped
-    matched, end = 0, pending.log_end_offset
-    behind: tuple[int, int] | None = None
-    for (base, crc), next_offset in _batches_from(log, end):
-        if expected is None or matched == len(expected) or (base, crc) != expected[matched]:
-            behind = (base, next_offset)
-            break
-        matched, end = matched + 1, next_offset
-    if expected is not None and matched == len(expected):
-        return None
-    if expected is None or _may_be_ours(end, behind, expected[matched:], pending, log):
+    listed = _listed(log.directory, pending)
+    found = _batches_from(log, pending.log_end_offset)
+    end = None if listed is None else kept_end(listed, found, pending, log.log_end_offset)
+    if end is None:
         raise UncleanLogDir(
             "an ingest was interrupted here, and the log was compacted or cut since, or its list of"
             " batches is gone: what is there of it cannot be told.",
             path=log.directory,
             remedy="Look which records are there, then remove .logwright/ingest.json.",
         )
+    if end == pending.end_offset:
+        return None
     return pending.skipped + (end - pending.log_end_offset)
-
-
-def _may_be_ours(
-    end: int,
-    behind: tuple[int, int] | None,
-    missing: Sequence[tuple[int, int]],
-    pending: Pending,
-    log: PartitionLog,
-) -> bool:
-    """Whether what lies at or behind an offset may be what a compaction or a retention left of the
-    missing batches. They leave a gap, or a batch with the same first and last offset; no checkpoint
-    is asked whether there was one. What a broker appended follows without a gap.
-
-    Args:
-        end: behind the batches that are there.
-        behind: base offset and next offset of the next batch, None if there is none.
-        missing: base offset and CRC of those that follow in the append.
-    """
-    if behind is None:
-        return log.log_end_offset > end
-    following = missing[1][0] if len(missing) > 1 else pending.end_offset
-    return behind[0] > end or behind[1] == following
 
 
 def _batches_from(log: PartitionLog, offset: int) -> Iterator[tuple[tuple[int, int], int]]:

@@ -32,7 +32,7 @@ What comes between the crash and the next ingest of this log:
 - the log is deleted or moved: no journal knows the marker that lies aside, so it is not put back.
 
 After a recovery the list of batches tells which of them are there (`present_records`); the rest is
-appended by the next run.
+appended by the next run. It refuses where a cleaning or a retention may have changed what is there.
 """
 
 from __future__ import annotations

@@ -189,16 +189,16 @@ BETWEEN = (
     ),
     Fault(
         family="ingest: what a cleaning left of an append is taken for a broker's",
-        file="ingest/settle.py",
-        right="    return behind[0] > end or behind[1] == following",
-        wrong="    return False",
+        file="ingest/proof.py",
+        right="            foreign = batch[0] == end and next_offset != next_offsets[number]\n",
+        wrong="            foreign = True\n",
         tests=("tests/unit/ingest/test_resumed.py",),
     ),
     Fault(
         family="ingest: a run that is cut back forgets the one before it",
         file="ingest/journal.py",
-        right="        if one is None or one.skipped == 0:\n",
-        wrong="        if True:\n",
+        right="        return self if partly else replace(self, pending=None)\n",
+        wrong="        return replace(self, pending=None)\n",
         tests=("tests/unit/ingest/test_resumed.py",),
     ),
     Fault(
