@@ -52,7 +52,8 @@ def main(arguments: list[str]) -> int:
     took = time.monotonic() - start
     _say(
         f"{total.sequences} sequences, {sum(total.operations.values())} operations in {took:.0f} s;"
-        f" {len(total.states)} distinct end states; differences: {len(total.differences)}"
+        f" a death in {total.died}; {len(total.states)} distinct end states;"
+        f" differences: {len(total.differences)}"
     )
     for title, found in (
         ("operations", total.operations),

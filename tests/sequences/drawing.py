@@ -10,6 +10,9 @@ from tests.sequences.faults import NO_FAULT, Fault, Kind
 from tests.sequences.world import SHAPES
 
 LONGEST: Final = 12
+INTERRUPTED: Final = 0.8
+"""The share of sequences with faults. Some come behind an operation's last call, some are no death;
+so a death happens in half of the sequences."""
 WEIGHTS: Final = {
     "clean": 20,
     "undo": 16,
@@ -90,12 +93,12 @@ class Operation:
 
 
 def drawn(seed: int) -> tuple[int, tuple[Operation, ...]]:
-    """The shape of the log directory and the operations; a fault in half of the sequences."""
+    """The shape of the log directory and the operations; a death in half of the sequences."""
     rnd = random.Random(seed)
     kinds = rnd.choice(THEMES)
     weights = [WEIGHTS[kind] for kind in kinds]
     count = rnd.randint(1, LONGEST)
-    interrupted_ones = rnd.random() < 0.5
+    interrupted_ones = rnd.random() < INTERRUPTED
     operations = []
     before = ""
     for drawn_kind in rnd.choices(kinds, weights, k=count):

@@ -41,18 +41,29 @@ from tests.sequences.world import (
 
 @dataclass(slots=True)
 class Figures:
-    """What many sequences came to."""
+    """What many sequences came to.
+
+    Attributes:
+        died: sequences in which a process died, or the power went.
+    """
 
     sequences: int = 0
+    died: int = 0
     operations: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     states: set[int] = field(default_factory=set)
     differences: list[tuple[int, str, tuple[Operation, ...]]] = field(default_factory=list)
 
+    @property
+    def deaths(self) -> int:
+        """How often a process died, or the power went."""
+        return self.faults["kill"] + self.faults["power"]
+
     def add(self, other: Figures) -> None:
         """Take over what others came to."""
         self.sequences += other.sequences
+        self.died += other.died
         self.operations += other.operations
         self.faults += other.faults
         self.refusals += other.refusals
@@ -73,6 +84,7 @@ def run(
     """
     figures = Figures() if figures is None else figures
     figures.sequences += 1
+    deaths = figures.deaths
     shutil.rmtree(scratch, ignore_errors=True)
     world = _copied(shape, scratch)
     world.kafka = kafka
@@ -88,6 +100,7 @@ def run(
         return f"{type(error).__name__}: {error}"
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        figures.died += figures.deaths > deaths
     figures.states.add(hash(tuple((n, log.content) for n, log in sorted(world.logs.items()))))
     return None
 

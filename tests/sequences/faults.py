@@ -49,6 +49,7 @@ WAITS: Final = (
 """For how long commands wait for each other; who runs beside a command that stands still gives up
 at once."""
 PLANS: Final = ".logwright-plans-"
+"""Begins the name of a lock that only its own process takes, with its threads kept out."""
 CODES: Final = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EDQUOT)
 
 
@@ -134,7 +135,7 @@ def interrupted(
         return call
 
     def locking(*args: Any, **options: Any) -> Any:  # noqa: ANN401
-        # A death or an errno here is one before any call; for a lock on plans nobody else waits.
+        # A death or an errno here is one before any call.
         if fault.kind == "beside" and not args[1].name.startswith(PLANS):
             one.before()
         return acquire(*args, **options)
