@@ -155,6 +155,8 @@ def undo_steps(directory: Path, pending: Pending, sizes: dict[str, int]) -> Iter
     """
     for name in reversed(pending.created):
         yield Unlink(directory / name, missing_ok=True)
+        if name.endswith(LOG):  # no later records without the earlier ones, whenever the power goes
+            yield FsyncDir(directory)
     if pending.base_offset is not None:
         before = (pending.log_bytes, pending.index_bytes, pending.timeindex_bytes)
         # Indexes first: no entry may point behind the log's end.

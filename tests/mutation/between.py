@@ -202,6 +202,13 @@ BETWEEN = (
         tests=("tests/unit/ingest/test_resumed.py",),
     ),
     Fault(
+        family="ingest: no fsync between the segments that are cut off",
+        file="ingest/steps.py",
+        right="        if name.endswith(LOG):",
+        wrong="        if not name:",
+        tests=("tests/crash/test_cut_back.py",),
+    ),
+    Fault(
         family="ingest: a recovery comes before the end of an append",
         file="maintain.py",
         right="        if not options.like_kafka:\n            settle_before_recovery(log_dir)\n",

@@ -280,11 +280,7 @@ def move(world: World, choice: int) -> Step:
         move_on(world, log.where, destination, name)
         world.moving = None
 
-    def done() -> Iterable[Content | None]:
-        log.before.clear()
-        return (log.content,)
-
-    return Step(name, run, done, again=True)
+    return Step(name, run, unchanged(world, name), again=True)
 
 
 def move_on(world: World, source: Path, destination: Path, name: str) -> None:

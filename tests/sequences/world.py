@@ -189,8 +189,9 @@ def compare(world: World) -> None:
             _compare_with_kafka(name, match, world.seen.get(name))
         _note_taken(log, match)
         log.content = match
-        if places:
+        if places and places[0] != log.where:
             log.where = places[0]
+            log.before.clear()
     world.maybe.clear()
     world.left.clear()
     world.seen = None
