@@ -68,6 +68,8 @@ def command(request: Request) -> None:
         )
     output.text(f"{request.log_dir}: {len(partitions)} partitions shown")
     output.text(f"  clean shutdown: {'yes' if clean else 'no'}; lock: {lock or 'free'}")
+    if entire:
+        _show_marked(request)
     checkpoints = read_checkpoints(request.log_dir)
     failures = FailureLog(output=output)
     for partition in partitions:
@@ -76,6 +78,23 @@ def command(request: Request) -> None:
         except LogwrightError as error:
             failures.add(partition, error)
     click.get_current_context().exit(failures.exit_status)
+
+
+def _show_marked(request: Request) -> None:
+    """The directories of deleted, future and stray logs. Effects: reads them; stdout."""
+    from logwright.log.marked import bytes_below, list_marked  # noqa: PLC0415 -- not for --help
+
+    for one in list_marked(request.log_dir):
+        size = bytes_below(request.log_dir / one.name)
+        request.output.json_object(
+            {
+                "directory": one.name,
+                "mark": one.mark,
+                "topicPartition": str(one.partition),
+                "bytes": size,
+            }
+        )
+        request.output.text(f"  {one.mark} log: {one.name}, {size} bytes")
 
 
 def _lock(log_dir: Path) -> str | None:

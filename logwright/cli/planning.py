@@ -28,10 +28,12 @@ class FailureLog:
 
     Attributes:
         failures: (partition, error), in the order in which they came.
+        directories: the same of future and stray logs, by directory name.
     """
 
     output: Output
     failures: list[tuple[TopicPartition, LogwrightError]] = field(default_factory=list)
+    directories: list[tuple[str, LogwrightError]] = field(default_factory=list)
 
     def add(self, partition: TopicPartition, error: LogwrightError) -> None:
         """Remember and report it. Effects: stderr, and stdout as JSON."""
@@ -39,10 +41,17 @@ class FailureLog:
         self.output.message(f"Error: {partition}: {error}")
         self.output.error_object(error, topicPartition=str(partition))
 
+    def add_directory(self, name: str, error: LogwrightError) -> None:
+        """`add`, of a future or stray log. Effects: as there."""
+        self.directories.append((name, error))
+        self.output.message(f"Error: {name}: {error}")
+        self.output.error_object(error, directory=name)
+
     @property
     def exit_status(self) -> int:
-        """That of the first error, 0 if there was none."""
-        return self.failures[0][1].exit_status if self.failures else 0
+        """That of the first error of a partition, else of a directory; 0 if there was none."""
+        errors = [error for _, error in (*self.failures, *self.directories)]
+        return errors[0].exit_status if errors else 0
 
 
 def plan_partitions(

@@ -41,8 +41,7 @@ def command(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
     if request.dry_run:
         plan = _plan(request, options)
         _report(request, plan.plans, None)
-        for partition, error in plan.failures.items():
-            failures.add(partition, error)
+        add_failures(failures, plan)
     else:
         request.partitions()  # locking makes a file, which only a log directory may get
         with lock_log_dir(request.log_dir):
@@ -51,9 +50,8 @@ def command(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
             if not like_kafka and _settled(request):
                 plan = _plan(request, options)
             result = _commit(plan)
-        for partition, error in result.failures.items():
-            failures.add(partition, error)
-        _report(request, result.recovered, result)
+        add_failures(failures, result)
+        _report(request, (*result.recovered, *result.marked), result)
         _say_marker(request, plan, result)
     click.get_current_context().exit(failures.exit_status)
 
@@ -94,9 +92,16 @@ def recover_first(
         return
     result = _commit(plan)
     request.output.message(f"Recovered {len(result.recovered)} partitions first.")
-    say_findings(result.recovered, request.output.message)
-    for partition, error in result.failures.items():
+    say_findings((*result.recovered, *result.marked), request.output.message)
+    add_failures(failures, result)
+
+
+def add_failures(failures: FailureLog, found: DirectoryPlan | DirectoryResult) -> None:
+    """Put down what cannot or could not be recovered. Effects: output."""
+    for partition, error in found.failures.items():
         failures.add(partition, error)
+    for name, error in found.marked_failures.items():
+        failures.add_directory(name, error)
 
 
 def ready_partitions(request: Request, failures: FailureLog) -> tuple[TopicPartition, ...]:
@@ -158,7 +163,7 @@ def show_recovery_first(
         )
     output = request.output
     say_findings(plan.plans, lambda line: output.text(f"Recovered first: {line}"))
-    for one in plan.plans:
+    for one in (each for each in plan.plans if not each.is_marked):
         output.text(f"{one.partition}: its plan is made after the recovery")
         output.json_object(
             {
@@ -168,8 +173,7 @@ def show_recovery_first(
                 "recoveredFirst": [_finding_object(finding) for finding in one.findings],
             }
         )
-    for partition, error in plan.failures.items():
-        failures.add(partition, error)
+    add_failures(failures, plan)
     return tuple(one for one in wanted if one not in damaged)
 
 
@@ -219,7 +223,7 @@ def say_findings(plans: Iterable[RecoveryPlan], say: Callable[[str], None]) -> N
     """A line for each thing that is done, and why."""
     for plan in plans:
         for finding in plan.findings:
-            say(f"{plan.partition}: {_sentence(finding)}")
+            say(f"{plan.name}: {_sentence(finding)}")
 
 
 def _sentence(finding: Finding) -> str:
@@ -235,10 +239,11 @@ def _report(
     output = request.output
     plans = tuple(plans)
     for plan in plans:
-        cut = None if result is None else result.cut.get(plan.partition)
+        cut = None if result is None else result.cut.get(plan.name)
         output.json_object(
             {
                 "topicPartition": str(plan.partition),
+                "directory": plan.name,
                 "now": request.now_ms,
                 "recovered": result is not None,
                 "logStartOffset": plan.log_start_offset,
@@ -251,8 +256,8 @@ def _report(
         )
     say_findings(plans, output.text)
     if result is not None:
-        for partition, path in result.cut.items():
-            output.text(f"{partition}: what was cut out is kept in {path}")
+        for name, path in result.cut.items():
+            output.text(f"{name}: what was cut out is kept in {path}")
     if not any(plan.findings for plan in plans):
         output.text("Nothing to repair.")
 
@@ -276,5 +281,7 @@ def _say_marker(request: Request, plan: DirectoryPlan, result: DirectoryResult) 
             output.text(f"{request.log_dir} counts as cleanly stopped now.")
         return
     left = ", ".join(plan.left_out[:3]) + (" and more" if len(plan.left_out) > 3 else "")  # noqa: PLR2004 - as sliced
-    why = "some partitions could not be recovered" if result.failures else f"of {left}"
+    why = f"of {left}"
+    if result.failures or result.marked_failures:
+        why = "some logs could not be recovered"
     output.message(f"{request.log_dir} still counts as not cleanly stopped, because {why}.")

@@ -18,6 +18,7 @@ DELETED: Final = ".deleted"
 
 DELETE_DIRECTORY: Final = "-delete"
 FUTURE_DIRECTORY: Final = "-future"
+STRAY_DIRECTORY: Final = "-stray"
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
@@ -48,6 +49,10 @@ _SEGMENT_FILE = re.compile(
     r"(?P<base>[0-9]{20,})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot)"
 )
 _DELETED_DIRECTORY = re.compile(r"(?P<partition>.+)\.[0-9a-f]{32}-delete")
+_MARKED_DIRECTORY = re.compile(
+    r"(?P<partition>.+)\.[^.\s]+"
+    rf"(?P<suffix>{DELETE_DIRECTORY}|{FUTURE_DIRECTORY}|{STRAY_DIRECTORY})"
+)
 _RETIRED_FILE = re.compile(rf"(?P<live>{_SEGMENT_FILE.pattern})(?:\.[0-9]+)?\.deleted")
 
 
@@ -83,6 +88,15 @@ def parse_deleted_directory_name(name: str) -> TopicPartition | None:
     """The partition of a deleted log's directory, its topic perhaps cut; None for any other."""
     match = _DELETED_DIRECTORY.fullmatch(name)
     return None if match is None else TopicPartition.parse(match["partition"])
+
+
+def parse_marked_directory_name(name: str) -> tuple[TopicPartition, str] | None:
+    """The partition, its topic perhaps cut, and the suffix of a deleted, future or stray log's
+    directory; None for any other (UnifiedLog.parseTopicPartitionName).
+    """
+    match = _MARKED_DIRECTORY.fullmatch(name)
+    partition = None if match is None else TopicPartition.parse(match["partition"])
+    return None if match is None or partition is None else (partition, match["suffix"])
 
 
 def live_file_name(deleted: str) -> str | None:

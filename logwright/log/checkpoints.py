@@ -44,6 +44,11 @@ class Checkpoints:
         )
 
 
+NO_ENTRIES: Final = Checkpoints(
+    recovery_point={}, log_start_offset={}, high_watermark={}, cleaner_offset={}
+)
+
+
 def read_checkpoints(log_dir: Path) -> Checkpoints:
     """The four offset checkpoint files. Effects: reads them.
 

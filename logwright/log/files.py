@@ -102,7 +102,11 @@ def open_partition_dir(log_dir: Path, partition: TopicPartition) -> Iterator[Ope
 
 def open_child_dir(parent: OpenDir, partition: TopicPartition) -> OpenDir:
     """A partition's directory in an open log directory; as `open_partition_dir`."""
-    name = partition.directory_name
+    return open_named_dir(parent, partition.directory_name)
+
+
+def open_named_dir(parent: OpenDir, name: str) -> OpenDir:
+    """A directory in an open log directory, of this name; as `open_partition_dir`."""
     path = parent.file(name)
     try:
         fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent.fd)

@@ -70,6 +70,7 @@ class Observed:
     """A partition before it is recovered.
 
     Attributes:
+        name: of its directory: the partition's, or that of a future or stray log.
         stamps: its plain files, by name.
         epochs: its leader epochs; None if there is no file, or none that can be read.
         clean_shutdown: the log directory has the broker's marker.
@@ -77,6 +78,7 @@ class Observed:
 
     log_dir: Path
     partition: TopicPartition
+    name: str
     stamps: Mapping[str, FileStamp]
     epochs: tuple[LeaderEpoch, ...] | None
     checkpoints: Checkpoints
@@ -85,7 +87,7 @@ class Observed:
     @property
     def directory(self) -> Path:
         """The partition's directory."""
-        return self.log_dir / self.partition.directory_name
+        return self.log_dir / self.name
 
     @property
     def log_start_offset(self) -> Offset:
@@ -231,6 +233,16 @@ class RecoveryPlan:
     def partition(self) -> TopicPartition:
         """Whose it is."""
         return self.observed.partition
+
+    @property
+    def name(self) -> str:
+        """Of the directory."""
+        return self.observed.name
+
+    @property
+    def is_marked(self) -> bool:
+        """It is the log of a future or stray directory."""
+        return self.name != self.partition.directory_name
 
     @property
     def changes(self) -> bool:

@@ -21,7 +21,7 @@ from logwright.format.names import (
     TopicPartition,
 )
 from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
-from logwright.log.files import open_partition_dir
+from logwright.log.files import open_log_dir, open_named_dir
 from logwright.log.listing import stamp_files
 from logwright.log.mapped import map_file
 from logwright.recovery.leftovers import strange_names
@@ -58,8 +58,18 @@ def read_all_offsets(log_dir: Path) -> Checkpoints:
     )
 
 
-def observe(log_dir: Path, partition: TopicPartition, checkpoints: Checkpoints) -> Observed:
+def observe(
+    log_dir: Path,
+    partition: TopicPartition,
+    checkpoints: Checkpoints,
+    *,
+    name: str | None = None,
+) -> Observed:
     """A partition as it lies there. Effects: reads its directory and leader epochs.
+
+    Args:
+        checkpoints: of the log directory; `NO_ENTRIES` if its entries are those of another log.
+        name: of the directory, if it is that of a future or stray log.
 
     Raises:
         NotALogDir: there is no such partition.
@@ -67,20 +77,22 @@ def observe(log_dir: Path, partition: TopicPartition, checkpoints: Checkpoints) 
         UncleanLogDir: a log's file has a name that no broker writes.
         UnsupportedFormatError: the leader epochs are of another version.
     """
-    with open_partition_dir(log_dir, partition) as directory:
+    name = partition.directory_name if name is None else name
+    with open_log_dir(log_dir) as parent, open_named_dir(parent, name) as directory:
         stamps = stamp_files(directory)
     strange = strange_names(stamps)
     if strange:
         raise UncleanLogDir(
             f"no broker writes a file {', '.join(strange[:5])}.",
-            path=log_dir / partition.directory_name,
+            path=log_dir / name,
             remedy="Nothing was changed. Move it away: a broker fails on it when it loads the log.",
         )
     return Observed(
         log_dir=log_dir,
         partition=partition,
+        name=name,
         stamps=stamps,
-        epochs=_epochs(log_dir / partition.directory_name / LEADER_EPOCH_CHECKPOINT),
+        epochs=_epochs(log_dir / name / LEADER_EPOCH_CHECKPOINT),
         checkpoints=checkpoints,
         clean_shutdown=(log_dir / CLEAN_SHUTDOWN_MARKER).exists(),
     )

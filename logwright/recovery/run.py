@@ -8,13 +8,16 @@
 3. The marker is written last, and only if every partition of the directory is as a clean stop
    leaves it: recovered now, or clean before. Appends take the marker away too: it is looked at and
    changed under the lock of the checkpoints.
+
+The future and stray logs of a directory are recovered with all of its partitions, as a broker does
+that loads it after an unclean stop. A deleted log's directory is left alone: so does the broker.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count, pairwise
@@ -35,14 +38,15 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
-from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
+from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition_directory
 from logwright.log.checkpoints import Checkpoints
-from logwright.log.files import list_directory, open_log_dir, open_partition_dir
+from logwright.log.files import open_partition_dir
 from logwright.log.listing import look_for_damage, stamp_files
 from logwright.log.load import list_partitions
 from logwright.log.mapped import map_file
+from logwright.recovery.marked import has_entries, left_out, marked_logs, observe_log
 from logwright.recovery.model import RecoveryOptions, RecoveryPlan
-from logwright.recovery.observe import observe, read_all_offsets, read_offsets
+from logwright.recovery.observe import read_all_offsets, read_offsets
 from logwright.recovery.plan import plan_recovery
 from logwright.recovery.splitting import overflows
 from logwright.recovery.steps import CUT, keeps, recovery_steps
@@ -62,8 +66,6 @@ UNKNOWN_BROKER_EPOCH: Final = b'{"version":0,"brokerEpoch":-1}'
 GROUP: Final = 32
 """Partitions that are locked at once; each holds three files open."""
 
-_MOVING_SUFFIXES: Final = ("-future", "-stray")
-
 Settings = Callable[[str], TopicConfig]
 """Gives a topic's effective settings."""
 
@@ -74,8 +76,9 @@ class DirectoryPlan:
 
     Attributes:
         marker: content of the clean-shutdown marker, None if there is none.
-        plans: those of the partitions that can be recovered.
-        failures: why others cannot.
+        plans: those of the partitions that can be recovered, then of future and stray logs.
+        failures: why other partitions cannot.
+        marked_failures: why other future and stray logs cannot, by directory name.
         left_out: directories that a broker loads too and that are not recovered here.
     """
 
@@ -83,6 +86,7 @@ class DirectoryPlan:
     marker: bytes | None
     plans: tuple[RecoveryPlan, ...]
     failures: Mapping[TopicPartition, LogwrightError]
+    marked_failures: Mapping[str, LogwrightError]
     left_out: tuple[str, ...]
 
     @property
@@ -93,7 +97,8 @@ class DirectoryPlan:
     @property
     def becomes_clean(self) -> bool:
         """The directory gets a marker that it did not have."""
-        return self.marker is None and not self.failures and not self.left_out
+        failed = self.failures or self.marked_failures
+        return self.marker is None and not failed and not self.left_out
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,14 +108,24 @@ class DirectoryResult:
     Attributes:
         recovered: the partitions' plans that were executed, those without changes included.
         failures: why others were not.
+        marked, marked_failures: the same of future and stray logs, the failures by directory name.
         clean: the directory has the clean-shutdown marker now.
-        cut: where what was cut out of a partition is kept.
+        cut: where what was cut out of a log is kept, by the name of its directory.
     """
 
     recovered: list[RecoveryPlan] = field(default_factory=list)
     failures: dict[TopicPartition, LogwrightError] = field(default_factory=dict)
+    marked: list[RecoveryPlan] = field(default_factory=list)
+    marked_failures: dict[str, LogwrightError] = field(default_factory=dict)
     clean: bool = False
-    cut: dict[TopicPartition, Path] = field(default_factory=dict)
+    cut: dict[str, Path] = field(default_factory=dict)
+
+    def fail(self, plan: RecoveryPlan, error: LogwrightError) -> None:
+        """A plan could not be executed."""
+        if plan.is_marked:
+            self.marked_failures[plan.name] = error
+        else:
+            self.failures[plan.partition] = error
 
 
 def partitions_to_recover(
@@ -169,45 +184,42 @@ def plan_directory(
     checkpoints = read_all_offsets(log_dir)
     plans: list[RecoveryPlan] = []
     failures: dict[TopicPartition, LogwrightError] = {}
+    marked_failures: dict[str, LogwrightError] = {}
+
+    def decide(partition: TopicPartition, name: str) -> RecoveryPlan:
+        config = settings(partition.topic)
+        observed = observe_log(log_dir, partition, name, checkpoints)
+        ledger = observed.directory / WORK_DIRECTORY / LEDGER
+        return plan_recovery(
+            observed,
+            ledger=map_file(ledger).tobytes() if ledger.exists() else b"",
+            now_ms=now_ms,
+            expiration_ms=config.producer_id_expiration_ms,
+            index_interval_bytes=config.index_interval_bytes,
+            options=options,
+        )
+
     for partition in (one for one in present if one in wanted):
         try:
-            config = settings(partition.topic)
-            observed = observe(log_dir, partition, checkpoints)
-            ledger = observed.directory / WORK_DIRECTORY / LEDGER
-            plans.append(
-                plan_recovery(
-                    observed,
-                    ledger=map_file(ledger).tobytes() if ledger.exists() else b"",
-                    now_ms=now_ms,
-                    expiration_ms=config.producer_id_expiration_ms,
-                    index_interval_bytes=config.index_interval_bytes,
-                    options=options,
-                )
-            )
+            plans.append(decide(partition, partition.directory_name))
         except LogwrightError as error:
             failures[partition] = error
     marker = log_dir / CLEAN_SHUTDOWN_MARKER
+    whole = not marker.exists() and wanted.issuperset(present)
+    marked = marked_logs(log_dir) if whole else ()
+    for one in marked:
+        try:
+            plans.append(decide(one.partition, one.name))
+        except LogwrightError as error:
+            marked_failures[one.name] = error
     return DirectoryPlan(
         log_dir=log_dir,
         marker=map_file(marker).tobytes() if marker.exists() else None,
         plans=tuple(plans),
         failures=failures,
-        left_out=_left_out(log_dir, wanted),
+        marked_failures=marked_failures,
+        left_out=left_out(log_dir, wanted, {one.name for one in marked}),
     )
-
-
-def _left_out(log_dir: Path, chosen: Collection[TopicPartition]) -> tuple[str, ...]:
-    """Partitions that are not among the chosen ones, copies on the move and strays: a broker loads
-    all of these. Effects: lists the directory.
-    """
-    others = (str(one) for one in list_partitions(log_dir) if one not in chosen)
-    with open_log_dir(log_dir) as directory:
-        moving = sorted(
-            entry.name
-            for entry in list_directory(directory)
-            if entry.name.endswith(_MOVING_SUFFIXES) and entry.is_dir(follow_symlinks=False)
-        )
-    return (*others, *moving)
 
 
 def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
@@ -219,7 +231,9 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
         DiskFull, StepFailed: the checkpoints or the marker could not be written. What goes wrong
             with a partition is put down as its failure, and the directory stays without marker.
     """
-    result = DirectoryResult(failures=dict(plan.failures))
+    result = DirectoryResult(
+        failures=dict(plan.failures), marked_failures=dict(plan.marked_failures)
+    )
     if not plan.plans and not plan.becomes_clean:
         return result
     with (
@@ -232,7 +246,8 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
         for first in range(0, len(plan.plans), GROUP):
             group = plan.plans[first : first + GROUP]
             interrupted |= _commit_group(group, files, result)
-        if not interrupted and (plan.marker is not None or not result.failures):
+        failed = result.failures or result.marked_failures
+        if not interrupted and (plan.marker is not None or not failed):
             result.clean = _put_marker(plan, result, files)
     return result
 
@@ -264,7 +279,8 @@ def _put_marker(plan: DirectoryPlan, result: DirectoryResult, files: FileSystem)
         return True
     with lock_checkpoints(plan.log_dir):
         recovered = {one.partition for one in result.recovered}
-        if plan.marker is None and _left_out(plan.log_dir, recovered):
+        marked = {one.name for one in result.marked}
+        if plan.marker is None and left_out(plan.log_dir, recovered, marked):
             return False
         execute(_write_marker(plan), files)
     return True
@@ -281,9 +297,9 @@ def _commit_group(
         locked: list[RecoveryPlan] = []
         for one in group:
             try:
-                locks.enter_context(lock_partition(log_dir, one.partition))
+                locks.enter_context(lock_partition_directory(one.observed.directory))
             except LogwrightError as error:
-                result.failures[one.partition] = error
+                result.fail(one, error)
             else:
                 locked.append(one)
         checkpoints = read_all_offsets(log_dir)
@@ -294,21 +310,22 @@ def _commit_group(
                 begun = True
                 _commit(one, files, result)
             except LogwrightError as error:
-                result.failures[one.partition] = error
+                result.fail(one, error)
                 interrupted = interrupted or begun
             else:
                 recovered.append(one)
         _write_checkpoints(log_dir, recovered, files)
-    result.recovered += recovered
+    result.recovered += [one for one in recovered if not one.is_marked]
+    result.marked += [one for one in recovered if one.is_marked]
     return interrupted
 
 
 def _refuse_changed(plan: RecoveryPlan, checkpoints: Checkpoints) -> None:
     """Stop unless a locked log is as it was planned, its checkpoint entries too. Effects: reads."""
     before, partition = plan.observed, plan.partition
-    now = observe(before.log_dir, partition, checkpoints)
+    now = observe_log(before.log_dir, partition, before.name, checkpoints)
     entries = before.checkpoints.of(partition)
-    if now.stamps != before.stamps or checkpoints.of(partition) != entries:
+    if now.stamps != before.stamps or now.checkpoints.of(partition) != entries:
         raise StalePlan(
             "the log changed after its recovery was planned.",
             path=before.directory,
@@ -323,11 +340,11 @@ def _commit(plan: RecoveryPlan, files: FileSystem, result: DirectoryResult) -> N
     cut = _make_cut(plan) if keeps(plan) else None
     execute(recovery_steps(plan, cut=cut), files)
     if cut is not None:
-        result.cut[plan.partition] = cut
+        result.cut[plan.name] = cut
     for finding in plan.findings:
         _LOG.info(
             "recovered topic_partition=%s action=%r files=%s bytes=%d reason=%r",
-            plan.partition,
+            plan.name,
             finding.action,
             ",".join(finding.files),
             finding.bytes,
@@ -347,11 +364,11 @@ def _make_cut(plan: RecoveryPlan) -> Path:
 
 
 def _write_checkpoints(log_dir: Path, plans: Iterable[RecoveryPlan], files: FileSystem) -> None:
-    """What a clean stop records of these partitions; the entries of the others stay."""
+    """What a clean stop records of these logs; the entries of others stay."""
     points: dict[TopicPartition, Offset | None] = {}
     starts: dict[TopicPartition, Offset | None] = {}
     watermarks: dict[TopicPartition, Offset | None] = {}
-    for plan in plans:
+    for plan in (one for one in plans if has_entries(log_dir, one.partition, one.name)):
         partition = plan.partition
         points[partition] = plan.log_end_offset
         inside = plan.log_start_offset > plan.first_base_offset
