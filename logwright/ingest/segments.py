@@ -6,11 +6,11 @@ producer sends it.
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from logwright.config.jitter import segment_jitter_ms
 from logwright.format.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
@@ -57,7 +57,7 @@ class GrowingSegment:
         self._config = config
         self.base_offset = base_offset
         self.tail = tail is not None
-        self._jitter_ms = jitter_ms(partition, config, base_offset)
+        self._jitter_ms = segment_jitter_ms(config, partition, base_offset)
         self.log_bytes = 0
         self._first_timestamp: int | None = None
         self._largest, self._offset_of_largest = -1, base_offset
@@ -121,13 +121,3 @@ class GrowingSegment:
         if self._largest > self._last_indexed:
             self._timeindex.append((self._largest, self._offset_of_largest))
             self._last_indexed = self._largest
-
-
-def jitter_ms(partition: TopicPartition, config: TopicConfig, base_offset: int) -> int:
-    """``segment.jitter.ms`` of one segment: in [0, min(jitter, segment.ms)), drawn by its name, so
-    that a run that is repeated rolls at the same records.
-    """
-    limit = min(config.segment_jitter_ms, config.segment_ms)
-    if limit <= 0:
-        return 0
-    return zlib.crc32(f"{partition}/{base_offset}".encode()) % limit

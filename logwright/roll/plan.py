@@ -3,16 +3,14 @@ KIP-354).
 
 Kafka rolls only when it appends (UnifiedLog.maybeRoll, 4.3.0). A log that nobody appends to would
 keep its last records out of compaction for ever, so the rule is asked here against the clock, as a
-declared difference. ``segment.jitter.ms`` spreads the rolls of many logs: Kafka draws at random
-when it opens a segment; here it follows from the partition and the base offset, so that it is the
-same whenever it is asked.
+declared difference. ``segment.jitter.ms``: see `logwright.config.jitter`.
 """
 
 from __future__ import annotations
 
-import zlib
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from logwright.config.jitter import segment_jitter_ms
 from logwright.config.topic import TopicConfig
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from logwright.log.model import PartitionLog, Segment
@@ -22,8 +20,6 @@ RollCause = Literal[
     "size", "time", "offset index", "time index", "offset range", "forced", "emptied"
 ]
 """``emptied``: a retention deletes every segment, and the log needs an active one."""
-
-_JITTER_SALT: Final = 0x6C6F6777
 
 
 class RollDecision(NamedTuple):
@@ -64,7 +60,8 @@ class RollDecision(NamedTuple):
         return log.with_segments((*log.segments, fresh))
 
 
-def _not_rolled(why: str) -> RollDecision:
+def not_rolled(why: str) -> RollDecision:
+    """The active segment stays, for this reason."""
     reason = f"not due: {why}"
     return RollDecision(cause=None, new_base_offset=None, due_at_ms=None, reason=reason)
 
@@ -81,20 +78,20 @@ def plan_roll(
     """
     active = log.active
     if like_kafka:
-        return _not_rolled("Kafka rolls only when it appends")
+        return not_rolled("Kafka rolls only when it appends")
     if active.log_bytes == 0:
-        return _not_rolled("the active segment is empty")
+        return not_rolled("the active segment is empty")
     filled = _filled(log, config)
     if filled is not None:
         cause, reason = filled
         return RollDecision(
             cause=cause, new_base_offset=log.log_end_offset, due_at_ms=now_ms, reason=reason
         )
-    decision = _not_rolled(f"{active.log_bytes} bytes of segment.bytes={config.segment_bytes}")
+    decision = not_rolled(f"{active.log_bytes} bytes of segment.bytes={config.segment_bytes}")
     first_ms = active.first_batch_max_timestamp_ms
     if first_ms is None or first_ms < 0:
         return decision
-    limit_ms = config.max_segment_ms - jitter_ms(log, config)
+    limit_ms = config.max_segment_ms - segment_jitter_ms(config, log.partition, active.base_offset)
     due_at_ms = TimestampMs(first_ms + limit_ms + 1)
     if now_ms >= due_at_ms:
         return decision._replace(
@@ -112,23 +109,11 @@ def plan_roll(
 def force_roll(log: PartitionLog, *, cause: Literal["forced", "emptied"]) -> RollDecision:
     """Roll whatever the settings say; an empty active segment is not rolled."""
     if log.active.log_bytes == 0:
-        return _not_rolled("the active segment is empty")
+        return not_rolled("the active segment is empty")
     reasons = {"forced": "it was asked for", "emptied": "every segment is deleted"}
     return RollDecision(
         cause=cause, new_base_offset=log.log_end_offset, due_at_ms=None, reason=reasons[cause]
     )
-
-
-def jitter_ms(log: PartitionLog, config: TopicConfig) -> int:
-    """What is taken off the time: from 0 to below ``segment.jitter.ms`` and ``segment.ms``, fixed
-    for a segment.
-    """
-    bound = min(config.segment_jitter_ms, config.segment_ms)
-    if bound == 0:
-        return 0
-    name = f"{log.partition}@{log.active.base_offset}".encode()
-    drawn = zlib.crc32(name, _JITTER_SALT) << 32 | zlib.crc32(name)
-    return drawn % bound
 
 
 def _filled(log: PartitionLog, config: TopicConfig) -> tuple[RollCause, str] | None:

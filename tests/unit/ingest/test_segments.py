@@ -8,7 +8,7 @@ import pytest
 
 from logwright.config.topic import TopicConfig
 from logwright.format.names import TopicPartition
-from logwright.ingest.segments import GrowingSegment, jitter_ms
+from logwright.ingest.segments import GrowingSegment
 from logwright.units import INT32_MAX
 
 PARTITION = TopicPartition("t", 0)
@@ -50,13 +50,3 @@ def test_offsets_and_full_indexes_roll() -> None:
     full = config(segment_index_bytes=36, index_interval_bytes=0)
     assert not grown(full, (100, 1, 0), (100, 2, 1)).must_roll(100, 3, 2)
     assert grown(full, (100, 1, 0), (100, 2, 1), (100, 3, 2)).must_roll(100, 4, 3)
-
-
-def test_jitter_is_spread_and_stays() -> None:
-    """Below segment.jitter.ms, other for other segments, the same in every run."""
-    settings = config(segment_ms=1000, segment_jitter_ms=300)
-    drawn = [jitter_ms(PARTITION, settings, base) for base in range(50)]
-    assert all(0 <= one < 300 for one in drawn)
-    assert len(set(drawn)) > 30
-    assert drawn == [jitter_ms(PARTITION, settings, base) for base in range(50)]
-    assert 0 == jitter_ms(PARTITION, config(segment_ms=1000), 0)

@@ -13,7 +13,7 @@ from logwright.config.topic import parse_settings
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog
-from logwright.roll.plan import RollDecision, force_roll, jitter_ms, plan_roll
+from logwright.roll.plan import RollDecision, force_roll, plan_roll
 from logwright.units import INT32_MAX, ByteCount, Offset, TimestampMs
 from tests import fixtures
 from tests.oracle_runner import run_oracle
@@ -98,20 +98,8 @@ def test_empty_segment_is_never_rolled(log: PartitionLog) -> None:
     assert "forced" == force_roll(log, cause="forced").cause
 
 
-def test_jitter_is_fixed_and_below_its_bounds(log: PartitionLog) -> None:
-    """It spreads logs, and is the same whenever one is asked about."""
-    config, _ = parse_settings(ROOMY | {"segment.jitter.ms": "1000"})
-    drawn = {
-        jitter_ms(log._replace(partition=TopicPartition("t", number)), config)
-        for number in range(200)
-    }
-    assert len(drawn) > 150
-    assert 0 <= min(drawn) < max(drawn) < 1000
-    assert jitter_ms(log, config) == jitter_ms(log, config)
-    short, _ = parse_settings(ROOMY | {"segment.jitter.ms": "1000", "segment.ms": "10"})
-    assert jitter_ms(log, short) < 10
-    none, _ = parse_settings(ROOMY)
-    assert 0 == jitter_ms(log, none)
+def test_jitter_makes_a_roll_due_earlier(log: PartitionLog) -> None:
+    """By less than segment.jitter.ms."""
     early = decide(log, segment_ms="100000", segment_jitter_ms="100000").due_at_ms
     late = decide(log, segment_ms="100000").due_at_ms
     assert early is not None
