@@ -26,6 +26,8 @@ from logwright.format.names import DELETE_DIRECTORY, marked_directory_name
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
 from logwright.log.files import open_partition_dir
+from logwright.state.model import PartitionState
+from logwright.state.store import change_state_locked, read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import set_offsets_locked
@@ -42,12 +44,13 @@ _LOG = logging.getLogger(__name__)
 
 
 def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs) -> DeletedLog:
-    """Delete a whole log. Effects: renames its directory, takes its checkpoint entries away, keeps
-    a record.
+    """Delete a whole log. Effects: renames its directory, takes its checkpoint entries, pauses and
+    quarantine away, keeps a record. An undo brings back the entries, not the pauses and quarantine.
 
     Raises:
         LogDirLocked: a broker or another process works on it. Nothing was changed.
-        NotALogDir, UnreadableFile: it is not there, or no directory.
+        NotALogDir, UnreadableFile: it is not there, or no directory; the state file is malformed.
+            Nothing was changed.
         CorruptCheckpoint, UnsupportedFormatError: a checkpoint file is malformed. Nothing was
             changed.
         DiskFull, StepFailed: a step failed.
@@ -65,6 +68,7 @@ def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs)
             partition=partition,
             checkpoints=dict(read_checkpoints(log_dir).of(partition)),
         )
+        read_state(log_dir)  # refuses one that cannot be read before anything is changed
         execute(delete_steps(log_dir, deletion), files)
         _drop_entries(log_dir, partition, files)
     _LOG.info("deleted topic_partition=%s directory=%s", partition, deletion.directory)
@@ -223,11 +227,19 @@ def _beyond_undo(directory: DeletedDirectory, files: FileSystem) -> DeletedDirec
 
 
 def _drop_entries(log_dir: Path, partition: TopicPartition, files: FileSystem) -> None:
-    """Under the checkpoints' lock. Effects: takes the entries of a log that is not there out of the
-    checkpoint files; those of a log that is there stay.
+    """Under the checkpoints' lock. Effects: takes what there is of a log that is not there out of
+    the checkpoint files and the state file; that of a log that is there stays.
     """
     if not os.path.lexists(log_dir / partition.directory_name):
         set_offsets_locked(log_dir, partition, dict.fromkeys(CHECKPOINT_FILES), files)
+        change_state_locked(log_dir, partition, _without_holds, files)
+
+
+def _without_holds(state: PartitionState) -> PartitionState:
+    """Pauses and a quarantine were of the deleted log: another one that gets its name has none. A
+    move goes on.
+    """
+    return PartitionState(move=state.move)
 
 
 def _forget(listing: DeletedListing, gone: Collection[str], files: FileSystem) -> None:

@@ -74,16 +74,24 @@ def change_state(
         DiskFull, StepFailed: the file could not be written; the old one stands.
     """
     with lock_checkpoints(log_dir):
-        before = read_state(log_dir)
-        state = before.get(partition, NOTHING)
-        changed = change(state)
-        if changed != state:
-            steps = _steps(log_dir, before | {partition: changed}, replaces=bool(before))
-            if fs is not None:
-                execute(steps, fs)
-            else:
-                with RealFileSystem(log_dir) as disk:
-                    execute(steps, disk)
+        if fs is not None:
+            return change_state_locked(log_dir, partition, change, fs)
+        with RealFileSystem(log_dir) as disk:
+            return change_state_locked(log_dir, partition, change, disk)
+
+
+def change_state_locked(
+    log_dir: Path,
+    partition: TopicPartition,
+    change: Callable[[PartitionState], PartitionState],
+    fs: FileSystem,
+) -> PartitionState:
+    """`change_state`, under the checkpoint files' lock, which the caller holds."""
+    before = read_state(log_dir)
+    state = before.get(partition, NOTHING)
+    changed = change(state)
+    if changed != state:
+        execute(_steps(log_dir, before | {partition: changed}, replaces=bool(before)), fs)
     return changed
 
 
