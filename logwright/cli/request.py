@@ -82,15 +82,17 @@ class Request:
         return broker_settings(self._pairs(""))
 
     def check_settings(self) -> None:
-        """Refuse wrong settings before anything is looked at.
+        """Refuse wrong settings before anything is looked at. Effects: warns of those without
+        effect.
 
         Raises:
             PolicyError: what ``--config`` says is not valid by itself or over the policies'
             defaults.
         """
-        from logwright.config.topic import effective  # noqa: PLC0415 -- pydantic: not for --help
+        from logwright.config.topic import effective, warn_of_no_effect  # noqa: PLC0415 -- as above
 
         effective(self._pairs(""))
+        warn_of_no_effect(self.config)
 
     def _pairs(self, topic: str) -> dict[str, str]:
         from logwright.config.policies import Policies  # noqa: PLC0415 -- yaml: not for --help

@@ -20,6 +20,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -46,6 +47,7 @@ from logwright.config.topic import (
     effective,
     overlay,
     unknown_name,
+    warn_of_no_effect,
 )
 from logwright.errors import PolicyError
 
@@ -200,6 +202,8 @@ class _PolicyReader:
         self._check(BrokerConfig, node.only(BROKER_NAMES - TOPIC_NAMES & pairs.keys()))
         if len(self._problems) == before:
             self._effective(node.mark, pairs)
+        for name in pairs:
+            _warn_once(name, f"{node.entries[name][0]}: ")
         return pairs
 
     def _topics(self, defaults: dict[str, str]) -> tuple[TopicPolicy, ...]:
@@ -322,6 +326,12 @@ class _PolicyReader:
             return node
         self._problems.append(f"{node.mark}: a mapping is expected (got {_shown(node)})")
         return Entries(node.mark, {})
+
+
+@cache
+def _warn_once(name: str, place: str) -> None:
+    """Policies are loaded again and again, at each tick of a sensor. Effects: may warn."""
+    warn_of_no_effect([name], place)
 
 
 def _findings(error: ValidationError, node: Entries, valid: Iterable[str]) -> list[str]:
