@@ -29,7 +29,7 @@ from logwright.log.files import open_log_dir
 from logwright.log.glance import Glance, glances
 from logwright.log.load import Shared, observe, observe_one, share
 from logwright.log.model import PartitionLog
-from logwright.roll.plan import plan_roll
+from logwright.roll.plan import not_rolled, plan_roll
 from logwright.steps.live import look_twice
 from logwright.steps.marker import wait_for_marker
 from logwright.units import TimestampMs
@@ -40,6 +40,8 @@ Outcome = CleanPlan | LogwrightError
 
 WORTH_A_KERNEL: Final = 20_000
 """Partitions for which a kernel spares about the time in which all of Numba is loaded."""
+
+CLEANER_OFF: Final = "log.cleaner.enable=false: a broker leaves compacted logs alone; not forced"
 
 
 def plan_clean(
@@ -146,10 +148,20 @@ def _decide(
     log: PartitionLog, settings: Settings, now_ms: TimestampMs, options: CleaningOptions
 ) -> CleanPlan:
     config, cleaner = settings
+    off = config.compact and not cleaner.enable and not options.force
     roll = plan_roll(log, config, now_ms=now_ms, like_kafka=options.like_kafka)
+    if off:
+        roll = not_rolled(CLEANER_OFF)
     compaction = plan_compaction(
         roll.applied_to(log), config, now_ms=now_ms, like_kafka=options.like_kafka
     )
+    if off:
+        compaction = compaction._replace(
+            force_update_checkpoint=False,
+            eligible=False,
+            due_at_ms=None,
+            reasons=(CLEANER_OFF, *compaction.reasons),
+        )
     wanted = compaction.eligible or (options.force and config.compact)
     return CleanPlan(
         plan_id=new_plan_id(now_ms),
