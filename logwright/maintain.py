@@ -8,7 +8,7 @@ and ``purge`` change a live log, one at a time, under the locks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from logwright.committing import CommitResult, commit, commit_many
@@ -27,7 +27,7 @@ from logwright.deletion.run import (
     purge_deleted,
     restore_log,
 )
-from logwright.errors import OutOfMemory, enough_memory
+from logwright.errors import LogwrightError, OutOfMemory, enough_memory
 from logwright.format.names import TopicPartition
 from logwright.ingest.run import (
     commit_append,
@@ -41,6 +41,7 @@ from logwright.locks import lock_log_dir
 from logwright.log.model import PartitionLog
 from logwright.move.run import abandon_move, look_at_move, move_partition
 from logwright.planning import HighWatermark, observe_unlocked, plan_clean, plan_many
+from logwright.planning import Settings as CleaningSettings
 from logwright.purge.plan import PurgeResult
 from logwright.purge.run import purge_partition
 from logwright.recovery.model import RecoveryOptions
@@ -51,13 +52,15 @@ from logwright.recovery.run import (
     partitions_to_recover,
     plan_directory,
 )
-from logwright.retention.plan import RetentionPlan
+from logwright.retention.plan import RetentionPlan, retention_hold
 from logwright.retention.plan import plan_retention as decide_retention
 from logwright.retention.run import retain_partition
 from logwright.roll.plan import RollDecision, force_roll
 from logwright.roll.plan import plan_roll as decide_roll
 from logwright.roll.run import roll_partition, sealing_steps
 from logwright.state.hold import holds, quarantine_failure
+from logwright.state.model import NOTHING
+from logwright.state.store import read_state
 from logwright.undo.plan import UndoPlan
 from logwright.undo.run import decide_undo, undo_partition
 from logwright.units import TimestampMs
@@ -94,6 +97,8 @@ __all__ = [
     "recover",
     "restore_log",
     "retain",
+    "retain_compacted",
+    "retention_hold",
     "roll_partition",
     "settle_before_recovery",
     "silent",
@@ -166,6 +171,7 @@ def plan_retention(
     now_ms: TimestampMs,
     high_watermark: HighWatermark,
     delete_records_before: int | None = None,
+    force: bool = False,
 ) -> RetentionPlan:
     """Look at a partition and decide which of its segments go. Effects: reads.
 
@@ -174,12 +180,65 @@ def plan_retention(
         LogwrightError: see `observe`.
     """
     log = observe_unlocked(log_dir, partition, high_watermark=high_watermark)
-    return decide_retention(log, config, now_ms=now_ms, delete_records_before=delete_records_before)
+    return decide_retention(
+        log, config, now_ms=now_ms, delete_records_before=delete_records_before, force=force
+    )
 
 
 def retain(plan: RetentionPlan) -> None:
     """Do a retention. Effects and errors: see `retain_partition`."""
     retain_partition(plan, lambda log: sealing_steps(log, force_roll(log, cause="emptied")))
+
+
+def retain_compacted(
+    log_dir: Path,
+    partitions: Iterable[TopicPartition],
+    settings: Callable[[str], CleaningSettings],
+    *,
+    now_ms: TimestampMs,
+    high_watermark: HighWatermark,
+    force: bool = False,
+) -> Iterator[tuple[TopicPartition, RetentionPlan | LogwrightError]]:
+    """The retention of compacted logs that belongs to a sweep, after its compactions: Kafka's
+    cleaner does it in the same loop (LogCleaner.cleanupLogs, 4.3.0). Effects: as `retain`.
+
+    Args:
+        log_dir: the log directory.
+        partitions: those of the sweep whose cleaning did not fail; others than compacted ones are
+            passed over, and so is what `retention_hold` leaves alone.
+        settings: of a topic.
+        now_ms: the clock.
+        high_watermark: what counts as committed.
+        force: see `retention_hold`.
+
+    Returns:
+        as they end: what was done, perhaps nothing, or why it could not be.
+
+    Raises:
+        NotALogDir, UnreadableFile: the log directory or its state file cannot be read.
+    """
+    state = read_state(log_dir)
+    for partition in partitions:
+        known = state.get(partition, NOTHING)
+        try:
+            config, cleaner = settings(partition.topic)
+            hold = retention_hold(config, cleaner, known, now_ms=now_ms, force=force)
+            if hold is not None or not config.compact:
+                continue
+            plan = plan_retention(
+                log_dir,
+                partition,
+                config,
+                now_ms=now_ms,
+                high_watermark=high_watermark,
+                force=force,
+            )
+            if plan.deleted:
+                retain(plan)
+        except LogwrightError as error:
+            yield partition, error
+        else:
+            yield partition, plan
 
 
 def plan_roll(

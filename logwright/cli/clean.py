@@ -19,6 +19,7 @@ from logwright.cli.planning import (
 )
 from logwright.cli.recover import recover_first, show_recovery_first
 from logwright.cli.request import Request, like_kafka_option, request_options
+from logwright.cli.retain import plan_one, show
 from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
@@ -61,11 +62,17 @@ MIN_DEDUPE_BUFFER: Final = 25
     type=click.IntRange(min=1),
     help="That work on one log at the same time, without Spark; all cores if not given.",
 )
+@click.option(
+    "--retain",
+    is_flag=True,
+    help="Then delete old segments of the compacted logs by their retention, as Kafka's cleaner.",
+)
 @request_options
 def command(
     request: Request,
     *,
     like_kafka: bool,
+    retain: bool,
     force: bool,
     dedupe_buffer: int | None,
     passes: int,
@@ -89,17 +96,23 @@ def command(
         for plan in _plans(request, partitions, failures, options, dedupe_buffer):
             request.output.json_object(plan_object(plan))
             show_plan(plan, request.output.text)
+            if retain and plan.config.compact:
+                _show_retention(request, plan, failures)
     else:
         request.partitions()  # locking makes a file, which only a log directory may get
         with lock_log_dir(request.log_dir):
             recover_first(request, failures, like_kafka=like_kafka)
             plans = _plans(request, request.partitions(), failures, options, dedupe_buffer)
             _ask(request, plans)
+            if retain and not request.yes:
+                request.confirm("Then delete old segments of compacted logs by their retention?")
             cleanings = _clean(
                 request, plans, failures, passes=passes, threads=threads or available_cores()
             )
             _quarantine(request, failures)
             _report(request.output, cleanings)
+            if retain:
+                _retain(request, [each for each in cleanings if not each.failed], failures)
     click.get_current_context().exit(failures.exit_status)
 
 
@@ -169,6 +182,37 @@ def _quarantine(request: Request, failures: FailureLog) -> None:
         else:
             if quarantine is not None:
                 request.output.message(f"{partition}: {quarantine.sentence}")
+
+
+def _show_retention(request: Request, plan: CleanPlan, failures: FailureLog) -> None:
+    """What its retention would delete of a log as it is now. Effects: reads; stdout."""
+    partition = plan.log.partition
+    try:
+        found = plan_one(request, partition, None, force=plan.options.force)
+    except LogwrightError as error:
+        failures.add(partition, error)
+    else:
+        show(request, [] if found is None else [found], done=False)
+
+
+def _retain(request: Request, cleanings: Sequence[Cleaning], failures: FailureLog) -> None:
+    """The retention of the compacted logs. Effects: changes them; stdout."""
+    from logwright import maintain  # noqa: PLC0415 -- compiled kernels: not for --help
+
+    done = []
+    for partition, outcome in maintain.retain_compacted(
+        request.log_dir,
+        [each.plan.log.partition for each in cleanings],
+        request.settings,
+        now_ms=request.now_ms,
+        high_watermark=request.high_watermark,
+        force=any(each.plan.options.force for each in cleanings),
+    ):
+        if isinstance(outcome, LogwrightError):
+            failures.add(partition, outcome)
+        else:
+            done.append(outcome)
+    show(request, done, done=True)
 
 
 def _report(output: Output, cleanings: Sequence[Cleaning]) -> None:

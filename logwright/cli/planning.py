@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from logwright.compaction.model import CleaningOptions, CleanPlan, CompactionPlan
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.format.names import TopicPartition
+    from logwright.state.model import Hold
 
 _LAST_DATETIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999."""
@@ -107,15 +108,7 @@ def leave_held(
         if hold is None:
             free.append(partition)
             continue
-        request.output.message(f"{partition}: left alone: {hold.sentence}")
-        request.output.json_object(
-            {
-                "topicPartition": str(partition),
-                "now": request.now_ms,
-                "skipped": hold.kind,
-                "why": hold.sentence,
-            }
-        )
+        say_held(request, partition, hold)
     for partition, one in sorted(state.items()):
         if one.move is not None and (partition in chosen or not request.named):
             request.output.message(
@@ -123,6 +116,19 @@ def leave_held(
                 " --abandon"
             )
     return tuple(free)
+
+
+def say_held(request: Request, partition: TopicPartition, hold: Hold) -> None:
+    """Why a partition is left alone. Effects: output."""
+    request.output.message(f"{partition}: left alone: {hold.sentence}")
+    request.output.json_object(
+        {
+            "topicPartition": str(partition),
+            "now": request.now_ms,
+            "skipped": hold.kind,
+            "why": hold.sentence,
+        }
+    )
 
 
 def plan_one(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logwright.cli.output import human_bytes
-from logwright.cli.planning import FailureLog
+from logwright.cli.planning import FailureLog, say_held
 from logwright.cli.recover import ready_partitions
 from logwright.cli.request import Request, like_kafka_option, request_options
 from logwright.errors import LogwrightError
@@ -30,8 +30,15 @@ _MOST_KEPT = 2
     type=click.IntRange(min=-1),
     help="Raise the log start offset to this first; -1: to the high watermark.",
 )
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also compacted logs in quarantine, or without a cleaner (log.cleaner.enable=false).",
+)
 @like_kafka_option
-def command(request: Request, delete_records_before: int | None, *, like_kafka: bool) -> None:
+def command(
+    request: Request, delete_records_before: int | None, *, force: bool, like_kafka: bool
+) -> None:
     """Delete segments below the log start offset, over retention.bytes or past retention.ms."""
     del like_kafka  # retention has no differences that could be turned off
     request.require_terminal()
@@ -41,20 +48,31 @@ def command(request: Request, delete_records_before: int | None, *, like_kafka: 
     plans: list[RetentionPlan] = []
     for partition in ready_partitions(request, failures):
         try:
-            plans.append(_plan(request, partition, delete_records_before))
+            plan = plan_one(request, partition, delete_records_before, force=force)
+            plans += [] if plan is None else [plan]
         except LogwrightError as error:
             failures.add(partition, error)
     if not request.dry_run:
         _ask(request, plans)
         plans = _retain(plans, failures)
-    _show(request, plans)
+    show(request, plans, done=not request.dry_run)
     click.get_current_context().exit(failures.exit_status)
 
 
-def _plan(request: Request, partition: TopicPartition, before: int | None) -> RetentionPlan:
+def plan_one(
+    request: Request, partition: TopicPartition, before: int | None, *, force: bool
+) -> RetentionPlan | None:
+    """None: it is left alone. Effects: reads; output."""
     from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
+    from logwright.state.model import NOTHING  # noqa: PLC0415
+    from logwright.state.store import read_state  # noqa: PLC0415
 
-    config, _ = request.settings(partition.topic)
+    config, cleaner = request.settings(partition.topic)
+    state = read_state(request.log_dir).get(partition, NOTHING)
+    hold = maintain.retention_hold(config, cleaner, state, now_ms=request.now_ms, force=force)
+    if hold is not None:
+        say_held(request, partition, hold)
+        return None
     return maintain.plan_retention(
         request.log_dir,
         partition,
@@ -62,6 +80,7 @@ def _plan(request: Request, partition: TopicPartition, before: int | None) -> Re
         now_ms=request.now_ms,
         high_watermark=request.high_watermark,
         delete_records_before=before,
+        force=force,
     )
 
 
@@ -93,10 +112,11 @@ def _retain(plans: list[RetentionPlan], failures: FailureLog) -> list[RetentionP
     return done
 
 
-def _show(request: Request, plans: list[RetentionPlan]) -> None:
+def show(request: Request, plans: list[RetentionPlan], *, done: bool) -> None:
+    """What goes and stays, and why. Effects: stdout."""
     output = request.output
     for plan in plans:
-        output.json_object(plan_object(plan, done=not request.dry_run))
+        output.json_object(plan_object(plan, done=done))
         for line in _lines(plan):
             output.text(line)
     header = ("partition", "segments", "deleted", "bytes", "after", "freed", "log start", "was")

@@ -8,6 +8,9 @@ it.
 
 A segment goes only if the high watermark has passed it, and the active segment only if it is not
 empty. When every segment goes, the log is rolled first.
+
+Of a compacted log the cleaner deletes segments (LogCleaner.cleanupLogs): so none go in a
+quarantine, and none without a cleaner.
 """
 
 from __future__ import annotations
@@ -16,13 +19,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from logwright.errors import PolicyError
+from logwright.state.model import Hold
 from logwright.units import ByteCount, Offset, TimestampMs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from logwright.config.topic import TopicConfig
+    from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.log.model import PartitionLog, Segment
+    from logwright.state.model import PartitionState
 
 RetentionCause = Literal["log start offset", "size", "time"]
 
@@ -72,6 +77,7 @@ class RetentionPlan:
         checkpointed_start: what the log-start-offset-checkpoint holds afterwards: an entry only
             while the first segment's name does not say it.
         rolls: every segment goes, so that a new active one is needed first.
+        past_quarantine: a quarantine does not stop it.
     """
 
     log: PartitionLog
@@ -80,6 +86,7 @@ class RetentionPlan:
     log_start_offset: Offset
     checkpointed_start: Offset | None
     rolls: bool
+    past_quarantine: bool
 
     @property
     def deleted(self) -> tuple[SegmentVerdict, ...]:
@@ -116,6 +123,7 @@ def plan_retention(
     *,
     now_ms: TimestampMs,
     delete_records_before: int | None = None,
+    force: bool = False,
 ) -> RetentionPlan:
     """Decide about every segment.
 
@@ -125,6 +133,7 @@ def plan_retention(
         now_ms: the clock.
         delete_records_before: raise the log start offset to this first, as the DeleteRecords
             request does (KIP-107); `HIGH_WATERMARK` for all that is committed.
+        force: also in a quarantine, if the log is compacted.
 
     Raises:
         PolicyError: that offset is above the high watermark, or the topic is compacted only.
@@ -152,7 +161,31 @@ def plan_retention(
         log_start_offset=new_start,
         checkpointed_start=new_start if new_start > first else None,
         rolls=not segments,
+        past_quarantine=force or not config.compact,
     )
+
+
+def retention_hold(
+    config: TopicConfig,
+    cleaner: CleanerConfig,
+    state: PartitionState,
+    *,
+    now_ms: TimestampMs,
+    force: bool,
+) -> Hold | None:
+    """Why retention leaves a log alone; None if it does not. `force` passes over all but a pause.
+
+    Args:
+        config, cleaner: the topic's settings.
+        state: what is remembered of the partition.
+        now_ms: the clock.
+        force: also a compacted log that is in quarantine or has no cleaner.
+    """
+    hold = state.hold(now_ms, force=force or not config.compact)
+    if hold is None and config.compact and not (cleaner.enable or force):
+        sentence = "log.cleaner.enable=false: the cleaner deletes a compacted log's segments"
+        return Hold(kind="disabled", sentence=sentence)
+    return hold
 
 
 def _raised_start(log: PartitionLog, config: TopicConfig, asked: int | None) -> Offset:

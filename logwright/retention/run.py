@@ -46,7 +46,8 @@ def retain_partition(
     Raises:
         LogDirLocked: a broker or another process works on it. Nothing was changed.
         StalePlan: the log is not as it was planned. Nothing was changed.
-        Paused: it was paused in the meantime. Nothing was changed.
+        Paused: it was paused in the meantime, or it is compacted and in quarantine. Nothing was
+            changed.
         CorruptLogError, UnsupportedFormatError, UnreadableFile: the active segment, the leader
             epochs or a checkpoint are malformed, or a time index makes a segment older than it is.
         DiskFull: there is no room for a roll or a new log start offset.
@@ -57,7 +58,7 @@ def retain_partition(
     log_dir, partition = log.log_dir, log.partition
     entries = dict(log.fingerprint.checkpoints)
     with live_log(log) as files:
-        refuse_held(log_dir, partition, plan.now_ms, force=True)
+        refuse_held(log_dir, partition, plan.now_ms, force=plan.past_quarantine)
         require_old(plan)
         path = log.directory / LEADER_EPOCH_CHECKPOINT
         content = partition_file(log_dir, partition, LEADER_EPOCH_CHECKPOINT)

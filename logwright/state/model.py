@@ -192,10 +192,11 @@ class Hold:
     """Why a partition is left alone.
 
     Attributes:
+        kind: ``disabled``: by ``log.cleaner.enable=false``, of a retention.
         sentence: with owner, reason and expiry, or cause, place and retry time.
     """
 
-    kind: Literal["paused", "quarantined"]
+    kind: Literal["paused", "quarantined", "disabled"]
     sentence: str
 
 
