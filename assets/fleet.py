@@ -11,7 +11,7 @@ from logwright.assets.holds import holds_of, uncleanable
 from logwright.assets.partitions import FLEET_INVENTORY, SEGMENT_SET
 from logwright.assets.wave import LogWork
 from logwright.compaction.model import CleaningOptions
-from logwright.errors import LogwrightError
+from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
@@ -26,7 +26,8 @@ class FleetRow:
     """One log.
 
     Attributes:
-        state: ``due``, ``in order``, or ``refused`` with the reason in `why`.
+        state: ``due``, ``in order``, or ``refused`` with the reason in `why`. A log that must be
+            recovered is due: the next sweep does it.
         dirty_ratio: cleanable bytes of all compactable ones; 0 if it was refused.
         due_at_ms: when `max.compaction.lag.ms` will make it due, -1 if never.
         paused: who paused it, why and until when; nothing if it is not.
@@ -101,7 +102,7 @@ def fleet_row(work: LogWork, hold: Hold | LogwrightError | None) -> FleetRow:
     if plan is None:
         return FleetRow(
             log=work.key,
-            state="refused",
+            state="due" if isinstance(work.failure, UncleanLogDir) else "refused",
             segments=0,
             bytes=0,
             log_start_offset=-1,

@@ -4,11 +4,12 @@ tested with tables.
 1. A log's signature says whether it changed since a tick read it (names, sizes and times of its
    files, its settings).
 2. If it did, or if time alone may have made it due, it is planned anew and becomes a `Reading`.
-3. Due logs are ordered: those past `max.compaction.lag.ms` by their deadline, then the filthiest
-   (LogCleanerManager, 4.3.0, takes the filthiest only; deadline first is a declared difference),
-   then those that only roll.
-4. A log that is paused or in quarantine is left alone; who wants that and until when is said.
-5. A log that a sweep was asked for and that is as it was then has to wait, so that one that cannot
+3. A log that must be recovered is due: the sweep recovers it, and then plans it.
+4. Due logs are ordered: those to be recovered, of which nothing else is known; those past
+   `max.compaction.lag.ms` by their deadline, then the filthiest (LogCleanerManager, 4.3.0,
+   takes the filthiest only; deadline first is a declared difference), then those that only roll.
+5. A log that is paused or in quarantine is left alone; who wants that and until when is said.
+6. A log that a sweep was asked for and that is as it was then has to wait, so that one that cannot
    be swept is not asked for at every tick.
 """
 
@@ -25,6 +26,7 @@ from typing import Final
 
 from logwright.compaction.model import CleanPlan
 from logwright.config.policy_models import SweepLimits
+from logwright.errors import UncleanLogDir
 
 RETRY_AFTER_MS: Final = 15 * 60 * 1000
 """How long a log waits that is still as it was when a sweep was asked for."""
@@ -48,6 +50,7 @@ class Reading:
     Attributes:
         signature: of what was read.
         due: something is to be done.
+        unclean: it must be recovered before it can be planned.
         deadline_ms: when `max.compaction.lag.ms` was or will be exceeded, -1 if no lag applies.
         ratio: cleanable ratio.
         total_bytes: what a cleaning reads.
@@ -58,6 +61,7 @@ class Reading:
 
     signature: str
     due: bool
+    unclean: bool
     deadline_ms: int
     ratio: float
     total_bytes: int
@@ -92,6 +96,7 @@ def reading_of(plan: CleanPlan, signature: str) -> Reading:
     return Reading(
         signature=signature,
         due=due,
+        unclean=False,
         deadline_ms=NEVER_MS if compaction.due_at_ms is None else compaction.due_at_ms,
         ratio=round(compaction.cleanable_ratio, 4),
         total_bytes=compaction.total_bytes,
@@ -120,12 +125,31 @@ def refused_reading(error: Exception, signature: str, *, now_ms: int) -> Reading
     return Reading(
         signature=signature,
         due=False,
+        unclean=False,
         deadline_ms=NEVER_MS,
         ratio=0.0,
         total_bytes=0,
         look_again_ms=now_ms + REFUSED_LOOK_AGAIN_MS,
         requested_ms=NEVER_MS,
         reason=shortened(f"refused: {type(error).__name__}: {error}"),
+    )
+
+
+def unclean_reading(error: UncleanLogDir, signature: str, *, total_bytes: int) -> Reading:
+    """The reading of a log that must be recovered first.
+
+    `total_bytes`: of its ``.log`` files, which is the most that its cleaning can read.
+    """
+    return Reading(
+        signature=signature,
+        due=True,
+        unclean=True,
+        deadline_ms=NEVER_MS,
+        ratio=0.0,
+        total_bytes=total_bytes,
+        look_again_ms=NEVER_MS,
+        requested_ms=NEVER_MS,
+        reason=shortened(f"to be recovered: {error}"),
     )
 
 
@@ -179,7 +203,9 @@ def choose(
 
 
 def _urgency(reading: Reading, now_ms: int) -> tuple[int, float]:
-    """Sort key: overdue by deadline, then by falling ratio."""
+    """Sort key: to be recovered, then overdue by deadline, then by falling ratio."""
+    if reading.unclean:
+        return -1, 0.0
     if NEVER_MS < reading.deadline_ms <= now_ms:
         return 0, reading.deadline_ms
     return 1, -reading.ratio

@@ -21,6 +21,7 @@ from logwright.config.policies import Policies
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError
 from logwright.pipelines.due import Reading, dump_cursor, load_cursor, shortened
+from logwright.pipelines.markers import read_markers
 from logwright.pipelines.sensors import read_changed
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
@@ -141,7 +142,8 @@ def pauses(
     logs = log_dirs.listing().logs
     lifted = lift_expired((log.log_dir for log in logs.values()), now_ms)
     known, before = _load(context.cursor)
-    readings = read_changed(logs, loaded, known, now_ms=now_ms)
+    markers = read_markers(log.log_dir for log in logs.values())
+    readings = read_changed(logs, loaded, known, markers=markers, now_ms=now_ms)
     causes = {key: _sentence(hold) for key, hold in holds_of(logs.values(), now_ms=now_ms).items()}
     told, waiting = find_unmaintained(
         readings, before, causes, _limits(logs, loaded), now_ms=now_ms

@@ -9,7 +9,9 @@ import dagster as dg
 from pydantic import Field
 
 from logwright.assets.boundary import boundary, dagster_failure
+from logwright.assets.cleaning import recover_logs
 from logwright.assets.holds import holds_of
+from logwright.assets.report import recovery_metadata
 from logwright.assets.retention import retain_log, retention_observation
 from logwright.assets.segment_set import POOL
 from logwright.config.topic import broker_settings
@@ -43,23 +45,28 @@ def retain_logs(
     policies: PolicyDirectory,
     clock: Clock,
 ) -> Iterator[dg.AssetObservation | dg.Output[None]]:
-    """Delete what each log's policy says and record why; a failing log does not stop the others."""
+    """Recover what is unclean, then delete what each log's policy says and record why; a log that
+    fails does not stop the others.
+    """
     with boundary(RETAIN_LOGS):
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
         loaded = policies.load()
-    failures: dict[str, LogwrightError] = {}
-    segments = freed = 0
-    held = holds_of(logs, now_ms=clock.now_ms(), force=True)
-    for log in logs:
-        hold = held.get(log.key)
+    now_ms = clock.now_ms()
+    held = holds_of(logs, now_ms=now_ms, force=True)
+    for key, hold in held.items():
         if isinstance(hold, Hold):
-            context.log.info("log=%s left alone: %s", log.key, hold.sentence)
+            context.log.info("log=%s left alone: %s", key, hold.sentence)
+    free = [log for log in logs if log.key not in held]
+    recovered = recover_logs(free, loaded, now_ms=now_ms)
+    failures = {key: hold for key, hold in held.items() if isinstance(hold, LogwrightError)}
+    failures |= recovered.failures
+    segments = freed = 0
+    for log in free:
+        if log.key in failures:
             continue
         try:
-            if hold is not None:
-                raise hold
-            plan = retain_log(log, loaded, now_ms=clock.now_ms())
+            plan = retain_log(log, loaded, now_ms=now_ms)
         except LogwrightError as error:
             failures[log.key] = error
             continue
@@ -70,7 +77,8 @@ def retain_logs(
     if failures:
         raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
     totals = {"logs": len(logs), "segments deleted": segments, "bytes to be freed": freed}
-    yield dg.Output(None, metadata=totals)
+    said = recovery_metadata(recovered.findings) if recovered.findings else {}
+    yield dg.Output(None, metadata=totals | said)
 
 
 @dg.job(name=RETENTION, executor_def=dg.in_process_executor)

@@ -10,7 +10,10 @@ from logwright.assets.cleaning import Planner
 from logwright.assets.holds import holds_of
 from logwright.assets.partitions import LOGS, LOGS_NAME
 from logwright.config.policies import Policies
-from logwright.errors import LogwrightError
+from logwright.errors import LogwrightError, UncleanLogDir
+from logwright.format.names import LOG
+from logwright.log.files import open_partition_dir
+from logwright.log.listing import stamp_files
 from logwright.pipelines.due import (
     NEVER_MS,
     Reading,
@@ -20,8 +23,10 @@ from logwright.pipelines.due import (
     reading_of,
     refused_reading,
     skip_message,
+    unclean_reading,
     with_requests,
 )
+from logwright.pipelines.markers import Markers, read_markers
 from logwright.pipelines.runs import logs_in_flight
 from logwright.pipelines.signature import Signatures
 from logwright.pipelines.sweep import sweep, sweep_run_config
@@ -39,6 +44,8 @@ less often."""
 READS_PER_TICK: Final = 2_000
 """Logs that one tick plans anew at most: a tick has a minute. The others are read by the next
 ones."""
+
+MARKER_TAKEN: Final = "an append or a recovery works on its log directory"
 
 
 @dg.sensor(
@@ -80,7 +87,8 @@ def _natural_order(key: str) -> tuple[str, int]:
 
 @dg.sensor(
     job=sweep,
-    description="Asks for a sweep of the logs whose dirty ratio or compaction lag is breached.",
+    description="Asks for a sweep of the logs whose dirty ratio or compaction lag is breached, or"
+    " that must be recovered.",
     minimum_interval_seconds=DUE_SECONDS,
     default_status=dg.DefaultSensorStatus.STOPPED,
 )
@@ -90,24 +98,28 @@ def due_logs(
     policies: PolicyDirectory,
     clock: Clock,
 ) -> dg.SensorResult:
-    """Ask for a sweep of the logs whose dirty ratio or compaction lag is breached: by deadline,
-    then the filthiest.
+    """Ask for a sweep of the logs that must be recovered, or whose dirty ratio or compaction lag is
+    breached: by deadline, then the filthiest.
     """
     loaded = policies.load()
     now_ms = clock.now_ms()
     logs = log_dirs.listing().logs
-    readings = read_changed(logs, loaded, load_cursor(context.cursor), now_ms=now_ms)
+    markers = read_markers(log.log_dir for log in logs.values())
+    known = load_cursor(context.cursor)
+    readings = read_changed(logs, loaded, known, markers=markers, now_ms=now_ms)
     held = {key: _said(hold) for key, hold in holds_of(logs.values(), now_ms=now_ms).items()}
+    held |= {key: MARKER_TAKEN for key, log in logs.items() if log.log_dir in markers.taken}
     choice = choose(
         readings,
         held=held,
-        in_flight=logs_in_flight(context.instance),
+        in_flight=markers.together(logs_in_flight(context.instance), logs),
         limits=loaded.sweep,
         now_ms=now_ms,
     )
     unread = dict.fromkeys(logs.keys() - readings.keys(), "not read yet")
     message = skip_message({**choice.skipped, **unread})
-    cursor = dump_cursor(with_requests(readings, choice.logs, now_ms=now_ms))
+    asked = markers.together(choice.logs, logs)
+    cursor = dump_cursor(with_requests(readings, asked, now_ms=now_ms))
     if not choice.logs:
         return dg.SensorResult(skip_reason=message, cursor=cursor)
     context.log.info("asked for %s logs; left alone:\n%s", len(choice.logs), message)
@@ -132,6 +144,7 @@ def read_changed(
     policies: Policies,
     before: Mapping[str, Reading],
     *,
+    markers: Markers,
     now_ms: TimestampMs,
 ) -> dict[str, Reading]:
     """Readings of all logs, of which only those are planned anew that changed or whose time has
@@ -141,15 +154,21 @@ def read_changed(
         logs: all, by key.
         policies: what is wanted of them.
         before: what earlier ticks read, by key.
+        markers: of all log directories; where one is taken, what earlier ticks read is kept: to
+            plan a log there means to wait.
         now_ms: the time.
     """
-    signatures = Signatures(policies)
+    signatures = Signatures(policies, markers)
     planner = Planner(policies, now_ms=now_ms)
     readings: dict[str, Reading] = {}
     reads_left = READS_PER_TICK
     for key, log in logs.items():
-        signature = signatures.of(log)
         known = before.get(key)
+        if log.log_dir in markers.taken:
+            if known is not None:
+                readings[key] = known
+            continue
+        signature = signatures.of(log)
         if known is not None and known.is_fresh(signature, now_ms):
             readings[key] = known
         elif reads_left > 0:
@@ -168,9 +187,21 @@ def _read(
     now_ms: TimestampMs,
 ) -> Reading:
     try:
-        plan = planner.plan(log)
+        reading = reading_of(planner.plan(log), signature)
+    except UncleanLogDir as error:
+        reading = unclean_reading(error, signature, total_bytes=_log_bytes(log))
     except LogwrightError as error:
         return refused_reading(error, signature, now_ms=now_ms)
     same = known is not None and known.signature == signature
     asked_ms = known.requested_ms if known is not None and same else NEVER_MS
-    return replace(reading_of(plan, signature), requested_ms=asked_ms)
+    return replace(reading, requested_ms=asked_ms)
+
+
+def _log_bytes(log: MaintainedLog) -> int:
+    """Of all ``.log`` files; 0 if the directory cannot be listed. Effects: lists it."""
+    try:
+        with open_partition_dir(log.log_dir, log.partition) as directory:
+            stamps = stamp_files(directory)
+    except LogwrightError:
+        return 0
+    return sum(one.bytes for name, one in stamps.items() if name.endswith(LOG))

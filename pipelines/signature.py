@@ -7,6 +7,7 @@ from pathlib import Path
 from logwright.config.policies import Policies
 from logwright.errors import LogwrightError
 from logwright.log.checkpoints import Checkpoints, read_checkpoints
+from logwright.pipelines.markers import Markers
 from logwright.resources.log_dirs import MaintainedLog
 
 _BYTES = 8
@@ -15,19 +16,26 @@ _BYTES = 8
 class Signatures:
     """Signatures of logs at one moment. Each directory's checkpoints are read once."""
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(self, policies: Policies, markers: Markers) -> None:
         self._policies = policies
+        self._markers = markers
         self._checkpoints: dict[Path, Checkpoints | str] = {}
         self._settings: dict[str, str] = {}
 
     def of(self, log: MaintainedLog) -> str:
-        """Changes when files, checkpoints or settings of the log do. Effects: lists the directory.
+        """Changes when files, checkpoints or settings of the log do, and when the clean-shutdown
+        marker comes or goes. Effects: lists the directory.
 
         Returns:
             16 hexadecimal digits.
         """
         directory = log.log_dir / log.partition.directory_name
-        parts = (_stamps(directory), self._entries(log), self._settings_of(log.partition.topic))
+        parts = (
+            _stamps(directory),
+            self._entries(log),
+            self._settings_of(log.partition.topic),
+            log.log_dir in self._markers.missing,
+        )
         return hashlib.blake2b(repr(parts).encode(), digest_size=_BYTES).hexdigest()
 
     def _entries(self, log: MaintainedLog) -> object:

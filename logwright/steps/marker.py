@@ -53,15 +53,19 @@ def wait_for_marker(log_dir: Path) -> None:
         LogDirLocked: it takes longer than `PLAN_WAIT_SECONDS`.
     """
     deadline = time.monotonic() + PLAN_WAIT_SECONDS
-    lock = log_dir / MARKER_LOCK
-    while not (log_dir / CLEAN_SHUTDOWN_MARKER).exists() and _is_held(lock):
+    while marker_is_taken(log_dir):
         if time.monotonic() >= deadline:
             raise LogDirLocked(
                 "another logwright process appends to a log of this directory, or recovers it.",
-                path=lock,
+                path=log_dir / MARKER_LOCK,
                 remedy="Wait for it to end, then run it again.",
             )
         time.sleep(_POLL_SECONDS)
+
+
+def marker_is_taken(log_dir: Path) -> bool:
+    """Whether another process has taken the marker away and is at work. Effects: reads."""
+    return not (log_dir / CLEAN_SHUTDOWN_MARKER).exists() and _is_held(log_dir / MARKER_LOCK)
 
 
 def _is_held(lock: Path) -> bool:

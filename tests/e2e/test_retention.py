@@ -104,12 +104,29 @@ def test_run_deletes_by_policy_and_says_why(tmp_path: Path) -> None:
 def test_failing_log_does_not_stop_the_others(tmp_path: Path) -> None:
     """The run is red and names it; the other logs are done."""
     platform = make_platform(tmp_path, LOGS, POLICY)
-    (platform.partition("size-0") / f"{0:020d}.index").unlink()
+    (platform.partition("size-0") / "leader-epoch-checkpoint").write_text("no version\n")
     done = run(platform.at(description("delete-time")["now"]))
     assert not done.success
     assert {"time-0"} == observations(done).keys()
     failure = next(event for event in done.all_events if event.is_step_failure)
-    assert "size-0: UncleanLogDir" in str(failure.step_failure_data.user_failure_data.description)
+    assert "size-0: CorruptCheckpoint" in str(
+        failure.step_failure_data.user_failure_data.description
+    )
+
+
+@pytest.mark.parametrize("lost", [".kafka_cleanshutdown", f"size-0/{0:020d}.index"])
+def test_run_recovers_first(tmp_path: Path, lost: str) -> None:
+    """After a crash of the whole directory, or of one log: as much goes as of a clean log."""
+    platform = make_platform(tmp_path, LOGS, POLICY)
+    (platform.log_dir / lost).unlink()
+    done = run(platform.at(description("delete-time")["now"]))
+    assert done.success
+    assert {"size-0", "time-0"} == observations(done).keys()
+    assert (platform.log_dir / ".kafka_cleanshutdown").exists()
+    (output,) = [event for event in done.all_events if event.is_successful_output]
+    said = output.step_output_data.metadata
+    assert (3 if lost.startswith(".") else 1) == said["recovered"].value
+    assert "size-0" in str(said["recoveries"].value)
 
 
 @pytest.mark.parametrize(

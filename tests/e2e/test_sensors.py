@@ -150,11 +150,12 @@ def test_changed_policy_is_a_change(tmp_path: Path) -> None:
 
 
 def test_unreadable_log_is_skipped_with_its_reason(tmp_path: Path) -> None:
-    """Leftovers of a crash: that log needs recovery; the other is asked for."""
+    """A checkpoint without sense is not repaired by a recovery: the logs of its directory wait."""
     platform = make_platform(tmp_path, LOGS)
-    (platform.partition("orders-0") / f"{0:020d}.log.swap").write_bytes(b"")
+    (platform.log_dir / "cleaner-offset-checkpoint").write_text("no version\n")
     data = tick(due_logs, platform)
-    assert ["orders-1"] == asked_logs(data)
+    assert not data.run_requests
+    assert "orders-0: refused: CorruptCheckpoint: " in str(data.skip_message)
 
 
 def test_purge_is_asked_for_when_the_delay_is_over(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def reading(**changed: object) -> Reading:
     values: dict[str, object] = {
         "signature": "s",
         "due": True,
+        "unclean": False,
         "deadline_ms": NEVER_MS,
         "ratio": 0.5,
         "total_bytes": 100,
@@ -44,15 +45,18 @@ def chosen(readings: dict[str, Reading], **changed: object) -> tuple[str, ...]:
 
 
 def test_overdue_logs_go_first_by_deadline_then_the_filthiest() -> None:
-    """`max.compaction.lag.ms` is a promise with a date; the ratio only says what is worth most."""
+    """`max.compaction.lag.ms` is a promise with a date; the ratio only says what is worth most.
+    Neither is known of a log to be recovered, so it goes first.
+    """
     readings = {
         "filthy": reading(ratio=0.9),
         "overdue": reading(ratio=0.1, deadline_ms=NOW_MS - 1),
         "longer-overdue": reading(ratio=0.2, deadline_ms=NOW_MS - 1_000),
         "dirty": reading(ratio=0.6),
+        "unclean": reading(ratio=0.0, unclean=True),
         "not-yet-overdue": reading(ratio=0.55, deadline_ms=NOW_MS + 1),
     }
-    expected = ("longer-overdue", "overdue", "filthy", "dirty", "not-yet-overdue")
+    expected = ("unclean", "longer-overdue", "overdue", "filthy", "dirty", "not-yet-overdue")
     assert expected == chosen(readings)
 
 

@@ -12,6 +12,7 @@ LIMIT_MS = 1_000
 DUE = Reading(
     signature="s",
     due=True,
+    unclean=False,
     deadline_ms=NEVER_MS,
     ratio=0.5,
     total_bytes=100,
@@ -60,5 +61,5 @@ def test_cleaned_logs_are_forgotten_and_refused_ones_are_not() -> None:
     """What is in order waits for nothing; what cannot even be planned is not maintained."""
     before = Waiting(since_ms=NOW_MS - 10 * LIMIT_MS, flagged_ms=-1)
     assert ((), {}) == told(replace(DUE, due=False), before, NOW_MS)
-    refused = replace(DUE, due=False, reason="refused: UncleanLogDir: …")
+    refused = replace(DUE, due=False, reason="refused: CorruptCheckpoint: …")
     assert 1 == len(told(refused, before, NOW_MS)[0])
