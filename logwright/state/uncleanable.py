@@ -15,6 +15,7 @@ from logwright.format.names import LOG, TopicPartition, parse_segment_file_name
 from logwright.log.checkpoints import read_checkpoints
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
+from logwright.log.load import list_partitions
 from logwright.state.store import read_state
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ BYTES: Final = "uncleanable-bytes"
 
 def uncleanable_metrics(log_dirs: Iterable[Path]) -> dict[str, int]:
     """Both metrics over some log directories. A partition counts until its quarantine ends, also
-    when its retry time has come. Effects: reads.
+    when its retry time has come, or until its directory is gone, as in Kafka
+    (LogCleanerManager.maintainUncleanablePartitions). Effects: reads.
 
     Raises:
         NotALogDir, UnreadableFile: as `logwright.state.store.read_state`.
@@ -35,10 +37,17 @@ def uncleanable_metrics(log_dirs: Iterable[Path]) -> dict[str, int]:
     sizes = [
         uncleanable_bytes(log_dir, partition)
         for log_dir in log_dirs
-        for partition, state in read_state(log_dir).items()
-        if state.quarantine is not None
+        for partition in _quarantined(log_dir)
     ]
     return {COUNT: len(sizes), BYTES: sum(sizes)}
+
+
+def _quarantined(log_dir: Path) -> tuple[TopicPartition, ...]:
+    found = [one for one, state in read_state(log_dir).items() if state.quarantine is not None]
+    if not found:
+        return ()
+    present = set(list_partitions(log_dir))
+    return tuple(partition for partition in found if partition in present)
 
 
 def uncleanable_bytes(log_dir: Path, partition: TopicPartition) -> int:

@@ -206,3 +206,12 @@ def test_uncleanable_bytes_are_those_of_the_dirty_sealed_segments(tmp_path: Path
     dirty = int(logs[2].stem)
     (log_dir / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {dirty}\n")
     assert {COUNT: 1, BYTES: sum(sizes[2:-1])} == uncleanable_metrics([log_dir, log_dir / "t-0"])
+
+
+def test_a_partition_that_is_gone_is_not_counted_as_uncleanable(tmp_path: Path) -> None:
+    """Whoever deleted it: its quarantine is still remembered, and there is nothing to clean."""
+    log_dir = copy_before("basic-none", tmp_path)
+    quarantine_failure(log_dir, T0, CorruptBatch("bad."), NOW)
+    (log_dir / "t-0").rename(tmp_path / "away")
+    assert T0 in read_state(log_dir)
+    assert {COUNT: 0, BYTES: 0} == uncleanable_metrics([log_dir])
