@@ -38,6 +38,9 @@ topics:
     cleanup.policy: compact
     retention.ms: 1
 """
+WITHOUT_INTERVALS = POLICY.replace("  log.retention.check.interval.ms: 120000\n", "").replace(
+    "  log.segment.delete.delay.ms: 30000\n", ""
+)
 LOGS = {"size-0": "delete-size", "time-0": "delete-time", "compacted-0": "delete-time-all"}
 
 
@@ -148,6 +151,17 @@ def test_interval_is_kept_to_the_minute(interval_ms: int, runs: int) -> None:
     assert runs == sum(is_due(minute * 60_000, interval_ms) for minute in range(1440, 1500))
 
 
+@pytest.mark.parametrize(("minute", "asked"), [(0, True), (1, False), (4, False), (5, True)])
+def test_schedule_keeps_kafkas_interval_if_none_is_given(
+    tmp_path: Path, minute: int, asked: bool
+) -> None:
+    """``log.retention.check.interval.ms`` is 300000 then."""
+    platform = make_platform(tmp_path, {"size-0": "delete-size"}, WITHOUT_INTERVALS)
+    found = tick(platform, minute)
+    assert asked == bool(found.run_requests)
+    assert asked or "log.retention.check.interval.ms=300000 is not over" in str(found.skip_message)
+
+
 def test_schedule_waits_for_a_run_under_way(tmp_path: Path) -> None:
     """A second retention would only find locks."""
     platform = make_platform(tmp_path, {"size-0": "delete-size"}, POLICY)
@@ -157,11 +171,15 @@ def test_schedule_waits_for_a_run_under_way(tmp_path: Path) -> None:
     assert "under way" in str(tick(platform, 0).skip_message)
 
 
-def test_deleted_log_is_purged_after_the_brokers_delay(tmp_path: Path) -> None:
-    """The sensor asks, the job removes; neither before log.segment.delete.delay.ms is over."""
-    platform = make_platform(tmp_path, LOGS, POLICY)
+@pytest.mark.parametrize("policy", ["given", "default"])
+def test_deleted_log_is_purged_after_the_brokers_delay(tmp_path: Path, policy: str) -> None:
+    """The sensor asks, the job removes; neither before log.segment.delete.delay.ms is over, which
+    is 60000 unless it is given.
+    """
+    text, delay_ms = (POLICY, 30_000) if policy == "given" else (WITHOUT_INTERVALS, 60_000)
+    platform = make_platform(tmp_path, LOGS, text)
     delete_log(platform.log_dir, TopicPartition("size", 0), now_ms=TimestampMs(platform.now_ms))
-    for later_ms, left in ((29_999, 1), (30_000, 0)):
+    for later_ms, left in ((delay_ms - 1, 1), (delay_ms, 0)):
         later = platform.at(platform.now_ms + later_ms)
         with dg.build_sensor_context(
             instance=platform.instance, resources=later.resources()

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from logwright.errors import QualityError
 from logwright.locks import lock_partition
+from logwright.move.copying import ROUNDS
 from logwright.state.file import STATE_FILE
+from logwright.steps.filesystem import FileSystem
 from tests.crash.filesystems import Crash
 from tests.crash.moves import (
     NEIGHBOUR,
@@ -234,3 +237,37 @@ def test_ingests_go_along(tmp_path: Path, call: Call) -> None:
     call("move", source, "t-0", "--to", destination, "--yes")
     assert append(destination, rows, {}, now_ms=1_760_000_000_001).repeated
     assert 1 == len(read_batches(destination))
+
+
+class Flipping(Unsynced):
+    """A disk that gives other bytes back than it took, of one file, as often as it says."""
+
+    def __init__(self, inner: FileSystem, name: str, times: int) -> None:
+        super().__init__(inner)
+        self._name = name
+        self.times = times
+
+    def copy_range(self, source: Path, target: Path, start_bytes: int, length_bytes: int) -> None:
+        """As the real one, and then another byte."""
+        self.inner.copy_range(source, target, start_bytes, length_bytes)
+        if Path(target).name == self._name and self.times:
+            self.times -= 1
+            with Path(target).open("r+b") as file:
+                file.seek(start_bytes)
+                (first,) = file.read(1)
+                file.seek(start_bytes)
+                file.write(bytes([first ^ 1]))
+
+
+@pytest.mark.parametrize("times", [1, ROUNDS - 1, ROUNDS])
+def test_a_copy_with_other_bytes_is_refused(pair: Pair, times: int) -> None:
+    """It is copied again; if it still has other bytes, the source stays the current log."""
+    name = max(name for name, (data, _) in pair.files.items() if name.endswith(".log") and data)
+    if times < ROUNDS:
+        pair.move(lambda inner: Flipping(inner, name, times))
+        pair.assert_moved()
+        return
+    with pytest.raises(QualityError, match=f"the copy of {name} has other bytes"):
+        pair.move(lambda inner: Flipping(inner, name, times))
+    assert [pair.source / "t-0"] == pair.current()
+    assert pair.files == files_of(pair.source / "t-0")

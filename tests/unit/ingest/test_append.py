@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -60,6 +61,28 @@ def test_the_limit_itself_is_accepted(tmp_path: Path) -> None:
     """An hour ahead to the millisecond."""
     log_dir = copy_before("basic-none", tmp_path)
     assert 1 == append(log_dir, [row(NOW + HOUR)], {}, now_ms=NOW).records
+
+
+@pytest.mark.parametrize(("messages", "syncs"), [(1, 6), (2, 3), (4, 2), (None, 1)])
+def test_the_log_is_synced_as_often_as_flush_messages_says(
+    messages: int | None, syncs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of six batches of one record: after each, or after as many records; always at the end."""
+    log_dir = copy_before("basic-none", tmp_path)
+    active = max((log_dir / "t-0").glob("*.log")).stat()
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def noted(file: int) -> None:
+        synced.append(os.fstat(file).st_ino)
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    pairs = {} if messages is None else {"flush.messages": str(messages)}
+    rows = [row(NOW + number) for number in range(6)]
+    append(log_dir, rows, pairs, now_ms=NOW, options=AppendOptions(batch_bytes=1))
+    assert [1] * 6 == [len(batch.records) for batch in read_batches(log_dir, 500)]
+    assert syncs == synced.count(active.st_ino)
 
 
 def test_a_log_that_moved_is_not_appended_to(tmp_path: Path) -> None:
