@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("logwright.format",),
     ("logwright.log",),
+    ("logwright.metadata",),
     (
         "logwright.config",
         "logwright.steps",

@@ -1,0 +1,57 @@
+"""What a cluster's metadata says about its topics and brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from logwright.units import Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """A config's value and the offset of the record that set it."""
+
+    value: str
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMetadata:
+    """A partition's replicas and their directory ids, in one order; () if unknown."""
+
+    replicas: tuple[int, ...]
+    directories: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMetadata:
+    """A topic."""
+
+    name: str
+    topic_id: str
+    partitions: Mapping[int, PartitionMetadata]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMetadata:
+    """All topics, configs and features up to an offset."""
+
+    path: Path
+    cluster_id: str | None
+    end_offset: Offset
+    snapshot: str | None
+    topics: Mapping[str, TopicMetadata]
+    topic_configs: Mapping[str, Mapping[str, ConfigEntry]]
+    broker_configs: Mapping[str, Mapping[str, ConfigEntry]]
+    features: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryIds:
+    """What ``meta.properties`` says."""
+
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: str | None
