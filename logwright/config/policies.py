@@ -70,10 +70,14 @@ _Model = TypeVar("_Model", bound=BaseModel)
 class TopicPolicy:
     """One entry of ``topics``: whom it is for, its labels, and raw pairs of Kafka's names and
     values.
+
+    Attributes:
+        marks: of each config name, its place in a file.
     """
 
     labels: TopicLabels
     settings: Mapping[str, str]
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
     def applies_to(self, topic: str) -> bool:
         """The entry names this topic, or its pattern matches the whole name."""
@@ -84,9 +88,14 @@ class TopicPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """All policies of one directory."""
+    """All policies of one directory.
+
+    Attributes:
+        default_marks: of each config name of `defaults`, its place in a file.
+    """
 
     defaults: Mapping[str, str] = field(default_factory=dict)
+    default_marks: Mapping[str, Mark] = field(default_factory=dict)
     topics: tuple[TopicPolicy, ...] = ()
     log_dirs: tuple[Path, ...] = ()
     high_watermark: HighWatermark = "checkpoint"
@@ -180,6 +189,7 @@ class _PolicyReader:
         topics = self._topics(defaults)
         policies = Policies(
             defaults=defaults,
+            default_marks=self._default_marks(defaults),
             topics=topics,
             log_dirs=self._log_dirs(),
             high_watermark=self._high_watermark(),
@@ -206,6 +216,11 @@ class _PolicyReader:
             _warn_once(name, f"{node.entries[name][0]}: ")
         return pairs
 
+    def _default_marks(self, defaults: Iterable[str]) -> dict[str, Mark]:
+        if "defaults" not in self._sections:
+            return {}
+        return _marks(self._sections["defaults"][1], defaults)
+
     def _topics(self, defaults: dict[str, str]) -> tuple[TopicPolicy, ...]:
         policies = []
         seen: dict[str, Mark] = {}
@@ -228,7 +243,7 @@ class _PolicyReader:
             seen.setdefault(whom, node.mark)
             if len(self._problems) == before:
                 self._effective(node.mark, overlay(defaults, pairs))
-            policies.append(TopicPolicy(labels=labels, settings=pairs))
+            policies.append(TopicPolicy(labels=labels, settings=pairs, marks=_marks(own, pairs)))
         return tuple(policies)
 
     def _pairs(self, node: Entries, valid: frozenset[str]) -> dict[str, str]:
@@ -332,6 +347,12 @@ class _PolicyReader:
 def _warn_once(name: str, place: str) -> None:
     """Policies are loaded again and again, at each tick of a sensor. Effects: may warn."""
     warn_of_no_effect([name], place)
+
+
+def _marks(node: Marked, names: Iterable[str]) -> dict[str, Mark]:
+    """The places of these keys of a mapping."""
+    entries = node.entries if isinstance(node, Entries) else {}
+    return {name: entries[name][0] for name in names if name in entries}
 
 
 def _findings(error: ValidationError, node: Entries, valid: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from logwright.config.values import Double, Int32, Int64
+from logwright.config.values import Boolean, Double, Int32, Int64
 
 HighWatermark = Literal["end", "checkpoint"]
 Checks = Literal["quick", "thorough"]
@@ -64,6 +64,8 @@ class TopicLabels(BaseModel):
         name: one topic. pattern: a regular expression for whole topic names. Exactly one of the
         two.
         owner: whom to ask. tags: free words. severity: of a failing check that does not block.
+        override: this entry's ``cleanup.policy`` and retention hold although the cluster's own
+        metadata says otherwise.
     """
 
     model_config = _FROZEN
@@ -76,6 +78,7 @@ class TopicLabels(BaseModel):
     owner: str | None = Field(None, min_length=1)
     tags: tuple[str, ...] = ()
     severity: Severity | None = None
+    override: Boolean = False
 
     @model_validator(mode="after")
     def _names_its_topics(self) -> Self:

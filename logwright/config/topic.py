@@ -45,6 +45,10 @@ MAP_SLOT_BYTES: Final = 24
 
 _SHOWN_LENGTH: Final = 100
 
+UNKNOWN_POLICY: Final = ("unknown",)
+"""In place of a ``cleanup.policy`` that nothing says: such a log is neither compacted nor deleted
+from."""
+
 INERT: Final = frozenset(
     {
         "compression.gzip.level",
@@ -186,6 +190,11 @@ class TopicConfig(BaseModel):
         return self.segment_ms
 
     @property
+    def policy_known(self) -> bool:
+        """Something says the topic's ``cleanup.policy``."""
+        return self.cleanup_policy != UNKNOWN_POLICY
+
+    @property
     def compact(self) -> bool:
         """``cleanup.policy`` has ``compact``."""
         return "compact" in self.cleanup_policy
@@ -290,7 +299,8 @@ def overlay(lower: Mapping[str, str], upper: Mapping[str, str]) -> dict[str, str
 
 
 def parse_settings(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
-    """The effective settings that raw pairs of Kafka's config names and values stand for.
+    """The effective settings that raw pairs of Kafka's config names and values stand for. A
+    ``cleanup.policy`` that they do not say is unknown.
 
     Raises:
         PolicyError: a name is unknown, a value is malformed or out of range, or two values
@@ -336,7 +346,10 @@ def effective(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
     cleaner = _validated(
         CleanerConfig, {name: pairs[name] for name in CLEANER_NAMES if name in pairs}
     )
-    return _with_segment_bytes(_validated(TopicConfig, topic)), cleaner
+    config = _with_segment_bytes(_validated(TopicConfig, topic))
+    if "cleanup.policy" not in topic:
+        config = config.model_copy(update={"cleanup_policy": UNKNOWN_POLICY})
+    return config, cleaner
 
 
 def broker_settings(pairs: Mapping[str, str]) -> BrokerConfig:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from logwright.config.policies import Policies, load_policies
-from logwright.config.topic import parse_settings
+from logwright.config.topic import UNKNOWN_POLICY, parse_settings
 from logwright.errors import PolicyError
 
 SHIPPED = Path(__file__).parents[3] / "dbt_like_configs"
@@ -291,12 +291,13 @@ def test_no_policies(tmp_path: Path) -> None:
         ("app-windowed-counts-changelog", ("compact", "delete")),
         ("__consumer_offsets", ("compact",)),
         ("__transaction_state", ("compact",)),
-        ("clicks", ("delete",)),
+        ("clicks", UNKNOWN_POLICY),
     ],
 )
 def test_shipped_policies(topic: str, policy: tuple[str, ...]) -> None:
     """The policies that come with the project are valid and mean what their comments say."""
     policies = load_policies(SHIPPED)
     assert policy == parse_settings(policies.settings_for(topic))[0].cleanup_policy
+    assert not {"retention.ms", "retention.bytes"} & policies.defaults.keys()
     assert policies.high_watermark == "checkpoint"
     assert policies.log_dirs

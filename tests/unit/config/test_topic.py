@@ -73,9 +73,19 @@ def test_names_are_kafkas() -> None:
     assert sorted(KAFKA_TOPIC_NAMES) == sorted(TOPIC_NAMES)
 
 
+def test_a_policy_that_nothing_says_is_unknown() -> None:
+    """Without a cleanup.policy, a topic's own or a broker's, nothing is compacted or deleted."""
+    config, _ = parse_settings({"retention.ms": "1"})
+    assert (False, False, False) == (config.policy_known, config.compact, config.delete)
+    for name in ("cleanup.policy", "log.cleanup.policy"):
+        config, _ = parse_settings({name: "delete"})
+        assert (True, True) == (config.policy_known, config.delete)
+    assert parse_settings({"cleanup.policy": ""})[0].policy_known
+
+
 def test_defaults_are_kafkas() -> None:
-    """Without any pair the values are Kafka's defaults."""
-    config, cleaner = parse_settings({})
+    """Without any other pair the values are Kafka's defaults."""
+    config, cleaner = parse_settings({"cleanup.policy": "delete"})
     assert config == TopicConfig()
     assert config.cleanup_policy == ("delete",)
     assert (
