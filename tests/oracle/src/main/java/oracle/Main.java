@@ -23,6 +23,7 @@ public final class Main {
         COMMANDS.put("bench", BenchCommand::run);
         COMMANDS.put("generate", GenerateCommand::run);
         COMMANDS.put("broker", BrokerCommand::run);
+        COMMANDS.put("describe-broker", DescribeBrokerCommand::run);
         COMMANDS.put("broker-check", BrokerCheckCommand::run);
         COMMANDS.put("broker-life", BrokerLifeCommand::run);
         COMMANDS.put("produce", ProduceCommand::run);
