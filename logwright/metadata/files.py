@@ -1,0 +1,241 @@
+"""The files of a metadata log: which there are, and their batches and records, checked.
+
+The metadata log is never compacted: each batch begins where the one before it ended, and has all
+of its records. So the base offsets, which no CRC covers, are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.errors import (
+    CorruptBatch,
+    LogwrightError,
+    UnreadableFile,
+    UnsupportedFormatError,
+)
+from logwright.format.batch import (
+    CONTROL,
+    CRC_START,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    crc_is_valid,
+    parse_batch,
+    unsupported_magic,
+)
+from logwright.format.names import LOG
+from logwright.format.record import Record, read_records
+from logwright.format.valid import End, ValidBatches, valid_batches
+from logwright.log.files import LARGEST_FILE_BYTES
+from logwright.log.mapped import map_file
+from logwright.units import INT64_MAX, Offset
+
+REMEDY: Final = "Restore the directory, or name another copy of it with --metadata."
+
+WINDOW_BYTES: Final = 16 * 1024 * 1024
+"""So much is walked at once: the rows of all batches of a segment could take more memory than the
+segment. A larger batch is walked by itself."""
+
+LARGEST_TORN_BYTES: Final = 16 * 1024 * 1024
+"""No torn tail is larger: a batch has at most 8 MiB (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
+
+_MOST_CHECKED_BYTES: Final = 16 * LARGEST_TORN_BYTES
+"""So much of a tail is checked for whole batches, each byte as often as it could be part of one."""
+
+_SEGMENT: Final = re.compile(r"([0-9]{20})" + re.escape(LOG))
+_SNAPSHOT: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+
+
+class Snapshot(NamedTuple):
+    """A snapshot's name, read; sorts by age.
+
+    Attributes:
+        end_offset: it has the state below this one.
+    """
+
+    end_offset: Offset
+    epoch: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A whole batch of a file.
+
+    Attributes:
+        position: in the file, bytes.
+        path: of the file.
+    """
+
+    base_offset: Offset
+    last_offset: Offset
+    is_control: bool
+    position: int
+    path: Path
+    _content: bytes
+
+    def records(self) -> tuple[Record, ...]:
+        """Its records, decompressed if need be.
+
+        Raises:
+            CorruptBatch: they are malformed, or not those that its header promises.
+            UnsupportedFormatError: the codec is unknown.
+        """
+        try:
+            found = read_records(parse_batch(self._content), self._content)
+        except LogwrightError as error:
+            raise self.locate(error) from error
+        offsets = [record.offset for record in found]
+        if offsets != list(range(self.base_offset, self.last_offset + 1)):
+            raise self.locate(
+                CorruptBatch(
+                    f"the batch at offset {self.base_offset} has not all of its records up to"
+                    f" {self.last_offset}."
+                )
+            )
+        return found
+
+    def locate(self, error: LogwrightError, offset: Offset | None = None) -> LogwrightError:
+        """The error with file and position, and with the offset of a record."""
+        problem = error.problem if offset is None else f"the record at {offset}: {error.problem}"
+        return type(error)(problem, path=self.path, position=self.position, remedy=REMEDY)
+
+
+def segments(names: list[str]) -> list[Offset]:
+    """Base offsets of the segments, ascending."""
+    found = [Offset(int(match[1])) for name in names if (match := _SEGMENT.fullmatch(name))]
+    return sorted(offset for offset in found if offset <= INT64_MAX)
+
+
+def snapshots(names: list[str]) -> list[Snapshot]:
+    """The snapshots, newest first; those that are being written or deleted have other names."""
+    found = [
+        Snapshot(Offset(int(match[1])), int(match[2]), name)
+        for name in names
+        if (match := _SNAPSHOT.fullmatch(name))
+    ]
+    return sorted((one for one in found if one.end_offset <= INT64_MAX), reverse=True)
+
+
+class MetadataFile:
+    """A segment or a snapshot. Effects: maps it.
+
+    Attributes:
+        end_offset: behind the last batch that was walked.
+        is_torn: whether it ends, behind that batch, in one that was not written to its end.
+
+    Raises:
+        UnreadableFile: it cannot be opened, is no regular file, or is too large.
+    """
+
+    def __init__(self, path: Path, base_offset: Offset) -> None:
+        self.path = path
+        self.end_offset = base_offset
+        self.is_torn = False
+        self._data = map_file(path)
+        if len(self._data) > LARGEST_FILE_BYTES:
+            raise UnreadableFile(
+                f"the file has {len(self._data)} bytes, which no file of a log has.",
+                path=path,
+                remedy=REMEDY,
+            )
+
+    def batches(self, from_offset: Offset) -> Iterator[Batch]:
+        """The batches that end at an offset or behind it; all are checked. Effects: reads.
+
+        Raises:
+            CorruptBatch: there is damage which is no torn tail, or the offsets have a gap.
+            UnsupportedFormatError: a batch's magic is not 2.
+        """
+        at, window = 0, WINDOW_BYTES
+        while at < len(self._data):
+            found = self._walk(at, window)
+            yield from self._rows(at, found, from_offset)
+            at += found.valid_bytes
+            if found.end == "torn" and at + window - found.valid_bytes < len(self._data):
+                window = WINDOW_BYTES if found.valid_bytes else 2 * window
+            elif found.end != "whole":
+                self._judge_tail(at, found.end)
+                self.is_torn = True
+                return
+
+    def _walk(self, at: int, window: int) -> ValidBatches:
+        return valid_batches(
+            self._data[at : at + window],
+            base_offset=self.end_offset,
+            end_offset=INT64_MAX,
+            check_range=False,
+        )
+
+    def _rows(self, at: int, found: ValidBatches, from_offset: Offset) -> Iterator[Batch]:
+        rows = found.batches
+        if not len(rows):
+            return
+        expected = np.append(np.int64(self.end_offset), rows["last_offset"][:-1] + 1)
+        apart = np.flatnonzero(rows["base_offset"] != expected)
+        if len(apart):
+            row = int(apart[0])
+            raise self._corrupt(
+                f"a batch begins at offset {rows['base_offset'][row]}, expected is"
+                f" {expected[row]}.",
+                at + int(rows["position"][row]),
+            )
+        self.end_offset = Offset(int(rows["last_offset"][-1]) + 1)
+        first = int(np.searchsorted(rows["last_offset"], from_offset))
+        for row in rows[first:]:
+            position = at + int(row["position"])
+            yield Batch(
+                base_offset=Offset(int(row["base_offset"])),
+                last_offset=Offset(int(row["last_offset"])),
+                is_control=bool(row["attributes"] & CONTROL),
+                position=position,
+                path=self.path,
+                _content=self._data[position : position + int(row["size"])].tobytes(),
+            )
+
+    def _judge_tail(self, at: int, end: End) -> None:
+        """Whether what begins at `at` is a torn tail, which a broker's recovery cuts off."""
+        left = len(self._data) - at
+        if end == "magic":
+            error = unsupported_magic(int(self._data[at + 16]), at)
+            raise UnsupportedFormatError(error.problem, path=self.path, position=at, remedy=REMEDY)
+        if end in ("order", "range"):
+            raise self._corrupt(f"a batch does not begin at offset {self.end_offset}.", at)
+        if left > LARGEST_TORN_BYTES or _has_whole_batch(self._data[at + 1 :]):
+            raise self._corrupt(
+                f"there is damage behind offset {self.end_offset}, and more of the log behind it.",
+                at,
+            )
+
+    def _corrupt(self, problem: str, position: int) -> CorruptBatch:
+        return CorruptBatch(problem, path=self.path, position=position, remedy=REMEDY)
+
+
+def _has_whole_batch(tail: NDArray[np.uint8]) -> bool:
+    """Whether a whole batch begins anywhere in these bytes; also where that would take too long to
+    find out.
+    """
+    content = tail.tobytes()
+    checked = 0
+    for magic_at in np.flatnonzero(tail[16:] == MAGIC):
+        start = int(magic_at)
+        if len(content) - start < HEADER_BYTES:
+            return False
+        end = start + LOG_OVERHEAD_BYTES + int.from_bytes(content[start + 8 : start + 12], "big")
+        if not start + HEADER_BYTES <= end <= len(content):
+            continue
+        checked += end - start - CRC_START
+        if checked > _MOST_CHECKED_BYTES:
+            return True
+        batch = content[start:end]
+        if crc_is_valid(parse_batch(batch), batch):
+            return True
+    return False

@@ -1,0 +1,178 @@
+"""The state that the metadata log's records add up to, as MetadataDelta and MetadataImage of Kafka
+4.3.0 have it.
+
+1. A topic's configs go with it. A config that is set to null goes.
+2. What lies between the beginning of a transaction and its abort did not happen; without an end or
+   an abort it did not happen yet.
+3. A record that contradicts what is there (an unknown topic or partition, a topic that is there
+   already, an end without a beginning) is refused: no controller writes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from logwright.errors import CorruptBatch
+from logwright.metadata.model import ConfigEntry, PartitionMetadata, TopicMetadata
+from logwright.metadata.records import (
+    ChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    TransactionRecord,
+)
+from logwright.units import Offset
+
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+"""ConfigResource.Type; the other types are no settings of logs."""
+
+KRAFT_VERSION: Final = "kraft.version"
+"""A feature of the quorum, which no record of this log sets (FeaturesDelta)."""
+
+Configs = dict[str, dict[str, ConfigEntry]]
+
+
+@dataclass(slots=True)
+class _Topic:
+    """A topic that may still change."""
+
+    name: str
+    partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
+
+
+class Image:
+    """Built from records in the order of the log; knows nothing of files."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, _Topic] = {}
+        self._ids: dict[str, str] = {}
+        self._topic_configs: Configs = {}
+        self._broker_configs: Configs = {}
+        self._features: dict[str, int] = {}
+        self._transaction: list[tuple[ChangeRecord, Offset]] = []
+        self._begin: Offset | None = None
+
+    @property
+    def open_transaction(self) -> Offset | None:
+        """Offset of the beginning of the transaction that has not ended, if there is one."""
+        return self._begin
+
+    @property
+    def topics(self) -> Mapping[str, TopicMetadata]:
+        """By name."""
+        return {
+            topic.name: TopicMetadata(
+                name=topic.name,
+                topic_id=topic_id,
+                partitions=dict(sorted(topic.partitions.items())),
+            )
+            for topic_id, topic in self._topics.items()
+        }
+
+    @property
+    def topic_configs(self) -> Mapping[str, Mapping[str, ConfigEntry]]:
+        """By topic."""
+        return self._topic_configs
+
+    @property
+    def broker_configs(self) -> Mapping[str, Mapping[str, ConfigEntry]]:
+        """By node id as text; "" = all brokers."""
+        return self._broker_configs
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """Levels above 0 by name."""
+        return self._features
+
+    def apply(self, record: MetadataRecord, offset: Offset) -> None:
+        """Take the next record in.
+
+        Args:
+            offset: what the configs that it sets are said to come from.
+
+        Raises:
+            CorruptBatch: it contradicts what is there.
+        """
+        if isinstance(record, TransactionRecord):
+            self._apply_transaction(record, offset)
+        elif self._begin is not None:
+            self._transaction.append((record, offset))
+        else:
+            self._change(record, offset)
+
+    def _apply_transaction(self, record: TransactionRecord, offset: Offset) -> None:
+        if (record is TransactionRecord.BEGIN) == (self._begin is not None):
+            state = "no transaction is open" if self._begin is None else "a transaction is open"
+            raise CorruptBatch(f"it is a transaction's {record.name}, where {state}.")
+        changes, self._transaction = self._transaction, []
+        self._begin = offset if record is TransactionRecord.BEGIN else None
+        if record is TransactionRecord.END:
+            for change, changed_at in changes:
+                self._change(change, changed_at)
+
+    def _change(self, record: ChangeRecord, offset: Offset) -> None:
+        match record:
+            case TopicRecord(name=name, topic_id=topic_id):
+                if name in self._ids or topic_id in self._topics:
+                    raise CorruptBatch(f"a topic of this name or with the id {topic_id} is there.")
+                self._topics[topic_id] = _Topic(name)
+                self._ids[name] = topic_id
+            case RemoveTopicRecord(topic_id=topic_id):
+                name = self._topic(topic_id).name
+                del self._topics[topic_id], self._ids[name]
+                self._topic_configs.pop(name, None)
+            case PartitionRecord(partition=partition, topic_id=topic_id):
+                made = _partition(record.replicas, record.directories)
+                self._topic(topic_id).partitions[partition] = made
+            case PartitionChangeRecord():
+                self._change_partition(record)
+            case ConfigRecord():
+                self._change_config(record, offset)
+            case FeatureLevelRecord(name=name, level=level):
+                self._features.pop(name, None)
+                if level and name != KRAFT_VERSION:
+                    self._features[name] = level
+
+    def _change_partition(self, record: PartitionChangeRecord) -> None:
+        partitions = self._topic(record.topic_id).partitions
+        before = partitions.get(record.partition)
+        if before is None:
+            raise CorruptBatch(f"partition {record.partition} of {record.topic_id} is not there.")
+        partitions[record.partition] = _partition(
+            before.replicas if record.replicas is None else record.replicas,
+            before.directories if record.directories is None else record.directories,
+        )
+
+    def _change_config(self, record: ConfigRecord, offset: Offset) -> None:
+        if record.resource_type == TOPIC_RESOURCE:
+            configs = self._topic_configs
+        elif record.resource_type == BROKER_RESOURCE:
+            configs = self._broker_configs
+        else:
+            return
+        entries = configs.setdefault(record.resource_name, {})
+        if record.value is None:
+            entries.pop(record.name, None)
+        else:
+            entries[record.name] = ConfigEntry(value=record.value, offset=offset)
+        if not entries:
+            del configs[record.resource_name]
+
+    def _topic(self, topic_id: str) -> _Topic:
+        topic = self._topics.get(topic_id)
+        if topic is None:
+            raise CorruptBatch(f"there is no topic with the id {topic_id}.")
+        return topic
+
+
+def _partition(replicas: tuple[int, ...], directories: tuple[str, ...]) -> PartitionMetadata:
+    if directories and len(directories) != len(replicas):
+        raise CorruptBatch(f"it has {len(replicas)} replicas and {len(directories)} directories.")
+    return PartitionMetadata(replicas=replicas, directories=directories)

@@ -1,0 +1,200 @@
+"""Reads a cluster's metadata from the directory that a KRaft node keeps it in (KIP-500, KIP-630).
+
+1. The newest snapshot that was written to its end is the state below its offset. Without one the
+   log must begin at offset 0.
+2. The records of the log's segments from there on are applied to it.
+3. The log ends where its last segment ends, or before a batch at the end of that segment which was
+   not written to its end, as a broker's recovery cuts it. All other damage is refused.
+4. A snapshot that was not written to its end is passed over; then the log must reach its offset.
+5. A transaction that is open at the end did not happen: the state is that of its beginning.
+
+IMPORTANT: which of the last records the quorum has committed is not on disk. A node that was cut
+off from it can hold records at the end that no other node has.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from logwright.errors import CorruptLogError, LogwrightError, NotALogDir
+from logwright.format.control import ControlType, parse_control_key
+from logwright.format.names import LOG, segment_file_name
+from logwright.log.files import OpenDir, exists, file_names, open_log_dir, read_part
+from logwright.metadata.files import REMEDY, Batch, MetadataFile, Snapshot, segments, snapshots
+from logwright.metadata.image import Image
+from logwright.metadata.model import ClusterMetadata, DirectoryIds
+from logwright.metadata.records import decode_metadata_record
+from logwright.units import Offset
+
+META_PROPERTIES: Final = "meta.properties"
+_START: Final = Offset(0)
+_MOST_PROPERTIES_BYTES: Final = 65_536
+_PROPERTY: Final = re.compile(r"\s*([a-z.]+)\s*[=:]\s*(.*?)\s*")
+_NODE_ID: Final = re.compile(r"[0-9]{1,10}")
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def read_metadata(directory: Path) -> ClusterMetadata:
+    """What a ``__cluster_metadata-0`` directory says. Effects: reads it.
+
+    Raises:
+        NotALogDir: there is no such directory, or no metadata log in it.
+        UnreadableFile: a file cannot be opened, or is no regular file.
+        CorruptLogError: there is damage, or a part of the log is missing.
+        UnsupportedFormatError: a record of a version that is not known.
+    """
+    with _open(directory) as opened:
+        names = file_names(opened)
+    bases = segments(names)
+    image, snapshot, passed_over = _read_snapshot(directory, snapshots(names))
+    if snapshot is None and not bases:
+        raise NotALogDir(
+            "there is no metadata log in the directory.",
+            path=directory,
+            remedy="Name the __cluster_metadata-0 directory of a KRaft node.",
+        )
+    start = _START if snapshot is None else snapshot.end_offset
+    end = _read_log(directory, bases, start, image)
+    if passed_over is not None and end < passed_over.end_offset:
+        raise CorruptLogError(
+            f"the snapshot was not written to its end, and the log ends before it at {end}.",
+            path=directory / passed_over.name,
+            remedy=REMEDY,
+        )
+    return ClusterMetadata(
+        path=directory,
+        cluster_id=read_directory_ids(directory.absolute().parent).cluster_id,
+        end_offset=end if image.open_transaction is None else image.open_transaction,
+        snapshot=None if snapshot is None else snapshot.name,
+        topics=image.topics,
+        topic_configs=image.topic_configs,
+        broker_configs=image.broker_configs,
+        features=image.features,
+    )
+
+
+def _open(directory: Path) -> OpenDir:
+    try:
+        return open_log_dir(directory)
+    except NotALogDir as error:
+        raise NotALogDir(
+            "the directory of the cluster's metadata does not exist.",
+            path=directory,
+            remedy="Name the __cluster_metadata-0 directory of a KRaft node.",
+        ) from error
+
+
+def _read_snapshot(
+    directory: Path, found: list[Snapshot]
+) -> tuple[Image, Snapshot | None, Snapshot | None]:
+    """The newest whole snapshot's state, and it; the newest that was passed over, if one was."""
+    for number, snapshot in enumerate(found):
+        image = Image()
+        file = MetadataFile(directory / snapshot.name, _START)
+        first = last = ControlType.UNKNOWN
+        for batch in file.batches(_START):
+            if batch.is_control:
+                kinds = _control_types(batch)
+                first = kinds[0] if batch.base_offset == 0 else first
+                last = kinds[-1]
+            else:
+                last = ControlType.UNKNOWN
+                _apply(batch, image, snapshot_end=snapshot.end_offset)
+        framed = (first, last) == (ControlType.SNAPSHOT_HEADER, ControlType.SNAPSHOT_FOOTER)
+        if framed and not file.is_torn:
+            return image, snapshot, found[0] if number else None
+    return Image(), None, found[0] if found else None
+
+
+def _control_types(batch: Batch) -> list[ControlType]:
+    try:
+        return [parse_control_key(record.key) for record in batch.records()]
+    except LogwrightError as error:
+        raise error if error.path else batch.locate(error) from error
+
+
+def _read_log(directory: Path, bases: list[Offset], start: Offset, image: Image) -> Offset:
+    """Apply the log from `start` on to the image; where it ends, at least `start`."""
+    wanted = [base for base in bases if base > start]
+    wanted[:0] = [base for base in bases if base <= start][-1:]
+    end = start
+    if wanted and wanted[0] > start:
+        raise _gap(directory, wanted[0], start)
+    for base in wanted:
+        if base != wanted[0] and base != end:
+            raise _gap(directory, base, end)
+        file = MetadataFile(directory / segment_file_name(base, LOG), base)
+        for batch in file.batches(start):
+            if not batch.is_control:
+                _apply(batch, image, from_offset=start)
+        end = file.end_offset
+        if file.is_torn and base != wanted[-1]:
+            raise CorruptLogError(
+                f"the segment ends in a damaged batch at offset {end}, and more segments follow.",
+                path=file.path,
+                remedy=REMEDY,
+            )
+    return max(start, end)
+
+
+def _gap(directory: Path, base: Offset, expected: Offset) -> CorruptLogError:
+    return CorruptLogError(
+        f"the segment begins at offset {base}, the log before it ends at {expected}.",
+        path=directory / segment_file_name(base, LOG),
+        remedy=REMEDY,
+    )
+
+
+def _apply(
+    batch: Batch,
+    image: Image,
+    *,
+    from_offset: Offset = _START,
+    snapshot_end: Offset | None = None,
+) -> None:
+    """Apply a batch's records; of a snapshot's all have its end offset."""
+    for found in batch.records():
+        if found.offset < from_offset:
+            continue
+        try:
+            record = decode_metadata_record(found.value)
+            if record is not None:
+                image.apply(record, found.offset if snapshot_end is None else snapshot_end)
+        except LogwrightError as error:
+            raise batch.locate(error, found.offset) from error
+
+
+def read_directory_ids(log_dir: Path) -> DirectoryIds:
+    """What a log directory's ``meta.properties`` says; all None if there is none. Effects: reads.
+
+    Raises:
+        NotALogDir: there is no such directory.
+        UnreadableFile: the file cannot be read, or is no regular file.
+        CorruptLogError: it is too large, no UTF-8, or the node id is no number.
+    """
+    with open_log_dir(log_dir) as directory:
+        if not exists(directory, META_PROPERTIES):
+            return DirectoryIds(cluster_id=None, node_id=None, directory_id=None)
+        content = read_part(directory, META_PROPERTIES, 0, _MOST_PROPERTIES_BYTES + 1)
+    path = log_dir / META_PROPERTIES
+    if len(content) > _MOST_PROPERTIES_BYTES:
+        raise CorruptLogError(f"has more than {_MOST_PROPERTIES_BYTES} bytes.", path=path)
+    try:
+        lines = content.decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise CorruptLogError("is not UTF-8.", path=path, position=error.start) from error
+    found = {
+        match[1]: _ESCAPED.sub(r"\1", match[2])
+        for line in lines
+        if (match := _PROPERTY.fullmatch(line))
+    }
+    node_id = found.get("node.id")
+    if node_id is not None and not _NODE_ID.fullmatch(node_id):
+        raise CorruptLogError("its node.id is no number.", path=path)
+    return DirectoryIds(
+        cluster_id=found.get("cluster.id"),
+        node_id=None if node_id is None else int(node_id),
+        directory_id=found.get("directory.id"),
+    )
