@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logwright import maintain
 from logwright.assets.wave import LogWork, Wave
 from logwright.compaction.model import CleaningOptions, CleanPlan
-from logwright.config.policies import Policies
-from logwright.config.topic import parse_settings
+from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError, StepFailed
 from logwright.locks import lock_log_dir
 from logwright.log.checkpoints import read_checkpoints
@@ -61,12 +60,16 @@ class Planner:
     """
 
     def __init__(
-        self, policies: Policies, *, now_ms: TimestampMs, options: CleaningOptions | None = None
+        self,
+        settings: DirectorySettings,
+        *,
+        now_ms: TimestampMs,
+        options: CleaningOptions | None = None,
     ) -> None:
-        self._policies = policies
+        self._settings = settings
+        self._high_watermark = settings.policies.high_watermark
         self._now_ms = now_ms
-        self._options = replace(options or CleaningOptions(), checks=policies.checks)
-        self._settings = cache(lambda topic: parse_settings(policies.settings_for(topic)))
+        self._options = replace(options or CleaningOptions(), checks=settings.policies.checks)
         self._checkpoints = cache(read_checkpoints)
 
     def plan(self, log: MaintainedLog) -> CleanPlan:
@@ -78,10 +81,10 @@ class Planner:
         return maintain.plan_clean(
             log.log_dir,
             log.partition,
-            self._settings(log.partition.topic),
+            self._settings.of(log.log_dir, log.partition.topic),
             now_ms=self._now_ms,
             options=self._options,
-            high_watermark=self._policies.high_watermark,
+            high_watermark=self._high_watermark,
             checkpoints=self._checkpoints(log.log_dir),
         )
 
@@ -93,10 +96,10 @@ class Planner:
                 outcomes = maintain.plan_many(
                     log_dir,
                     [log.partition for log in members],
-                    self._settings,
+                    partial(self._settings.of, log_dir),
                     now_ms=self._now_ms,
                     options=self._options,
-                    high_watermark=self._policies.high_watermark,
+                    high_watermark=self._high_watermark,
                 )
             except LogwrightError as error:
                 outcomes = [error] * len(members)
@@ -112,7 +115,7 @@ def _by_directory(logs: Iterable[MaintainedLog]) -> dict[Path, list[MaintainedLo
 
 
 def recover_logs(
-    logs: Iterable[MaintainedLog], policies: Policies, *, now_ms: TimestampMs
+    logs: Iterable[MaintainedLog], settings: DirectorySettings, *, now_ms: TimestampMs
 ) -> Recovered:
     """Recover what a cleaning would refuse: a directory without the clean-shutdown marker whole,
     else the logs with leftovers. Nothing is dropped. Effects: changes log directories, under the
@@ -128,7 +131,7 @@ def recover_logs(
             result = maintain.recover(
                 log_dir,
                 damaged,
-                lambda topic: parse_settings(policies.settings_for(topic))[0],
+                partial(settings.topic, log_dir),
                 now_ms=now_ms,
                 options=RecoveryOptions(),
             )
@@ -149,7 +152,7 @@ def recover_logs(
 
 def plan_wave(
     logs: Iterable[MaintainedLog],
-    policies: Policies,
+    settings: DirectorySettings,
     *,
     now_ms: TimestampMs,
     options: CleaningOptions,
@@ -161,7 +164,7 @@ def plan_wave(
     """
     chosen = tuple(logs)
     free = [log for log in chosen if held.get(log.key) is None]
-    outcomes = Planner(policies, now_ms=now_ms, options=options).plan_many(free)
+    outcomes = Planner(settings, now_ms=now_ms, options=options).plan_many(free)
     works = []
     for log in chosen:
         work = LogWork(key=log.key, log=log, now_ms=now_ms)

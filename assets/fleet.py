@@ -64,8 +64,9 @@ def fleet_inventory(
         listing = log_dirs.listing()
         now_ms = clock.now_ms()
         logs = listing.logs.values()
-        wave = plan_wave(logs, policies.load(), now_ms=now_ms, options=CleaningOptions(), held={})
-        held = holds_of(logs, now_ms=now_ms)
+        settings = policies.settings()
+        wave = plan_wave(logs, settings, now_ms=now_ms, options=CleaningOptions(), held={})
+        held = holds_of(logs, now_ms=now_ms, settings=settings)
     rows = sorted(
         (fleet_row(work, held.get(work.key)) for work in wave.works),
         key=lambda row: -row.dirty_ratio,

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from logwright import maintain
 from logwright.assets.wave import Wave
+from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.resources.log_dirs import MaintainedLog
-from logwright.state.model import Hold
+from logwright.state.model import NOTHING, Hold, LogDirState
+from logwright.state.store import read_state
 from logwright.state.uncleanable import uncleanable_metrics
 from logwright.units import TimestampMs
 
@@ -19,12 +21,20 @@ _LOG = logging.getLogger(__name__)
 
 
 def holds_of(
-    logs: Iterable[MaintainedLog], *, now_ms: TimestampMs, force: bool = False
+    logs: Iterable[MaintainedLog],
+    *,
+    now_ms: TimestampMs,
+    force: bool = False,
+    settings: DirectorySettings | None = None,
 ) -> dict[str, Hold | LogwrightError]:
     """Why logs are left alone, by key; the error where that cannot be told. Effects: reads each
-    directory's state file once.
+    directory's state file once, and each log's topic id.
 
-    `force`: only those that are paused.
+    Args:
+        logs: to look at.
+        now_ms: the clock.
+        force: only those that are paused.
+        settings: by whose metadata stray logs are known; without it none is.
     """
     read: dict[Path, Mapping[TopicPartition, Hold] | LogwrightError] = {}
     found: dict[str, Hold | LogwrightError] = {}
@@ -36,7 +46,43 @@ def holds_of(
             found[log.key] = holds
         elif log.partition in holds:
             found[log.key] = holds[log.partition]
+        elif settings is not None and not force:
+            stray = _stray(log, settings)
+            if stray is not None:
+                found[log.key] = stray
     return found
+
+
+def retention_holds(
+    logs: Iterable[MaintainedLog], settings: DirectorySettings, *, now_ms: TimestampMs
+) -> dict[str, Hold | LogwrightError]:
+    """Why retention leaves logs alone, by key; the error where that cannot be told. Effects: as
+    `holds_of`.
+    """
+    states: dict[Path, LogDirState] = {}
+    found: dict[str, Hold | LogwrightError] = {}
+    for log in logs:
+        hold: Hold | LogwrightError | None
+        try:
+            if log.log_dir not in states:
+                states[log.log_dir] = read_state(log.log_dir)
+            config, cleaner = settings.of(log.log_dir, log.partition.topic)
+            state = states[log.log_dir].get(log.partition, NOTHING)
+            hold = maintain.retention_hold(config, cleaner, state, now_ms=now_ms, force=False)
+            hold = hold or _stray(log, settings)
+        except LogwrightError as error:
+            hold = error
+        if hold is not None:
+            found[log.key] = hold
+    return found
+
+
+def _stray(log: MaintainedLog, settings: DirectorySettings) -> Hold | LogwrightError | None:
+    try:
+        reason = settings.stray(log.log_dir, log.partition)
+    except LogwrightError as error:
+        return error
+    return None if reason is None else Hold(kind="stray", sentence=f"it is stray: {reason}")
 
 
 def quarantine_failed(wave: Wave) -> dict[str, str]:

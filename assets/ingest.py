@@ -8,7 +8,6 @@ import dagster as dg
 
 from logwright.assets.boundary import boundary
 from logwright.config.policy_models import IngestSource
-from logwright.config.topic import parse_settings
 from logwright.errors import PolicyError
 from logwright.format.codec import CODEC_NAMES
 from logwright.ingest.model import AppendOptions
@@ -31,12 +30,12 @@ def ingested(
     """
     intakes: list[Intake] = []
     with boundary("ingested"):
-        loaded = policies.load()
+        settings = policies.settings()
         directories = log_dirs.named()
         now_ms = clock.now_ms()
-        for one in loaded.ingest.sources:
-            config, _ = parse_settings(loaded.settings_for(one.topic))
+        for one in settings.policies.ingest.sources:
             log_dir = log_dir_of(one, directories)
+            config, _ = settings.of(log_dir, one.topic)
             intakes += ingest_files(spark.session, log_dir, _source(one), config, now_ms=now_ms)
     rows = [
         dg.TableRecord(

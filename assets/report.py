@@ -1,6 +1,7 @@
 """What a run shows of each log: figures, never a record's key or value."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -12,7 +13,10 @@ from logwright.assets.quality import Judgement
 from logwright.assets.verdict import CHECKS, LOG_PROFILE, Verdict
 from logwright.assets.wave import LogWork, Wave
 from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
+from logwright.config.sources import DirectorySettings
+from logwright.errors import LogwrightError
 from logwright.maintain import lag_metrics
+from logwright.resources.log_dirs import MaintainedLog
 
 SHOWN_LOGS: Final = 100
 """Rows of a table that a step shows; the counts beside it are exact."""
@@ -37,6 +41,20 @@ def recovery_metadata(findings: Mapping[str, tuple[str, ...]]) -> Metadata:
     ]
     table = "\n".join(["| log | recovered |", "|---|---|", *rows])
     return {"recovered": len(findings), "recoveries": dg.MetadataValue.md(table)}
+
+
+def metadata_in_use(settings: DirectorySettings, logs: Iterable[MaintainedLog]) -> Metadata:
+    """Which metadata of which clusters said the topics' settings; nothing where there is none.
+    Effects: may read it.
+    """
+    found = set()
+    for log_dir in {log.log_dir for log in logs}:
+        with suppress(LogwrightError):
+            used = settings.sources(log_dir).metadata
+            if used is not None:
+                snapshot = used.snapshot or "no snapshot"
+                found.add(f"cluster {used.cluster_id} up to offset {used.end_offset}, {snapshot}")
+    return {"cluster metadata": "; ".join(sorted(found))} if found else {}
 
 
 def decision_metadata(wave: Wave) -> Metadata:

@@ -6,9 +6,11 @@ from typing import Any, Final
 import dagster as dg
 
 from logwright import maintain
+from logwright.assets.holds import retention_holds
 from logwright.assets.partitions import SEGMENT_SET
-from logwright.config.policies import Policies
-from logwright.config.topic import parse_settings
+from logwright.assets.wave import LogWork
+from logwright.config.sources import DirectorySettings
+from logwright.errors import LogwrightError
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.retention.plan import RetentionPlan
 from logwright.units import TimestampMs
@@ -19,30 +21,64 @@ SHOWN_SEGMENTS: Final = 50
 _PERCENT: Final = 100
 
 
-def retain_log(log: MaintainedLog, policies: Policies, *, now_ms: TimestampMs) -> RetentionPlan:
+def retain_log(
+    log: MaintainedLog, settings: DirectorySettings, *, now_ms: TimestampMs
+) -> RetentionPlan:
     """Decide and do it. Effects: changes the log.
 
     Raises:
         LogwrightError: the log cannot be planned or changed as it is.
     """
-    config, _ = parse_settings(policies.settings_for(log.partition.topic))
+    config, _ = settings.of(log.log_dir, log.partition.topic)
     plan = maintain.plan_retention(
         log.log_dir,
         log.partition,
         config,
         now_ms=now_ms,
-        high_watermark=policies.high_watermark,
+        high_watermark=settings.policies.high_watermark,
     )
     if plan.deleted:
         maintain.retain(plan)
     return plan
 
 
+def retain_swept(
+    works: Iterable[LogWork], settings: DirectorySettings
+) -> tuple[dict[str, RetentionPlan], dict[str, LogwrightError]]:
+    """Retention of those swept logs whose ``cleanup.policy`` is compact,delete: Kafka's cleaner
+    does both in one loop (CleanerThread.cleanLogs, 4.3.0). Effects: changes the logs.
+
+    Returns:
+        by key, what was done to logs that lost segments, and why others failed.
+    """
+    both = {
+        work.key: work
+        for work in works
+        if work.plan is not None and work.plan.config.compact and work.plan.config.delete
+    }
+    retained: dict[str, RetentionPlan] = {}
+    failures: dict[str, LogwrightError] = {}
+    for work in both.values():
+        if work.log is None:
+            continue
+        now_ms = TimestampMs(work.now_ms)
+        held = retention_holds([work.log], settings, now_ms=now_ms).get(work.key)
+        try:
+            if isinstance(held, LogwrightError):
+                raise held
+            if held is None:
+                plan = retain_log(work.log, settings, now_ms=now_ms)
+                retained |= {work.key: plan} if plan.deleted else {}
+        except LogwrightError as error:
+            failures[work.key] = error
+    return retained, failures
+
+
 def retention_observation(
-    log: MaintainedLog, plan: RetentionPlan, policies: Policies
+    log: MaintainedLog, plan: RetentionPlan, settings: DirectorySettings
 ) -> dg.AssetObservation:
     """What one log lost, segment by segment with the reason, and what it has left."""
-    config, _ = parse_settings(policies.settings_for(log.partition.topic))
+    config, _ = settings.of(log.log_dir, log.partition.topic)
     limit = config.retention_bytes
     metadata: dict[str, Any] = {
         "segments deleted": len(plan.deleted),

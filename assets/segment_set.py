@@ -31,6 +31,7 @@ from logwright.assets.report import (
     check_evaluations,
     decision_metadata,
     materialization,
+    metadata_in_use,
     recovery_metadata,
     run_line,
     staged_metadata,
@@ -39,7 +40,7 @@ from logwright.assets.report import (
 from logwright.assets.verdict import CHECKS
 from logwright.assets.wave import Wave
 from logwright.compaction.model import CleaningOptions
-from logwright.config.policies import Policies
+from logwright.config.sources import DirectorySettings
 from logwright.resources.catalogue import WAVES
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
@@ -78,18 +79,19 @@ class CleaningConfig(dg.Config):
 def recovered_plan(
     context: dg.OpExecutionContext,
     logs: Sequence[MaintainedLog],
-    policies: Policies,
+    settings: DirectorySettings,
     asked: tuple[TimestampMs, CleaningOptions],
 ) -> Wave:
     """Recover what is unclean and not held, say so, then plan. `asked`: clock, how to clean."""
     now_ms, options = asked
-    held = holds_of(logs, now_ms=now_ms, force=options.force)
+    held = holds_of(logs, now_ms=now_ms, force=options.force, settings=settings)
     free = [log for log in logs if log.key not in held]
-    recovered = recover_logs(free, policies, now_ms=now_ms)
+    recovered = recover_logs(free, settings, now_ms=now_ms)
     if recovered.findings:
         context.add_output_metadata(recovery_metadata(recovered.findings))
+    context.add_output_metadata(metadata_in_use(settings, logs))
     return plan_wave(
-        logs, policies, now_ms=now_ms, options=options, held={**held, **recovered.failures}
+        logs, settings, now_ms=now_ms, options=options, held={**held, **recovered.failures}
     )
 
 
@@ -105,7 +107,10 @@ def plan(
     with boundary("plan"):
         logs = log_dirs.listing().find_all(context.partition_keys)
         wave = recovered_plan(
-            context.op_execution_context, logs, policies.load(), (clock.now_ms(), config.options())
+            context.op_execution_context,
+            logs,
+            policies.settings(),
+            (clock.now_ms(), config.options()),
         )
     return checked(wave, context.op_execution_context)
 

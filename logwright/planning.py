@@ -41,6 +41,8 @@ Outcome = CleanPlan | LogwrightError
 WORTH_A_KERNEL: Final = 20_000
 """Partitions for which a kernel spares about the time in which all of Numba is loaded."""
 
+POLICY_UNKNOWN: Final = "nothing says its cleanup.policy"
+
 CLEANER_OFF: Final = "log.cleaner.enable=false: a broker leaves compacted logs alone; not forced"
 
 
@@ -144,23 +146,34 @@ def _settled(settings: Callable[[str], Settings], topic: str) -> Settings | Logw
         return error
 
 
+def _left_alone(
+    config: TopicConfig, cleaner: CleanerConfig, options: CleaningOptions
+) -> str | None:
+    """Why a log is neither compacted nor rolled, whatever it holds; None if it may be."""
+    if not config.policy_known:
+        return POLICY_UNKNOWN
+    if config.compact and not (cleaner.enable or options.force):
+        return CLEANER_OFF
+    return None
+
+
 def _decide(
     log: PartitionLog, settings: Settings, now_ms: TimestampMs, options: CleaningOptions
 ) -> CleanPlan:
     config, cleaner = settings
-    off = config.compact and not cleaner.enable and not options.force
+    why = _left_alone(config, cleaner, options)
     roll = plan_roll(log, config, now_ms=now_ms, like_kafka=options.like_kafka)
-    if off:
-        roll = not_rolled(CLEANER_OFF)
+    if why is not None:
+        roll = not_rolled(why)
     compaction = plan_compaction(
         roll.applied_to(log), config, now_ms=now_ms, like_kafka=options.like_kafka
     )
-    if off:
+    if why is not None:
         compaction = compaction._replace(
             force_update_checkpoint=False,
             eligible=False,
             due_at_ms=None,
-            reasons=(CLEANER_OFF, *compaction.reasons),
+            reasons=(why, *compaction.reasons),
         )
     wanted = compaction.eligible or (options.force and config.compact)
     return CleanPlan(

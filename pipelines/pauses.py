@@ -8,6 +8,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +18,7 @@ import dagster as dg
 
 from logwright.assets.holds import holds_of
 from logwright.assets.partitions import SEGMENT_SET
-from logwright.config.policies import Policies
-from logwright.config.topic import parse_settings
+from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
 from logwright.pipelines.due import Reading, dump_cursor, load_cursor, shortened
 from logwright.pipelines.markers import read_markers
@@ -138,15 +138,18 @@ def pauses(
 ) -> dg.SensorResult:
     """Lift pauses whose time is over and observe each log that was due for too long."""
     now_ms = clock.now_ms()
-    loaded = policies.load()
+    settings = policies.settings()
     logs = log_dirs.listing().logs
     lifted = lift_expired((log.log_dir for log in logs.values()), now_ms)
     known, before = _load(context.cursor)
     markers = read_markers(log.log_dir for log in logs.values())
-    readings = read_changed(logs, loaded, known, markers=markers, now_ms=now_ms)
-    causes = {key: _sentence(hold) for key, hold in holds_of(logs.values(), now_ms=now_ms).items()}
+    readings = read_changed(logs, settings, known, markers=markers, now_ms=now_ms)
+    causes = {
+        key: _sentence(hold)
+        for key, hold in holds_of(logs.values(), now_ms=now_ms, settings=settings).items()
+    }
     told, waiting = find_unmaintained(
-        readings, before, causes, _limits(logs, loaded), now_ms=now_ms
+        readings, before, causes, _limits(logs, settings), now_ms=now_ms
     )
     keys = {(log.log_dir, str(log.partition)): key for key, log in logs.items()}
     events = [
@@ -163,14 +166,16 @@ def pauses(
     )
 
 
-def _limits(logs: Mapping[str, MaintainedLog], policies: Policies) -> dict[str, int]:
+def _limits(logs: Mapping[str, MaintainedLog], settings: DirectorySettings) -> dict[str, int]:
+    """By key; of a log whose settings cannot be read, that of the policies."""
+    flag_after_ms = settings.policies.sweep.flag_after_ms
     limits: dict[str, int] = {}
-    for log in logs.values():
-        topic = log.partition.topic
-        if topic not in limits:
-            config, _ = parse_settings(policies.settings_for(topic))
-            limits[topic] = min(config.max_compaction_lag_ms, policies.sweep.flag_after_ms)
-    return {key: limits[log.partition.topic] for key, log in logs.items()}
+    for key, log in logs.items():
+        limits[key] = flag_after_ms
+        with suppress(LogwrightError):
+            config, _ = settings.of(log.log_dir, log.partition.topic)
+            limits[key] = min(config.max_compaction_lag_ms, flag_after_ms)
+    return limits
 
 
 def _lifted(key: str, over: list[Pause]) -> dg.AssetObservation:

@@ -15,8 +15,7 @@ from logwright.assets.boundary import boundary, dagster_failure
 from logwright.assets.holds import holds_of
 from logwright.assets.partitions import SEGMENT_SET
 from logwright.assets.segment_set import POOL
-from logwright.config.policies import Policies
-from logwright.config.topic import broker_settings, parse_settings
+from logwright.config.sources import DirectorySettings
 from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError
 from logwright.pipelines.due import shortened, skip_message
@@ -58,14 +57,14 @@ def purge_logs(
     with boundary(PURGE_LOGS):
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
-        loaded = policies.load()
+        settings = policies.settings()
     held = holds_of(logs, now_ms=clock.now_ms(), force=True)
     failures = {key: hold for key, hold in held.items() if isinstance(hold, LogwrightError)}
     for log in logs:
         if log.key in held:
             continue
         try:
-            topic_config, _ = parse_settings(loaded.settings_for(log.partition.topic))
+            topic_config, _ = settings.of(log.log_dir, log.partition.topic)
             result = maintain.purge(log.log_dir, log.partition, topic_config, now_ms=clock.now_ms())
         except LogwrightError as error:
             failures[log.key] = error
@@ -73,9 +72,9 @@ def purge_logs(
             if result.removed or result.leftovers or result.staging:
                 yield _observation(log, result)
     purged: list[PurgedLog] = []
-    delay_ms = broker_settings(loaded.defaults).file_delete_delay_ms
     for name, log_dir in log_dirs.named().items():
         try:
+            delay_ms = settings.broker(log_dir).file_delete_delay_ms
             purged += maintain.purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
         except LogwrightError as error:
             failures[name] = error
@@ -129,7 +128,7 @@ class PurgeOutlook:
 
 
 def purge_outlook(
-    logs: Iterable[MaintainedLog], policies: Policies, *, now_ms: TimestampMs
+    logs: Iterable[MaintainedLog], settings: DirectorySettings, *, now_ms: TimestampMs
 ) -> PurgeOutlook:
     """Look at each log's directory. Effects: lists it, takes no lock; the purge itself looks again
     under the locks.
@@ -145,7 +144,7 @@ def purge_outlook(
         if log.key in held:
             continue
         try:
-            topic_config, _ = parse_settings(policies.settings_for(log.partition.topic))
+            topic_config, _ = settings.of(log.log_dir, log.partition.topic)
             result = plan_purge(
                 list_partition(log.log_dir / log.partition.directory_name),
                 now_ms=now_ms,
@@ -163,15 +162,15 @@ def purge_outlook(
 
 
 def deleted_outlook(
-    directories: Iterable[Path], policies: Policies, *, now_ms: TimestampMs
+    directories: Iterable[Path], settings: DirectorySettings, *, now_ms: TimestampMs
 ) -> tuple[str, ...]:
     """Names of the deleted logs whose delay is over. Effects: lists the log directories; one that
     cannot be read has none.
     """
-    delay_ms = broker_settings(policies.defaults).file_delete_delay_ms
     found: list[str] = []
     for log_dir in directories:
         with suppress(LogwrightError):
+            delay_ms = settings.broker(log_dir).file_delete_delay_ms
             plans = maintain.plan_purge_deleted(log_dir, now_ms=now_ms, delay_ms=delay_ms)
             found += [one.directory for one in plans if one.goes]
     return tuple(found)
@@ -191,9 +190,9 @@ def purge_due(
 ) -> dg.SensorResult:
     """Ask for a purge of the logs that hold retired files whose delay is over."""
     now_ms = clock.now_ms()
-    loaded = policies.load()
-    outlook = purge_outlook(log_dirs.listing().logs.values(), loaded, now_ms=now_ms)
-    deleted = deleted_outlook(log_dirs.named().values(), loaded, now_ms=now_ms)
+    settings = policies.settings()
+    outlook = purge_outlook(log_dirs.listing().logs.values(), settings, now_ms=now_ms)
+    deleted = deleted_outlook(log_dirs.named().values(), settings, now_ms=now_ms)
     running = context.instance.get_runs_count(
         dg.RunsFilter(job_name=PURGE, statuses=RUNS_IN_FLIGHT)
     )

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from logwright.assets.boundary import boundary, dagster_failure
 from logwright.assets.cleaning import recover_logs
-from logwright.assets.holds import holds_of
-from logwright.assets.report import recovery_metadata
+from logwright.assets.holds import retention_holds
+from logwright.assets.report import metadata_in_use, recovery_metadata
 from logwright.assets.retention import retain_log, retention_observation
 from logwright.assets.segment_set import POOL
 from logwright.config.topic import broker_settings
@@ -51,14 +51,14 @@ def retain_logs(
     with boundary(RETAIN_LOGS):
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
-        loaded = policies.load()
+        settings = policies.settings()
     now_ms = clock.now_ms()
-    held = holds_of(logs, now_ms=now_ms, force=True)
+    held = retention_holds(logs, settings, now_ms=now_ms)
     for key, hold in held.items():
         if isinstance(hold, Hold):
             context.log.info("log=%s left alone: %s", key, hold.sentence)
     free = [log for log in logs if log.key not in held]
-    recovered = recover_logs(free, loaded, now_ms=now_ms)
+    recovered = recover_logs(free, settings, now_ms=now_ms)
     failures = {key: hold for key, hold in held.items() if isinstance(hold, LogwrightError)}
     failures |= recovered.failures
     segments = freed = 0
@@ -66,19 +66,26 @@ def retain_logs(
         if log.key in failures:
             continue
         try:
-            plan = retain_log(log, loaded, now_ms=now_ms)
+            plan = retain_log(log, settings, now_ms=now_ms)
         except LogwrightError as error:
             failures[log.key] = error
             continue
         segments += len(plan.deleted)
         freed += plan.freed_bytes
         if plan.deleted:
-            yield retention_observation(log, plan, loaded)
+            yield retention_observation(log, plan, settings)
     if failures:
         raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
-    totals = {"logs": len(logs), "segments deleted": segments, "bytes to be freed": freed}
+    left = sum(isinstance(hold, Hold) for hold in held.values())
+    totals = {
+        "logs": len(logs),
+        "left alone": left,
+        "segments deleted": segments,
+        "bytes to be freed": freed,
+    }
     said = recovery_metadata(recovered.findings) if recovered.findings else {}
-    yield dg.Output(None, metadata=totals | said)
+    used = metadata_in_use(settings, logs)
+    yield dg.Output(None, metadata=totals | said | used)
 
 
 @dg.job(name=RETENTION, executor_def=dg.in_process_executor)

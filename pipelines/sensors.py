@@ -9,7 +9,7 @@ import dagster as dg
 from logwright.assets.cleaning import Planner
 from logwright.assets.holds import holds_of
 from logwright.assets.partitions import LOGS, LOGS_NAME
-from logwright.config.policies import Policies
+from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.format.names import LOG
 from logwright.log.files import open_partition_dir
@@ -101,19 +101,22 @@ def due_logs(
     """Ask for a sweep of the logs that must be recovered, or whose dirty ratio or compaction lag is
     breached: by deadline, then the filthiest.
     """
-    loaded = policies.load()
+    settings = policies.settings()
     now_ms = clock.now_ms()
     logs = log_dirs.listing().logs
     markers = read_markers(log.log_dir for log in logs.values())
     known = load_cursor(context.cursor)
-    readings = read_changed(logs, loaded, known, markers=markers, now_ms=now_ms)
-    held = {key: _said(hold) for key, hold in holds_of(logs.values(), now_ms=now_ms).items()}
+    readings = read_changed(logs, settings, known, markers=markers, now_ms=now_ms)
+    held = {
+        key: _said(hold)
+        for key, hold in holds_of(logs.values(), now_ms=now_ms, settings=settings).items()
+    }
     held |= {key: MARKER_TAKEN for key, log in logs.items() if log.log_dir in markers.taken}
     choice = choose(
         readings,
         held=held,
         in_flight=markers.together(logs_in_flight(context.instance), logs),
-        limits=loaded.sweep,
+        limits=settings.policies.sweep,
         now_ms=now_ms,
     )
     unread = dict.fromkeys(logs.keys() - readings.keys(), "not read yet")
@@ -141,7 +144,7 @@ def sweep_request(logs: Sequence[str], now_ms: int) -> dg.RunRequest:
 
 def read_changed(
     logs: Mapping[str, MaintainedLog],
-    policies: Policies,
+    settings: DirectorySettings,
     before: Mapping[str, Reading],
     *,
     markers: Markers,
@@ -152,14 +155,14 @@ def read_changed(
 
     Args:
         logs: all, by key.
-        policies: what is wanted of them.
+        settings: of their topics.
         before: what earlier ticks read, by key.
         markers: of all log directories; where one is taken, what earlier ticks read is kept: to
             plan a log there means to wait.
         now_ms: the time.
     """
-    signatures = Signatures(policies, markers)
-    planner = Planner(policies, now_ms=now_ms)
+    signatures = Signatures(settings, markers)
+    planner = Planner(settings, now_ms=now_ms)
     readings: dict[str, Reading] = {}
     reads_left = READS_PER_TICK
     for key, log in logs.items():

@@ -4,7 +4,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from logwright.config.policies import Policies
+from logwright.config.resolved import maintenance_pairs
+from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
 from logwright.log.checkpoints import Checkpoints, read_checkpoints
 from logwright.pipelines.markers import Markers
@@ -16,11 +17,11 @@ _BYTES = 8
 class Signatures:
     """Signatures of logs at one moment. Each directory's checkpoints are read once."""
 
-    def __init__(self, policies: Policies, markers: Markers) -> None:
-        self._policies = policies
+    def __init__(self, settings: DirectorySettings, markers: Markers) -> None:
+        self._settings = settings
         self._markers = markers
         self._checkpoints: dict[Path, Checkpoints | str] = {}
-        self._settings: dict[str, str] = {}
+        self._said: dict[tuple[Path, str], str] = {}
 
     def of(self, log: MaintainedLog) -> str:
         """Changes when files, checkpoints or settings of the log do, and when the clean-shutdown
@@ -33,7 +34,7 @@ class Signatures:
         parts = (
             _stamps(directory),
             self._entries(log),
-            self._settings_of(log.partition.topic),
+            self._settings_of(log.log_dir, log.partition.topic),
             log.log_dir in self._markers.missing,
         )
         return hashlib.blake2b(repr(parts).encode(), digest_size=_BYTES).hexdigest()
@@ -48,11 +49,17 @@ class Signatures:
         found = self._checkpoints[log.log_dir]
         return found if isinstance(found, str) else found.of(log.partition)
 
-    def _settings_of(self, topic: str) -> str:
-        if topic not in self._settings:
-            pairs = self._policies.settings_for(topic)
-            self._settings[topic] = repr((sorted(pairs.items()), self._policies.high_watermark))
-        return self._settings[topic]
+    def _settings_of(self, log_dir: Path, topic: str) -> str:
+        key = (log_dir, topic)
+        if key not in self._said:
+            high_watermark = self._settings.policies.high_watermark
+            try:
+                pairs = maintenance_pairs(self._settings.sources(log_dir), topic)
+            except LogwrightError as error:
+                self._said[key] = str(error)
+            else:
+                self._said[key] = repr((sorted(pairs.items()), high_watermark))
+        return self._said[key]
 
 
 def _stamps(directory: Path) -> list[tuple[str, int, int]] | str:

@@ -11,7 +11,13 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
-from logwright.assets.boundary import after_failed_swap, boundary, checked
+from logwright.assets.boundary import (
+    RETRIES,
+    after_failed_swap,
+    boundary,
+    checked,
+    dagster_failure,
+)
 from logwright.assets.cleaning import swap_wave
 from logwright.assets.holds import uncleanable
 from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
@@ -22,6 +28,7 @@ from logwright.assets.report import (
     run_metadata,
     swap_metadata,
 )
+from logwright.assets.retention import retain_swept, retention_observation
 from logwright.assets.segment_set import (
     POOL,
     WAVE_OUT,
@@ -38,6 +45,7 @@ from logwright.resources.policies import PolicyDirectory
 
 SWEEP = "sweep"
 PLAN_SWEEP = "plan_sweep"
+SWAP_SWEEP = "swap_sweep"
 
 
 class SweepConfig(CleaningConfig):
@@ -64,17 +72,21 @@ def plan_sweep(
         logs = listing.find_all(config.logs or listing.logs)
         # A sweep may be asked for before discovery has seen a log; its events need the partition.
         context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
-        wave = recovered_plan(context, logs, policies.load(), (clock.now_ms(), config.options()))
+        wave = recovered_plan(
+            context, logs, policies.settings(), (clock.now_ms(), config.options())
+        )
     return checked(wave, context)
 
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
 def swap_sweep(
-    context: dg.OpExecutionContext, validated: Wave
+    context: dg.OpExecutionContext, validated: Wave, policies: PolicyDirectory
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]:
-    """Swap log by log, record each with its partition; then fail if a log is left that was not
-    swapped.
+    """Swap log by log, record each with its partition; delete old segments where the policy is
+    compact,delete; then fail if a log is left that was not swapped, or not retained.
     """
+    with boundary(SWAP_SWEEP):
+        settings = policies.settings()
     wave, swapped = swap_wave(validated)
     done = by_key(swapped)
     context.log.info(run_line(swapped))
@@ -85,8 +97,15 @@ def swap_sweep(
             yield dg.AssetObservation(
                 asset_key=SEGMENT_SET, partition=work.key, metadata=swap_metadata(work, None)
             )
+    retained, failures = retain_swept(wave.going_on, settings)
+    for work in wave.going_on:
+        if work.key in retained and work.log is not None:
+            yield retention_observation(work.log, retained[work.key], settings)
     if wave.failures:
         raise after_failed_swap(wave, context)
+    if failures:
+        # What is swapped is swapped: to try the step again would only find a stale plan.
+        raise dagster_failure(failures, logs=len(wave.works), retry_number=RETRIES)
     log_dirs = [work.log.log_dir for work in wave.works if work.log is not None]
     yield dg.Output(None, metadata=run_metadata(swapped) | uncleanable(log_dirs))
 
@@ -98,7 +117,9 @@ def swap_sweep(
     tags={"dagster/retry_strategy": "ALL_STEPS"},
 )
 def sweep() -> None:
-    """Roll, compact, check and swap any set of logs; one failing log does not stop the others."""
+    """Roll, compact, check and swap any set of logs, then delete what is too old of those with
+    compact,delete; one failing log does not stop the others.
+    """
     swap_sweep(quality(dedupe(roll(plan_sweep()))).validated)
 
 

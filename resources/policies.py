@@ -8,6 +8,7 @@ import dagster as dg
 
 import logwright
 from logwright.config.policies import Policies, load_policies
+from logwright.config.sources import DirectorySettings
 
 POLICIES_VARIABLE: Final = "LOGWRIGHT_POLICIES"
 
@@ -34,3 +35,12 @@ class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
             PolicyError: something in them is wrong.
         """
         return load_policies(self.path())
+
+    def settings(self) -> DirectorySettings:
+        """The settings of the topics of all log directories, by these policies and the clusters'
+        own metadata. Effects: reads the files.
+
+        Raises:
+            PolicyError: as `load`.
+        """
+        return DirectorySettings(self.load())

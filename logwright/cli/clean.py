@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from logwright.cli.cleaning import Cleaning, clean_pass
+from logwright.cli.leaving import leave_held, leave_strays, leave_unknown, say_disagreements
 from logwright.cli.output import Output, human_bytes
 from logwright.cli.planning import (
     FailureLog,
     acts,
     cleaning_order,
-    leave_held,
     plan_object,
     plan_partitions,
     show_plan,
@@ -35,7 +35,7 @@ MIN_DEDUPE_BUFFER: Final = 25
 
 @click.command(name="clean")
 @like_kafka_option
-@click.option("--force", is_flag=True, help="Whatever the ratio and the lag say.")
+@click.option("--force", is_flag=True, help="Whatever the ratio and the lag say; stray logs too.")
 @click.option(
     "--dedupe-buffer",
     metavar="BYTES",
@@ -91,18 +91,22 @@ def command(
         like_kafka=like_kafka,
         checks=checks or (request.policies.checks if request.policies else "quick"),
     )
+    chosen = leave_strays(request, request.partitions(), failures, force=force)
+    chosen = leave_unknown(request, chosen, failures)
+    say_disagreements(request, chosen)
     if request.dry_run:
-        partitions = show_recovery_first(request, failures, like_kafka=like_kafka)
+        partitions = show_recovery_first(
+            request, failures, like_kafka=like_kafka, partitions=chosen
+        )
         for plan in _plans(request, partitions, failures, options, dedupe_buffer):
             request.output.json_object(plan_object(plan))
             show_plan(plan, request.output.text)
             if retain and plan.config.compact:
                 _show_retention(request, plan, failures)
     else:
-        request.partitions()  # locking makes a file, which only a log directory may get
         with lock_log_dir(request.log_dir):
-            recover_first(request, failures, like_kafka=like_kafka)
-            plans = _plans(request, request.partitions(), failures, options, dedupe_buffer)
+            recover_first(request, failures, like_kafka=like_kafka, partitions=chosen)
+            plans = _plans(request, chosen, failures, options, dedupe_buffer)
             _ask(request, plans)
             if retain and not request.yes:
                 request.confirm("Then delete old segments of compacted logs by their retention?")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logwright.cli.planning import FailureLog, instant, leave_held
+from logwright.cli.leaving import leave_held
+from logwright.cli.planning import FailureLog, instant
 from logwright.cli.request import Request, request_options
 from logwright.errors import LogwrightError
 

@@ -17,6 +17,7 @@ _COMMANDS: Final = MappingProxyType(
     {
         "inspect": "What is there: segments, sizes, offsets, checkpoints, leftovers, lock.",
         "dump": "Every batch and record, index entry and snapshot, as JSON lines.",
+        "config": "The effective settings of topics, and what set each.",
         "plan": "What is due, when, why or why not.",
         "clean": "Compact: roll if due, dedupe, check, swap, checkpoint.",
         "roll": "Begin a new active segment where it is due.",

@@ -4,7 +4,7 @@ shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from logwright.compaction.model import CleaningOptions, CleanPlan, CompactionPlan
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.format.names import TopicPartition
-    from logwright.state.model import Hold
 
 _LAST_DATETIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999."""
@@ -85,50 +84,6 @@ def plan_partitions(
         else:
             plans.append(outcome)
     return plans
-
-
-def leave_held(
-    request: Request, partitions: Iterable[TopicPartition], *, force: bool = False
-) -> tuple[TopicPartition, ...]:
-    """The partitions that may be worked on; with `force`, those in quarantine too.
-
-    Of the others it is told why they are left alone, and of moves that were cut short where their
-    partitions are. Effects: reads the state file; output.
-
-    Raises:
-        UnreadableFile: the state file is none. Nothing may be worked on then.
-    """
-    from logwright.state.store import read_state  # noqa: PLC0415 -- not for --help
-
-    state = read_state(request.log_dir)
-    free = []
-    chosen = tuple(partitions)
-    for partition in chosen:
-        hold = state[partition].hold(request.now_ms, force=force) if partition in state else None
-        if hold is None:
-            free.append(partition)
-            continue
-        say_held(request, partition, hold)
-    for partition, one in sorted(state.items()):
-        if one.move is not None and (partition in chosen or not request.named):
-            request.output.message(
-                f"{partition}: there is {one.move.sentence}: run `logwright move` again, or with"
-                " --abandon"
-            )
-    return tuple(free)
-
-
-def say_held(request: Request, partition: TopicPartition, hold: Hold) -> None:
-    """Why a partition is left alone. Effects: output."""
-    request.output.message(f"{partition}: left alone: {hold.sentence}")
-    request.output.json_object(
-        {
-            "topicPartition": str(partition),
-            "now": request.now_ms,
-            "skipped": hold.kind,
-            "why": hold.sentence,
-        }
-    )
 
 
 def plan_one(
@@ -211,6 +166,7 @@ def plan_object(plan: CleanPlan) -> dict[str, object]:
         "topicPartition": str(log.partition),
         "compact": plan.config.compact,
         "delete": plan.config.delete,
+        "cleanupPolicy": ",".join(plan.config.cleanup_policy),
         "segments": len(log.segments),
         "activeSegmentBaseOffset": log.active.base_offset,
         "logStartOffset": log.log_start_offset,
@@ -239,10 +195,21 @@ def acts(plan: CleanPlan) -> bool:
 
 def show_plans(output: Output, plans: Sequence[CleanPlan]) -> None:
     """The plans as a table. Effects: stdout, text only."""
-    header = ("partition", "segments", "bytes", "dirty from", "to", "dirty bytes", "ratio", "due")
+    header = (
+        "partition",
+        "policy",
+        "segments",
+        "bytes",
+        "dirty from",
+        "to",
+        "dirty bytes",
+        "ratio",
+        "due",
+    )
     rows = [
         (
             str(plan.log.partition),
+            ",".join(plan.config.cleanup_policy) or "(empty)",
             len(plan.log.segments),
             plan.log.log_bytes,
             plan.compaction.first_dirty_offset,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from logwright.cli.leaving import leave_held
 from logwright.cli.output import human_bytes
-from logwright.cli.planning import FailureLog, instant, leave_held
+from logwright.cli.planning import FailureLog, instant
 from logwright.cli.recover import recover_or_show
 from logwright.cli.request import Request, request_options
 from logwright.errors import LogwrightError, UncleanLogDir

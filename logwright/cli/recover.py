@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from logwright.cli.leaving import leave_held
 from logwright.cli.output import human_bytes
-from logwright.cli.planning import FailureLog, leave_held
+from logwright.cli.planning import FailureLog
 from logwright.cli.request import Request, request_options
 
 if TYPE_CHECKING:
@@ -104,11 +105,14 @@ def add_failures(failures: FailureLog, found: DirectoryPlan | DirectoryResult) -
         failures.add_directory(name, error)
 
 
-def ready_partitions(request: Request, failures: FailureLog) -> tuple[TopicPartition, ...]:
-    """The partitions that a command may work on: recovered first where that is needed, and without
-    those that are paused. Effects: changes the log directory, unless it is a dry run; output.
+def ready_partitions(
+    request: Request, failures: FailureLog, partitions: Iterable[TopicPartition]
+) -> tuple[TopicPartition, ...]:
+    """Those of some partitions that a command may work on: recovered first where that is needed,
+    and without those that are paused. Effects: changes the log directory, unless it is a dry run;
+    output.
     """
-    return leave_held(request, recover_or_show(request, failures, request.partitions()), force=True)
+    return leave_held(request, recover_or_show(request, failures, partitions), force=True)
 
 
 def recover_or_show(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypedDict, TypeVar, Unpack
 
 import click
 
@@ -23,6 +23,7 @@ from logwright.units import INT64_MAX, TimestampMs
 if TYPE_CHECKING:
     from logwright.config.broker import BrokerConfig
     from logwright.config.policies import Policies
+    from logwright.config.resolved import Sources
     from logwright.config.topic import CleanerConfig, TopicConfig
 
 _R = TypeVar("_R")
@@ -41,6 +42,8 @@ class Request:
         named: the partitions that were named; none = all of the directory.
         config: pairs of ``--config``.
         policies: of ``--policies``, None if it was not given.
+        metadata: the directory of ``--metadata``. find_metadata: it is looked for if not given.
+        properties: the file of ``--server-properties``.
         now_ms: the clock of every decision and every durable record.
         high_watermark: what counts as committed: ``--high-watermark``, else what the policies say.
         yes: do not ask. dry_run: stop after the plan.
@@ -50,36 +53,65 @@ class Request:
     named: tuple[TopicPartition, ...]
     config: Mapping[str, str]
     policies: Policies | None
+    metadata: Path | None
+    find_metadata: bool
+    properties: Path | None
     now_ms: TimestampMs
     high_watermark: Literal["end", "checkpoint"]
     engine: Engine
     yes: bool
     dry_run: bool
     output: Output
+    _sources: list[Sources] = field(default_factory=list, repr=False)
     _parsed: dict[str, tuple[TopicConfig, CleanerConfig]] = field(default_factory=dict, repr=False)
 
+    def sources(self) -> Sources:
+        """All that says something about the settings. Effects: reads it, once.
+
+        Raises:
+            LogwrightError: as `logwright.config.sources.read_sources`.
+        """
+        from logwright.config.policies import Policies  # noqa: PLC0415 -- yaml: not for --help
+        from logwright.config.sources import read_sources  # noqa: PLC0415
+
+        if not self._sources:
+            self._sources.append(
+                read_sources(
+                    self.log_dir,
+                    policies=self.policies or Policies(),
+                    command_line=self.config,
+                    metadata=self.metadata,
+                    find=self.find_metadata,
+                    properties=self.properties,
+                )
+            )
+        return self._sources[0]
+
     def settings(self, topic: str) -> tuple[TopicConfig, CleanerConfig]:
-        """A topic's effective settings: ``--config`` over policies over Kafka's own for internal
-        topics.
+        """The settings by which a topic is maintained, see `logwright.config.resolved`. Effects: as
+        `sources`.
 
         Raises:
             PolicyError: they are not valid.
+            LogwrightError: as `sources`.
         """
-        from logwright.config.topic import parse_settings  # noqa: PLC0415 -- pydantic: not for --help
+        from logwright.config.resolved import settings_of  # noqa: PLC0415 -- pydantic: not for --help
 
         if topic not in self._parsed:
-            self._parsed[topic] = parse_settings(self._pairs(topic))
+            self._parsed[topic] = settings_of(self.sources(), topic)
         return self._parsed[topic]
 
     def broker(self) -> BrokerConfig:
-        """The broker's own settings.
+        """The broker's own settings. Effects: as `sources`.
 
         Raises:
             PolicyError: they are not valid.
+            LogwrightError: as `sources`.
         """
-        from logwright.config.topic import broker_settings  # noqa: PLC0415 -- pydantic: not for --help
+        from logwright.config.resolved import effective_pairs  # noqa: PLC0415 -- pydantic: not for --help
+        from logwright.config.topic import broker_settings  # noqa: PLC0415
 
-        return broker_settings(self._pairs(""))
+        return broker_settings(effective_pairs(self.sources()))
 
     def check_settings(self) -> None:
         """Refuse wrong settings before anything is looked at. Effects: warns of those without
@@ -89,16 +121,11 @@ class Request:
             PolicyError: what ``--config`` says is not valid by itself or over the policies'
             defaults.
         """
-        from logwright.config.topic import effective, warn_of_no_effect  # noqa: PLC0415 -- as above
-
-        effective(self._pairs(""))
-        warn_of_no_effect(self.config)
-
-    def _pairs(self, topic: str) -> dict[str, str]:
         from logwright.config.policies import Policies  # noqa: PLC0415 -- yaml: not for --help
-        from logwright.config.topic import overlay  # noqa: PLC0415
+        from logwright.config.topic import effective, overlay, warn_of_no_effect  # noqa: PLC0415
 
-        return overlay((self.policies or Policies()).settings_for(topic), self.config)
+        effective(overlay((self.policies or Policies()).defaults, self.config))
+        warn_of_no_effect(self.config)
 
     def partitions(self, *, absent: bool = False) -> tuple[TopicPartition, ...]:
         """The partitions to work on, sorted. Effects: lists the log directory.
@@ -186,9 +213,10 @@ class _Partition(click.ParamType[TopicPartition]):
 _PATH: Final = click.Path(path_type=Path)
 _LOG_DIR: Final = click.Path(path_type=Path, readable=False)
 """Not looked at by click: what cannot be read is an error of the directory, not of usage."""
+_ARGUMENT: Final = click.argument("log_dir", metavar="LOG_DIR", type=_LOG_DIR)
+_PARTITIONS: Final = click.argument("named", metavar="[TOPIC-N ...]", nargs=-1, type=_Partition())
+_TOPICS: Final = click.argument("topics", metavar="[TOPIC ...]", nargs=-1)
 _OPTIONS: Final = (
-    click.argument("log_dir", metavar="LOG_DIR", type=_LOG_DIR),
-    click.argument("named", metavar="[TOPIC-N ...]", nargs=-1, type=_Partition()),
     click.option(
         "--config",
         "config",
@@ -199,6 +227,24 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--policies", "policies_dir", metavar="DIR", type=_PATH, help="Settings per topic, as YAML."
+    ),
+    click.option(
+        "--metadata",
+        metavar="DIR",
+        type=_PATH,
+        help="The cluster's __cluster_metadata-0; else it is looked for in LOG_DIR and beside it.",
+    ),
+    click.option(
+        "--no-metadata",
+        is_flag=True,
+        help="Do not read the cluster's metadata.",
+    ),
+    click.option(
+        "--server-properties",
+        "properties",
+        metavar="FILE",
+        type=_PATH,
+        help="Of the broker: its static settings.",
     ),
     click.option(
         "--now",
@@ -239,9 +285,12 @@ class _Given(TypedDict):
     """What click hands over of the options above."""
 
     log_dir: Path
-    named: tuple[TopicPartition, ...]
+    named: NotRequired[tuple[TopicPartition, ...]]
     config: tuple[tuple[str, str], ...]
     policies_dir: Path | None
+    metadata: Path | None
+    no_metadata: bool
+    properties: Path | None
     now_ms: int | None
     high_watermark: Literal["end", "checkpoint"] | None
     engine: Engine
@@ -260,16 +309,32 @@ like_kafka_option: Final = click.option(
 
 def request_options(command: Callable[..., _R]) -> Callable[..., _R]:
     """Give a command the common positionals and options; it is called with a `Request` first."""
+    return _with_options(command, _PARTITIONS)
+
+
+def topic_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """As `request_options`, but the positionals behind the log directory are ``topics``."""
+    return _with_options(command, _TOPICS)
+
+
+def _with_options(
+    command: Callable[..., _R], positionals: Callable[[Callable[..., _R]], Callable[..., _R]]
+) -> Callable[..., _R]:
 
     @functools.wraps(command)
     def called(**given: Unpack[_Given]) -> _R:
         _log_to_stderr(verbose=given["verbose"])
+        if given["metadata"] is not None and given["no_metadata"]:
+            raise click.UsageError("--metadata and --no-metadata contradict each other")
         now_ms, policies = given["now_ms"], _load(given["policies_dir"])
         request = Request(
             log_dir=given["log_dir"],
-            named=given["named"],
+            named=given.get("named", ()),
             config=dict(given["config"]),
             policies=policies,
+            metadata=given["metadata"],
+            find_metadata=not given["no_metadata"],
+            properties=given["properties"],
             now_ms=TimestampMs(time.time_ns() // _NS_PER_MS if now_ms is None else now_ms),
             high_watermark=given["high_watermark"]
             or (policies.high_watermark if policies else "end"),
@@ -286,7 +351,7 @@ def request_options(command: Callable[..., _R]) -> Callable[..., _R]:
             request.output.error_object(error)
             raise
 
-    for option in reversed(_OPTIONS):
+    for option in reversed((_ARGUMENT, positionals, *_OPTIONS)):
         called = option(called)
     return called
 

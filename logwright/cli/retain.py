@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from logwright.cli.leaving import leave_strays, leave_unknown, say_disagreements, say_held
 from logwright.cli.output import human_bytes
-from logwright.cli.planning import FailureLog, say_held
+from logwright.cli.planning import FailureLog
 from logwright.cli.recover import ready_partitions
 from logwright.cli.request import Request, like_kafka_option, request_options
 from logwright.errors import LogwrightError
@@ -33,7 +34,7 @@ _MOST_KEPT = 2
 @click.option(
     "--force",
     is_flag=True,
-    help="Also compacted logs in quarantine, or without a cleaner (log.cleaner.enable=false).",
+    help="Also stray logs, and compacted ones in quarantine or without a cleaner.",
 )
 @like_kafka_option
 def command(
@@ -46,7 +47,10 @@ def command(
         raise click.UsageError("--delete-records-before needs exactly one TOPIC-N")
     failures = FailureLog(output=request.output)
     plans: list[RetentionPlan] = []
-    for partition in ready_partitions(request, failures):
+    chosen = leave_strays(request, request.partitions(), failures, force=force)
+    chosen = leave_unknown(request, chosen, failures)
+    say_disagreements(request, chosen)
+    for partition in ready_partitions(request, failures, chosen):
         try:
             plan = plan_one(request, partition, delete_records_before, force=force)
             plans += [] if plan is None else [plan]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from logwright.cli.leaving import leave_strays
 from logwright.cli.planning import FailureLog, instant
 from logwright.cli.recover import ready_partitions
 from logwright.cli.request import Request, request_options
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 @click.command(name="roll")
 @request_options
-@click.option("--force", is_flag=True, help="Roll now; an empty active segment is not rolled.")
+@click.option(
+    "--force", is_flag=True, help="Roll now, stray logs too; an empty active segment is not rolled."
+)
 def command(request: Request, *, force: bool) -> None:
     """Begin a new active segment where size, time or a full index asks for it."""
     from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
@@ -26,7 +29,8 @@ def command(request: Request, *, force: bool) -> None:
     request.require_terminal()
     failures = FailureLog(output=request.output)
     plans: list[tuple[PartitionLog, RollDecision]] = []
-    for partition in ready_partitions(request, failures):
+    chosen = leave_strays(request, request.partitions(), failures, force=force)
+    for partition in ready_partitions(request, failures, chosen):
         config, _ = request.settings(partition.topic)
         try:
             plans.append(

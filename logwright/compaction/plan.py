@@ -89,7 +89,7 @@ def first_dirty_offset(log: PartitionLog) -> tuple[Offset, bool]:
 
 
 def _policy_reason(config: TopicConfig) -> tuple[str, ...]:
-    if config.compact:
+    if config.compact or not config.policy_known:
         return ()
     policy = ",".join(config.cleanup_policy) or "(empty)"
     return (f"cleanup.policy={policy} does not compact",)

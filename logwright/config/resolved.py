@@ -32,7 +32,7 @@ from logwright.config.topic import (
     overlay,
     parse_settings,
 )
-from logwright.metadata.model import ClusterMetadata, ConfigEntry
+from logwright.metadata.model import NO_IDS, ClusterMetadata, ConfigEntry, DirectoryIds
 
 Origin = Literal[
     "topic", "broker", "cluster", "server.properties", "policy", "command line", "default"
@@ -79,13 +79,13 @@ class Sources:
     Attributes:
         command_line: the pairs of ``--config``.
         metadata: of the cluster; None: there is none.
-        node_id: of the broker whose directory it is; None: not known.
+        ids: of the log directory; its node's dynamic configs hold.
     """
 
     command_line: Mapping[str, str] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
     metadata: ClusterMetadata | None = None
-    node_id: int | None = None
+    ids: DirectoryIds = NO_IDS
     properties: ServerProperties = field(default_factory=ServerProperties)
 
     def knows(self, topic: str) -> bool:
@@ -217,7 +217,7 @@ def _levels(sources: Sources, topic: str) -> tuple[Level, ...]:
         where = dict.fromkeys(pairs, "what Kafka sets for this topic")
         levels.append(Level(origin="default", pairs=pairs, where=where))
     if metadata is not None:
-        node = "" if sources.node_id is None else str(sources.node_id)
+        node = "" if sources.ids.node_id is None else str(sources.ids.node_id)
         topics, brokers = metadata.topic_configs, metadata.broker_configs
         levels.append(_records("topic", metadata, topics.get(topic, {}), TOPIC_NAMES))
         if node:

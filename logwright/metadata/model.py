@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from logwright.units import Offset
 
@@ -55,3 +56,7 @@ class DirectoryIds:
     cluster_id: str | None
     node_id: int | None
     directory_id: str | None
+
+
+NO_IDS: Final = DirectoryIds(cluster_id=None, node_id=None, directory_id=None)
+"""Of a log directory without ``meta.properties``."""

@@ -24,7 +24,7 @@ from logwright.format.names import LOG, segment_file_name
 from logwright.log.files import OpenDir, exists, file_names, open_log_dir, read_part
 from logwright.metadata.files import REMEDY, Batch, MetadataFile, Snapshot, segments, snapshots
 from logwright.metadata.image import Image
-from logwright.metadata.model import ClusterMetadata, DirectoryIds
+from logwright.metadata.model import NO_IDS, ClusterMetadata, DirectoryIds
 from logwright.metadata.records import decode_metadata_record
 from logwright.units import Offset
 
@@ -176,7 +176,7 @@ def read_directory_ids(log_dir: Path) -> DirectoryIds:
     """
     with open_log_dir(log_dir) as directory:
         if not exists(directory, META_PROPERTIES):
-            return DirectoryIds(cluster_id=None, node_id=None, directory_id=None)
+            return NO_IDS
         content = read_part(directory, META_PROPERTIES, 0, _MOST_PROPERTIES_BYTES + 1)
     path = log_dir / META_PROPERTIES
     if len(content) > _MOST_PROPERTIES_BYTES:

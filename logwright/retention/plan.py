@@ -136,8 +136,11 @@ def plan_retention(
         force: also in a quarantine, if the log is compacted.
 
     Raises:
-        PolicyError: that offset is above the high watermark, or the topic is compacted only.
+        PolicyError: nothing says the topic's ``cleanup.policy``; that offset is above the high
+            watermark, or the topic is compacted only.
     """
+    if not config.policy_known:
+        raise PolicyError("nothing says its cleanup.policy.", path=log.log_dir)
     start = _raised_start(log, config, delete_records_before)
     segments = list(log.segments)
     breaches: dict[Offset, _Breach] = {}
@@ -173,7 +176,8 @@ def retention_hold(
     now_ms: TimestampMs,
     force: bool,
 ) -> Hold | None:
-    """Why retention leaves a log alone; None if it does not. `force` passes over all but a pause.
+    """Why retention leaves a log alone; None if it does not. `force` passes over all but a pause
+    and an unknown ``cleanup.policy``.
 
     Args:
         config, cleaner: the topic's settings.
@@ -181,6 +185,8 @@ def retention_hold(
         now_ms: the clock.
         force: also a compacted log that is in quarantine or has no cleaner.
     """
+    if not config.policy_known:
+        return Hold(kind="unknown", sentence="nothing says its cleanup.policy")
     hold = state.hold(now_ms, force=force or not config.compact)
     if hold is None and config.compact and not (cleaner.enable or force):
         sentence = "log.cleaner.enable=false: the cleaner deletes a compacted log's segments"

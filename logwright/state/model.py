@@ -192,11 +192,12 @@ class Hold:
     """Why a partition is left alone.
 
     Attributes:
-        kind: ``disabled``: by ``log.cleaner.enable=false``, of a retention.
+        kind: ``disabled``: by ``log.cleaner.enable=false``, of a retention. ``unknown``: nothing
+            says the topic's ``cleanup.policy``. ``stray``: a broker would not serve it.
         sentence: with owner, reason and expiry, or cause, place and retry time.
     """
 
-    kind: Literal["paused", "quarantined", "disabled"]
+    kind: Literal["paused", "quarantined", "disabled", "unknown", "stray"]
     sentence: str
 
 

@@ -117,6 +117,39 @@ def test_failing_log_does_not_stop_the_others(tmp_path: Path) -> None:
     )
 
 
+COMPACT_DELETE = """\
+version: 1
+high_watermark: end
+defaults:
+  cleanup.policy: compact,delete
+  min.cleanable.dirty.ratio: 0.5
+  segment.ms: 9000000000000
+topics:
+  - name: old
+    retention.ms: 1
+  - name: compacted
+    cleanup.policy: compact
+    retention.ms: 1
+"""
+
+
+def test_sweep_deletes_after_it_has_compacted(tmp_path: Path) -> None:
+    """Of compact,delete logs: those that are compacted, and those that are not due. Not of a
+    compacted one, and not of one that is young.
+    """
+    logs = {"old-0": "basic-none", "young-0": "basic-none", "compacted-0": "basic-none"}
+    platform = make_platform(tmp_path, logs, COMPACT_DELETE)
+    later = platform.at(platform.now_ms + 86_400_000)
+    done = later.sweep([])
+    assert done.success
+    said = observations(done)
+    assert {"old-0"} == said.keys()
+    assert "retention.ms=1" in said["old-0"]["reasons"]
+    assert {"old-0", "young-0", "compacted-0"} == platform.materialized()
+    left = {key: len(list(platform.partition(key).glob("*.log"))) for key in logs}
+    assert 1 == left["old-0"] < left["young-0"] == left["compacted-0"]
+
+
 @pytest.mark.parametrize("lost", [".kafka_cleanshutdown", f"size-0/{0:020d}.index"])
 def test_run_recovers_first(tmp_path: Path, lost: str) -> None:
     """After a crash of the whole directory, or of one log: as much goes as of a clean log."""

@@ -18,7 +18,7 @@ from logwright.config.resolved import (
     settings_of,
 )
 from logwright.config.topic import effective
-from logwright.metadata.model import ClusterMetadata, ConfigEntry, TopicMetadata
+from logwright.metadata.model import ClusterMetadata, ConfigEntry, DirectoryIds, TopicMetadata
 from logwright.units import Offset
 
 METADATA = Path("__cluster_metadata-0")
@@ -73,7 +73,7 @@ def test_each_level_hides_those_below(tmp_path: Path) -> None:
             entries(retention_ms="3"),
             {"1": entries(log_retention_ms="4"), "": entries(log_retention_ms="5")},
         ),
-        node_id=1,
+        ids=DirectoryIds(cluster_id=None, node_id=1, directory_id=None),
         properties=properties("log.retention.ms=6"),
     )
     found = []
@@ -105,9 +105,25 @@ def test_each_level_hides_those_below(tmp_path: Path) -> None:
 def test_another_brokers_settings_do_not_count() -> None:
     """The dynamic configs of a broker are for its own node id only."""
     metadata = cluster(None, {"2": entries(log_segment_bytes="2000000")})
-    assert "default" == resolve(Sources(metadata=metadata, node_id=1), "t")["segment.bytes"].origin
+    assert (
+        "default"
+        == resolve(
+            Sources(
+                metadata=metadata, ids=DirectoryIds(cluster_id=None, node_id=1, directory_id=None)
+            ),
+            "t",
+        )["segment.bytes"].origin
+    )
     assert "default" == resolve(Sources(metadata=metadata), "t")["segment.bytes"].origin
-    assert "broker" == resolve(Sources(metadata=metadata, node_id=2), "t")["segment.bytes"].origin
+    assert (
+        "broker"
+        == resolve(
+            Sources(
+                metadata=metadata, ids=DirectoryIds(cluster_id=None, node_id=2, directory_id=None)
+            ),
+            "t",
+        )["segment.bytes"].origin
+    )
 
 
 def test_synonyms_have_the_topics_unit() -> None:
@@ -277,7 +293,7 @@ def test_a_brokers_own_settings_follow_the_levels() -> None:
     """What is no topic's config is found on the same levels."""
     sources = Sources(
         metadata=cluster(None, {"1": entries(log_cleaner_threads="3")}),
-        node_id=1,
+        ids=DirectoryIds(cluster_id=None, node_id=1, directory_id=None),
         properties=properties("log.cleaner.threads=2\nlog.cleaner.backoff.ms=1"),
     )
     pairs = effective_pairs(sources)

@@ -1,0 +1,66 @@
+"""``logwright config``: every effective setting of topics, and what set it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from logwright.cli.request import Request, topic_options
+
+if TYPE_CHECKING:
+    from logwright.config.resolved import Setting, Sources
+
+_MOST_SHOWN: Final = 60
+"""Characters of a value in a table."""
+
+
+@click.command(name="config")
+@topic_options
+@click.option("--all", "everything", is_flag=True, help="Kafka's own defaults too.")
+def command(request: Request, topics: tuple[str, ...], *, everything: bool) -> None:
+    """Show every effective setting of topics, and what set it; --output json has all of them.
+
+    Without TOPIC: of all that have a partition here.
+    """
+    from logwright.config.resolved import disagreements, resolve  # noqa: PLC0415 -- pydantic
+
+    sources = request.sources()
+    present = {one.topic for one in request.partitions()}
+    request.output.text(_said(sources))
+    for topic in sorted(topics or present):
+        found = resolve(sources, topic)
+        request.output.json_object(
+            {
+                "topic": topic,
+                "configs": {
+                    name: {"value": one.value, "origin": one.origin, "where": one.where}
+                    for name, one in found.items()
+                },
+            }
+        )
+        request.output.text()
+        request.output.text(topic)
+        shown = {
+            name: one for name, one in found.items() if everything or one.where != "Kafka's default"
+        }
+        header = ("name", "value", "origin", "where")
+        request.output.table(header, [_row(name, one) for name, one in shown.items()])
+        for one in disagreements(sources, topic):
+            request.output.text(f"{topic}: {one.sentence}")
+
+
+def _row(name: str, one: Setting) -> tuple[str, str, str, str]:
+    value = one.value if len(one.value) <= _MOST_SHOWN else f"{one.value[:_MOST_SHOWN]}…"
+    return name, value or "(empty)", one.origin, one.where
+
+
+def _said(sources: Sources) -> str:
+    metadata = sources.metadata
+    if metadata is None:
+        return "There is no metadata of the cluster."
+    snapshot = f", with the snapshot {metadata.snapshot}" if metadata.snapshot else ""
+    return (
+        f"The metadata of cluster {metadata.cluster_id} up to offset {metadata.end_offset}, from"
+        f" {metadata.path}{snapshot}"
+    )

@@ -1,0 +1,164 @@
+"""Which partitions a command leaves alone, and what it says of them: those that are held, those
+whose settings nothing says, and strays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from logwright.errors import LogwrightError, PolicyError, PreconditionError
+from logwright.state.model import Hold
+
+if TYPE_CHECKING:
+    from logwright.cli.planning import FailureLog
+    from logwright.cli.request import Request
+    from logwright.format.names import TopicPartition
+
+UNKNOWN_REMEDY: Final = (
+    "Give the cluster's metadata (--metadata DIR), an entry of topics.yml (--policies DIR), or"
+    " --config cleanup.policy=VALUE."
+)
+
+
+def leave_held(
+    request: Request, partitions: Iterable[TopicPartition], *, force: bool = False
+) -> tuple[TopicPartition, ...]:
+    """The partitions that may be worked on; with `force`, those in quarantine too.
+
+    Of the others it is said why they are left alone, and of moves that were cut short where their
+    partitions are. Effects: reads the state file; output.
+
+    Raises:
+        UnreadableFile: the state file is none. Nothing may be worked on then.
+    """
+    from logwright.state.store import read_state  # noqa: PLC0415 -- not for --help
+
+    state = read_state(request.log_dir)
+    free = []
+    chosen = tuple(partitions)
+    for partition in chosen:
+        hold = state[partition].hold(request.now_ms, force=force) if partition in state else None
+        if hold is None:
+            free.append(partition)
+            continue
+        say_held(request, partition, hold)
+    for partition, one in sorted(state.items()):
+        if one.move is not None and (partition in chosen or not request.named):
+            request.output.message(
+                f"{partition}: there is {one.move.sentence}: run `logwright move` again, or with"
+                " --abandon"
+            )
+    return tuple(free)
+
+
+def leave_strays(
+    request: Request,
+    partitions: Iterable[TopicPartition],
+    failures: FailureLog,
+    *,
+    force: bool = False,
+) -> tuple[TopicPartition, ...]:
+    """The partitions that a broker would serve from this directory; with `force`, all. One that was
+    named is a failure, the others are left alone. Effects: reads their topic ids; output.
+
+    Raises:
+        LogwrightError: as `Request.sources`.
+    """
+    chosen = tuple(partitions)
+    if force:
+        return chosen
+    free = []
+    for partition in chosen:
+        try:
+            reason = stray(request, partition)
+        except LogwrightError as error:
+            failures.add(partition, error)
+            continue
+        if reason is None:
+            free.append(partition)
+        elif request.named:
+            problem = f"it is stray: {reason}."
+            failures.add(partition, PreconditionError(problem, remedy="--force passes over that."))
+        else:
+            say_held(request, partition, Hold(kind="stray", sentence=f"it is stray: {reason}"))
+    return tuple(free)
+
+
+def say_strays(
+    request: Request, partitions: Iterable[TopicPartition]
+) -> tuple[TopicPartition, ...]:
+    """The partitions that a broker would serve from this directory. Effects: reads the topic ids of
+    all; output about the others.
+
+    Raises:
+        LogwrightError: as `stray`.
+    """
+    free = []
+    for partition in partitions:
+        reason = stray(request, partition)
+        if reason is None:
+            free.append(partition)
+        else:
+            say_held(request, partition, Hold(kind="stray", sentence=f"it is stray: {reason}"))
+    return tuple(free)
+
+
+def stray(request: Request, partition: TopicPartition) -> str | None:
+    """Why a broker would not serve a partition from this directory; None if it would, or if there
+    is no metadata. Effects: reads its topic id.
+
+    Raises:
+        LogwrightError: as `Request.sources`, and `read_topic_id`.
+    """
+    from logwright.config.sources import stray_partition  # noqa: PLC0415 -- pydantic: not for --help
+
+    return stray_partition(request.sources(), request.log_dir, partition)
+
+
+def leave_unknown(
+    request: Request, partitions: Iterable[TopicPartition], failures: FailureLog
+) -> tuple[TopicPartition, ...]:
+    """The partitions whose ``cleanup.policy`` is known. One that was named is a failure; so are all
+    if none is known; else the others are left alone. Effects: output.
+
+    Raises:
+        LogwrightError: as `Request.settings`.
+    """
+    chosen = tuple(partitions)
+    known = tuple(one for one in chosen if request.settings(one.topic)[0].policy_known)
+    for partition in (one for one in chosen if one not in known):
+        if request.named or not known:
+            error = PolicyError("nothing says its cleanup.policy.", remedy=UNKNOWN_REMEDY)
+            failures.add(partition, error)
+        else:
+            sentence = f"nothing says its cleanup.policy. {UNKNOWN_REMEDY}"
+            say_held(request, partition, Hold(kind="unknown", sentence=sentence))
+    return known
+
+
+def say_disagreements(request: Request, partitions: Iterable[TopicPartition]) -> None:
+    """Where an entry of ``topics.yml`` and the cluster disagree on what is deleted. Effects:
+    stderr.
+
+    Raises:
+        LogwrightError: as `Request.sources`.
+    """
+    from logwright.config.resolved import disagreements  # noqa: PLC0415 -- pydantic: not for --help
+
+    for topic in sorted({one.topic for one in partitions}):
+        for found in disagreements(request.sources(), topic):
+            request.output.message(f"{topic}: {found.sentence}")
+
+
+def say_held(request: Request, partition: TopicPartition, hold: Hold) -> None:
+    """Why a partition is left alone. Effects: output."""
+    request.output.message(f"{partition}: left alone: {hold.sentence}")
+    request.output.json_object(
+        {
+            "topicPartition": str(partition),
+            "now": request.now_ms,
+            "skipped": hold.kind,
+            "why": hold.sentence,
+        }
+    )

@@ -1,0 +1,136 @@
+"""Reads what says something about the settings of a log directory's topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from logwright.config.broker import BrokerConfig
+from logwright.config.policies import Policies
+from logwright.config.properties import ServerProperties, read_properties
+from logwright.config.resolved import Sources, effective_pairs, settings_of
+from logwright.config.topic import CleanerConfig, TopicConfig, broker_settings
+from logwright.errors import LogwrightError
+from logwright.format.names import TopicPartition
+from logwright.metadata.find import find_metadata
+from logwright.metadata.model import NO_IDS
+from logwright.metadata.places import read_topic_id, stray_reason
+from logwright.metadata.read import read_directory_ids, read_metadata
+
+WITHOUT_IT = "Or give --no-metadata and say the topics' settings with --policies or --config."
+
+
+def read_sources(
+    log_dir: Path,
+    *,
+    policies: Policies,
+    command_line: Mapping[str, str],
+    metadata: Path | None = None,
+    find: bool = True,
+    properties: Path | None = None,
+) -> Sources:
+    """All sources of one log directory's settings. Effects: reads files.
+
+    Args:
+        log_dir: the log directory; its ``meta.properties`` says which broker's it is.
+        policies: of the operator.
+        command_line: the pairs of ``--config``.
+        metadata: a ``__cluster_metadata-0`` directory; None: that of the log directory's node, see
+            `find_metadata`.
+        find: whether metadata is looked for if none is given.
+        properties: a broker's ``server.properties``.
+
+    Raises:
+        PolicyError: the properties cannot be read.
+        LogwrightError: as `find_metadata` and `read_metadata`.
+    """
+    ids, found = NO_IDS, None
+    if metadata is not None or find:
+        try:
+            ids = read_directory_ids(log_dir)
+            path = metadata if metadata is not None else find_metadata(log_dir)
+            found = None if path is None else read_metadata(path)
+        except LogwrightError as error:
+            error.remedy = f"{error.remedy} {WITHOUT_IT}" if error.remedy else WITHOUT_IT
+            raise
+    return Sources(
+        command_line=command_line,
+        policies=policies,
+        metadata=found,
+        ids=ids,
+        properties=ServerProperties() if properties is None else read_properties(properties),
+    )
+
+
+def stray_partition(sources: Sources, log_dir: Path, partition: TopicPartition) -> str | None:
+    """Why a broker would not serve a partition from a directory; None if it would, or if there is
+    no metadata. Effects: reads its topic id.
+
+    Raises:
+        LogwrightError: as `read_topic_id`.
+    """
+    if sources.metadata is None:
+        return None
+    topic_id = read_topic_id(log_dir, partition)
+    return stray_reason(partition, topic_id, sources.metadata, sources.ids)
+
+
+class DirectorySettings:
+    """The settings of the topics of several log directories at one moment. Each directory's
+    metadata is read once, each topic's settings are resolved once.
+    """
+
+    def __init__(self, policies: Policies) -> None:
+        self.policies = policies
+        self._sources: dict[Path, Sources | LogwrightError] = {}
+        self._settings: dict[tuple[Path, str], tuple[TopicConfig, CleanerConfig]] = {}
+
+    def sources(self, log_dir: Path) -> Sources:
+        """Of one log directory. Effects: may read its metadata.
+
+        Raises:
+            LogwrightError: as `read_sources`.
+        """
+        if log_dir not in self._sources:
+            try:
+                self._sources[log_dir] = read_sources(
+                    log_dir, policies=self.policies, command_line={}
+                )
+            except LogwrightError as error:
+                self._sources[log_dir] = error
+        found = self._sources[log_dir]
+        if isinstance(found, LogwrightError):
+            raise found
+        return found
+
+    def stray(self, log_dir: Path, partition: TopicPartition) -> str | None:
+        """Why a broker would not serve a partition from a directory; None if it would, or if there
+        is no metadata. Effects: as `sources`; reads its topic id.
+
+        Raises:
+            LogwrightError: as `read_sources` and `read_topic_id`.
+        """
+        return stray_partition(self.sources(log_dir), log_dir, partition)
+
+    def broker(self, log_dir: Path) -> BrokerConfig:
+        """The broker's own settings. Effects: as `sources`.
+
+        Raises:
+            LogwrightError: as `of`.
+        """
+        return broker_settings(effective_pairs(self.sources(log_dir)))
+
+    def of(self, log_dir: Path, topic: str) -> tuple[TopicConfig, CleanerConfig]:
+        """By which a topic's logs in a directory are maintained. Effects: as `sources`.
+
+        Raises:
+            LogwrightError: as `read_sources`; PolicyError: they are not valid.
+        """
+        key = (log_dir, topic)
+        if key not in self._settings:
+            self._settings[key] = settings_of(self.sources(log_dir), topic)
+        return self._settings[key]
+
+    def topic(self, log_dir: Path, topic: str) -> TopicConfig:
+        """The first of `of`. Effects and errors: as there."""
+        return self.of(log_dir, topic)[0]

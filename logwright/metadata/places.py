@@ -1,0 +1,71 @@
+"""Whether a partition's directory belongs where it is, by the cluster's metadata."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from logwright.format.names import PARTITION_METADATA, TopicPartition
+from logwright.log.files import exists, open_partition_dir, read_part
+from logwright.metadata.model import ClusterMetadata, DirectoryIds, PartitionMetadata
+
+_MOST_BYTES: Final = 4096
+_TOPIC_ID: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
+_RESERVED: Final = re.compile(r"A{20}[A-Za-z0-9_-]{2}")
+"""Directory ids that name no directory: unassigned, lost, migrating (DirectoryId.reserved)."""
+
+
+def read_topic_id(log_dir: Path, partition: TopicPartition) -> str | None:
+    """The topic id in the directory's ``partition.metadata``; None if there is none, or no valid
+    one. Effects: reads it.
+
+    Raises:
+        NotALogDir, UnreadableFile: the directory or the file cannot be read.
+    """
+    with open_partition_dir(log_dir, partition) as directory:
+        if not exists(directory, PARTITION_METADATA):
+            return None
+        found = _TOPIC_ID.fullmatch(read_part(directory, PARTITION_METADATA, 0, _MOST_BYTES))
+    return None if found is None else found[1].decode()
+
+
+def stray_reason(
+    partition: TopicPartition,
+    topic_id: str | None,
+    metadata: ClusterMetadata,
+    ids: DirectoryIds,
+) -> str | None:
+    """Why a broker would not serve this directory; None if it would.
+
+    1. Kafka renames it on start to ``-stray`` (LogManager.isStrayReplica, 4.3.0): it has no topic
+       id; or that of no topic, or of another topic; or the node has no replica of the partition.
+    2. The node's replica is assigned to another of its log directories (KIP-858).
+
+    Args:
+        partition: by the directory's name.
+        topic_id: of its ``partition.metadata``.
+        metadata: of the cluster.
+        ids: of the log directory.
+    """
+    if topic_id is None:
+        return "it has no topic id"
+    owner = next((one for one in metadata.topics.values() if one.topic_id == topic_id), None)
+    if owner is None:
+        return f"its topic id {topic_id} is of no topic"
+    if owner.name != partition.topic:
+        return f"its topic id {topic_id} is of the topic {owner.name}"
+    return _replica_reason(owner.partitions.get(partition.partition), ids)
+
+
+def _replica_reason(found: PartitionMetadata | None, ids: DirectoryIds) -> str | None:
+    if found is None:
+        return "its topic has no such partition"
+    if ids.node_id is not None and ids.node_id not in found.replicas:
+        return f"node {ids.node_id} has no replica of it"
+    if ids.node_id is None or ids.directory_id is None or not found.directories:
+        return None
+    assigned = found.directories[found.replicas.index(ids.node_id)]
+    if _RESERVED.fullmatch(assigned) or assigned == ids.directory_id:
+        return None
+    return f"its replica is assigned to the log directory with the id {assigned}"
