@@ -44,9 +44,8 @@ from logwright.planning import HighWatermark, observe_unlocked, plan_clean, plan
 from logwright.planning import Settings as CleaningSettings
 from logwright.purge.plan import PurgeResult
 from logwright.purge.run import purge_partition
-from logwright.recovery.model import RecoveryOptions
+from logwright.recovery.model import DirectoryResult, RecoveryOptions
 from logwright.recovery.run import (
-    DirectoryResult,
     Settings,
     commit_directory,
     partitions_to_recover,

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from logwright.format.names import TopicPartition
-    from logwright.recovery.model import Finding, RecoveryOptions, RecoveryPlan
-    from logwright.recovery.run import DirectoryPlan, DirectoryResult
+    from logwright.recovery.model import (
+        DirectoryPlan,
+        DirectoryResult,
+        Finding,
+        RecoveryOptions,
+        RecoveryPlan,
+    )
 
 
 @click.command(name="recover")
@@ -77,7 +82,7 @@ def recover_first(
     from logwright.recovery.run import partitions_to_recover, plan_directory  # noqa: PLC0415
 
     wanted = request.partitions() if partitions is None else partitions
-    damaged = partitions_to_recover(request.log_dir, wanted)
+    damaged = partitions_to_recover(request.log_dir, wanted) if wanted else ()
     if not damaged:
         return
     plan = plan_directory(
@@ -125,6 +130,8 @@ def recover_or_show(
     from logwright.recovery.run import partitions_to_recover  # noqa: PLC0415
 
     wanted = tuple(partitions)
+    if not wanted:
+        return ()
     if request.dry_run:
         return show_recovery_first(request, failures, like_kafka=False, partitions=wanted)
     if partitions_to_recover(request.log_dir, wanted):

@@ -29,7 +29,6 @@ from pydantic import BaseModel, ValidationError
 from logwright.config.broker import BrokerConfig
 from logwright.config.marked import Entries, Items, Mark, Marked, Text, find, plain, read_marked
 from logwright.config.policy_models import (
-    INTERNAL_TOPICS,
     Checks,
     Expectations,
     HighWatermark,
@@ -103,15 +102,6 @@ class Policies:
     expectations: Expectations = field(default_factory=Expectations)
     checks: Checks = "quick"
     ingest: IngestSources = field(default_factory=IngestSources)
-
-    def settings_for(self, topic: str) -> dict[str, str]:
-        """Raw pairs of Kafka's config names and values for a topic, to be given to
-        `parse_settings`.
-        """
-        pairs = overlay(self.defaults, INTERNAL_TOPICS.get(topic, {}))
-        for policy in self.entries_for(topic):
-            pairs = overlay(pairs, policy.settings)
-        return pairs
 
     def entries_for(self, topic: str) -> tuple[TopicPolicy, ...]:
         """The entries that apply to a topic, least specific first: patterns in their order, then

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from logwright.errors import LogwrightError
 from logwright.format.checkpoints import LeaderEpoch
 from logwright.format.index import AbortedTransaction
 from logwright.format.names import LOG, TopicPartition
@@ -263,3 +264,61 @@ class RecoveryPlan:
                 or (finding.action == "cut" and int(finding.files[0][:20]) != last)
             )
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryPlan:
+    """A recovery of a log directory before it is done.
+
+    Attributes:
+        marker: content of the clean-shutdown marker, None if there is none.
+        plans: those of the partitions that can be recovered, then of future and stray logs.
+        failures: why other partitions cannot.
+        marked_failures: why other future and stray logs cannot, by directory name.
+        left_out: directories that a broker loads too and that are not recovered here.
+    """
+
+    log_dir: Path
+    marker: bytes | None
+    plans: tuple[RecoveryPlan, ...]
+    failures: Mapping[TopicPartition, LogwrightError]
+    marked_failures: Mapping[str, LogwrightError]
+    left_out: tuple[str, ...]
+
+    @property
+    def changes(self) -> bool:
+        """Something is to be done."""
+        return any(plan.changes for plan in self.plans) or self.becomes_clean
+
+    @property
+    def becomes_clean(self) -> bool:
+        """The directory gets a marker that it did not have."""
+        failed = self.failures or self.marked_failures
+        return self.marker is None and not failed and not self.left_out
+
+
+@dataclass(slots=True, kw_only=True)
+class DirectoryResult:
+    """What was done.
+
+    Attributes:
+        recovered: the partitions' plans that were executed, those without changes included.
+        failures: why others were not.
+        marked, marked_failures: the same of future and stray logs, the failures by directory name.
+        clean: the directory has the clean-shutdown marker now.
+        cut: where what was cut out of a log is kept, by the name of its directory.
+    """
+
+    recovered: list[RecoveryPlan] = field(default_factory=list)
+    failures: dict[TopicPartition, LogwrightError] = field(default_factory=dict)
+    marked: list[RecoveryPlan] = field(default_factory=list)
+    marked_failures: dict[str, LogwrightError] = field(default_factory=dict)
+    clean: bool = False
+    cut: dict[str, Path] = field(default_factory=dict)
+
+    def fail(self, plan: RecoveryPlan, error: LogwrightError) -> None:
+        """A plan could not be executed."""
+        if plan.is_marked:
+            self.marked_failures[plan.name] = error
+        else:
+            self.failures[plan.partition] = error

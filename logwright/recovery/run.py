@@ -19,7 +19,6 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Final
@@ -45,7 +44,12 @@ from logwright.log.listing import look_for_damage, stamp_files
 from logwright.log.load import list_partitions
 from logwright.log.mapped import map_file
 from logwright.recovery.marked import has_entries, left_out, marked_logs, observe_log
-from logwright.recovery.model import RecoveryOptions, RecoveryPlan
+from logwright.recovery.model import (
+    DirectoryPlan,
+    DirectoryResult,
+    RecoveryOptions,
+    RecoveryPlan,
+)
 from logwright.recovery.observe import read_all_offsets, read_offsets
 from logwright.recovery.plan import plan_recovery
 from logwright.recovery.splitting import overflows
@@ -68,64 +72,6 @@ GROUP: Final = 32
 
 Settings = Callable[[str], TopicConfig]
 """Gives a topic's effective settings."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryPlan:
-    """A recovery of a log directory before it is done.
-
-    Attributes:
-        marker: content of the clean-shutdown marker, None if there is none.
-        plans: those of the partitions that can be recovered, then of future and stray logs.
-        failures: why other partitions cannot.
-        marked_failures: why other future and stray logs cannot, by directory name.
-        left_out: directories that a broker loads too and that are not recovered here.
-    """
-
-    log_dir: Path
-    marker: bytes | None
-    plans: tuple[RecoveryPlan, ...]
-    failures: Mapping[TopicPartition, LogwrightError]
-    marked_failures: Mapping[str, LogwrightError]
-    left_out: tuple[str, ...]
-
-    @property
-    def changes(self) -> bool:
-        """Something is to be done."""
-        return any(plan.changes for plan in self.plans) or self.becomes_clean
-
-    @property
-    def becomes_clean(self) -> bool:
-        """The directory gets a marker that it did not have."""
-        failed = self.failures or self.marked_failures
-        return self.marker is None and not failed and not self.left_out
-
-
-@dataclass(slots=True, kw_only=True)
-class DirectoryResult:
-    """What was done.
-
-    Attributes:
-        recovered: the partitions' plans that were executed, those without changes included.
-        failures: why others were not.
-        marked, marked_failures: the same of future and stray logs, the failures by directory name.
-        clean: the directory has the clean-shutdown marker now.
-        cut: where what was cut out of a log is kept, by the name of its directory.
-    """
-
-    recovered: list[RecoveryPlan] = field(default_factory=list)
-    failures: dict[TopicPartition, LogwrightError] = field(default_factory=dict)
-    marked: list[RecoveryPlan] = field(default_factory=list)
-    marked_failures: dict[str, LogwrightError] = field(default_factory=dict)
-    clean: bool = False
-    cut: dict[str, Path] = field(default_factory=dict)
-
-    def fail(self, plan: RecoveryPlan, error: LogwrightError) -> None:
-        """A plan could not be executed."""
-        if plan.is_marked:
-            self.marked_failures[plan.name] = error
-        else:
-            self.failures[plan.partition] = error
 
 
 def partitions_to_recover(

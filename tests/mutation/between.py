@@ -246,7 +246,7 @@ BETWEEN = (
     Fault(
         family="two at once: a recovery of a log that changed",
         file="recovery/run.py",
-        right="if now.stamps != before.stamps or checkpoints.of(partition) != entries:",
+        right="if now.stamps != before.stamps or now.checkpoints.of(partition) != entries:",
         wrong="if False:",
         tests=("tests/crash/test_two_at_once.py",),
     ),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from logwright.config.policies import Policies, load_policies
+from logwright.config.resolved import Sources, effective_pairs
 from logwright.config.topic import UNKNOWN_POLICY, parse_settings
 from logwright.errors import PolicyError
 
@@ -25,6 +26,11 @@ def problems(tmp_path: Path, text: str, **others: str) -> list[str]:
         load(tmp_path, text, **others)
     assert caught.value.exit_status == 2
     return str(caught.value).replace(f"{tmp_path}/", "").split("\n")
+
+
+def pairs_of(policies: Policies, topic: str) -> dict[str, str]:
+    """What the policies alone say of a topic."""
+    return effective_pairs(Sources(policies=policies), topic)
 
 
 def test_most_specific_wins(tmp_path: Path) -> None:
@@ -46,13 +52,13 @@ topics:
 """,
         other="version: 1\ndefaults: {segment.ms: 1, retention.ms: 1, retention.bytes: 1}\n",
     )
-    assert policies.settings_for("a.orders") == {
+    assert pairs_of(policies, "a.orders") == {
         "segment.ms": "4",
         "retention.ms": "3",
         "delete.retention.ms": "2",
         "retention.bytes": "1",
     }
-    assert policies.settings_for("b") == {
+    assert pairs_of(policies, "b") == {
         "segment.ms": "1",
         "retention.ms": "1",
         "retention.bytes": "1",
@@ -62,8 +68,8 @@ topics:
 def test_pattern_is_for_the_whole_name(tmp_path: Path) -> None:
     """A pattern that matches a part of a name only does not apply."""
     policies = load(tmp_path, "version: 1\ntopics: [{pattern: orders, segment.ms: 2}]\n")
-    assert policies.settings_for("orders") == {"segment.ms": "2"}
-    assert policies.settings_for("orders2") == {}
+    assert pairs_of(policies, "orders") == {"segment.ms": "2"}
+    assert pairs_of(policies, "orders2") == {}
 
 
 def test_a_topics_value_hides_a_brokers(tmp_path: Path) -> None:
@@ -76,20 +82,20 @@ defaults: {log.retention.hours: 1}
 topics: [{name: t, retention.ms: 5}]
 """,
     )
-    assert parse_settings(policies.settings_for("t"))[0].retention_ms == 5
-    assert parse_settings(policies.settings_for("u"))[0].retention_ms == 3_600_000
+    assert parse_settings(pairs_of(policies, "t"))[0].retention_ms == 5
+    assert parse_settings(pairs_of(policies, "u"))[0].retention_ms == 3_600_000
 
 
 def test_internal_topics_are_as_kafka_makes_them(tmp_path: Path) -> None:
     """What Kafka sets for its own topics wins over defaults and gives way to an entry."""
     text = "version: 1\ndefaults: {cleanup.policy: delete, segment.bytes: 2000000}\n"
     policies = load(tmp_path, text)
-    config = parse_settings(policies.settings_for("__consumer_offsets"))[0]
+    config = parse_settings(pairs_of(policies, "__consumer_offsets"))[0]
     assert (config.cleanup_policy, config.segment_bytes) == (("compact",), 104_857_600)
     policies = load(tmp_path, f"{text}topics: [{{pattern: __.*, segment.bytes: 3000000}}]\n")
-    config = parse_settings(policies.settings_for("__consumer_offsets"))[0]
+    config = parse_settings(pairs_of(policies, "__consumer_offsets"))[0]
     assert (config.cleanup_policy, config.segment_bytes) == (("compact",), 3_000_000)
-    assert parse_settings(Policies().settings_for("__transaction_state"))[0].compact
+    assert parse_settings(pairs_of(Policies(), "__transaction_state"))[0].compact
 
 
 def test_values_as_given(tmp_path: Path) -> None:
@@ -108,7 +114,7 @@ topics:
     owner: me
 """,
     )
-    assert policies.settings_for("t") == {
+    assert pairs_of(policies, "t") == {
         "cleanup.policy": "compact,delete",
         "min.cleanable.dirty.ratio": "0.50",
         "preallocate": "TRUE",
@@ -297,7 +303,7 @@ def test_no_policies(tmp_path: Path) -> None:
 def test_shipped_policies(topic: str, policy: tuple[str, ...]) -> None:
     """The policies that come with the project are valid and mean what their comments say."""
     policies = load_policies(SHIPPED)
-    assert policy == parse_settings(policies.settings_for(topic))[0].cleanup_policy
+    assert policy == parse_settings(pairs_of(policies, topic))[0].cleanup_policy
     assert not {"retention.ms", "retention.bytes"} & policies.defaults.keys()
     assert policies.high_watermark == "checkpoint"
     assert policies.log_dirs

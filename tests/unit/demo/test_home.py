@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from logwright.config.policies import load_policies
+from logwright.config.resolved import Sources, effective_pairs
 from logwright.demo import landing
 from logwright.demo.home import SETTINGS, NotADemoHome, opened, prepare
 from logwright.demo.pages import HOST, PortTaken, check_port
@@ -155,4 +156,6 @@ def test_retired_segments_wait_long_enough_to_be_looked_at(root: Path) -> None:
     """The demo's sensors are on, and the purge must not come before the newcomer has looked."""
     policies = load_policies(root / "policies")
     for topic in json.loads(SETTINGS.read_text())["topics"]:
-        assert "3600000" == policies.settings_for(topic)["file.delete.delay.ms"]
+        assert (
+            "3600000" == effective_pairs(Sources(policies=policies), topic)["file.delete.delay.ms"]
+        )
