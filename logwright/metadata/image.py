@@ -36,6 +36,9 @@ BROKER_RESOURCE: Final = 4
 KRAFT_VERSION: Final = "kraft.version"
 """A feature of the quorum, which no record of this log sets (FeaturesDelta)."""
 
+MIGRATING: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The directory of a replica whose record had none; snapshots write it (DirectoryId.MIGRATING)."""
+
 Configs = dict[str, dict[str, ConfigEntry]]
 
 
@@ -175,4 +178,6 @@ class Image:
 def _partition(replicas: tuple[int, ...], directories: tuple[str, ...]) -> PartitionMetadata:
     if directories and len(directories) != len(replicas):
         raise CorruptBatch(f"it has {len(replicas)} replicas and {len(directories)} directories.")
+    if set(directories) == {MIGRATING}:
+        directories = ()
     return PartitionMetadata(replicas=replicas, directories=directories)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,11 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    """A partition's replicas and their directory ids, in one order; () if unknown."""
+    """A partition's replicas and their directory ids, in one order; () if unknown.
+
+    An id for which `is_reserved` holds is no directory: the replica is in none yet, or in one that
+    was lost.
+    """
 
     replicas: tuple[int, ...]
     directories: tuple[str, ...]
@@ -60,3 +65,11 @@ class DirectoryIds:
 
 NO_IDS: Final = DirectoryIds(cluster_id=None, node_id=None, directory_id=None)
 """Of a log directory without ``meta.properties``."""
+
+RESERVED_IDS: Final = 100
+"""So many ids, from 0 on, are no directory's (DirectoryId.reserved of Kafka 4.3.0)."""
+
+
+def is_reserved(directory_id: str) -> bool:
+    """Whether this stands for no directory: 0 migrating, 1 unassigned, 2 lost (KIP-858)."""
+    return int.from_bytes(base64.urlsafe_b64decode(f"{directory_id}=="), "big") < RESERVED_IDS

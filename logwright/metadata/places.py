@@ -8,12 +8,15 @@ from typing import Final
 
 from logwright.format.names import PARTITION_METADATA, TopicPartition
 from logwright.log.files import exists, open_partition_dir, read_part
-from logwright.metadata.model import ClusterMetadata, DirectoryIds, PartitionMetadata
+from logwright.metadata.model import (
+    ClusterMetadata,
+    DirectoryIds,
+    PartitionMetadata,
+    is_reserved,
+)
 
 _MOST_BYTES: Final = 4096
 _TOPIC_ID: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
-_RESERVED: Final = re.compile(r"A{20}[A-Za-z0-9_-]{2}")
-"""Directory ids that name no directory: unassigned, lost, migrating (DirectoryId.reserved)."""
 
 
 def read_topic_id(log_dir: Path, partition: TopicPartition) -> str | None:
@@ -66,6 +69,6 @@ def _replica_reason(found: PartitionMetadata | None, ids: DirectoryIds) -> str |
     if ids.node_id is None or ids.directory_id is None or not found.directories:
         return None
     assigned = found.directories[found.replicas.index(ids.node_id)]
-    if _RESERVED.fullmatch(assigned) or assigned == ids.directory_id:
+    if is_reserved(assigned) or assigned == ids.directory_id:
         return None
     return f"its replica is assigned to the log directory with the id {assigned}"

@@ -16,6 +16,7 @@ from logwright.assets.cleaning import brokers_kept_out, recover_logs
 from logwright.assets.wave import LogWork
 from logwright.compaction.model import CleaningOptions
 from logwright.config.policies import Policies
+from logwright.config.sources import DirectorySettings
 from logwright.config.topic import parse_settings
 from logwright.errors import LogDirLocked
 from logwright.format.names import TopicPartition
@@ -80,7 +81,7 @@ def test_a_log_that_cannot_be_recovered_stops_no_other(tmp_path: Path) -> None:
         )
         for name in ("t", "u", "v")
     ]
-    recovered = recover_logs(logs, Policies(), now_ms=TimestampMs(START_MS))
+    recovered = recover_logs(logs, DirectorySettings(Policies()), now_ms=TimestampMs(START_MS))
     assert ["u"] == list(recovered.failures)
     assert ["v"] == list(recovered.findings)
     assert (builder.log_dir / "v-0" / f"{0:020d}.log").exists()

@@ -55,7 +55,7 @@ def names(log_dir: Path, partition: str = "u-0") -> set[str]:
     [
         ("clean", *COMPACT, "--force"),
         ("roll", "--force"),
-        ("retain",),
+        ("retain", "--config", "cleanup.policy=delete"),
         ("recover",),
     ],
     ids=lambda words: str(words[0]),
@@ -80,7 +80,7 @@ def test_what_changes_logs_recovers_it(call: Call, log_dir: Path, words: tuple[s
         ("plan", *COMPACT),
         ("clean", *COMPACT, "--dry-run"),
         ("roll", "--dry-run"),
-        ("retain", "--dry-run"),
+        ("retain", "--config", "cleanup.policy=delete", "--dry-run"),
         ("recover", "--dry-run"),
     ],
     ids=lambda words: str(words[0]),

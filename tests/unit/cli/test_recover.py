@@ -265,7 +265,7 @@ def test_overflowing_segment_is_split(call: Call, tmp_path: Path) -> None:
     "words",
     [
         ("clean", "--config", "cleanup.policy=compact", "--force"),
-        ("retain", "--config", "retention.ms=-1"),
+        ("retain", "--config", "cleanup.policy=delete", "--config", "retention.ms=-1"),
         ("roll",),
     ],
     ids=lambda words: str(words[0]),

@@ -6,7 +6,7 @@ import pytest
 
 from logwright.errors import CorruptBatch
 from logwright.metadata.image import Image
-from logwright.metadata.model import ConfigEntry, PartitionMetadata, TopicMetadata
+from logwright.metadata.model import ConfigEntry, PartitionMetadata, TopicMetadata, is_reserved
 from logwright.metadata.records import TransactionRecord, decode_metadata_record
 from logwright.units import Offset
 from tests.metadata_builder import (
@@ -60,6 +60,15 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
     )
     expected = PartitionMetadata(replicas=(1,), directories=(uuid_text(6),))
     assert expected == image.topics["t"].partitions[0]
+
+
+def test_directories_that_are_none() -> None:
+    """All of them migrating is the same as none; the first hundred ids are no directories."""
+    image = built(topic("t", 1), partition(1, 0, [1, 2], [0, 0]), partition(1, 1, [1, 2], [0, 100]))
+    partitions = image.topics["t"].partitions
+    assert ((), (uuid_text(0), uuid_text(100))) == tuple(p.directories for p in partitions.values())
+    expected = {0: True, 99: True, 100: False, 1 << 64: False}
+    assert expected == {number: is_reserved(uuid_text(number)) for number in expected}
 
 
 def test_configs_have_the_offset_of_their_record() -> None:

@@ -93,8 +93,9 @@ def test_undone_retention_leaves_what_was(name: str, tmp_path: Path) -> None:
 def test_raised_log_start_offset_goes_back(tmp_path: Path) -> None:
     """What DeleteRecords hid is to be seen again."""
     log_dir = fixtures.copy_before("delete-size", tmp_path)
-    settings = ["--delete-records-before", "100", "--config", "retention.ms=-1"]
-    run("retain", log_dir, "--now", "1760000077187", *settings)
+    settings = ["--config", "cleanup.policy=delete", "--config", "retention.ms=-1"]
+    now = ["--now", "1760000077187"]
+    run("retain", log_dir, *now, *settings, "--delete-records-before", "100")
     assert {"t-0": 100} == read_checkpoint(log_dir / CHECKPOINTS[1])
     assert f"{72:020d}.log" == min(name for name in live(log_dir) if name.endswith(".log"))
     run("undo", log_dir)

@@ -42,6 +42,7 @@ final class ServeCommand {
                 case "append" -> AppendRequest.run(request);
                 case "directory" -> DirectoryRequest.run(request);
                 case "partitions" -> AppendRequest.partitions(request);
+                case "metadata" -> RandomMetadata.run(request);
                 default -> throw new Args.UsageException("no such request: " + request.path("request").asText());
             };
         } catch (RandomCase.CleanerFailed e) {
