@@ -1,0 +1,213 @@
+"""Where a topic's settings come from, and what a command does of a topic of which nothing says
+them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.log_builder import START_MS, LogBuilder
+from tests.metadata_builder import MetadataBuilder, config, partition, topic, uuid_text
+from tests.unit.cli.conftest import Answer, Call
+
+MONTH_MS = 30 * 24 * 3600 * 1000
+NOW = START_MS + MONTH_MS
+NAMES = ("t", "u")
+IDS = {"t": 1, "u": 2}
+POLICY = "cleanup.policy"
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """Two topics of two old segments each; the directory belongs to node 1."""
+    log_dir = tmp_path / "kafka-logs"
+    for name in NAMES:
+        log = LogBuilder(log_dir, f"{name}-0")
+        for base in (0, 2):
+            log.segment(base).batch(base, [("a", "1"), ("b", "2")])
+        log.segment(4).batch(4, [("c", "3")])
+        log.write()
+        text = f"version: 0\ntopic_id: {uuid_text(IDS[name])}"
+        (log.directory / "partition.metadata").write_text(text)
+    ids = "version=1\ncluster.id=c\nnode.id=1\n"
+    (log_dir / "meta.properties").write_text(ids)
+    return log_dir
+
+
+def metadata(log_dir: Path, *configs: tuple[str, str, str], strays: bool = False) -> Path:
+    """The cluster's metadata in a log directory: both topics, and these topic configs."""
+    records = [topic("t", 1), partition(1, 0, [1])]
+    if not strays:
+        records += [topic("u", 2), partition(2, 0, [1])]
+    builder = MetadataBuilder(log_dir)
+    builder.segment(0, records, [config(2, *one) for one in configs])
+    return builder.path
+
+
+def policies(directory: Path, topics: str, defaults: str = "{}") -> tuple[str, Path]:
+    """``--policies`` with these entries."""
+    directory.mkdir(exist_ok=True)
+    text = f"version: 1\ndefaults: {defaults}\ntopics: {topics}\n"
+    (directory / "topics.yml").write_text(text)
+    return "--policies", directory
+
+
+def retain(call: Call, log_dir: Path, *words: str | Path) -> Answer:
+    return call("retain", log_dir, *words, "--yes", "--now", NOW, "--high-watermark", "end")
+
+
+def segments(log_dir: Path, name: str) -> list[int]:
+    """Base offsets of a topic's segments."""
+    return sorted(int(path.stem) for path in (log_dir / f"{name}-0").glob("*.log"))
+
+
+KEPT, GONE = [0, 2, 4], [5]
+
+
+@pytest.mark.parametrize("command", ["retain", "clean"])
+@pytest.mark.parametrize("named", [(), ("t-0",)])
+def test_what_nothing_says_is_not_maintained(
+    call: Call, log_dir: Path, command: str, named: tuple[str, ...]
+) -> None:
+    """Without metadata and policies nothing goes, the status is 2, and it says the three ways."""
+    before = {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
+    answer = call(command, log_dir, *named, "--yes", "--now", NOW)
+    assert 2 == answer.status
+    for way in ("--metadata", "topics.yml", "--config cleanup.policy="):
+        assert way in answer.err
+    found = {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
+    assert before == {path: content for path, content in found.items() if path in before}
+    assert set() == {path.name for path in found.keys() - before.keys()} - {".lock"}
+
+
+def test_what_is_known_is_maintained(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """Beside it the other topic is left alone, unless it is named."""
+    entry = policies(tmp_path / "p", "[{name: t, cleanup.policy: delete, retention.ms: 1}]")
+    answer = retain(call, log_dir, *entry)
+    assert 0 == answer.status
+    assert "u-0: left alone: nothing says its cleanup.policy" in answer.err
+    assert (GONE, KEPT) == (segments(log_dir, "t"), segments(log_dir, "u"))
+    assert 2 == retain(call, log_dir, "u-0", *entry).status
+    assert KEPT == segments(log_dir, "u")
+
+
+def test_plan_shows_what_is_unknown(call: Call, log_dir: Path) -> None:
+    """It works, and nothing is due."""
+    answer = call("plan", log_dir, "--now", NOW, "--output", "json")
+    assert 0 == answer.status
+    plans = [line for line in answer.lines if "topicPartition" in line]
+    assert ["unknown", "unknown"] == [line["cleanupPolicy"] for line in plans]
+    assert [(False, False)] * 2 == [(line["clean"], line["roll"]["due"]) for line in plans]
+    assert "unknown" in call("plan", log_dir, "--now", NOW).out
+
+
+@pytest.mark.parametrize("place", ["inside", "beside", "named"])
+def test_the_cluster_says_it(call: Call, log_dir: Path, tmp_path: Path, place: str) -> None:
+    """Metadata is found in the directory or in a sibling of the same node, or is named."""
+    home = {"inside": log_dir, "beside": tmp_path / "first", "named": tmp_path / "x" / "y"}[place]
+    path = metadata(home, ("t", POLICY, "compact"), ("u", "retention.ms", "1"))
+    (home / "meta.properties").write_bytes((log_dir / "meta.properties").read_bytes())
+    words = ("--metadata", path) if place == "named" else ()
+    answer = retain(call, log_dir, *words)
+    assert 0 == answer.status, answer.err
+    assert (KEPT, GONE) == (segments(log_dir, "t"), segments(log_dir, "u"))
+
+
+def test_metadata_of_another_node_is_not_used(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """A sibling directory of another broker says nothing."""
+    metadata(tmp_path / "first", ("u", "retention.ms", "1"))
+    (tmp_path / "first" / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=2\n")
+    assert 2 == retain(call, log_dir).status
+
+
+def test_damaged_metadata_is_refused_by_name(call: Call, log_dir: Path) -> None:
+    """Nothing goes; --no-metadata passes over it, and then nothing says the settings."""
+    path = metadata(log_dir, ("u", "retention.ms", "1")) / f"{0:020d}.log"
+    content = bytearray(path.read_bytes())
+    content[70] ^= 1
+    path.write_bytes(bytes(content))
+    answer = retain(call, log_dir)
+    assert 3 == answer.status
+    assert f"{path} at byte 0" in answer.err
+    assert "--no-metadata" in answer.err
+    assert 2 == retain(call, log_dir, "--no-metadata").status
+    assert KEPT == segments(log_dir, "u")
+    words = ("--no-metadata", "--config", "retention.ms=1", "--config", "cleanup.policy=delete")
+    assert 0 == retain(call, log_dir, "u-0", *words).status
+    assert GONE == segments(log_dir, "u")
+
+
+@pytest.mark.parametrize(("override", "left"), [("false", KEPT), ("true", GONE)])
+def test_an_entry_that_disagrees_deletes_nothing_alone(
+    call: Call, log_dir: Path, tmp_path: Path, override: str, left: list[int]
+) -> None:
+    """What the cluster keeps goes only by an entry with ``override: true``; it is said."""
+    metadata(log_dir, ("t", POLICY, "compact"))
+    entry = policies(
+        tmp_path / "p",
+        f"[{{name: t, cleanup.policy: delete, retention.ms: 1, override: {override}}}]",
+    )
+    answer = retain(call, log_dir, "t-0", *entry)
+    assert 0 == answer.status, answer.err
+    assert left == segments(log_dir, "t")
+    assert f"t: cleanup.policy=delete ({tmp_path / 'p' / 'topics.yml'}:" in answer.err
+    assert "but the cluster has cleanup.policy=compact" in answer.err
+
+
+def test_the_command_line_wins(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """``--config`` goes before an entry and before the cluster."""
+    metadata(log_dir, ("t", POLICY, "compact"))
+    entry = policies(tmp_path / "p", "[{name: t, cleanup.policy: compact}]")
+    words = ("--config", "cleanup.policy=delete", "--config", "retention.ms=1")
+    assert 0 == retain(call, log_dir, "t-0", *entry, *words).status
+    assert GONE == segments(log_dir, "t")
+
+
+def test_config_names_each_origin(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """The command line, an entry, the topic, server.properties, the defaults, Kafka's default."""
+    metadata(log_dir, ("t", "retention.bytes", "5"), ("t", POLICY, "compact"))
+    server = tmp_path / "server.properties"
+    server.write_text("log.segment.bytes=2000000\n")
+    answer = call(
+        "config",
+        log_dir,
+        "t",
+        *policies(tmp_path / "p", "[{name: t, segment.ms: 7}]", "{flush.ms: 9}"),
+        *("--server-properties", server, "--config", "flush.messages=3", "--output", "json"),
+    )
+    assert 0 == answer.status, answer.err
+    (line,) = answer.lines
+    found = {name: (one["value"], one["origin"]) for name, one in line["configs"].items()}
+    assert "t" == line["topic"]
+    expected = {
+        "flush.messages": ("3", "command line"),
+        "segment.ms": ("7", "policy"),
+        "cleanup.policy": ("compact", "topic"),
+        "retention.bytes": ("5", "topic"),
+        "segment.bytes": ("2000000", "server.properties"),
+        "flush.ms": ("9", "policy"),
+        "retention.ms": ("604800000", "default"),
+    }
+    assert expected == {name: found[name] for name in expected}
+    text = call("config", log_dir, "--server-properties", server)
+    assert f"{server}:1" in text.out
+    assert "at offset 4" in text.out
+
+
+@pytest.mark.parametrize("command", ["retain", "clean", "roll"])
+def test_strays_are_left_alone(call: Call, log_dir: Path, command: str) -> None:
+    """A log whose topic id is of no topic is not changed, named it is refused; --force works."""
+    metadata(log_dir, ("t", POLICY, "compact"), strays=True)
+    before = segments(log_dir, "u")
+    words = (command, log_dir, "--yes", "--now", NOW)
+    answer = call(*words, "--config", "cleanup.policy=compact,delete")
+    assert 0 == answer.status, answer.err
+    assert f"u-0: left alone: it is stray: its topic id {uuid_text(2)} is of no topic" in answer.err
+    named = call(*words, "u-0", "--config", "cleanup.policy=compact,delete")
+    assert 5 == named.status
+    assert before == segments(log_dir, "u")
+    forced = call(*words, "u-0", "--config", "cleanup.policy=compact,delete", "--force")
+    assert 0 == forced.status, forced.err
+    assert before != segments(log_dir, "u")
