@@ -1,6 +1,7 @@
 package oracle;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.kafka.metadata.ConfigRepository;
 import org.apache.kafka.storage.internals.log.CleanerConfig;
@@ -12,6 +13,7 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 import scala.jdk.javaapi.CollectionConverters;
 
 import java.io.File;
+import java.io.IOException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -19,7 +21,9 @@ import java.util.Properties;
 
 /**
  * A whole log directory loaded by Kafka's own LogManager, with deleted, future and stray logs, and stopped cleanly.
- * The answer has the end offset of each current and future log, by directory name.
+ * The answer has the end offset of each current and future log, by directory name. If retention was asked for, old
+ * segments of all logs are deleted first, as LogManager.cleanupLogs and the cleaner's loop do, and the answer has the
+ * base offsets that are left.
  */
 final class ManagerRequest {
     private static final long NEVER_MS = Long.MAX_VALUE / 4;
@@ -28,10 +32,10 @@ final class ManagerRequest {
     private ManagerRequest() {
     }
 
-    static ObjectNode run(JsonNode request) {
-        Map<String, String> settings = new HashMap<>();
-        request.path("config").properties().forEach(e -> settings.put(e.getKey(), e.getValue().asText()));
-        LogConfig config = LogDir.config(settings);
+    static ObjectNode run(JsonNode request) throws IOException {
+        LogConfig config = LogDir.config(pairs(request.path("config")));
+        Map<String, LogConfig> topics = new HashMap<>();
+        request.path("topics").properties().forEach(e -> topics.put(e.getKey(), LogDir.config(pairs(e.getValue()))));
         ObjectNode answer = Json.object();
         ManualScheduler scheduler = new ManualScheduler();
         ConfigRepository none = resource -> new Properties();
@@ -45,7 +49,7 @@ final class ManagerRequest {
                 new FixedTime(request.get("now").asLong()), false, NEVER_MS,
                 kafka.log.LogManager.$lessinit$greater$default$20());
         try {
-            manager.loadLogs(config, CollectionConverters.asScala(Map.<String, LogConfig>of()), log -> false);
+            manager.loadLogs(config, CollectionConverters.asScala(topics), log -> false);
         } catch (Throwable e) {
             return answer.put("loadFailed", e.toString());
         }
@@ -54,7 +58,24 @@ final class ManagerRequest {
         for (UnifiedLog log : CollectionConverters.asJava(manager.allLogs())) {
             logs.put(log.dir().getName(), log.logEndOffset());
         }
+        if (request.path("retain").asBoolean()) {
+            retain(manager, answer.putObject("segments"));
+        }
         manager.shutdown(0L);
         return answer;
+    }
+
+    private static void retain(kafka.log.LogManager manager, ObjectNode segments) throws IOException {
+        for (UnifiedLog log : CollectionConverters.asJava(manager.allLogs())) {
+            log.deleteOldSegments();
+            ArrayNode left = segments.putArray(log.dir().getName());
+            log.logSegments().forEach(segment -> left.add(segment.baseOffset()));
+        }
+    }
+
+    private static Map<String, String> pairs(JsonNode node) {
+        Map<String, String> found = new HashMap<>();
+        node.properties().forEach(e -> found.put(e.getKey(), e.getValue().asText()));
+        return found;
     }
 }
