@@ -21,7 +21,7 @@ SEEN = (
     "aborted",
     "incomplete snapshots",
     "open transactions",
-    "segments",
+    "rolls",
     "segments deleted",
     "snapshots",
     "torn",

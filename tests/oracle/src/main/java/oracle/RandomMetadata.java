@@ -123,8 +123,10 @@ final class RandomMetadata {
 
     private void roll() throws IOException {
         if (segments.isEmpty() || Files.size(segments.get(segments.size() - 1)) > 0) {
+            if (!segments.isEmpty()) {
+                count("rolls");
+            }
             segments.add(Files.createFile(dir.resolve(String.format("%020d.log", next))));
-            count("segments");
         }
     }
 
