@@ -1,0 +1,165 @@
+"""The metadata that a real broker leaves says what its Admin API described before it stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logwright.metadata.find import find_metadata
+from logwright.metadata.model import ClusterMetadata, ConfigEntry
+from logwright.metadata.read import read_directory_ids, read_metadata
+from tests.e2e.command import free_port
+from tests.metadata_builder import ABORT, BEGIN, batches, config, remove_topic
+from tests.oracle_runner import run_oracle
+
+pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
+
+POLICIES = ("compact", "delete", "compact,delete")
+CREATED = {
+    f"topic-{number}": {
+        "partitions": 1 + number % 3,
+        "configs": {"cleanup.policy": POLICIES[number % 3], "retention.ms": str(1000 * number)},
+    }
+    for number in range(10)
+}
+LIVES = [
+    {
+        "snapshot": True,
+        "steps": [
+            {"create": CREATED | {"plain": {}, "deleted": {"configs": {"segment.ms": "77"}}}},
+            {"cluster": {"log.retention.ms": "600000", "log.cleaner.min.cleanable.ratio": "0.3"}},
+            {"broker": {"log.segment.bytes": "2000000", "log.retention.ms": "700000"}},
+            {"topics": {"topic-1": {"retention.ms": None, "min.compaction.lag.ms": "5"}}},
+            {"delete": ["deleted", "topic-3"]},
+        ],
+    },
+    {
+        "steps": [
+            {"create": {"deleted": {}, "late": {"configs": {"cleanup.policy": "compact"}}}},
+            {"cluster": {"log.cleaner.min.cleanable.ratio": None, "log.roll.ms": "9000000"}},
+            {"topics": {"topic-2": {"cleanup.policy": "delete", "retention.ms": None}}},
+            {"delete": ["topic-4"]},
+        ],
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the broker's Admin API described at the end; the directory is left as it stopped."""
+    home = tmp_path_factory.mktemp("broker")
+    spec = home / "spec.json"
+    spec.write_text(json.dumps({"lives": LIVES}))
+    ports = ("--port", str(free_port()))
+    (answer,) = run_oracle("describe-broker", "--dir", home / "b", *ports, "--spec", spec)
+    return answer
+
+
+def as_it_stopped(_: Path) -> None:
+    """A snapshot, and the log behind it."""
+
+
+def without_snapshot(metadata: Path) -> None:
+    """The whole log: a young cluster's has no snapshot."""
+    for path in metadata.glob("*.checkpoint"):
+        path.unlink()
+
+
+def torn_tail(metadata: Path) -> None:
+    """A batch that was not written to its end."""
+    append(metadata, [config(2, "topic-1", "retention.ms", "1")], cut=10)
+
+
+def aborted_transaction(metadata: Path) -> None:
+    """Changes that did not happen."""
+    change = [BEGIN, config(2, "topic-1", "retention.ms", "1"), config(4, "", "log.roll.ms", None)]
+    append(metadata, [*change, ABORT])
+
+
+def open_transaction(metadata: Path) -> None:
+    """Changes that did not happen yet."""
+    append(metadata, [BEGIN, config(2, "topic-1", "retention.ms", "1"), remove_topic(1)])
+
+
+def append(metadata: Path, values: list[bytes], *, cut: int = 0) -> None:
+    """Append a batch to the log."""
+    end = read_metadata(metadata).end_offset
+    (batch,) = batches(end, values)
+    log = max(metadata.glob("*.log"))
+    log.write_bytes(log.read_bytes() + batch[: len(batch) - cut])
+
+
+FORMS = (as_it_stopped, without_snapshot, torn_tail, aborted_transaction, open_transaction)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_metadata_is_what_the_broker_described(
+    said: dict[str, Any], tmp_path: Path, form: Callable[[Path], None]
+) -> None:
+    """Topics, ids, replicas, configs and features, in each form that a log can have."""
+    copied = tmp_path / "__cluster_metadata-0"
+    shutil.copytree(Path(said["metadataDir"]) / copied.name, copied)
+    form(copied)
+    found = read_metadata(copied)
+    assert (form is not without_snapshot) == (found.snapshot is not None)
+    assert described(said) == read(found)
+    assert said["features"] == found.features
+
+
+def described(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the broker's answer, what was set by somebody."""
+    return {
+        "topics": {
+            name: (topic["id"], {int(n): tuple(ids) for n, ids in topic["partitions"].items()})
+            for name, topic in said["topics"].items()
+        },
+        "configs": {
+            name: configs
+            for name, topic in said["topics"].items()
+            if (configs := _from(topic["configs"], "DYNAMIC_TOPIC_CONFIG"))
+        },
+        "broker": _from(said["broker"], "DYNAMIC_BROKER_CONFIG"),
+        "cluster": _from(said["cluster"], "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+    }
+
+
+def read(found: ClusterMetadata) -> dict[str, Any]:
+    """The same of the metadata."""
+    return {
+        "topics": {
+            name: (topic.topic_id, {n: one.replicas for n, one in topic.partitions.items()})
+            for name, topic in found.topics.items()
+        },
+        "configs": {name: _values(configs) for name, configs in found.topic_configs.items()},
+        "broker": _values(found.broker_configs["1"]),
+        "cluster": _values(found.broker_configs[""]),
+    }
+
+
+def _from(configs: Mapping[str, Any], source: str) -> dict[str, str]:
+    return {name: one["value"] for name, one in configs.items() if one["source"] == source}
+
+
+def _values(configs: Mapping[str, ConfigEntry]) -> dict[str, str]:
+    return {name: entry.value for name, entry in configs.items()}
+
+
+def test_the_log_directory_leads_to_it(said: dict[str, Any]) -> None:
+    """The metadata is found in the sibling; ids are those of the broker's own files."""
+    log_dir = Path(said["logDir"])
+    metadata = find_metadata(log_dir)
+    assert Path(said["metadataDir"]) / "__cluster_metadata-0" == metadata
+    found, own = read_metadata(metadata), read_directory_ids(log_dir)
+    assert (said["clusterId"], said["nodeId"]) == (found.cluster_id, own.node_id)
+    assert said["clusterId"] == own.cluster_id
+    assert {(own.directory_id,)} == {
+        one.directories for topic in found.topics.values() for one in topic.partitions.values()
+    }
+    for name, topic in found.topics.items():
+        text = (log_dir / f"{name}-0" / "partition.metadata").read_text()
+        assert f"topic_id: {topic.topic_id}" in text.splitlines()
