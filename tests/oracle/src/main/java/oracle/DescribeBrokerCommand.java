@@ -13,6 +13,7 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.config.ConfigResource;
 
 import java.io.File;
@@ -25,6 +26,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.Future;
 
 /** A broker that clients change the configs of, in one life or several; what its Admin API says in the end. */
 final class DescribeBrokerCommand {
@@ -122,14 +124,19 @@ final class DescribeBrokerCommand {
     }
 
     private static void produce(JsonNode what, Broker broker) throws Exception {
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
         try (KafkaProducer<byte[], byte[]> producer = Clients.producer(broker.bootstrap(), Map.of("linger.ms", "5"))) {
             for (Map.Entry<String, JsonNode> topic : what.properties()) {
                 int partitions = producer.partitionsFor(topic.getKey()).size();
                 for (int i = 0; i < topic.getValue().asInt(); i++) {
                     byte[] key = ("key-" + i % 100).getBytes(StandardCharsets.UTF_8);
-                    producer.send(new ProducerRecord<>(topic.getKey(), i % partitions, key, new byte[VALUE_BYTES]));
+                    sent.add(producer.send(
+                            new ProducerRecord<>(topic.getKey(), i % partitions, key, new byte[VALUE_BYTES])));
                 }
             }
+        }
+        for (Future<RecordMetadata> one : sent) {
+            one.get();
         }
     }
 

@@ -22,8 +22,8 @@ import java.util.Properties;
 /**
  * A whole log directory loaded by Kafka's own LogManager, with deleted, future and stray logs, and stopped cleanly.
  * The answer has the end offset of each current and future log, by directory name. If retention was asked for, old
- * segments of all logs are deleted first, as LogManager.cleanupLogs and the cleaner's loop do, and the answer has the
- * base offsets that are left.
+ * segments of all logs, committed to their ends, are deleted first, as LogManager.cleanupLogs and the cleaner's loop
+ * do, and the answer has the base offsets that are left.
  */
 final class ManagerRequest {
     private static final long NEVER_MS = Long.MAX_VALUE / 4;
@@ -67,6 +67,7 @@ final class ManagerRequest {
 
     private static void retain(kafka.log.LogManager manager, ObjectNode segments) throws IOException {
         for (UnifiedLog log : CollectionConverters.asJava(manager.allLogs())) {
+            log.updateHighWatermark(log.logEndOffset());
             log.deleteOldSegments();
             ArrayNode left = segments.putArray(log.dir().getName());
             log.logSegments().forEach(segment -> left.add(segment.baseOffset()));
