@@ -22,6 +22,9 @@ class Throttle:
     (``log.cleaner.io.max.bytes.per.second``). For any number of threads.
 
     Time in which less was done is not saved up.
+
+    Attributes:
+        bytes_per_second: the rate.
     """
 
     def __init__(
@@ -31,7 +34,7 @@ class Throttle:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._rate = bytes_per_second
+        self.bytes_per_second = bytes_per_second
         self._clock = clock
         self._sleep = sleep
         self._guard = Lock()
@@ -40,14 +43,14 @@ class Throttle:
     @property
     def step_bytes(self) -> int:
         """How much is to be done at a time, so that the rate is kept from moment to moment."""
-        allowed = max(self._rate * _CHECK_SECONDS, _SMALLEST_STEP_BYTES)
+        allowed = max(self.bytes_per_second * _CHECK_SECONDS, _SMALLEST_STEP_BYTES)
         return int(min(allowed, STEP_BYTES))
 
     def observe(self, length_bytes: int) -> None:
         """So much was read or written. Effects: sleeps until the rate allows it."""
         now = self._clock()
         with self._guard:
-            self._due = max(self._due, now) + length_bytes / self._rate
+            self._due = max(self._due, now) + length_bytes / self.bytes_per_second
             wait = self._due - now
         if wait > 0:
             self._sleep(wait)

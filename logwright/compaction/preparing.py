@@ -90,7 +90,7 @@ def new_map(
             Kafka's budget is the map's alone.
     """
     of_kafka = plan.options.like_kafka
-    budget_bytes = plan.cleaner.dedupe_buffer_bytes
+    budget_bytes = plan.cleaner.map_bytes(like_kafka=of_kafka)
     if not of_kafka:
         half = max(budget_bytes // 2, min(budget_bytes, 2 * offset_map.ENTRY_BYTES))
         budget_bytes = max(budget_bytes - beside_bytes, half)

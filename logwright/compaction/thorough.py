@@ -232,7 +232,7 @@ def _key_table(task: _Examination) -> KeyTable:
         records += int(counts.sum(dtype=np.int64))
     return KeyTable(
         records=records,
-        budget_bytes=task.plan.cleaner.dedupe_buffer_bytes,
+        budget_bytes=task.plan.cleaner.map_bytes(like_kafka=False),
         last_mapped_offset=task.staged.last_mapped_offset,
         verdict=task.verdicts.cells["latest_value_per_key"],
     )

@@ -32,7 +32,7 @@ from logwright.config.values import (
     TimestampType,
 )
 from logwright.errors import PolicyError
-from logwright.units import INT64_MAX
+from logwright.units import INT32_MAX, INT64_MAX
 
 _LOG = logging.getLogger(__name__)
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -233,8 +233,10 @@ class CleanerConfig(BaseModel):
         validation_alias="log.cleaner.io.max.bytes.per.second",
         description="read + write",
     )
-    threads: Annotated[Int32, Field(ge=0)] = Field(
-        1, validation_alias="log.cleaner.threads", description="logs cleaned at once"
+    threads: Annotated[Int32, Field(ge=0)] | None = Field(
+        None,
+        validation_alias="log.cleaner.threads",
+        description="most logs cleaned at once; not set: as many as there are cores",
     )
     backoff_ms: Annotated[Int64, Field(ge=0)] = Field(
         15_000,
@@ -244,6 +246,13 @@ class CleanerConfig(BaseModel):
     enable: Boolean = Field(
         default=True, validation_alias="log.cleaner.enable", description="deprecated since 4.1"
     )
+
+    def map_bytes(self, *, like_kafka: bool) -> int:
+        """The share of one log in the dedupe buffer, bytes: each of `threads` has as much (the
+        constructor of LogCleaner.CleanerThread, 4.3.0). `like_kafka`: at most 2 GiB, as there.
+        """
+        share = self.dedupe_buffer_bytes // max(self.threads or 1, 1)
+        return min(share, INT32_MAX) if like_kafka else share
 
 
 TOPIC_NAMES: Final = frozenset(

@@ -50,6 +50,7 @@ from logwright.spark.packing import (
     share_cores,
 )
 from logwright.spark.session import TASKS_PER_CORE, spark_at_work
+from logwright.units import INT32_MAX
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -180,10 +181,14 @@ def _each_log(
     plans: Sequence[CleanPlan],
     spark: SparkSession | SparkContext,
 ) -> Iterator[_Value | LogwrightError]:
-    """`_each`, for the plans that the calls are about."""
+    """`_each`, for the plans that the calls are about; at most ``log.cleaner.threads`` logs at
+    once.
+    """
     sizes = [plan.compaction.total_bytes for plan in plans]
     rate = min((plan.cleaner.io_max_bytes_per_second for plan in plans), default=inf)
-    yield from _each(function, arguments, sizes, spark, bytes_per_second=rate)
+    threads = [plan.cleaner.threads for plan in plans if plan.cleaner.threads is not None]
+    most = max(min(threads, default=INT32_MAX), 1)
+    yield from _each(function, arguments, sizes, spark, bytes_per_second=rate, at_once=most)
 
 
 def _each(
@@ -193,12 +198,14 @@ def _each(
     spark: SparkSession | SparkContext,
     *,
     bytes_per_second: float = inf,
+    at_once: int = INT32_MAX,
 ) -> Iterator[_Value | LogwrightError]:
     """Call a module-level function once for each tuple of arguments, in one Spark job; results in
     their order.
 
     Args:
         bytes_per_second: that all of them together may read and write.
+        at_once: so many calls at most run at the same time.
 
     Raises:
         SparkDied: and so did the job.
@@ -206,7 +213,7 @@ def _each(
     if not arguments:
         return
     cores, most_threads = _cores(spark)
-    bins = pack(sizes, TASKS_PER_CORE * cores)
+    bins = pack(sizes, min(TASKS_PER_CORE * cores, at_once))
     rate = bytes_per_second / min(len(bins), cores)
     threads = [min(each, most_threads) for each in share_cores(sizes, cores)]
     calls = [

@@ -18,6 +18,7 @@ from logwright.spark.session import TASKS_PER_CORE
 from logwright.spark.sweep import WorkerFault, build_partitions, clean_partitions
 from logwright.units import TimestampMs
 from tests.fixtures import copy_before, description, partition_of
+from tests.log_builder import START_MS, LogBuilder
 from tests.spark import work
 from tests.spark_session import Observed
 from tests.unit.staging.test_live_plans import purged_by_another
@@ -72,6 +73,48 @@ def test_nothing_to_do_starts_no_job(observed: Observed) -> None:
     jobs_before = len(observed.tasks())
     assert [] == each(work.double, 0, observed)
     assert jobs_before == len(observed.tasks())
+
+
+def planned(tmp_path: Path, number: int, **settings: str) -> CleanPlan:
+    """A small log's cleaning, by these settings of the cleaner."""
+    log = LogBuilder(tmp_path / str(number), "t-0")
+    log.segment(0).batch(0, [("a", "1"), ("a", "2")])
+    log.segment(2).batch(2, [("b", "3")])
+    log.write()
+    pairs = {f"log.cleaner.{name.replace('_', '.')}": text for name, text in settings.items()}
+    return maintain.plan_clean(
+        log.log_dir,
+        log.partition,
+        parse_settings({"cleanup.policy": "compact"} | pairs),
+        now_ms=TimestampMs(START_MS),
+        options=CleaningOptions(force=True),
+        high_watermark="end",
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_no_more_logs_at_once_than_log_cleaner_threads(
+    tmp_path: Path, observed: Observed, threads: int
+) -> None:
+    """There are as many tasks, each of which does its logs one after the other."""
+    plans = [planned(tmp_path, number, threads=str(threads)) for number in range(6)]
+    jobs_before = len(observed.tasks())
+    results = list(clean_partitions(plans, observed.spark))
+    assert not any(isinstance(result, LogwrightError) for result in results)
+    assert [threads] == [tasks for tasks in observed.tasks()[jobs_before:] if tasks]
+    for plan in plans:
+        maintain.discard(plan)
+
+
+def test_tasks_keep_the_lowest_rate_together(tmp_path: Path, observed: Observed) -> None:
+    """Each has its share of the lowest log.cleaner.io.max.bytes.per.second."""
+    plans = [
+        planned(tmp_path, number, io_max_bytes_per_second=text)
+        for number, text in enumerate(("7000", "3000"))
+    ]
+    arguments = [(plan,) for plan in plans]
+    rates = list(sweep._each_log(work.rate, arguments, plans, observed.spark))
+    assert [1500.0, 1500.0] == rates
 
 
 def test_error_of_one_partition_is_its_own(observed: Observed) -> None:

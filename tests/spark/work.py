@@ -19,6 +19,12 @@ def double(number: int, *, means: Means) -> int:
     return 2 * number
 
 
+def rate(plan: CleanPlan, *, means: Means) -> float:
+    """What the throttle of a task allows, bytes per second."""
+    del plan
+    return means.throttle.bytes_per_second
+
+
 def double_but_for_odd(number: int, *, means: Means) -> int:
     del means
     if number % 2:

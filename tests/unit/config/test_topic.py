@@ -115,7 +115,7 @@ def test_defaults_are_kafkas() -> None:
         cleaner.threads,
         cleaner.backoff_ms,
         cleaner.enable,
-    ) == (134_217_728, 0.9, 524_288, 1.7976931348623157e308, 1, 15_000, True)
+    ) == (134_217_728, 0.9, 524_288, 1.7976931348623157e308, None, 15_000, True)
 
 
 @pytest.mark.parametrize(
@@ -244,6 +244,22 @@ def test_dedupe_buffer_is_per_thread() -> None:
     pairs = {"log.cleaner.dedupe.buffer.size": "3145728", "log.cleaner.threads": "3"}
     assert "log.cleaner.dedupe.buffer.size" in problem(pairs)
     parse_settings(pairs | {"log.cleaner.threads": "2"})
+
+
+@pytest.mark.parametrize(
+    ("threads", "like_kafka", "share"),
+    [
+        ({}, False, 6_000_000_000),
+        ({}, True, 2_147_483_647),
+        ({"log.cleaner.threads": "1"}, False, 6_000_000_000),
+        ({"log.cleaner.threads": "4"}, False, 1_500_000_000),
+        ({"log.cleaner.threads": "4"}, True, 1_500_000_000),
+    ],
+)
+def test_dedupe_buffer_is_divided(threads: dict[str, str], like_kafka: bool, share: int) -> None:
+    """Each of the logs that are cleaned at once has an equal share; Kafka's is an int."""
+    _, cleaner = parse_settings({"log.cleaner.dedupe.buffer.size": "6000000000"} | threads)
+    assert share == cleaner.map_bytes(like_kafka=like_kafka)
 
 
 def test_cleaner_buffer_may_be_small() -> None:
