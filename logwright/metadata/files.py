@@ -32,7 +32,7 @@ from logwright.format.batch import (
     unsupported_magic,
 )
 from logwright.format.names import LOG
-from logwright.format.record import Record, read_records
+from logwright.format.record import SMALLEST_RECORD_BYTES, Record, read_records
 from logwright.format.valid import End, ValidBatches, valid_batches
 from logwright.log.files import LARGEST_FILE_BYTES
 from logwright.log.mapped import map_file
@@ -49,6 +49,9 @@ LARGEST_TORN_BYTES: Final = 16 * 1024 * 1024
 
 _MOST_CHECKED_BYTES: Final = 16 * LARGEST_TORN_BYTES
 """So much of a tail is checked for whole batches, each byte as often as it could be part of one."""
+
+MOST_RECORDS: Final = 8 * 1024 * 1024 // SMALLEST_RECORD_BYTES
+"""So many records fit into the largest batch, and a decoded one takes far more memory."""
 
 _SEGMENT: Final = re.compile(r"([0-9]{20})" + re.escape(LOG))
 _SNAPSHOT: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
@@ -89,19 +92,21 @@ class Batch:
             CorruptBatch: they are malformed, or not those that its header promises.
             UnsupportedFormatError: the codec is unknown.
         """
-        try:
-            found = read_records(parse_batch(self._content), self._content)
-        except LogwrightError as error:
-            raise self.locate(error) from error
-        offsets = [record.offset for record in found]
-        if offsets != list(range(self.base_offset, self.last_offset + 1)):
-            raise self.locate(
-                CorruptBatch(
-                    f"the batch at offset {self.base_offset} has not all of its records up to"
-                    f" {self.last_offset}."
-                )
+        header = parse_batch(self._content)
+        promised = self.last_offset - self.base_offset + 1
+        if header.records_count == promised <= MOST_RECORDS:
+            try:
+                found = read_records(header, self._content)
+            except LogwrightError as error:
+                raise self.locate(error) from error
+            if all(record.offset == at for at, record in enumerate(found, self.base_offset)):
+                return found
+        raise self.locate(
+            CorruptBatch(
+                f"the batch at offset {self.base_offset} has not all of its records up to"
+                f" {self.last_offset}, or more than {MOST_RECORDS}."
             )
-        return found
+        )
 
     def locate(self, error: LogwrightError, offset: Offset | None = None) -> LogwrightError:
         """The error with file and position, and with the offset of a record."""

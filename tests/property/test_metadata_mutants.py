@@ -37,6 +37,7 @@ from logwright.metadata.read import read_metadata
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
 from tests.differential.random_metadata import State, our_state, write_metadata
+from tests.property import mutations
 
 MUTANTS = 100
 NIGHTLY_MUTANTS = 2_000
@@ -220,5 +221,47 @@ def test_many_more_damaged_metadata_logs(seed: int, capsys: pytest.CaptureFixtur
     """The long form, with the figures."""
     said = run_mutants(seed, NIGHTLY_MUTANTS)
     assert min(said["refused"], said["prefix"], said["sound"]) > NIGHTLY_MUTANTS // 20, said
+    with capsys.disabled():
+        sys.stdout.write(f"\n{sorted(said.items())}\n")
+
+
+def run_hostile(seed: int, count: int) -> Counter[str]:
+    """Damage that CRCs do not show half of the time; what came of it."""
+    said: Counter[str] = Counter()
+    random = Random(seed)
+    seeds = range(seed * 1_000_000, seed * 1_000_000 + count // MUTANTS_PER_DIRECTORY)
+    with (
+        scratch_directory() as scratch,
+        OracleServer() as server,
+        closing(write_metadata(server, seeds, scratch, torn=False)) as directories,
+    ):
+        for directory in directories:
+            files = sorted(each for each in directory.path.iterdir() if each.stat().st_size)
+            for _ in range(MUTANTS_PER_DIRECTORY):
+                file = random.choice(files)
+                with replaced(file, mutations.mutate(file.read_bytes(), random)):
+                    found = state_or_refusal(directory.path)
+                if isinstance(found, LogwrightError):
+                    assert found.path is not None
+                    assert directory.path == found.path.parent
+                said[type(found).__name__] += 1
+    return said
+
+
+@pytest.mark.oracle
+@pytest.mark.timeout(600, method="thread")
+def test_hostile_bytes_are_read_or_refused_by_name(seed: int) -> None:
+    """Absurd lengths, counts and offsets under right CRCs: no other exception."""
+    said = run_hostile(seed, MUTANTS)
+    assert min(said["dict"], said["CorruptBatch"]) > MUTANTS // 20, said
+
+
+@pytest.mark.oracle
+@pytest.mark.nightly
+@pytest.mark.timeout(7200, method="thread")
+def test_many_more_hostile_bytes(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """The long form, with the figures."""
+    said = run_hostile(seed, NIGHTLY_MUTANTS)
+    assert min(said["dict"], said["CorruptBatch"]) > NIGHTLY_MUTANTS // 20, said
     with capsys.disabled():
         sys.stdout.write(f"\n{sorted(said.items())}\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from logwright.errors import (
     UnreadableFile,
     UnsupportedFormatError,
 )
-from logwright.format.batch import CRC_START, parse_batch, serialize_batch
+from logwright.format.batch import CRC_START, HEADER_BYTES, parse_batch, serialize_batch
+from logwright.format.codec import compress
 from logwright.format.control import ControlType
 from logwright.metadata import files
 from logwright.metadata.model import ConfigEntry
@@ -265,15 +268,36 @@ def test_a_gap_between_segments_is_refused(directory: MetadataBuilder, base: int
     assert path == refused.value.path
 
 
-def test_a_batch_without_all_of_its_records_is_refused(directory: MetadataBuilder) -> None:
-    """The metadata log is not compacted; a record that is missing may have set something."""
-    header = parse_batch(SECOND)
-    one = parse_batch(batches(2, [setting("2")])[0])
-    payload = batches(2, [setting("2")])[0][61:]
-    assert (1, 1) == (header.last_offset_delta, one.records_count)
-    thinned = serialize_batch(parse_batch(SECOND[:57] + b"\x00\x00\x00\x01" + SECOND[61:]), payload)
-    directory.write(f"{0:020d}.log", [FIRST, thinned])
-    with pytest.raises(CorruptBatch, match="at offset 2 has not all of its records up to 3"):
+ONE = batches(2, [setting("2")])[0][HEADER_BYTES:]
+"""The records of a batch of one."""
+
+
+@pytest.mark.parametrize(("last_delta", "count"), [(1, 1), (0, 2), (10**7, 1), (10**7, 10**7 + 1)])
+def test_a_batch_without_all_of_its_records_is_refused(
+    directory: MetadataBuilder, last_delta: int, count: int
+) -> None:
+    """The metadata log is not compacted: one that is missing may have set something. What a header
+    promises takes no memory before it is there.
+    """
+    header = replace(parse_batch(SECOND), last_offset_delta=last_delta, records_count=count)
+    directory.write(f"{0:020d}.log", [FIRST, serialize_batch(header, ONE)])
+    tracemalloc.start()
+    with pytest.raises(CorruptBatch, match="at offset 2 has not all of its records"):
+        read_metadata(directory.path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * 1024 * 1024
+
+
+def test_a_batch_of_very_many_records_is_refused(directory: MetadataBuilder) -> None:
+    """Compressed they are few bytes, decoded they would be gigabytes."""
+    count = files.MOST_RECORDS + 1
+    header = replace(
+        parse_batch(SECOND), attributes=1, last_offset_delta=count - 1, records_count=count
+    )
+    records = compress(1, b"".join([b"\x0c\x00\x00\x00\x01\x01\x00"] * count))
+    directory.write(f"{0:020d}.log", [FIRST, serialize_batch(header, records)])
+    with pytest.raises(CorruptBatch, match=f"or more than {files.MOST_RECORDS}"):
         read_metadata(directory.path)
 
 
