@@ -42,10 +42,10 @@ REMEDY: Final = "Restore the directory, or name another copy of it with --metada
 
 WINDOW_BYTES: Final = 16 * 1024 * 1024
 """So much is walked at once: the rows of all batches of a segment could take more memory than the
-segment. A larger batch is walked by itself."""
+segment. Each batch fits: one has at most 8 MiB (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
 
-LARGEST_TORN_BYTES: Final = 16 * 1024 * 1024
-"""No torn tail is larger: a batch has at most 8 MiB (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
+LARGEST_TORN_BYTES: Final = WINDOW_BYTES
+"""No torn tail is larger."""
 
 _MOST_CHECKED_BYTES: Final = 16 * LARGEST_TORN_BYTES
 """So much of a tail is checked for whole batches, each byte as often as it could be part of one."""
@@ -160,25 +160,21 @@ class MetadataFile:
             CorruptBatch: there is damage which is no torn tail, or the offsets have a gap.
             UnsupportedFormatError: a batch's magic is not 2.
         """
-        at, window = 0, WINDOW_BYTES
+        at = 0
         while at < len(self._data):
-            found = self._walk(at, window)
+            found = valid_batches(
+                self._data[at : at + WINDOW_BYTES],
+                base_offset=self.end_offset,
+                end_offset=INT64_MAX,
+                check_range=False,
+            )
             yield from self._rows(at, found, from_offset)
+            is_last = at + WINDOW_BYTES >= len(self._data)
             at += found.valid_bytes
-            if found.end == "torn" and at + window - found.valid_bytes < len(self._data):
-                window = WINDOW_BYTES if found.valid_bytes else 2 * window
-            elif found.end != "whole":
+            if found.end != "whole" and (is_last or found.end != "torn" or not found.valid_bytes):
                 self._judge_tail(at, found.end)
                 self.is_torn = True
                 return
-
-    def _walk(self, at: int, window: int) -> ValidBatches:
-        return valid_batches(
-            self._data[at : at + window],
-            base_offset=self.end_offset,
-            end_offset=INT64_MAX,
-            check_range=False,
-        )
 
     def _rows(self, at: int, found: ValidBatches, from_offset: Offset) -> Iterator[Batch]:
         rows = found.batches
