@@ -226,25 +226,34 @@ def test_wrong_policy_is_an_error_with_its_place(tmp_path: Path) -> None:
 
 
 def test_inventory_lists_every_log(tmp_path: Path) -> None:
-    """With its state and what makes it due: before a sweep, after it, and when it is refused."""
+    """With its state and what makes it due: before a sweep, after it, when it must be recovered,
+    and when it is refused.
+    """
     platform = make_platform(tmp_path, LOGS)
-    for sweep, states in ((False, {"due": 3}), (True, {"in order": 3}), (False, {"refused": 1})):
-        if sweep:
+    for event, states in (
+        ("nothing", {"due": 3}),
+        ("sweep", {"in order": 3}),
+        ("leftover", {"due": 1, "in order": 2}),
+        ("damage", {"refused": 3}),
+    ):
+        if event == "sweep":
             assert platform.sweep(list(LOGS)).success
-        if "refused" in states:
+        if event == "leftover":
             (platform.partition("orders-0") / f"{0:020d}.log.swap").write_bytes(b"")
+        if event == "damage":
+            (platform.log_dir / "cleaner-offset-checkpoint").write_text("no checkpoint")
         run = dg.materialize(
             [fleet_inventory], instance=platform.instance, resources=platform.resources()
         )
         rows = run.output_for_node("kafka_logs__fleet_inventory")
         assert LOGS.keys() == {row["log"] for row in rows}
         counted = Counter(row["state"] for row in rows)
-        assert states.items() <= counted.items()
+        assert states == dict(counted)
         assert all(row["why"] for row in rows)
-        (event,) = run.asset_materializations_for_node("kafka_logs__fleet_inventory")
+        (found,) = run.asset_materializations_for_node("kafka_logs__fleet_inventory")
         assert (counted["due"], counted["refused"]) == (
-            event.metadata["due"].value,
-            event.metadata["refused"].value,
+            found.metadata["due"].value,
+            found.metadata["refused"].value,
         )
 
 
