@@ -35,8 +35,8 @@ def ingested(
         now_ms = clock.now_ms()
         for one in settings.policies.ingest.sources:
             log_dir = log_dir_of(one, directories)
-            config, _ = settings.of(log_dir, one.topic)
-            intakes += ingest_files(spark.session, log_dir, _source(one), config, now_ms=now_ms)
+            sources = settings.sources(log_dir)
+            intakes += ingest_files(spark.session, log_dir, _source(one), sources, now_ms=now_ms)
     rows = [
         dg.TableRecord(
             {

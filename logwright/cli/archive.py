@@ -58,9 +58,8 @@ def command(
         request.output.text(f"{topic} of {bootstrap} would be copied to {request.log_dir}.")
         return
     request.confirm(f"Copy {topic} of {bootstrap} to {request.log_dir}?")
-    config, _ = request.settings(topic)
     done = []
-    for one in archive_topic(request.log_dir, wanted, config, now_ms=request.now_ms):
+    for one in archive_topic(request.log_dir, wanted, request.sources(), now_ms=request.now_ms):
         request.output.json_object(_as_object(one))
         done.append(one)
     request.output.table(

@@ -134,11 +134,13 @@ def _ingest(request: Request, source: Source) -> None:
     from logwright.spark.intake import ingest_files, totals  # noqa: PLC0415 -- pyspark
     from logwright.spark.session import local_session  # noqa: PLC0415
 
-    config, _ = request.settings(source.topic)
-    maintain.prepare_log_dir(request.log_dir)  # what is refused, is so before Spark starts
+    request.settings(source.topic)  # what is refused, is so before Spark starts
+    maintain.prepare_log_dir(request.log_dir)
     request.output.message("Starting Spark …")
     with local_session() as spark:
-        intakes = ingest_files(spark, request.log_dir, source, config, now_ms=request.now_ms)
+        intakes = ingest_files(
+            spark, request.log_dir, source, request.sources(), now_ms=request.now_ms
+        )
     _report(request, intakes)
     summed = totals(intakes)
     request.output.text(

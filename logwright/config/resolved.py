@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from logwright.config.broker import SYNONYMS
+from logwright.config.kept import KEPT_FILE, KeptTopic
 from logwright.config.policies import Policies, TopicPolicy
 from logwright.config.policy_models import INTERNAL_TOPICS
 from logwright.config.properties import ServerProperties
@@ -80,17 +81,25 @@ class Sources:
         command_line: the pairs of ``--config``.
         metadata: of the cluster; None: there is none.
         ids: of the log directory; its node's dynamic configs hold.
+        kept: what `archive` and `ingest` kept of topics in the log directory, by name.
     """
 
     command_line: Mapping[str, str] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
     metadata: ClusterMetadata | None = None
     ids: DirectoryIds = NO_IDS
+    kept: Mapping[str, KeptTopic] = field(default_factory=dict)
     properties: ServerProperties = field(default_factory=ServerProperties)
 
     def knows(self, topic: str) -> bool:
         """The cluster's metadata has the topic."""
         return self.metadata is not None and topic in self.metadata.topics
+
+    def topic_id(self, topic: str) -> str | None:
+        """The id of a topic by the cluster's metadata, else as it was kept; None: not known."""
+        if self.metadata is not None and topic in self.metadata.topics:
+            return self.metadata.topics[topic].topic_id
+        return self.kept[topic].topic_id if topic in self.kept else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +222,8 @@ def _levels(sources: Sources, topic: str) -> tuple[Level, ...]:
         for entry in reversed(policies.entries_for(topic))
     ]
     if not sources.knows(topic):
+        if topic in sources.kept:
+            levels.append(_kept(sources.kept[topic]))
         pairs = INTERNAL_TOPICS.get(topic, {})
         where = dict.fromkeys(pairs, "what Kafka sets for this topic")
         levels.append(Level(origin="default", pairs=pairs, where=where))
@@ -237,6 +248,27 @@ def _levels(sources: Sources, topic: str) -> tuple[Level, ...]:
         Level(origin="policy", pairs=policies.defaults, where=_texts(policies.default_marks))
     )
     return tuple(levels)
+
+
+def _kept(topic: KeptTopic) -> Level:
+    pairs = {name: value for name, value in topic.configs.items() if name in TOPIC_NAMES}
+    return Level(origin="topic", pairs=pairs, where=dict.fromkeys(pairs, KEPT_FILE))
+
+
+def given_configs(sources: Sources, topic: str) -> dict[str, str]:
+    """What was said of this topic itself: on the command line, in entries of ``topics.yml``, for
+    the topic in the cluster, or what was kept of it.
+    """
+    levels = tuple(
+        level
+        for level in _levels(sources, topic)
+        if level.entry is not None or level.origin in ("command line", "topic")
+    )
+    return {
+        name: _setting(name, levels, known=True).value
+        for name in sorted(TOPIC_NAMES)
+        if any(_given(level, name) is not None for level in levels)
+    }
 
 
 def _records(

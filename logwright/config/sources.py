@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from logwright.config.broker import BrokerConfig
+from logwright.config.kept import KeptTopic, keep_topics, read_kept
 from logwright.config.policies import Policies
 from logwright.config.properties import ServerProperties, read_properties
-from logwright.config.resolved import Sources, effective_pairs, settings_of
+from logwright.config.resolved import Sources, effective_pairs, given_configs, settings_of
 from logwright.config.topic import CleanerConfig, TopicConfig, broker_settings
-from logwright.errors import LogwrightError
+from logwright.errors import LogwrightError, PolicyError
 from logwright.format.names import TopicPartition
 from logwright.metadata.find import find_metadata
-from logwright.metadata.model import NO_IDS
+from logwright.metadata.model import NO_IDS, ClusterMetadata, DirectoryIds
 from logwright.metadata.places import read_topic_id, stray_reason
 from logwright.metadata.read import read_directory_ids, read_metadata
 
@@ -37,19 +39,23 @@ def read_sources(
         command_line: the pairs of ``--config``.
         metadata: a ``__cluster_metadata-0`` directory; None: that of the log directory's node, see
             `find_metadata`.
-        find: whether metadata is looked for if none is given.
+        find: whether metadata is looked for if none is given; if not, what `archive` and `ingest`
+            kept does not count either.
         properties: a broker's ``server.properties``.
 
     Raises:
-        PolicyError: the properties cannot be read.
-        LogwrightError: as `find_metadata` and `read_metadata`.
+        PolicyError: the properties cannot be read; the metadata is of another cluster.
+        LogwrightError: as `find_metadata`, `read_metadata` and `read_kept`.
     """
     ids, found = NO_IDS, None
+    kept: Mapping[str, KeptTopic] = {}
     if metadata is not None or find:
         try:
             ids = read_directory_ids(log_dir)
             path = metadata if metadata is not None else find_metadata(log_dir)
             found = None if path is None else read_metadata(path)
+            kept = read_kept(log_dir)
+            _refuse_another_cluster(log_dir, ids, found)
         except LogwrightError as error:
             error.remedy = f"{error.remedy} {WITHOUT_IT}" if error.remedy else WITHOUT_IT
             raise
@@ -58,8 +64,47 @@ def read_sources(
         policies=policies,
         metadata=found,
         ids=ids,
+        kept=kept,
         properties=ServerProperties() if properties is None else read_properties(properties),
     )
+
+
+def _refuse_another_cluster(
+    log_dir: Path, ids: DirectoryIds, metadata: ClusterMetadata | None
+) -> None:
+    if metadata is None or None in (ids.cluster_id, metadata.cluster_id):
+        return
+    if ids.cluster_id != metadata.cluster_id:
+        raise PolicyError(
+            f"the metadata is of the cluster {metadata.cluster_id}, {log_dir} of {ids.cluster_id}.",
+            path=metadata.path,
+            remedy="Name the metadata of that cluster.",
+        )
+
+
+def keep_topic(log_dir: Path, sources: Sources, topic: str, kept: KeptTopic) -> Sources:
+    """Keep this of a topic that gets data, unless the cluster's metadata knows the topic. Effects:
+    see `keep_topics`.
+
+    Returns:
+        the sources with it.
+
+    Raises:
+        LogwrightError: as `keep_topics`.
+    """
+    if sources.knows(topic):
+        return sources
+    keep_topics(log_dir, {topic: kept})
+    return replace(sources, kept={**sources.kept, topic: kept})
+
+
+def keep_given(log_dir: Path, sources: Sources, topic: str) -> None:
+    """Keep what any source says of a topic that gets data: `keep_topic`. Effects and errors: as
+    there.
+    """
+    kept = KeptTopic(topic_id=sources.topic_id(topic), configs=given_configs(sources, topic))
+    if kept != KeptTopic():
+        keep_topic(log_dir, sources, topic, kept)
 
 
 def stray_partition(sources: Sources, log_dir: Path, partition: TopicPartition) -> str | None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from logwright.config.resolved import Sources, settings_of
+from logwright.config.sources import keep_topic
 from logwright.errors import PreconditionError, invariant
 from logwright.format.names import TopicPartition
 from logwright.ingest.broker import Held, Isolation, SourceTopic, open_topic
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from logwright.config.topic import TopicConfig
     from logwright.units import TimestampMs
 
 ARCHIVE: Final = "archive"
@@ -55,10 +56,12 @@ class Archive:
 
 
 def archive_topic(
-    log_dir: Path, wanted: Archive, config: TopicConfig, *, now_ms: TimestampMs
+    log_dir: Path, wanted: Archive, sources: Sources, *, now_ms: TimestampMs
 ) -> Iterator[Appended]:
     """Copy what is new of each partition, one after the other; what each got. Effects: reads from
-    the broker, changes logs.
+    the broker, keeps the topic's settings and id beside the copy, changes logs.
+
+    `sources`: of the log directory's settings; the broker's answer is added to them.
 
     Raises:
         BrokerUnavailable: the broker cannot be read.
@@ -71,7 +74,12 @@ def archive_topic(
     with open_topic(
         wanted.bootstrap, wanted.topic, isolation=wanted.isolation, settings=wanted.consumer
     ) as source:
-        for number, held in source.partitions().items():
+        partitions = source.partitions()
+        described = source.described()
+        if described is not None:
+            sources = keep_topic(log_dir, sources, wanted.topic, described)
+        config, _ = settings_of(sources, wanted.topic)
+        for number, held in partitions.items():
             plan = plan_append(
                 log_dir,
                 TopicPartition(wanted.topic, number),
@@ -79,6 +87,7 @@ def archive_topic(
                 ingest_id=ARCHIVE,
                 now_ms=now_ms,
                 options=options,
+                topic_id=sources.topic_id(wanted.topic),
             )
             invariant(isinstance(plan, AppendPlan), "a copy is never done for good")
             if isinstance(plan, AppendPlan):

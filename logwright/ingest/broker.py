@@ -6,18 +6,26 @@ markers are left out; their offsets stay as holes.
 
 from __future__ import annotations
 
+import base64
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
+from logwright.config.kept import KeptTopic
 from logwright.errors import PolicyError, PreconditionError
 from logwright.ingest.columns import SCHEMA
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from confluent_kafka import Consumer, Message
+    from confluent_kafka.admin import AdminClient
+
+_LOG = logging.getLogger(__name__)
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
@@ -28,6 +36,9 @@ WAIT_SECONDS: Final = 15.0
 RESETS: Final = 5
 ROWS: Final = 10_000
 """Records that are handed over at once."""
+
+_TIERED: Final = ("remote.", "local.retention.")
+"""Beginnings of the names of configs of tiered storage, which a copy has not."""
 
 _COPY_SCHEMA: Final = SCHEMA.append(pa.field("offset", pa.int64()))
 
@@ -47,8 +58,9 @@ class Held:
 class SourceTopic:
     """One topic of a running broker."""
 
-    def __init__(self, consumer: Consumer, topic: str) -> None:
+    def __init__(self, consumer: Consumer, admin: AdminClient, topic: str) -> None:
         self._consumer = consumer
+        self._admin = admin
         self._topic = topic
 
     def partitions(self) -> dict[int, Held]:
@@ -67,6 +79,45 @@ class SourceTopic:
         except KafkaException as error:
             raise _unavailable(str(error.args[0].name())) from error
         return {number: self._held(number) for number in sorted(about.partitions)}
+
+    def described(self) -> KeptTopic | None:
+        """The topic's id and settings: its ``cleanup.policy``, and all that is not a default of
+        Kafka's, be it set for the topic or for the brokers. Effects: asks the broker; a warning
+        where it does not allow the question.
+
+        Returns:
+            None: it does not.
+
+        Raises:
+            BrokerUnavailable: it does not answer.
+        """
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection  # noqa: PLC0415 -- an extra
+        from confluent_kafka.admin import ConfigResource, ConfigSource  # noqa: PLC0415
+
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self._topic)
+        try:
+            asked = self._admin.describe_configs([resource], request_timeout=WAIT_SECONDS)
+            configs = asked[resource].result()
+            topics = self._admin.describe_topics(
+                TopicCollection([self._topic]), request_timeout=WAIT_SECONDS
+            )
+            topic_id = _topic_id(topics[self._topic])
+        except KafkaException as error:
+            name = str(error.args[0].name())
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                _LOG.warning("topic=%s its settings are not kept: %s", self._topic, name)
+                return None
+            raise _unavailable(name) from error
+        return KeptTopic(
+            topic_id=topic_id,
+            configs={
+                name: str(one.value)
+                for name, one in configs.items()
+                if one.value is not None
+                and not name.startswith(_TIERED)
+                and (name == "cleanup.policy" or one.source != ConfigSource.DEFAULT_CONFIG.value)
+            },
+        )
 
     def records(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Records with offsets in [start, end), columns as `SCHEMA` and ``offset``. Effects: reads
@@ -135,6 +186,7 @@ def open_topic(
     """
     try:
         from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415 -- an extra
+        from confluent_kafka.admin import AdminClient  # noqa: PLC0415
     except ImportError as error:
         raise PolicyError(
             "the client library for running brokers is not installed.",
@@ -151,13 +203,22 @@ def open_topic(
         "log_level": 0,
     }
     try:
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
         consumer = Consumer({**ours, **settings, "isolation.level": isolation})
     except (KafkaException, TypeError, ValueError) as error:
         raise PolicyError("a setting of the consumer is not valid.") from error
     try:
-        yield SourceTopic(consumer, topic)
+        yield SourceTopic(consumer, admin, topic)
     finally:
         consumer.close()
+
+
+def _topic_id(asked: Future[Any]) -> str | None:
+    """As Kafka writes it; None if the broker has none, as before KIP-516."""
+    found = asked.result().topic_id
+    parts = (found.get_most_significant_bits(), found.get_least_significant_bits())
+    content = b"".join(part.to_bytes(8, "big", signed=True) for part in parts)
+    return base64.urlsafe_b64encode(content).decode().rstrip("=") if any(content) else None
 
 
 def _said(message: Message) -> str | None:

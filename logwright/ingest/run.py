@@ -110,8 +110,11 @@ def plan_append(
     ingest_id: str,
     now_ms: TimestampMs,
     options: AppendOptions,
+    topic_id: str | None = None,
 ) -> AppendPlan | Appended:
     """What appending to a partition starts from; or what it got of this ingest before.
+
+    `topic_id`: that a new partition gets where the topic has no other.
 
     Effects: reads; if an earlier run ended between its last byte and its record, writes the record.
 
@@ -141,7 +144,7 @@ def plan_append(
             log=log,
             tail=None if log is None else _tail(log),
             epochs=_epochs(directory),
-            topic_id=_topic_id(log_dir, partition),
+            topic_id=_topic_id(log_dir, partition, topic_id if log is None else None),
             config=config,
             options=options,
         )
@@ -367,8 +370,10 @@ def _epochs(directory: Path) -> tuple[LeaderEpoch, ...]:
     return parse_leader_epochs(map_file(path).tobytes(), path)
 
 
-def _topic_id(log_dir: Path, partition: TopicPartition) -> bytes | None:
-    """What a new partition's partition.metadata is to hold: what the topic's others have."""
+def _topic_id(log_dir: Path, partition: TopicPartition, given: str | None) -> bytes | None:
+    """What a new partition's partition.metadata is to hold: what the topic's others have, else the
+    id that was given (PartitionMetadataFile of Kafka 4.3.0).
+    """
     if os.path.lexists(log_dir / partition.directory_name / PARTITION_METADATA):
         return None
     for name in _names(log_dir):
@@ -376,4 +381,4 @@ def _topic_id(log_dir: Path, partition: TopicPartition) -> bytes | None:
         path = log_dir / name / PARTITION_METADATA
         if other is not None and other.topic == partition.topic and path.is_file():
             return map_file(path).tobytes()
-    return None
+    return None if given is None else f"version: 0\ntopic_id: {given}".encode()

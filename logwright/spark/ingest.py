@@ -59,6 +59,7 @@ class Target:
         topic: of all rows; None: each row names its own.
         partitions: how many each topic has, by its name; those that are not there are made.
         settings: of each topic.
+        topic_ids: that new partitions get where the topic has no other.
     """
 
     log_dir: Path
@@ -68,6 +69,7 @@ class Target:
     ingest_id: str
     now_ms: TimestampMs
     options: AppendOptions = field(default_factory=AppendOptions)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 def partition_counts(log_dir: Path, topics: Iterable[str], wanted: int) -> dict[str, int]:
@@ -148,6 +150,7 @@ def ingest_frame(
             ingest_id=target.ingest_id,
             now_ms=target.now_ms,
             options=target.options,
+            topic_id=target.topic_ids.get(partition.topic),
         )
         if isinstance(plan, Appended):
             results[slot] = plan

@@ -12,7 +12,8 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from logwright import maintain
-from logwright.config.topic import TopicConfig
+from logwright.config.resolved import Sources, settings_of
+from logwright.config.sources import keep_given
 from logwright.ingest.ledger import Run, list_input, next_run, read_ledger, record_run
 from logwright.ingest.model import Appended, AppendOptions
 from logwright.spark.ingest import Target, ingest_frame, partition_counts, read_input
@@ -55,16 +56,22 @@ def ingest_files(
     spark: SparkSession,
     log_dir: Path,
     source: Source,
-    config: TopicConfig,
+    sources: Sources,
     *,
     now_ms: TimestampMs,
 ) -> tuple[Intake, ...]:
-    """Append what is new in an input, after completing what was interrupted. Effects: changes logs
-    and the ledger.
+    """Append what is new in an input, after completing what was interrupted; keep the settings that
+    the topic was given in the log directory. Effects: changes logs, the ledger and the kept
+    settings.
+
+    `sources`: of the log directory's settings.
 
     Raises:
-        LogwrightError: see `ingest_frame` and `next_run`.
+        PolicyError: the topic's settings are not valid.
+        LogwrightError: see `ingest_frame`, `next_run` and `keep_given`.
     """
+    config, _ = settings_of(sources, source.topic)
+    topic_id = sources.topic_id(source.topic)
     maintain.prepare_log_dir(log_dir)
     intakes = []
     while (run := _next(log_dir, source)) is not None:
@@ -80,15 +87,24 @@ def ingest_files(
             ingest_id=run.id,
             now_ms=now_ms,
             options=source.append,
+            topic_ids={} if topic_id is None else {source.topic: topic_id},
         )
         appended: list[Appended] = []
         if paths or not run.files:
             frame = read_input(spark, paths or [source.path], source.file_format, source.options)
-            appended = ingest_frame(frame, target, before_commit=partial(record_run, log_dir, run))
+            appended = ingest_frame(
+                frame, target, before_commit=partial(_record, log_dir, run, sources)
+            )
         run = replace(run, done=True)
         record_run(log_dir, run)
         intakes.append(Intake(run=run, appended=tuple(appended)))
     return tuple(intakes)
+
+
+def _record(log_dir: Path, run: Run, sources: Sources) -> None:
+    """What is known of a run before it changes a log. Effects: writes it down."""
+    keep_given(log_dir, sources, run.topic)
+    record_run(log_dir, run)
 
 
 def _next(log_dir: Path, source: Source) -> Run | None:

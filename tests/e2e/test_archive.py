@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
 
+from logwright.config.kept import read_kept
 from tests.comparison import dump
 from tests.e2e.command import call, free_port
 from tests.ingested import read_batches
@@ -137,3 +140,34 @@ def test_no_broker_is_an_error_with_a_remedy(
     assert 5 == answer.status
     assert "run it again" in answer.err
     assert [] == list(tmp_path.glob("t-*"))
+
+
+def test_a_copy_explains_itself(tmp_path: Path) -> None:
+    """The topic's settings and id are beside the copy as the broker said them: without options,
+    retention keeps what the source would.
+    """
+    log_dir = tmp_path / "logs"
+    log_dir.mkdir()
+    with broker(tmp_path) as bootstrap:
+        create = ("--create-partitions", "2", "--config", "cleanup.policy=compact")
+        more = ("--config", "segment.ms=86400000", "--config", "delete.retention.ms=5")
+        produce(bootstrap, tmp_path / "1.jsonl", [row(1, "v", 0)], *create, *more)
+        words = ("archive", log_dir, "--bootstrap", bootstrap, "--topic", "t", "--yes")
+        answer = call(*words)
+        assert 0 == answer.status, answer.err
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        described = admin.describe_topics(TopicCollection(["t"]))["t"].result()
+    (kept,) = read_kept(log_dir).values()
+    wanted = {"cleanup.policy": "compact", "segment.ms": "86400000", "delete.retention.ms": "5"}
+    assert wanted.items() <= kept.configs.items()
+    bits = described.topic_id.get_most_significant_bits().to_bytes(8, "big", signed=True)
+    bits += described.topic_id.get_least_significant_bits().to_bytes(8, "big", signed=True)
+    assert base64.urlsafe_b64encode(bits).decode().rstrip("=") == kept.topic_id
+    text = (log_dir / "t-0" / "partition.metadata").read_text()
+    assert f"version: 0\ntopic_id: {kept.topic_id}" == text
+    shown = call("config", log_dir, "--output", "json").lines[0]["configs"]
+    assert ("compact", "topic") == tuple(
+        shown["cleanup.policy"][key] for key in ("value", "origin")
+    )
+    assert 0 == call("retain", log_dir, "--yes", "--now", str(TIME * 2)).status
+    assert 1 == len(copied(log_dir, 0))

@@ -9,6 +9,10 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from logwright.config.kept import KeptTopic, read_kept
+from logwright.config.policies import Policies
+from logwright.config.resolved import Sources, settings_of
+from logwright.config.sources import read_sources
 from logwright.config.topic import parse_settings
 from logwright.errors import LogDirLocked, PolicyError, RefusedRecord
 from logwright.format.names import TopicPartition
@@ -16,8 +20,10 @@ from logwright.ingest.ledger import list_input, next_run
 from logwright.ingest.model import Appended
 from logwright.locks import lock_partition
 from logwright.spark.ingest import Target, ingest_frame, read_input
+from logwright.spark.intake import Source, ingest_files
 from logwright.units import TimestampMs
 from tests.ingested import read_batches
+from tests.metadata_builder import uuid_text
 from tests.spark_session import Observed
 
 pytestmark = [
@@ -179,3 +185,33 @@ def test_input_files_are_known_by_content(tmp_path: Path) -> None:
     write_rows(tmp_path / "in" / "b.json", [{"value": "w"}])
     again = next_run((run,), "t", 1, list_input(path.parent))
     assert run == again
+
+
+def test_what_the_topic_was_given_is_kept_in_the_log_directory(
+    observed: Observed, tmp_path: Path
+) -> None:
+    """So that the directory explains itself without the command's options; its id goes into the
+    new partitions. A refused input keeps nothing.
+    """
+    log_dir = tmp_path / "logs"
+    log_dir.mkdir()
+    source = Source(path=str(tmp_path / "in"), file_format="json", topic="t", partitions=1)
+    given = {"cleanup.policy": "compact", "log.roll.hours": "1"}
+    sources = Sources(command_line=given, kept={"t": KeptTopic(topic_id=uuid_text(7))})
+
+    def ingested() -> None:
+        ingest_files(observed.spark, log_dir, source, sources, now_ms=TimestampMs(NOW))
+
+    rows = write_rows(tmp_path / "in" / "a.json", [{"value": "no key", "timestamp": NOW}])
+    with pytest.raises(RefusedRecord):
+        ingested()
+    assert {} == read_kept(log_dir)
+    rows.unlink()
+    write_rows(tmp_path / "in" / "b.json", [{"key": "k", "value": "v", "timestamp": NOW}])
+    ingested()
+    text = (log_dir / "t-0" / "partition.metadata").read_text()
+    assert f"version: 0\ntopic_id: {uuid_text(7)}" == text
+    found = read_sources(log_dir, policies=Policies(), command_line={})
+    config, _ = settings_of(found, "t")
+    assert (("compact",), 3_600_000) == (config.cleanup_policy, config.segment_ms)
+    assert uuid_text(7) == found.topic_id("t")

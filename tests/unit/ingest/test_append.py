@@ -26,6 +26,7 @@ from logwright.units import TimestampMs
 from tests.comparison import read_checkpoint
 from tests.fixtures import copy_before
 from tests.ingested import PARTITION, Row, append, arrow, planned, read_batches
+from tests.metadata_builder import uuid_text
 
 NOW = 1_760_020_000_000
 HOUR = 3_600_000
@@ -124,6 +125,25 @@ def test_a_new_partition_has_its_topics_id(tmp_path: Path) -> None:
     assert {f"{stem}.log", f"{stem}.index", f"{stem}.timeindex"} < {p.name for p in made.iterdir()}
 
 
+def test_a_topic_id_that_is_known_is_for_new_partitions(tmp_path: Path) -> None:
+    """Another partition's goes before it, and a log that is there gets none from it."""
+    log_dir = copy_before("basic-none", tmp_path)
+    (log_dir / "t-0" / PARTITION_METADATA).unlink(missing_ok=True)
+    prepare_log_dir(log_dir)
+    known = uuid_text(7)
+
+    def planned_id(partition: TopicPartition) -> bytes | None:
+        plan = plan_into(log_dir, partition, topic_id=known)
+        return plan.topic_id
+
+    assert planned_id(PARTITION) is None
+    expected = f"version: 0\ntopic_id: {known}".encode()
+    assert expected == planned_id(TopicPartition("t", 1))
+    (log_dir / "t-0" / PARTITION_METADATA).write_bytes(b"version: 0\ntopic_id: abc")
+    assert b"version: 0\ntopic_id: abc" == planned_id(TopicPartition("t", 1))
+    assert plan_into(log_dir, TopicPartition("u", 0)).topic_id is None
+
+
 def test_kept_offsets_leave_holes(tmp_path: Path) -> None:
     """A copy's first segment begins at its first offset; an ingest does not go into a copy."""
     log_dir = tmp_path / "logs"
@@ -152,7 +172,7 @@ def test_a_journal_that_is_not_ours_stops_it(tmp_path: Path) -> None:
         append(log_dir, [row()], {}, now_ms=NOW)
 
 
-def plan_into(log_dir: Path, partition: TopicPartition) -> AppendPlan:
+def plan_into(log_dir: Path, partition: TopicPartition, topic_id: str | None = None) -> AppendPlan:
     prepare_log_dir(log_dir)
     config, _ = parse_settings({})
     plan = plan_append(
@@ -162,6 +182,7 @@ def plan_into(log_dir: Path, partition: TopicPartition) -> AppendPlan:
         ingest_id="one",
         now_ms=TimestampMs(NOW),
         options=AppendOptions(),
+        topic_id=topic_id,
     )
     assert isinstance(plan, AppendPlan)
     return plan
