@@ -1,6 +1,7 @@
 """The directory of the demo: an unpacked Kafka log directory, its policies, a Dagster instance.
 
-<home>/kafka-logs/       as Kafka left it, unpacked from kafka-logs.tar.xz
+<home>/kafka-logs/       as Kafka left it, unpacked from kafka-logs.tar.xz; with what settings.json
+                         says of its topics, since the cluster's metadata is not there
 <home>/landing/signups/  files that wait for the asset `ingested` and the sensor `landing`
 <home>/policies/         what settings.json says of its topics, as policy files
 <home>/dagster/          DAGSTER_HOME, SQLite; Spark's event log is in storage/spark_events
@@ -28,6 +29,7 @@ from typing import Final
 
 import yaml
 
+from logwright.config.kept import KeptTopic, keep_topics
 from logwright.demo import landing
 from logwright.errors import DiskFull, LogDirLocked, PreconditionError, invariant
 
@@ -138,8 +140,10 @@ def prepare(home: DemoHome, progress: Progress) -> None:
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir()
         _unpack(home.root, progress)
+        topics = settings["topics"]
+        keep_topics(home.log_dir, {name: KeptTopic(configs=topics[name]) for name in topics})
         landing.write_files(home.landing / landing.TOPIC)
-        _write_policies(home, settings["topics"])
+        _write_policies(home, topics)
         instance = HERE.parent / "pipelines" / "dagster.yaml"
         shutil.copyfile(instance, home.instance / "dagster.yaml")
         location = {"module_name": DEFINITIONS, "location_name": "logwright"}

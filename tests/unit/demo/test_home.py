@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
-from logwright.config.policies import load_policies
-from logwright.config.resolved import Sources, effective_pairs
+from logwright.cli.main import main
+from logwright.config.policies import Policies, load_policies
+from logwright.config.resolved import Sources, effective_pairs, resolve
+from logwright.config.sources import read_sources
 from logwright.demo import landing
 from logwright.demo.home import SETTINGS, NotADemoHome, opened, prepare
 from logwright.demo.pages import HOST, PortTaken, check_port
@@ -88,6 +91,22 @@ def test_the_policies_are_the_topics_settings(root: Path) -> None:
     (source,) = policies.ingest.sources
     assert (landing.TOPIC, root / "landing" / landing.TOPIC) == (source.topic, Path(source.path))
     assert [root / "kafka-logs"] == [Path(path) for path in policies.log_dirs]
+
+
+def test_the_directory_explains_itself(root: Path) -> None:
+    """`logwright plan` on it, without policies, knows each topic's own settings."""
+    settings = json.loads(SETTINGS.read_text())
+    sources = read_sources(root / "kafka-logs", policies=Policies(), command_line={})
+    for name, configs in settings["topics"].items():
+        found = resolve(sources, name)
+        assert configs == {one: found[one].value for one in configs}
+        assert {"topic"} == {found[one].origin for one in configs}
+    words = ("plan", root / "kafka-logs", "--no-forecast", "--output", "json")
+    result = CliRunner().invoke(main, [*map(str, words), "--now", str(settings["now"])])
+    assert 0 == result.exit_code, result.output
+    plans = [json.loads(line) for line in result.stdout.splitlines()]
+    due = {one["topicPartition"]: one["eligible"] for one in plans if "eligible" in one}
+    assert {name: name != "countries-0" for name in PARTITIONS} == due
 
 
 def test_a_second_demo_starts_afresh(tmp_path: Path) -> None:
