@@ -7,10 +7,12 @@ import dagster as dg
 
 from logwright.assets.boundary import boundary
 from logwright.assets.cleaning import plan_wave
-from logwright.assets.holds import holds_of, uncleanable
+from logwright.assets.holds import holds_of, strays, uncleanable
 from logwright.assets.partitions import FLEET_INVENTORY, SEGMENT_SET
+from logwright.assets.report import metadata_in_use
 from logwright.assets.wave import LogWork
 from logwright.compaction.model import CleaningOptions
+from logwright.config.resolved import UNKNOWN
 from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
@@ -32,6 +34,8 @@ class FleetRow:
         due_at_ms: when `max.compaction.lag.ms` will make it due, -1 if never.
         paused: who paused it, why and until when; nothing if it is not.
         quarantined: why it cannot be cleaned and when it is tried again; nothing if it can.
+        stray: why a broker would not serve it from this directory; nothing if it would.
+        policy: its ``cleanup.policy``; ``unknown`` if nothing says it.
     """
 
     log: str
@@ -45,6 +49,8 @@ class FleetRow:
     due_at_ms: int
     paused: str
     quarantined: str
+    stray: str
+    policy: str
     why: str
 
 
@@ -66,9 +72,10 @@ def fleet_inventory(
         logs = listing.logs.values()
         settings = policies.settings()
         wave = plan_wave(logs, settings, now_ms=now_ms, options=CleaningOptions(), held={})
-        held = holds_of(logs, now_ms=now_ms, settings=settings)
+        held = holds_of(logs, now_ms=now_ms)
+        stray = strays(logs, settings)
     rows = sorted(
-        (fleet_row(work, held.get(work.key)) for work in wave.works),
+        (fleet_row(work, held.get(work.key), stray.get(work.key, "")) for work in wave.works),
         key=lambda row: -row.dirty_ratio,
     )
     return dg.MaterializeResult(
@@ -80,6 +87,9 @@ def fleet_inventory(
             "refused": sum(row.state == "refused" for row in rows),
             "paused": sum(bool(row.paused) for row in rows),
             "quarantined": sum(bool(row.quarantined) for row in rows),
+            "stray": sum(bool(row.stray) for row in rows),
+            "unknown policy": sum(row.policy == UNKNOWN for row in rows),
+            **metadata_in_use(settings, logs),
             **uncleanable(log.log_dir for log in logs),
             "unreadable log directories": len(listing.unreadable),
             "logs": dg.MetadataValue.table(
@@ -89,10 +99,14 @@ def fleet_inventory(
     )
 
 
-def fleet_row(work: LogWork, hold: Hold | LogwrightError | None) -> FleetRow:
+def fleet_row(work: LogWork, hold: Hold | LogwrightError | None, stray: str = "") -> FleetRow:
     """The row of a planned log, or of one that could not be planned.
 
-    `hold`: why it is left alone, or the error where that is not known; None if it is not.
+    Args:
+        work: the log and its plan.
+        hold: why it is paused or in quarantine, or the error where that is not known; None if it
+            is not.
+        stray: why a broker would not serve it from its directory.
     """
     plan = work.plan
     kind = hold.kind if isinstance(hold, Hold) else None
@@ -113,6 +127,8 @@ def fleet_row(work: LogWork, hold: Hold | LogwrightError | None) -> FleetRow:
             due_at_ms=-1,
             paused=paused,
             quarantined=quarantined,
+            stray=stray,
+            policy="",
             why=str(work.failure),
         )
     compaction = plan.compaction
@@ -128,5 +144,7 @@ def fleet_row(work: LogWork, hold: Hold | LogwrightError | None) -> FleetRow:
         due_at_ms=-1 if compaction.due_at_ms is None else compaction.due_at_ms,
         paused=paused,
         quarantined=quarantined,
+        stray=stray,
+        policy=",".join(plan.config.cleanup_policy),
         why="; ".join((*compaction.reasons, f"roll: {plan.roll.reason}")),
     )

@@ -77,6 +77,20 @@ def retention_holds(
     return found
 
 
+def strays(logs: Iterable[MaintainedLog], settings: DirectorySettings) -> dict[str, str]:
+    """Why a broker would not serve logs from their directories, or why that is not known, by key.
+    Effects: may read the metadata; reads each log's topic id.
+    """
+    found = {log.key: _stray(log, settings) for log in logs}
+    return {
+        key: one.sentence
+        if isinstance(one, Hold)
+        else f"it is not known whether it is stray: {one}"
+        for key, one in found.items()
+        if one is not None
+    }
+
+
 def _stray(log: MaintainedLog, settings: DirectorySettings) -> Hold | LogwrightError | None:
     try:
         reason = settings.stray(log.log_dir, log.partition)

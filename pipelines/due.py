@@ -27,6 +27,7 @@ from typing import Final
 from logwright.compaction.model import CleanPlan
 from logwright.config.policy_models import SweepLimits
 from logwright.errors import UncleanLogDir
+from logwright.planning import POLICY_UNKNOWN
 
 RETRY_AFTER_MS: Final = 15 * 60 * 1000
 """How long a log waits that is still as it was when a sweep was asked for."""
@@ -110,6 +111,8 @@ def _reason(plan: CleanPlan) -> str:
     """Why a log is due or not, in a few words; its plan has the long form."""
     if plan.roll.due:
         return f"to be rolled: {plan.roll.reason}"
+    if not plan.config.policy_known:
+        return POLICY_UNKNOWN
     if not plan.config.compact:
         return f"cleanup.policy is {','.join(plan.config.cleanup_policy)}"
     compaction = plan.compaction
