@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from logwright.cli.cleaning import Cleaning, clean_pass
-from logwright.cli.leaving import leave_held, leave_strays, leave_unknown, say_disagreements
+from logwright.cli.leaving import leave_held, leave_strays, leave_unknown, say_sources
 from logwright.cli.output import Output, human_bytes
 from logwright.cli.planning import (
     FailureLog,
@@ -93,7 +93,7 @@ def command(
     )
     chosen = leave_strays(request, request.partitions(), failures, force=force)
     chosen = leave_unknown(request, chosen, failures)
-    say_disagreements(request, chosen)
+    say_sources(request, chosen)
     if request.dry_run:
         partitions = show_recovery_first(
             request, failures, like_kafka=like_kafka, partitions=chosen

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from logwright.cli.leaving import said_metadata
 from logwright.cli.request import Request, topic_options
 
 if TYPE_CHECKING:
-    from logwright.config.resolved import Setting, Sources
+    from logwright.config.resolved import Setting
 
 _MOST_SHOWN: Final = 60
 """Characters of a value in a table."""
@@ -27,7 +28,9 @@ def command(request: Request, topics: tuple[str, ...], *, everything: bool) -> N
 
     sources = request.sources()
     present = {one.topic for one in request.partitions()}
-    request.output.text(_said(sources))
+    used = sources.metadata
+    said = "Settings without metadata of the cluster" if used is None else said_metadata(used)
+    request.output.text(f"{said[0].upper()}{said[1:]}.")
     for topic in sorted(topics or present):
         found = resolve(sources, topic)
         request.output.json_object(
@@ -53,14 +56,3 @@ def command(request: Request, topics: tuple[str, ...], *, everything: bool) -> N
 def _row(name: str, one: Setting) -> tuple[str, str, str, str]:
     value = one.value if len(one.value) <= _MOST_SHOWN else f"{one.value[:_MOST_SHOWN]}…"
     return name, value or "(empty)", one.origin, one.where
-
-
-def _said(sources: Sources) -> str:
-    metadata = sources.metadata
-    if metadata is None:
-        return "There is no metadata of the cluster."
-    snapshot = f", with the snapshot {metadata.snapshot}" if metadata.snapshot else ""
-    return (
-        f"The metadata of cluster {metadata.cluster_id} up to offset {metadata.end_offset}, from"
-        f" {metadata.path}{snapshot}"
-    )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from logwright.cli.planning import FailureLog
     from logwright.cli.request import Request
     from logwright.format.names import TopicPartition
+    from logwright.metadata.model import ClusterMetadata
 
 UNKNOWN_REMEDY: Final = (
     "Give the cluster's metadata (--metadata DIR), an entry of topics.yml (--policies DIR), or"
@@ -120,35 +121,86 @@ def leave_unknown(
     request: Request, partitions: Iterable[TopicPartition], failures: FailureLog
 ) -> tuple[TopicPartition, ...]:
     """The partitions whose ``cleanup.policy`` is known. One that was named is a failure; so are all
-    if none is known; else the others are left alone. Effects: output.
+    if none is known, and those whose settings are not valid; else the others are left alone.
+    Effects: output.
 
     Raises:
-        LogwrightError: as `Request.settings`.
+        LogwrightError: as `Request.sources`.
     """
-    chosen = tuple(partitions)
-    known = tuple(one for one in chosen if request.settings(one.topic)[0].policy_known)
-    for partition in (one for one in chosen if one not in known):
+    request.sources()
+    known: list[TopicPartition] = []
+    unknown: list[TopicPartition] = []
+    for partition in partitions:
+        try:
+            config, _ = request.settings(partition.topic)
+        except LogwrightError as error:
+            failures.add(partition, error)
+        else:
+            (known if config.policy_known else unknown).append(partition)
+    for partition in unknown:
         if request.named or not known:
             error = PolicyError("nothing says its cleanup.policy.", remedy=UNKNOWN_REMEDY)
             failures.add(partition, error)
         else:
             sentence = f"nothing says its cleanup.policy. {UNKNOWN_REMEDY}"
             say_held(request, partition, Hold(kind="unknown", sentence=sentence))
-    return known
+    return tuple(known)
 
 
-def say_disagreements(request: Request, partitions: Iterable[TopicPartition]) -> None:
-    """Where an entry of ``topics.yml`` and the cluster disagree on what is deleted. Effects:
-    stderr.
+def say_sources(request: Request, partitions: Iterable[TopicPartition]) -> None:
+    """The cluster's metadata in use, and where an entry of ``topics.yml`` disagrees with it on what
+    is deleted; nothing without metadata. Effects: stderr, and stdout as JSON.
 
     Raises:
         LogwrightError: as `Request.sources`.
     """
     from logwright.config.resolved import disagreements  # noqa: PLC0415 -- pydantic: not for --help
 
-    for topic in sorted({one.topic for one in partitions}):
-        for found in disagreements(request.sources(), topic):
-            request.output.message(f"{topic}: {found.sentence}")
+    sources = request.sources()
+    if sources.metadata is None:
+        return
+    topics = sorted({one.topic for one in partitions})
+    found = {topic: disagreements(sources, topic) for topic in topics}
+    request.output.json_object(
+        {
+            "now": request.now_ms,
+            "metadata": metadata_object(sources.metadata),
+            "disagreements": [
+                {
+                    "topic": topic,
+                    "name": one.name,
+                    "entry": {"value": one.entry.value, "where": one.entry.where},
+                    "cluster": {"value": one.cluster.value, "where": one.cluster.where},
+                    "override": one.override,
+                }
+                for topic in topics
+                for one in found[topic]
+            ],
+        }
+    )
+    request.output.message(f"Settings by {said_metadata(sources.metadata)}.")
+    for topic in topics:
+        for one in found[topic]:
+            request.output.message(f"{topic}: {one.sentence}")
+
+
+def metadata_object(metadata: ClusterMetadata) -> dict[str, object]:
+    """Which metadata it is."""
+    return {
+        "path": str(metadata.path),
+        "clusterId": metadata.cluster_id,
+        "endOffset": metadata.end_offset,
+        "snapshot": metadata.snapshot,
+    }
+
+
+def said_metadata(metadata: ClusterMetadata) -> str:
+    """`metadata_object`, for people."""
+    snapshot = f", with the snapshot {metadata.snapshot}" if metadata.snapshot else ""
+    return (
+        f"the metadata of cluster {metadata.cluster_id} up to offset {metadata.end_offset}, from"
+        f" {metadata.path}{snapshot}"
+    )
 
 
 def say_held(request: Request, partition: TopicPartition, hold: Hold) -> None:

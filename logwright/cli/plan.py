@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from logwright.cli.leaving import leave_held, say_disagreements, say_strays
+from logwright.cli.leaving import leave_held, say_sources, say_strays
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import (
     FailureLog,
@@ -48,7 +48,7 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
     options = CleaningOptions(like_kafka=like_kafka)
     ready = show_recovery_first(request, failures, like_kafka=like_kafka)
     partitions = say_strays(request, leave_held(request, ready, force=forecast is True))
-    say_disagreements(request, partitions)
+    say_sources(request, partitions)
     plans = plan_partitions(request, partitions, failures, options=options)
     forecasts = {plan.plan_id: _forecast(request, plan, failures, asked=forecast) for plan in plans}
     order = pick_order(plans)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logwright.cli.leaving import leave_strays, leave_unknown, say_disagreements, say_held
+from logwright.cli.leaving import leave_strays, leave_unknown, say_held, say_sources
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog
 from logwright.cli.recover import ready_partitions
@@ -49,7 +49,7 @@ def command(
     plans: list[RetentionPlan] = []
     chosen = leave_strays(request, request.partitions(), failures, force=force)
     chosen = leave_unknown(request, chosen, failures)
-    say_disagreements(request, chosen)
+    say_sources(request, chosen)
     for partition in ready_partitions(request, failures, chosen):
         try:
             plan = plan_one(request, partition, delete_records_before, force=force)

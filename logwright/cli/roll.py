@@ -29,10 +29,11 @@ def command(request: Request, *, force: bool) -> None:
     request.require_terminal()
     failures = FailureLog(output=request.output)
     plans: list[tuple[PartitionLog, RollDecision]] = []
+    request.sources()
     chosen = leave_strays(request, request.partitions(), failures, force=force)
     for partition in ready_partitions(request, failures, chosen):
-        config, _ = request.settings(partition.topic)
         try:
+            config, _ = request.settings(partition.topic)
             plans.append(
                 maintain.plan_roll(
                     request.log_dir, partition, config, now_ms=request.now_ms, force=force

@@ -211,3 +211,42 @@ def test_strays_are_left_alone(call: Call, log_dir: Path, command: str) -> None:
     forced = call(*words, "u-0", "--config", "cleanup.policy=compact,delete", "--force")
     assert 0 == forced.status, forced.err
     assert before != segments(log_dir, "u")
+
+
+@pytest.mark.parametrize("command", ["retain", "clean", "roll", "plan"])
+def test_a_topic_with_tiered_storage_stops_no_other(
+    call: Call, log_dir: Path, command: str
+) -> None:
+    """It is refused, with status 2, and the others are maintained."""
+    metadata(log_dir, ("t", "remote.storage.enable", "true"), ("u", "retention.ms", "1"))
+    changing = () if command == "plan" else ("--yes",)
+    answer = call(command, log_dir, *changing, "--now", NOW, "--output", "json")
+    assert 2 == answer.status
+    assert "Error: t-0: remote.storage.enable=true" in answer.err
+    done = [line["topicPartition"] for line in answer.lines if "topicPartition" in line]
+    assert {"t-0", "u-0"} == set(done)
+    assert KEPT == segments(log_dir, "t")
+    assert (GONE if command == "retain" else KEPT) == segments(log_dir, "u")[:3]
+
+
+@pytest.mark.parametrize("command", ["retain", "clean", "plan"])
+def test_plans_name_the_metadata_and_what_disagrees(
+    call: Call, log_dir: Path, tmp_path: Path, command: str
+) -> None:
+    """Cluster, offset and snapshot, and both values with their places; nothing without metadata."""
+    entry = policies(tmp_path / "p", "[{pattern: t, cleanup.policy: delete, retention.ms: 1}]")
+    words = (command, log_dir, *entry, "--now", NOW, "--output", "json")
+    dry = () if command == "plan" else ("--dry-run",)
+    assert not [line for line in call(*words, *dry).lines if "metadata" in line]
+    path = metadata(log_dir, ("t", POLICY, "compact"))
+    answer = call(*words, *dry)
+    assert 0 == answer.status, answer.err
+    (line,) = (line for line in answer.lines if "metadata" in line)
+    found = {"path": str(path), "clusterId": "c", "endOffset": 5, "snapshot": None}
+    assert found == line["metadata"]
+    assert f"the metadata of cluster c up to offset 5, from {path}" in answer.err
+    names = [(one["topic"], one["name"], one["override"]) for one in line["disagreements"]]
+    assert [("t", POLICY, False), ("t", "retention.ms", False)] == names
+    first = line["disagreements"][0]
+    assert ("delete", "compact") == (first["entry"]["value"], first["cluster"]["value"])
+    assert first["cluster"]["where"].endswith("at offset 4")
