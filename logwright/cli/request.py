@@ -122,7 +122,8 @@ class Request:
             defaults.
         """
         from logwright.config.policies import Policies  # noqa: PLC0415 -- yaml: not for --help
-        from logwright.config.topic import effective, overlay, warn_of_no_effect  # noqa: PLC0415
+        from logwright.config.topic import effective, overlay  # noqa: PLC0415
+        from logwright.config.without_effect import warn_of_no_effect  # noqa: PLC0415
 
         effective(overlay((self.policies or Policies()).defaults, self.config))
         warn_of_no_effect(self.config)

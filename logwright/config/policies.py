@@ -46,8 +46,8 @@ from logwright.config.topic import (
     effective,
     overlay,
     unknown_name,
-    warn_of_no_effect,
 )
+from logwright.config.without_effect import warn_of_no_effect
 from logwright.errors import PolicyError
 
 _SECTIONS: Final = (

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from logwright.format.names import FUTURE_DIRECTORY, TopicPartition
 from logwright.log.checkpoints import NO_ENTRIES, Checkpoints
+from logwright.log.files import unreadable
 from logwright.log.listing import is_of_a_log
 from logwright.log.load import list_partitions
 from logwright.log.marked import MarkedDirectory, list_marked
@@ -40,13 +41,23 @@ def has_entries(log_dir: Path, partition: TopicPartition, name: str) -> bool:
 def marked_logs(log_dir: Path) -> tuple[MarkedDirectory, ...]:
     """Future and stray logs with any file of a log: without one there is nothing to recover, as in
     the directory of a move of ours that is under way. Effects: lists them.
+
+    Raises:
+        NotALogDir, UnreadableFile: the log directory or one of them cannot be listed.
     """
     return tuple(
-        one
-        for one in list_marked(log_dir)
-        if one.mark != "delete"
-        and any(is_of_a_log(name) for name in os.listdir(log_dir / one.name))  # noqa: PTH208 -- names
+        one for one in list_marked(log_dir) if one.mark != "delete" and _has_log(log_dir / one.name)
     )
+
+
+def _has_log(directory: Path) -> bool:
+    """Effects: lists it; one that is gone in between has none."""
+    try:
+        return any(is_of_a_log(name) for name in os.listdir(directory))  # noqa: PTH208 -- names
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unreadable(error, directory) from error
 
 
 def left_out(
