@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from logwright.cli.leaving import stray
 from logwright.cli.planning import FailureLog, instant
 from logwright.cli.request import Request, request_options
 from logwright.errors import LogDirLocked, LogwrightError, UncleanLogDir
@@ -72,6 +73,10 @@ def command(request: Request) -> None:
         _show_marked(request)
     checkpoints = read_checkpoints(request.log_dir)
     failures = FailureLog(output=output)
+    try:
+        request.sources()
+    except LogwrightError as error:
+        output.message(f"Settings are not known: {error}")
     for partition in partitions:
         try:
             _show(request, partition, checkpoints)
@@ -122,6 +127,7 @@ def _show(request: Request, partition: TopicPartition, checkpoints: Checkpoints)
         "logStartOffset": checkpoints.log_start_offset.get(partition),
         "highWatermark": checkpoints.high_watermark.get(partition),
     }
+    policy, stray_reason = _standing(request, partition)
     total = sum(files[names.LOG][0] for files in listing.segments.values() if names.LOG in files)
     output = request.output
     output.json_object(
@@ -136,10 +142,15 @@ def _show(request: Request, partition: TopicPartition, checkpoints: Checkpoints)
             "staging": list(listing.staging),
             "others": list(listing.others),
             "problem": problem,
+            "cleanupPolicy": policy,
+            "stray": stray_reason,
         }
     )
     output.text()
     output.text(f"{partition}: {len(listing.segments)} segments, {total} bytes")
+    output.text(f"  cleanup.policy: {'not known' if policy is None else policy or '(empty)'}")
+    if stray_reason is not None:
+        output.text(f"  stray: {stray_reason}")
     for title, facts in (("offsets", offsets), ("checkpoints", recorded)):
         if facts:
             words = (f"{name} {'-' if value is None else value}" for name, value in facts.items())
@@ -156,6 +167,17 @@ def _show(request: Request, partition: TopicPartition, checkpoints: Checkpoints)
         output.text(f"  problem: {problem}")
     header = ("base offset", "log", "index", "timeindex", "txnindex", "modified")
     output.table(header, [_segment_row(base, files) for base, files in listing.segments.items()])
+
+
+def _standing(request: Request, partition: TopicPartition) -> tuple[str | None, str | None]:
+    """A partition's ``cleanup.policy``, ``unknown`` if nothing says it, None if its settings cannot
+    be read; and why a broker would not serve it from here. Effects: reads them and its topic id.
+    """
+    try:
+        config, _ = request.settings(partition.topic)
+        return ",".join(config.cleanup_policy), stray(request, partition)
+    except LogwrightError:
+        return None, None
 
 
 def _offsets(

@@ -46,6 +46,15 @@ def metadata(log_dir: Path, *configs: tuple[str, str, str], strays: bool = False
     return builder.path
 
 
+def damage(path: Path) -> Path:
+    """A record of the metadata's first batch is not what its CRC says; the file."""
+    first = path / f"{0:020d}.log"
+    content = bytearray(first.read_bytes())
+    content[70] ^= 1
+    first.write_bytes(bytes(content))
+    return first
+
+
 def policies(directory: Path, topics: str, defaults: str = "{}") -> tuple[str, Path]:
     """``--policies`` with these entries."""
     directory.mkdir(exist_ok=True)
@@ -124,10 +133,7 @@ def test_metadata_of_another_node_is_not_used(call: Call, log_dir: Path, tmp_pat
 
 def test_damaged_metadata_is_refused_by_name(call: Call, log_dir: Path) -> None:
     """Nothing goes; --no-metadata passes over it, and then nothing says the settings."""
-    path = metadata(log_dir, ("u", "retention.ms", "1")) / f"{0:020d}.log"
-    content = bytearray(path.read_bytes())
-    content[70] ^= 1
-    path.write_bytes(bytes(content))
+    path = damage(metadata(log_dir, ("u", "retention.ms", "1")))
     answer = retain(call, log_dir)
     assert 3 == answer.status
     assert f"{path} at byte 0" in answer.err
@@ -250,3 +256,26 @@ def test_plans_name_the_metadata_and_what_disagrees(
     first = line["disagreements"][0]
     assert ("delete", "compact") == (first["entry"]["value"], first["cluster"]["value"])
     assert first["cluster"]["where"].endswith("at offset 4")
+
+
+def test_inspect_shows_policies_and_strays(call: Call, log_dir: Path) -> None:
+    """Without metadata the policy is unknown; with damaged metadata the rest is shown all the
+    same.
+    """
+
+    def shown() -> dict[str, tuple[object, object]]:
+        answer = call("inspect", log_dir, "--output", "json")
+        assert 0 == answer.status, answer.err
+        lines = [line for line in answer.lines if "segments" in line]
+        return {one["topicPartition"]: (one["cleanupPolicy"], one["stray"]) for one in lines}
+
+    assert {"t-0": ("unknown", None), "u-0": ("unknown", None)} == shown()
+    path = metadata(log_dir, ("t", POLICY, "compact"), strays=True)
+    reason = f"its topic id {uuid_text(2)} is of no topic"
+    assert {"t-0": ("compact", None), "u-0": ("unknown", reason)} == shown()
+    text = call("inspect", log_dir).out
+    for line in ("  cleanup.policy: compact", "  cleanup.policy: unknown", f"  stray: {reason}"):
+        assert line in text.splitlines()
+    damage(path)
+    assert {"t-0": (None, None), "u-0": (None, None)} == shown()
+    assert "Settings are not known" in call("inspect", log_dir).err
