@@ -8,9 +8,13 @@ import dagster as dg
 
 import logwright
 from logwright.config.policies import Policies, load_policies
-from logwright.config.sources import DirectorySettings
+from logwright.config.sources import DirectorySettings, Places
+from logwright.errors import PolicyError
 
 POLICIES_VARIABLE: Final = "LOGWRIGHT_POLICIES"
+METADATA_VARIABLE: Final = "LOGWRIGHT_METADATA"
+PROPERTIES_VARIABLE: Final = "LOGWRIGHT_SERVER_PROPERTIES"
+NONE: Final = "none"
 
 
 class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -19,9 +23,16 @@ class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
     Attributes:
         directory: its path; if not given, LOGWRIGHT_POLICIES, else the examples that come with
             logwright.
+        metadata: the clusters' ``__cluster_metadata-0`` directories, each ``PATH`` or
+            ``LOG_DIR=PATH``; ``none`` in place of the path: it is not read. If not given,
+            LOGWRIGHT_METADATA, separated by commas. Of other log directories it is looked for.
+        server_properties: the brokers' static settings, in the same form; if not given,
+            LOGWRIGHT_SERVER_PROPERTIES.
     """
 
     directory: str | None = None
+    metadata: list[str] | None = None
+    server_properties: list[str] | None = None
 
     def path(self) -> Path:
         """The directory. Effects: reads the environment."""
@@ -41,6 +52,33 @@ class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
         own metadata. Effects: reads the files.
 
         Raises:
-            PolicyError: as `load`.
+            PolicyError: as `load`; a place is neither PATH nor LOG_DIR=PATH.
         """
-        return DirectorySettings(self.load())
+        metadata = _places(self.metadata, METADATA_VARIABLE)
+        properties = _places(self.server_properties, PROPERTIES_VARIABLE)
+
+        def places(log_dir: Path) -> Places:
+            named = metadata.get(log_dir, metadata.get(None))
+            return Places(
+                metadata=None if named is None or named == Path(NONE) else named,
+                find=named != Path(NONE),
+                properties=properties.get(log_dir, properties.get(None)),
+            )
+
+        return DirectorySettings(self.load(), places)
+
+
+def _places(given: list[str] | None, variable: str) -> dict[Path | None, Path]:
+    """By log directory; None: of all others. Effects: reads the environment."""
+    entries = os.environ.get(variable, "").split(",") if given is None else given
+    found: dict[Path | None, Path] = {}
+    for entry in filter(None, map(str.strip, entries)):
+        log_dir, equals, path = entry.rpartition("=")
+        whose = Path(log_dir) if equals else None
+        if not path or whose in found or (whose is not None and not whose.is_absolute()):
+            raise PolicyError(
+                f"{variable}: {entry!r} is neither PATH nor /LOG_DIR=PATH, or the second of its"
+                " directory."
+            )
+        found[whose] = Path(path)
+    return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from logwright.config.broker import BrokerConfig
 from logwright.config.kept import KeptTopic, keep_topics, read_kept
@@ -19,7 +20,10 @@ from logwright.metadata.model import NO_IDS, ClusterMetadata, DirectoryIds
 from logwright.metadata.places import read_topic_id, stray_reason
 from logwright.metadata.read import read_directory_ids, read_metadata
 
-WITHOUT_IT = "Or give --no-metadata and say the topics' settings with --policies or --config."
+WITHOUT_IT: Final = (
+    "Or go on without it (--no-metadata; in Dagster LOGWRIGHT_METADATA=none), and say the topics'"
+    " settings with policies or --config."
+)
 
 
 def read_sources(
@@ -120,13 +124,31 @@ def stray_partition(sources: Sources, log_dir: Path, partition: TopicPartition) 
     return stray_reason(partition, topic_id, sources.metadata, sources.ids)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where what is said of a log directory was put, if not where it is looked for.
+
+    Attributes:
+        metadata, find, properties: as of `read_sources`.
+    """
+
+    metadata: Path | None = None
+    find: bool = True
+    properties: Path | None = None
+
+
 class DirectorySettings:
     """The settings of the topics of several log directories at one moment. Each directory's
     metadata is read once, each topic's settings are resolved once.
+
+    `places`: of log directories for which they were named.
     """
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(
+        self, policies: Policies, places: Callable[[Path], Places] = lambda _: Places()
+    ) -> None:
         self.policies = policies
+        self._places = places
         self._sources: dict[Path, Sources | LogwrightError] = {}
         self._settings: dict[tuple[Path, str], tuple[TopicConfig, CleanerConfig]] = {}
 
@@ -138,8 +160,14 @@ class DirectorySettings:
         """
         if log_dir not in self._sources:
             try:
+                places = self._places(log_dir)
                 self._sources[log_dir] = read_sources(
-                    log_dir, policies=self.policies, command_line={}
+                    log_dir,
+                    policies=self.policies,
+                    command_line={},
+                    metadata=places.metadata,
+                    find=places.find,
+                    properties=places.properties,
                 )
             except LogwrightError as error:
                 self._sources[log_dir] = error
