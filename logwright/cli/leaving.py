@@ -139,8 +139,8 @@ def leave_unknown(
             (known if config.policy_known else unknown).append(partition)
     for partition in unknown:
         if request.named or not known:
-            error = PolicyError("nothing says its cleanup.policy.", remedy=UNKNOWN_REMEDY)
-            failures.add(partition, error)
+            problem = "nothing says its cleanup.policy."
+            failures.add(partition, PolicyError(problem, remedy=UNKNOWN_REMEDY))
         else:
             sentence = f"nothing says its cleanup.policy. {UNKNOWN_REMEDY}"
             say_held(request, partition, Hold(kind="unknown", sentence=sentence))
