@@ -6,51 +6,35 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from logwright.cli.inspect_text import InspectedLog, Listing, show, size_of
 from logwright.cli.leaving import stray
-from logwright.cli.planning import FailureLog, instant
+from logwright.cli.planning import FailureLog
 from logwright.cli.request import Request, request_options
+from logwright.cli.wording import clock, counted
 from logwright.errors import LogDirLocked, LogwrightError, UncleanLogDir
 from logwright.format import names
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from logwright.config.topic import TopicConfig
     from logwright.format.names import TopicPartition
     from logwright.log.checkpoints import Checkpoints
+    from logwright.log.marked import MarkedDirectory
 
 _MS = 1_000_000
 _LEFTOVERS = (names.CLEANED, names.SWAP, names.DELETED)
 _EXPECTED = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Listing:
-    """The plain files of a partition directory, sorted by what they are.
-
-    Attributes:
-        segments: base offset → suffix → (bytes, modification time in ms).
-        leftovers: names that end in .cleaned, .swap or .deleted, or are a live name with such an
-        end.
-        staging: plans whose staging directories are there.
-        others: every other name, directories with a slash.
-    """
-
-    segments: Mapping[int, Mapping[str, tuple[int, int]]]
-    snapshots: tuple[int, ...]
-    leftovers: tuple[str, ...]
-    staging: tuple[str, ...]
-    others: tuple[str, ...]
-
-
 @click.command(name="inspect")
 @request_options
 def command(request: Request) -> None:
-    """Show segments, sizes, offsets, checkpoints, leftovers and the lock."""
+    """Show what is there, a line a log; with --verbose segments, checkpoints and file names."""
     from logwright.log.checkpoints import read_checkpoints  # noqa: PLC0415 -- numpy: not for --help
 
     output = request.output
@@ -67,28 +51,34 @@ def command(request: Request) -> None:
                 "lockedBy": lock,
             }
         )
-    output.text(f"{request.log_dir}: {len(partitions)} partitions shown")
+    output.text(f"{request.log_dir}: {counted(len(partitions), 'partition')} shown")
     output.text(f"  clean shutdown: {'yes' if clean else 'no'}; lock: {lock or 'free'}")
-    if entire:
-        _show_marked(request)
+    output.text(f"  {clock(request.now_ms)}")
+    marked = _marked(request) if entire else []
     checkpoints = read_checkpoints(request.log_dir)
     failures = FailureLog(output=output)
-    try:
-        request.sources()
-    except LogwrightError as error:
-        output.message(f"Settings are not known: {error}")
+    shown: list[InspectedLog] = []
     for partition in partitions:
         try:
-            _show(request, partition, checkpoints)
+            log = _look(request, partition, checkpoints)
         except LogwrightError as error:
             failures.add(partition, error)
+        else:
+            output.json_object(_log_object(log))
+            shown.append(log)
+    if not output.is_json:
+        _say_settings(request)
+        show(request, shown, marked)
     click.get_current_context().exit(failures.exit_status)
 
 
-def _show_marked(request: Request) -> None:
-    """The directories of deleted, future and stray logs. Effects: reads them; stdout."""
+def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
+    """The directories of deleted, future and stray logs, and their bytes. Effects: reads them;
+    stdout as JSON.
+    """
     from logwright.log.marked import bytes_below, list_marked  # noqa: PLC0415 -- not for --help
 
+    found: list[tuple[MarkedDirectory, int]] = []
     for one in list_marked(request.log_dir):
         size = bytes_below(request.log_dir / one.name)
         request.output.json_object(
@@ -99,7 +89,18 @@ def _show_marked(request: Request) -> None:
                 "bytes": size,
             }
         )
-        request.output.text(f"  {one.mark} log: {one.name}, {size} bytes")
+        found.append((one, size))
+    return found
+
+
+def _say_settings(request: Request) -> None:
+    """Why no settings are shown, if they cannot be read: no failure here. Effects: may read them;
+    stderr.
+    """
+    try:
+        request.sources()
+    except LogwrightError as error:
+        request.output.message(f"The settings cannot be read: {error}")
 
 
 def _lock(log_dir: Path) -> str | None:
@@ -117,8 +118,8 @@ def _lock(log_dir: Path) -> str | None:
         return f"unknown: {error.problem}"
 
 
-def _show(request: Request, partition: TopicPartition, checkpoints: Checkpoints) -> None:
-    """One partition. Effects: reads it; stdout."""
+def _look(request: Request, partition: TopicPartition, checkpoints: Checkpoints) -> InspectedLog:
+    """One partition. Effects: reads it."""
     listing = _list(request.log_dir, partition)
     offsets, problem = _offsets(request, partition, checkpoints)
     recorded = {
@@ -127,62 +128,49 @@ def _show(request: Request, partition: TopicPartition, checkpoints: Checkpoints)
         "logStartOffset": checkpoints.log_start_offset.get(partition),
         "highWatermark": checkpoints.high_watermark.get(partition),
     }
-    policy, stray_reason = _standing(request, partition)
-    total = sum(files[names.LOG][0] for files in listing.segments.values() if names.LOG in files)
-    output = request.output
-    output.json_object(
-        {
-            "topicPartition": str(partition),
-            "bytes": total,
-            **offsets,
-            "checkpoints": recorded,
-            "segments": [_segment_object(base, files) for base, files in listing.segments.items()],
-            "snapshots": list(listing.snapshots),
-            "leftovers": list(listing.leftovers),
-            "staging": list(listing.staging),
-            "others": list(listing.others),
-            "problem": problem,
-            "cleanupPolicy": policy,
-            "stray": stray_reason,
-        }
+    config, stray_reason = _standing(request, partition)
+    return InspectedLog(
+        partition=partition,
+        listing=listing,
+        offsets=offsets,
+        recorded=recorded,
+        problem=problem,
+        config=config,
+        stray=stray_reason,
     )
-    output.text()
-    output.text(f"{partition}: {len(listing.segments)} segments, {total} bytes")
-    output.text(f"  cleanup.policy: {'not known' if policy is None else policy or '(empty)'}")
-    if stray_reason is not None:
-        output.text(f"  stray: {stray_reason}")
-    for title, facts in (("offsets", offsets), ("checkpoints", recorded)):
-        if facts:
-            words = (f"{name} {'-' if value is None else value}" for name, value in facts.items())
-            output.text(f"  {title}: {', '.join(words)}")
-    for title, found in (
-        ("snapshots", listing.snapshots),
-        ("leftovers", listing.leftovers),
-        ("staged by plans", listing.staging),
-        ("others", listing.others),
-    ):
-        if found:
-            output.text(f"  {title}: {', '.join(map(str, found))}")
-    if problem is not None:
-        output.text(f"  problem: {problem}")
-    header = ("base offset", "log", "index", "timeindex", "txnindex", "modified")
-    output.table(header, [_segment_row(base, files) for base, files in listing.segments.items()])
 
 
-def _standing(request: Request, partition: TopicPartition) -> tuple[str | None, str | None]:
-    """A partition's ``cleanup.policy``, ``unknown`` if nothing says it, None if its settings cannot
-    be read; and why a broker would not serve it from here. Effects: reads them and its topic id.
+def _standing(request: Request, partition: TopicPartition) -> tuple[TopicConfig | None, str | None]:
+    """A partition's settings, None if they cannot be read; and why a broker would not serve it from
+    here. Effects: reads them and its topic id.
     """
     try:
-        config, _ = request.settings(partition.topic)
-        return ",".join(config.cleanup_policy), stray(request, partition)
+        return request.settings(partition.topic)[0], stray(request, partition)
     except LogwrightError:
         return None, None
 
 
+def _log_object(log: InspectedLog) -> dict[str, object]:
+    listing = log.listing
+    return {
+        "topicPartition": str(log.partition),
+        "bytes": log.bytes,
+        **log.offsets,
+        "checkpoints": log.recorded,
+        "segments": [_segment_object(base, files) for base, files in listing.segments.items()],
+        "snapshots": list(listing.snapshots),
+        "leftovers": list(listing.leftovers),
+        "staging": list(listing.staging),
+        "others": list(listing.others),
+        "problem": None if log.problem is None else str(log.problem),
+        "cleanupPolicy": None if log.config is None else ",".join(log.config.cleanup_policy),
+        "stray": log.stray,
+    }
+
+
 def _offsets(
     request: Request, partition: TopicPartition, checkpoints: Checkpoints
-) -> tuple[dict[str, int], str | None]:
+) -> tuple[dict[str, int], UncleanLogDir | None]:
     """The log's offsets; or, where recovery is needed first, why. Effects: reads the log's ends."""
     from logwright.log.load import observe  # noqa: PLC0415
 
@@ -194,7 +182,7 @@ def _offsets(
             checkpoints=checkpoints,
         )
     except UncleanLogDir as error:
-        return {}, str(error)
+        return {}, error
     return {
         "logStartOffset": log.log_start_offset,
         "logEndOffset": log.log_end_offset,
@@ -204,7 +192,7 @@ def _offsets(
     }, None
 
 
-def _list(log_dir: Path, partition: TopicPartition) -> _Listing:
+def _list(log_dir: Path, partition: TopicPartition) -> Listing:
     """Effects: lists the partition's directory, without following links."""
     from logwright.log.files import list_directory, open_partition_dir  # noqa: PLC0415
 
@@ -232,7 +220,7 @@ def _list(log_dir: Path, partition: TopicPartition) -> _Listing:
                 segments.setdefault(parsed[0], {})[parsed[1]] = facts
     staging = log_dir / partition.directory_name / names.WORK_DIRECTORY / "staging"
     plans = sorted(path.name for path in staging.iterdir()) if staging.is_dir() else []
-    return _Listing(
+    return Listing(
         segments=dict(sorted(segments.items())),
         snapshots=tuple(sorted(snapshots)),
         leftovers=tuple(leftovers),
@@ -244,18 +232,9 @@ def _list(log_dir: Path, partition: TopicPartition) -> _Listing:
 def _segment_object(base: int, files: Mapping[str, tuple[int, int]]) -> dict[str, object]:
     return {
         "baseOffset": base,
-        "logBytes": _size(files, names.LOG),
-        "indexBytes": _size(files, names.INDEX),
-        "timeindexBytes": _size(files, names.TIMEINDEX),
-        "txnindexBytes": _size(files, names.TXNINDEX),
+        "logBytes": size_of(files, names.LOG),
+        "indexBytes": size_of(files, names.INDEX),
+        "timeindexBytes": size_of(files, names.TIMEINDEX),
+        "txnindexBytes": size_of(files, names.TXNINDEX),
         "modifiedMs": files[names.LOG][1] if names.LOG in files else None,
     }
-
-
-def _segment_row(base: int, files: Mapping[str, tuple[int, int]]) -> tuple[object, ...]:
-    sizes = (_size(files, suffix) for suffix in names.SEGMENT_SUFFIXES)
-    return base, *sizes, instant(files[names.LOG][1] if names.LOG in files else None)
-
-
-def _size(files: Mapping[str, tuple[int, int]], suffix: str) -> int | None:
-    return files[suffix][0] if suffix in files else None

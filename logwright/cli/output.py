@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,21 @@ Progress = Callable[[str, int, int], None]
 """Called with what is being done, bytes done, bytes in all."""
 
 _KIB = 1024
+_GAP = "  "
+"""Between the columns of a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A cell of a table that is more than its value.
+
+    Attributes:
+        colour: a colour of `click.style`, on a terminal. right: flushed right, as a number.
+    """
+
+    text: str
+    colour: str | None = None
+    right: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +51,11 @@ class Output:
 
     Attributes:
         form: ``text`` or ``json``.
+        verbose: text has everything, not only a line a log.
     """
 
     form: Format
+    verbose: bool = False
 
     @property
     def is_json(self) -> bool:
@@ -74,10 +92,13 @@ class Output:
         )
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """A table, in text form only; numbers to the right. Effects: writes to stdout."""
+        """A table, in text form only; numbers to the right. In colour on a terminal, unless the
+        environment has NO_COLOR (no-color.org). Effects: writes to stdout.
+        """
         if not self.is_json:
+            colour = False if os.environ.get("NO_COLOR") else None
             for line in table_lines(header, rows):
-                click.echo(line)
+                click.echo(line, color=colour)
 
     def message(self, line: str) -> None:
         """Something about the work, not its result. Effects: writes to stderr."""
@@ -99,25 +120,32 @@ def as_json(value: Mapping[str, object]) -> str:
 
 
 def table_lines(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """The lines of a table whose columns are as wide as their widest cell."""
+    """The lines of a table whose columns are as wide as their widest cell; the colours of cells
+    stand in them as ANSI codes.
+    """
     body = [[_cell(value) for value in row] for row in rows]
-    numeric = (
-        [
-            all(isinstance(value, int | float) or value is None for value in column)
-            for column in zip(*rows, strict=True)
-        ]
-        if isinstance(rows, Sequence) and rows
-        else [False] * len(header)
-    )
-    widths = [max(len(cell) for cell in column) for column in zip(header, *body, strict=True)]
-    lines = []
-    for cells in (header, *body):
-        padded = (
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(cells, widths, numeric, strict=True)
-        )
-        lines.append("  ".join(padded).rstrip())
-    return lines
+    right = [
+        bool(body) and all(cell.right or cell.text == "-" for cell in column)
+        for column in zip(*body, strict=True)
+    ] or [False] * len(header)
+    head = [Cell(text=title) for title in header]
+    widths = [max(len(cell.text) for cell in column) for column in zip(head, *body, strict=True)]
+    return [_table_line(cells, widths, right) for cells in (head, *body)]
+
+
+def _table_line(cells: Sequence[Cell], widths: Sequence[int], right: Sequence[bool]) -> str:
+    line = ""
+    blanks = 0
+    for cell, width, flushed in zip(cells, widths, right, strict=True):
+        padding = width - len(cell.text)
+        before, after = (padding, 0) if flushed else (0, padding)
+        text = cell.text if cell.colour is None else click.style(cell.text, fg=cell.colour)
+        if cell.text:
+            line += " " * (blanks + before) + text
+            blanks = after + len(_GAP)
+        else:
+            blanks += width + len(_GAP)
+    return line
 
 
 def human_bytes(count: int) -> str:
@@ -138,10 +166,13 @@ class StderrHandler(logging.Handler):
         click.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
 
 
-def _cell(value: object) -> str:
+def _cell(value: object) -> Cell:
+    if isinstance(value, Cell):
+        return value
     if value is None:
-        return "-"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+        return Cell(text="-", right=True)
+    text = f"{value:.4f}" if isinstance(value, float) else str(value)
+    return Cell(text=text, right=isinstance(value, int | float))
 
 
 def _silent(stage: str, done: int, total: int) -> None:

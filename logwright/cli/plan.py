@@ -19,13 +19,20 @@ from logwright.cli.planning import (
 )
 from logwright.cli.recover import show_recovery_first
 from logwright.cli.request import Request, like_kafka_option, request_options
+from logwright.cli.wording import clock
 from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from logwright.cli.output import Output
     from logwright.compaction.model import CleanPlan
 
 FORECAST_BYTES: Final = 1_073_741_824
 """Up to this many bytes to be read, the forecast is made without being asked for: seconds."""
+
+MOST_NAMED: Final = 8
+"""Logs that the pick order names; --verbose names all."""
 
 
 @click.command(name="plan")
@@ -37,7 +44,7 @@ FORECAST_BYTES: Final = 1_073_741_824
 )
 @request_options
 def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
-    """Say what is due, when, why or why not, and what it would reclaim.
+    """Say what is due, when, why or why not, and what it would reclaim; --verbose: every reason.
 
     What is paused or in quarantine is left alone; with --forecast, quarantine is passed over. Of a
     log that was not stopped cleanly it says what a recovery would do: that comes first.
@@ -66,20 +73,27 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
             "cleanablePartitions": len(order),
         }
     )
-    show_plans(output, plans)
-    for plan in plans:
-        show_plan(plan, output.text)
-        reclaimed = forecasts[plan.plan_id]
-        if reclaimed:
-            output.text(
-                f"{plan.log.partition}: a cleaning would reclaim about {human_bytes(reclaimed)} "
-                f"of {human_bytes(plan.compaction.total_bytes)}"
-            )
+    output.text(f"{request.log_dir}: {clock(request.now_ms)}")
+    show_plans(output, plans, forecasts)
+    if output.verbose:
+        output.text()
+        for plan in plans:
+            show_plan(plan, output.text)
+    reclaimed = sum(filter(None, forecasts.values()))
+    if reclaimed:
+        output.text(f"A cleaning would reclaim about {human_bytes(reclaimed)}.")
     if order:
-        output.text("In order: " + ", ".join(str(plan.log.partition) for plan in order))
+        output.text(_in_order(order, output))
     elif len(ready) == len(request.partitions()):
         output.text(f"Nothing to clean{', but segments to roll' if any(map(acts, plans)) else ''}.")
     click.get_current_context().exit(failures.exit_status)
+
+
+def _in_order(order: Sequence[CleanPlan], output: Output) -> str:
+    every = [str(plan.log.partition) for plan in order]
+    if output.verbose or len(every) <= MOST_NAMED:
+        return "In order: " + ", ".join(every)
+    return f"In order: {', '.join(every[:MOST_NAMED])} and {len(every) - MOST_NAMED} more"
 
 
 def _forecast(

@@ -4,11 +4,13 @@ shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from logwright.cli.output import Cell, human_bytes
+from logwright.cli.wording import reason, short_names
 from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
@@ -193,35 +195,41 @@ def acts(plan: CleanPlan) -> bool:
     return plan.clean or plan.roll.due or plan.compaction.force_update_checkpoint
 
 
-def show_plans(output: Output, plans: Sequence[CleanPlan]) -> None:
-    """The plans as a table. Effects: stdout, text only."""
-    header = (
-        "partition",
-        "policy",
-        "segments",
-        "bytes",
-        "dirty from",
-        "to",
-        "dirty bytes",
-        "ratio",
-        "due",
-    )
+def show_plans(
+    output: Output, plans: Sequence[CleanPlan], forecasts: Mapping[str, int | None]
+) -> None:
+    """A line for each plan. Effects: stdout, text only.
+
+    Args:
+        output: where to.
+        plans: of all partitions.
+        forecasts: bytes that a cleaning would reclaim by plan id, None if that is not known.
+    """
+    whole = [str(plan.log.partition) for plan in plans]
+    short = {name: name for name in whole} if output.verbose else short_names(whole)
+    header = ("partition", "policy", "segments", "size", "offsets", "dirty", "reclaims", "plan")
     rows = [
         (
-            str(plan.log.partition),
+            short[name],
             ",".join(plan.config.cleanup_policy) or "(empty)",
             len(plan.log.segments),
-            plan.log.log_bytes,
-            plan.compaction.first_dirty_offset,
-            plan.compaction.first_uncleanable_offset,
-            plan.compaction.cleanable_bytes,
-            plan.compaction.cleanable_ratio,
-            "now" if plan.compaction.eligible else instant(plan.compaction.due_at_ms),
+            Cell(text=human_bytes(plan.log.log_bytes), right=True),
+            f"{plan.log.log_start_offset}..{plan.log.log_end_offset}",
+            Cell(text=human_bytes(plan.compaction.cleanable_bytes), right=True),
+            Cell(text=human_bytes(found), right=True)
+            if (found := forecasts[plan.plan_id])
+            else None,
+            Cell(text=reason(plan), colour=_colour(plan)),
         )
-        for plan in plans
+        for name, plan in zip(whole, plans, strict=True)
     ]
     output.table(header, rows)
-    output.text()
+
+
+def _colour(plan: CleanPlan) -> str | None:
+    if not plan.config.policy_known:
+        return "yellow"
+    return "green" if acts(plan) else None
 
 
 def show_plan(plan: CleanPlan, say: Callable[[str], None]) -> None:

@@ -278,7 +278,11 @@ _OPTIONS: Final = (
         show_default=True,
         help="json: one object a line on stdout.",
     ),
-    click.option("--verbose", is_flag=True, help="Say more on stderr."),
+    click.option(
+        "--verbose",
+        is_flag=True,
+        help="Say more: debug lines on stderr; all that inspect and plan know.",
+    ),
 )
 
 
@@ -342,7 +346,7 @@ def _with_options(
             engine=given["engine"],
             yes=given["yes"],
             dry_run=given["dry_run"],
-            output=Output(form=given["form"]),
+            output=Output(form=given["form"], verbose=given["verbose"]),
         )
         rest = {name: value for name, value in given.items() if name not in _Given.__annotations__}
         try:

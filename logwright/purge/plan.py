@@ -110,20 +110,16 @@ def plan_purge(
     """
     swaps, cleaned = _leftover_swaps(listing)
     orphans = _orphans(listing)
-    retired_at_ms = parse_ledger(listing.ledger or b"")
-    due: list[PlainFile] = []
-    pending: list[PendingDeletion] = []
-    for file in listing.files:
-        if not file.name.endswith(DELETED) or file.name.endswith(_METADATA_SNAPSHOT):
-            continue
-        due_at_ms = retired_at_ms.get(file.name, file.touched_ms) + file_delete_delay_ms
-        if due_at_ms <= now_ms:
-            due.append(file)
-        else:
-            late = TimestampMs(due_at_ms)
-            pending.append(PendingDeletion(name=file.name, bytes=file.bytes, due_at_ms=late))
+    retired = retired_files(listing, file_delete_delay_ms=file_delete_delay_ms)
+    due = [file for file, due_at_ms in retired if due_at_ms <= now_ms]
+    pending = [
+        PendingDeletion(name=file.name, bytes=file.bytes, due_at_ms=due_at_ms)
+        for file, due_at_ms in retired
+        if due_at_ms > now_ms
+    ]
     dead = [one for one in listing.staging if not one.held]
-    remaining = {one.name for one in pending if one.name in retired_at_ms}
+    recorded = parse_ledger(listing.ledger or b"")
+    remaining = {one.name for one in pending if one.name in recorded}
     directory = listing.directory
     steps = (
         *_unlink(directory, swaps),
@@ -140,6 +136,21 @@ def plan_purge(
     )
     ledger = compact_ledger(directory, listing.ledger, remaining)
     return PurgePlan(steps=steps, ledger=ledger, result=result)
+
+
+def retired_files(
+    listing: PartitionListing, *, file_delete_delay_ms: int
+) -> tuple[tuple[PlainFile, TimestampMs], ...]:
+    """Each retired file and when it is due; arguments as of `plan_purge`."""
+    retired_at_ms = parse_ledger(listing.ledger or b"")
+    return tuple(
+        (
+            file,
+            TimestampMs(retired_at_ms.get(file.name, file.touched_ms) + file_delete_delay_ms),
+        )
+        for file in listing.files
+        if file.name.endswith(DELETED) and not file.name.endswith(_METADATA_SNAPSHOT)
+    )
 
 
 def _leftover_swaps(listing: PartitionListing) -> tuple[list[str], list[str]]:

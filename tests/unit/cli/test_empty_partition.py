@@ -96,10 +96,12 @@ def test_what_only_looks_says_so(call: Call, log_dir: Path, words: tuple[str, ..
 
 def test_inspect_and_dump_show_both(call: Call, log_dir: Path) -> None:
     """The one without segments by its problem, the other by its segments and records."""
-    answer = call("inspect", log_dir)
+    answer = call("inspect", log_dir, "--verbose")
     assert 0 == answer.status, answer.err
     assert "u-0: " in answer.out
     assert "there is no segment" in answer.out
+    (row,) = [line for line in call("inspect", log_dir).out.splitlines() if line.startswith("u-0 ")]
+    assert "there is no segment" in row
     assert "t-0" in answer.out
     dumped = call("dump", log_dir, "--output", "json").lines
     assert {0, 2, 3} <= {line.get("baseOffset") for line in dumped}

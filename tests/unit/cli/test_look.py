@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
+import shutil
 import struct
 from pathlib import Path
 
 import pytest
 
-from tests.fixtures import case_dir, copy_before, dump_lines
-from tests.unit.cli.conftest import Call
+from logwright.cli.output import human_bytes
+from tests.fixtures import case_dir, copy_before, dump_lines, settings
+from tests.unit.cli.conftest import Answer, Call
 
 
 def snapshot(directory: Path) -> dict[str, tuple[int, int]]:
@@ -67,9 +70,68 @@ def test_inspect_a_whole_log(call: Call, tmp_path: Path) -> None:
     assert (partition["logEndOffset"], partition["problem"]) == (500, None)
     assert partition["snapshots"][-1] == 500
     assert before == snapshot(log_dir)
-    text = call("inspect", log_dir).out
+    text = call("inspect", log_dir, "--verbose").out
     assert "7653" in text
     assert "2025-10-09 08:53:35.502Z" in text
+
+
+def row(answer: Answer, name: str) -> str:
+    """The line of a log in a table, with single blanks."""
+    (line,) = [line for line in answer.out.splitlines() if line.startswith(f"{name} ")]
+    return re.sub(" +", " ", line)
+
+
+def test_inspect_says_a_line_a_log(call: Call, tmp_path: Path) -> None:
+    """Policy, segments, size in units, offsets and the last write; the date only of another day."""
+    log_dir = copy_before("basic-none", tmp_path)
+    other = call("inspect", log_dir, "--now", 1760100000000)
+    assert "t-0 unknown 7 47.8 KiB 0..500 2025-10-09 08:54" == row(other, "t-0")
+    same = call("inspect", log_dir, "--config", "cleanup.policy=compact", "--now", 1760003686229)
+    assert "t-0 compact 7 47.8 KiB 0..500 08:54" == row(same, "t-0")
+    assert "times are UTC, now is 2025-10-09 09:54" in same.out
+    assert 5 == len(same.out.splitlines())
+
+
+def test_inspect_sums_up_retired_files(call: Call, tmp_path: Path) -> None:
+    """How many, their bytes, and from when on a purge removes them; --verbose has their names."""
+    log_dir = copy_before("basic-none", tmp_path)
+    now = 1760003686229
+    words = (log_dir, *settings("basic-none"), "--config", "file.delete.delay.ms=3600000")
+    assert 0 == call("clean", *words, "--yes", "--now", now).status
+    files = list((log_dir / "t-0").glob("*.deleted"))
+    size = f"{len(files)} files, {human_bytes(sum(path.stat().st_size for path in files))}"
+    shown = call("inspect", *words, "--now", now + 60_000)
+    assert row(shown, "t-0").endswith(f" {size}, purged from 10:54")
+    assert ".deleted" not in shown.out
+    late = call("inspect", *words, "--now", now + 3_600_000)
+    assert row(late, "t-0").endswith(f" {size}, purge due since 10:54")
+    verbose = call("inspect", *words, "--now", now, "--verbose").out
+    assert all(path.name in verbose for path in files)
+
+
+def test_inspect_without_settings_still_shows_what_is_there(call: Call, tmp_path: Path) -> None:
+    """Metadata that cannot be read: the reason on stderr, no policy and no time of a purge."""
+    log_dir = copy_before("basic-none", tmp_path)
+    (log_dir / "meta.properties").write_bytes(b"node.id=x\n")
+    (log_dir / "t-0" / f"{7:020d}.log.deleted").write_bytes(b"0123456789")
+    answer = call("inspect", log_dir, "--now", 1760100000000)
+    assert 0 == answer.status
+    assert "meta.properties" in answer.err
+    expected = "t-0 ? 7 47.8 KiB 0..500 2025-10-09 08:54 1 file, 10 B, retired"
+    assert expected == row(answer, "t-0")
+
+
+def test_long_names_do_not_widen_a_table(call: Call, tmp_path: Path) -> None:
+    """The middle of a long name is left out, unless two logs would then have one name."""
+    log_dir = copy_before("basic-none", tmp_path)
+    name = f"{'a' * 120}-{'b' * 120}-12"
+    (log_dir / "t-0").rename(log_dir / name)
+    for command in ("inspect", "plan"):
+        text = call(command, log_dir, "--config", "cleanup.policy=compact").out
+        assert f"\n{'a' * 21}…{'b' * 19}-12 " in text
+        assert name in call(command, log_dir, "--verbose").out
+    shutil.copytree(log_dir / name, log_dir / name.replace("-b", "-cb"))
+    assert name in call("inspect", log_dir).out
 
 
 @pytest.mark.parametrize(
@@ -78,6 +140,11 @@ def test_inspect_a_whole_log(call: Call, tmp_path: Path) -> None:
 )
 def test_inspect_an_unclean_log(call: Call, name: str, leftover: str) -> None:
     """Leftovers of a crash are shown, with why other commands refuse; that is no failure."""
+    shown = row(call("inspect", case_dir(name) / "before"), "t-0")
+    assert "must be recovered" in shown
+    assert ("purged" if leftover == ".deleted" else "unfinished") in shown.replace(
+        "purge ", "purged "
+    )
     answer = call("inspect", case_dir(name) / "before", "--output", "json")
     assert answer.status == 0
     whole, partition = answer.lines

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from logwright.cli.output import human_bytes
 from tests.fixtures import copy_before, settings
 from tests.unit.cli.conftest import Call
 
@@ -125,4 +126,9 @@ def test_inspect_shows_them(call: Call, tmp_path: Path, mark: str) -> None:
         "topicPartition": "t-0",
         "bytes": size,
     } == found
-    assert f"{mark} log: {marked.name}, {size} bytes" in call("inspect", log_dir).out
+    assert f"{mark} log: {marked.name}, {size} bytes" in call("inspect", log_dir, "--verbose").out
+    text = call("inspect", log_dir).out
+    (row,) = [line for line in text.splitlines() if f" {mark} log" in line]
+    assert row.startswith("t-0 ")
+    assert f" {human_bytes(size)} " in row
+    assert ("purge" in row) == (mark == "delete")

@@ -53,8 +53,58 @@ def test_reasons_and_forecast(call: Call, tmp_path: Path) -> None:
     assert truth * 0.9 < partition["forecastReclaimedBytes"] < truth * 1.1
     text = call("plan", log_dir, *words).out
     assert "In order: t-0" in text
-    assert "reclaim about" in text
+    assert "A cleaning would reclaim about 3" in text
+    assert "  due: dirty ratio 1.00 > 0.50" in text
+    verbose = call("plan", log_dir, *words, "--verbose").out
+    assert all(reason in verbose for reason in partition["reasons"])
     assert before == snapshot(log_dir)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--config", "cleanup.policy=delete"], "not due: cleanup.policy=delete"),
+        ([], "unknown: nothing says its cleanup.policy"),
+        (
+            ["--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=1"],
+            "not due: dirty ratio 1.00 of 1.00",
+        ),
+        (
+            ["--config", "cleanup.policy=compact", "--config", "segment.ms=1000"],
+            "due: dirty ratio 1.00 > 0.50; active segment rolls by time",
+        ),
+        (
+            ["--config", "cleanup.policy=compact", "--config", "log.cleaner.enable=false"],
+            "not due: log.cleaner.enable=false",
+        ),
+        (
+            [
+                *("--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=1"),
+                *("--config", "max.compaction.lag.ms=86400000"),
+            ],
+            "not due: dirty ratio 1.00 of 1.00, by max.compaction.lag.ms from 2025-10-10 08:53",
+        ),
+        (
+            [
+                *("--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=1"),
+                *("--config", "max.compaction.lag.ms=600000"),
+            ],
+            (
+                "due: max.compaction.lag.ms exceeded by 51 min, dirty ratio 1.00 of 1.00;"
+                " active segment rolls by time"
+            ),
+        ),
+    ],
+)
+def test_one_short_reason_a_log(call: Call, words: list[str], expected: str) -> None:
+    """The one number that decides, at the end of the log's line."""
+    answer = call(
+        "plan",
+        case_dir("basic-none") / "before",
+        *("--now", 1760003686229, "--no-forecast", *words),
+    )
+    (line,) = [line for line in answer.out.splitlines() if line.startswith("t-0 ")]
+    assert expected == line.rpartition("  ")[2]
 
 
 @pytest.mark.parametrize(

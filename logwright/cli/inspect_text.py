@@ -1,0 +1,200 @@
+"""The text of `inspect`: a line a log, or everything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from logwright.cli.output import Cell, human_bytes
+from logwright.cli.planning import instant
+from logwright.cli.wording import counted, moment, retired, short_names
+from logwright.errors import LogwrightError, UncleanLogDir
+from logwright.format import names
+
+if TYPE_CHECKING:
+    from logwright.cli.output import Output
+    from logwright.cli.request import Request
+    from logwright.config.topic import TopicConfig
+    from logwright.format.names import TopicPartition
+    from logwright.log.marked import MarkedDirectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The plain files of a partition directory, sorted by what they are.
+
+    Attributes:
+        segments: base offset → suffix → (bytes, modification time in ms).
+        leftovers: names that end in .cleaned, .swap or .deleted, or are a live name with such an
+        end.
+        staging: plans whose staging directories are there.
+        others: every other name, directories with a slash.
+    """
+
+    segments: Mapping[int, Mapping[str, tuple[int, int]]]
+    snapshots: tuple[int, ...]
+    leftovers: tuple[str, ...]
+    staging: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectedLog:
+    """One partition.
+
+    Attributes:
+        offsets: by the names of the output; none if there is a problem.
+        recorded: what the checkpoint files say.
+        problem: why it must be recovered first.
+        config: the topic's settings; None if they cannot be read.
+        stray: why a broker would not serve it from here.
+    """
+
+    partition: TopicPartition
+    listing: Listing
+    offsets: Mapping[str, int]
+    recorded: Mapping[str, int | None]
+    problem: UncleanLogDir | None
+    config: TopicConfig | None
+    stray: str | None
+
+    @property
+    def bytes(self) -> int:
+        """Of all ``.log`` files."""
+        found = self.listing.segments.values()
+        return sum(files[names.LOG][0] for files in found if names.LOG in files)
+
+
+def show(
+    request: Request, logs: Sequence[InspectedLog], marked: Sequence[tuple[MarkedDirectory, int]]
+) -> None:
+    """A line for each log; with --verbose then everything. Effects: stdout; may read settings."""
+    output = request.output
+    whole = [*(str(log.partition) for log in logs), *(str(one.partition) for one, _ in marked)]
+    short = {name: name for name in whole} if output.verbose else short_names(whole)
+    purged_ms = _purged_ms(request) if marked else {}
+    rows = [_log_row(request, log, short[str(log.partition)]) for log in logs]
+    for one, size in marked:
+        due_ms = purged_ms.get(one.name)
+        note = f"{one.mark} log"
+        if due_ms is not None:
+            past = due_ms <= request.now_ms
+            note += f", {'purge due since' if past else 'purged from'} "
+            note += moment(due_ms, request.now_ms)
+        cells = (_size_cell(size), None, None, Cell(text=note, colour="yellow"))
+        rows.append((short[str(one.partition)], None, None, *cells))
+    header = ("partition", "policy", "segments", "size", "offsets", "last write", "to know")
+    output.table(header, rows)
+    if output.verbose:
+        for one, size in marked:
+            output.text(f"{one.mark} log: {one.name}, {size} bytes")
+        for log in logs:
+            _show_everything(output, log)
+
+
+def _purged_ms(request: Request) -> dict[str, int]:
+    """When a purge removes which deleted log, as far as that is known. Effects: reads."""
+    from logwright import maintain  # noqa: PLC0415 -- not for --help
+
+    try:
+        found = maintain.plan_purge_deleted(
+            request.log_dir,
+            now_ms=request.now_ms,
+            delay_ms=request.broker().file_delete_delay_ms,
+            named=None,
+        )
+    except LogwrightError:
+        return {}
+    return {log.directory: log.due_at_ms for log in found}
+
+
+def _log_row(request: Request, log: InspectedLog, name: str) -> tuple[object, ...]:
+    """Effects: may read settings and the retired files' times."""
+    config = log.config
+    policy = "?" if config is None else ",".join(config.cleanup_policy) or "(empty)"
+    written = [files[names.LOG][1] for files in log.listing.segments.values() if names.LOG in files]
+    offsets = None
+    if log.offsets:
+        offsets = f"{log.offsets['logStartOffset']}..{log.offsets['logEndOffset']}"
+    notes = [] if log.problem is None else [f"must be recovered: {log.problem.problem}"]
+    notes += [] if log.stray is None else [f"stray: {log.stray}"]
+    notes += _leftover_notes(request, log)
+    colour = None if not notes else "yellow" if log.problem is None else "red"
+    unknown = config is not None and not config.policy_known
+    return (
+        name,
+        Cell(text=policy, colour="yellow" if unknown else None),
+        len(log.listing.segments),
+        _size_cell(log.bytes),
+        offsets,
+        moment(max(written, default=None), request.now_ms),
+        Cell(text="; ".join(notes), colour=colour),
+    )
+
+
+def _size_cell(size: int) -> Cell:
+    return Cell(text=human_bytes(size), right=True)
+
+
+def _leftover_notes(request: Request, log: InspectedLog) -> list[str]:
+    """Effects: may read the retired files' times."""
+    listing = log.listing
+    files = [name for name in listing.leftovers if name.endswith(names.DELETED)]
+    notes = []
+    if files:
+        notes.append(retired(_retired_files(request, log), request.now_ms))
+    for number, what in (
+        (len(listing.leftovers) - len(files), "unfinished file"),
+        (len(listing.staging), "staged plan"),
+        (len(listing.others), "other file"),
+    ):
+        if number:
+            notes.append(counted(number, what))
+    return notes
+
+
+def _retired_files(request: Request, log: InspectedLog) -> list[tuple[int, int | None]]:
+    """(bytes, when it is purged) of each retired file. Effects: reads the ledger."""
+    from logwright.purge.listing import list_partition  # noqa: PLC0415 -- not for --help
+    from logwright.purge.plan import retired_files  # noqa: PLC0415
+
+    delay_ms = 0 if log.config is None else log.config.file_delete_delay_ms
+    listing = list_partition(request.log_dir / log.partition.directory_name)
+    return [
+        (file.bytes, None if log.config is None else due_at_ms)
+        for file, due_at_ms in retired_files(listing, file_delete_delay_ms=delay_ms)
+    ]
+
+
+def _show_everything(output: Output, log: InspectedLog) -> None:
+    """One partition with its offsets, checkpoints, file names and segments. Effects: stdout."""
+    listing = log.listing
+    output.text()
+    output.text(f"{log.partition}: {len(listing.segments)} segments, {log.bytes} bytes")
+    for title, facts in (("offsets", log.offsets), ("checkpoints", log.recorded)):
+        if facts:
+            words = (f"{name} {'-' if value is None else value}" for name, value in facts.items())
+            output.text(f"  {title}: {', '.join(words)}")
+    for title, found in (
+        ("snapshots", listing.snapshots),
+        ("leftovers", listing.leftovers),
+        ("staged by plans", listing.staging),
+        ("others", listing.others),
+    ):
+        if found:
+            output.text(f"  {title}: {', '.join(map(str, found))}")
+    if log.problem is not None:
+        output.text(f"  problem: {log.problem}")
+    header = ("base offset", "log", "index", "timeindex", "txnindex", "modified")
+    output.table(header, [_segment_row(base, files) for base, files in listing.segments.items()])
+
+
+def _segment_row(base: int, files: Mapping[str, tuple[int, int]]) -> tuple[object, ...]:
+    sizes = (size_of(files, suffix) for suffix in names.SEGMENT_SUFFIXES)
+    return base, *sizes, instant(files[names.LOG][1] if names.LOG in files else None)
+
+
+def size_of(files: Mapping[str, tuple[int, int]], suffix: str) -> int | None:
+    """Bytes of a segment's file, None if it is not there."""
+    return files[suffix][0] if suffix in files else None
