@@ -92,7 +92,7 @@ class SourceTopic:
             BrokerUnavailable: it does not answer.
         """
         from confluent_kafka import KafkaError, KafkaException, TopicCollection  # noqa: PLC0415 -- an extra
-        from confluent_kafka.admin._config import ConfigResource, ConfigSource  # noqa: PLC0415
+        from confluent_kafka.admin import ConfigResource, ConfigSource  # type: ignore[attr-defined]  # noqa: PLC0415
 
         resource = ConfigResource(ConfigResource.Type.TOPIC, self._topic)
         try:
