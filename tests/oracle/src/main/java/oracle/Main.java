@@ -29,6 +29,7 @@ public final class Main {
         COMMANDS.put("produce", ProduceCommand::run);
         COMMANDS.put("consume", ConsumeCommand::run);
         COMMANDS.put("serve", ServeCommand::run);
+        COMMANDS.put("tool", ToolCommand::run);
     }
 
     private Main() {
