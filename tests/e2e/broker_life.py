@@ -40,10 +40,16 @@ Read = dict[str, Any]
 
 
 @contextmanager
-def broker(work: Path, name: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A real broker on `work`/broker; its process, and where it listens. Effects: a process."""
+def broker(
+    work: Path, name: str, *words: str, port: int | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A real broker on `work`/broker; its process, and where it listens. Effects: a process.
+
+    It runs until the file `name`.stop appears in `work`; `name`.txt has what it logs. Without
+    `port` it listens on a free one.
+    """
     options = (*JVM_OPTIONS, *TELL, "-cp", oracle_classpath(), "oracle.Main", "broker")
-    place = ("--dir", str(work / "broker"), "--port", str(free_port()))
+    place = ("--dir", str(work / "broker"), "--port", str(port or free_port()))
     until = ("--until-file", str(work / f"{name}.stop"))
     with (
         (work / f"{name}.txt").open("w") as said,
