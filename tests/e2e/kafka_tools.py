@@ -50,8 +50,8 @@ COMPACT = {
 }
 TELL = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.tools=debug"
 """The copier says for which error it aborts a transaction and tries again."""
-FENCED = re.compile("Fenced|ProducerEpoch|OutOfOrderSequence|UnknownProducerId|PidMapping")
-"""What a producer is refused with if the broker does not know it as it did before."""
+FAILED = "Aborting transaction after catching exception"
+"""What it says then."""
 REMOVED = ("Superseded", "Tombstones", "NullKeys", "Aborted", "Markers")
 """Why `clean` removes records."""
 
