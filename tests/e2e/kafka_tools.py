@@ -241,8 +241,9 @@ def clean_twice(log_dir: Path, names: Sequence[str], now_ms: int) -> dict[str, C
 
 
 def clean(log_dir: Path, names: Sequence[str], *words: str | int) -> dict[str, dict[str, Any]]:
-    """One command line on compacted logs; what it said of each."""
-    config = [word for pair in COMPACT.items() for word in ("--config", "=".join(pair))]
+    """One command line on compacted logs, as if the cleaner were on; what it said of each."""
+    settings = COMPACT | {"log.cleaner.enable": "true"}
+    config = [word for pair in settings.items() for word in ("--config", "=".join(pair))]
     answer = call("clean", log_dir, *names, *config, *words, "--yes", "--output", "json")
     assert 0 == answer.status, answer.err
     return {line["topicPartition"]: line for line in answer.lines}
