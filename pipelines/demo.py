@@ -1,4 +1,5 @@
-"""The demo's work, in a process of its own: the job `sweep`, then the fleet's inventory.
+"""The demo's work, in a process of its own: the jobs `sweep` and `retention`, then the fleet's
+inventory.
 
     DAGSTER_HOME=… python -m logwright.pipelines.demo REPORT
 
@@ -17,6 +18,7 @@ import dagster as dg
 from logwright.assets.partitions import FLEET_INVENTORY, SEGMENT_SET
 from logwright.assets.report import REMOVED
 from logwright.pipelines.definitions import defs
+from logwright.pipelines.retention import RETENTION
 from logwright.pipelines.sweep import SWEEP
 from logwright.resources.spark import EVENTS_DIRECTORY
 from logwright.spark.session import end_session
@@ -31,7 +33,8 @@ _EVENTS: Final = (
 
 
 def main(report: Path) -> int:
-    """Effects: compacts the demo's logs and records it in the instance; writes the report.
+    """Effects: compacts and retains the demo's logs and records it in the instance; writes the
+    report.
 
     Returns:
         exit status: 1 if a run failed.
@@ -41,6 +44,11 @@ def main(report: Path) -> int:
             instance=instance, tags=RUN_TAGS, raise_on_error=False
         )
         if not swept.success:
+            return 1
+        retained = defs.get_job_def(RETENTION).execute_in_process(
+            instance=instance, tags=RUN_TAGS, raise_on_error=False
+        )
+        if not retained.success:
             return 1
         assets = defs.resolve_implicit_global_asset_job_def()
         listed = assets.execute_in_process(
@@ -53,12 +61,12 @@ def main(report: Path) -> int:
         events = Path(instance.storage_directory()) / EVENTS_DIRECTORY
     logs = {
         str(event.partition): _row({name: one.value for name, one in _metadata(event).items()})
-        for event in swept.all_events
+        for event in (*swept.all_events, *retained.all_events)
         if event.event_type in _EVENTS and event.asset_key == SEGMENT_SET
     }
     steps = {
         str(event.step_key): event.step_success_data.duration_ms / 1000
-        for event in (*swept.all_events, *listed.all_events)
+        for event in (*swept.all_events, *retained.all_events, *listed.all_events)
         if event.event_type is dg.DagsterEventType.STEP_SUCCESS
     }
     spark_events = [str(path) for path in sorted(events.iterdir())]
@@ -75,9 +83,14 @@ def _metadata(event: dg.DagsterEvent) -> dict[str, Any]:
 
 def _row(metadata: dict[str, Any]) -> dict[str, Any]:
     """What the demo's tables say of one log, beside its size on disk."""
-    overdue = "max-compaction-delay" in metadata
+    if "segments deleted" in metadata:
+        why = "retention"
+    elif "max-compaction-delay" in metadata:
+        why = "compaction lag"
+    else:
+        why = f"dirty ratio {metadata['dirty ratio']:.2f}"
     return {
-        "why": "compaction lag" if overdue else f"dirty ratio {metadata['dirty ratio']:.2f}",
+        "why": why,
         "records": metadata.get("records before", 0),
         "removed": {
             cause: metadata.get(name.replace("_", " "), 0) for name, cause in REMOVED.items()

@@ -143,7 +143,10 @@ def _leftover_notes(request: Request, log: InspectedLog) -> list[str]:
     files = [name for name in listing.leftovers if name.endswith(names.DELETED)]
     notes = []
     if files:
-        notes.append(retired(_retired_files(request, log), request.now_ms))
+        try:
+            notes.append(retired(_retired_files(request, log), request.now_ms))
+        except LogwrightError:
+            notes.append(counted(len(files), "retired file"))
     for number, what in (
         (len(listing.leftovers) - len(files), "unfinished file"),
         (len(listing.staging), "staged plan"),

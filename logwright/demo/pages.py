@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Final
 
 from logwright.demo.home import DemoHome
-from logwright.demo.sensors import start_sensors
+from logwright.demo.sensors import start_schedules, start_sensors
 from logwright.errors import PreconditionError, StepFailed
 
 HOST: Final = "127.0.0.1"
@@ -59,8 +59,8 @@ def check_port(port: int) -> None:
 
 
 def serve(home: DemoHome, *, port: int, ready: Callable[[str], None]) -> None:
-    """Serves, with the sensors on, until a signal says to stop. Effects: runs Dagster; changes the
-    signal handlers.
+    """Serves, with sensors and schedules on, until a signal says to stop. Effects: runs Dagster;
+    changes the signal handlers.
 
     Args:
         home: the demo's directory.
@@ -87,6 +87,7 @@ def serve(home: DemoHome, *, port: int, ready: Callable[[str], None]) -> None:
             address = f"http://{HOST}:{port}"
             _await_page(process, address)
             start_sensors(address)
+            start_schedules(address)
             ready(address)
             process.wait()
         finally:

@@ -16,6 +16,7 @@ from rich.progress import Progress
 
 from logwright.demo.home import DemoHome, opened, prepare
 from logwright.demo.pages import check_port, serve
+from logwright.demo.sensors import SCHEDULES, SENSORS
 from logwright.demo.survey import Account, causes, comparison, survey
 from logwright.errors import StepFailed
 
@@ -66,17 +67,17 @@ def _unpack(console: Console, demo: DemoHome) -> None:
 
 
 def _sweep(console: Console, demo: DemoHome) -> None:
-    """Runs the job `sweep` over all logs, then the inventory, in a process of their own; a line
-    for each step.
+    """Runs the jobs `sweep` and `retention` over all logs, then the inventory, in a process of
+    their own; a line for each step.
 
-    Effects: compacts the logs, writes to stdout.
+    Effects: compacts and retains the logs, writes to stdout.
 
     Raises:
         StepFailed: a run failed.
     """
     log_path = demo.root / "sweep.log"
     command = [sys.executable, "-m", WORK, str(demo.report)]
-    console.print("The job sweep, then the fleet's inventory:")
+    console.print("The jobs sweep and retention, then the fleet's inventory:")
     with (
         console.status("starting Dagster") as status,
         log_path.open("w") as log,
@@ -133,6 +134,7 @@ def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, secon
     lines = [
         f"{seconds:.0f} s. The old segments lie beside the new ones as .deleted, to be purged.",
         f"Look into it:  {command} inspect {demo.log_dir}",
+        f"What is due:   {command} plan {demo.log_dir}",
         *(f"Spark's tasks: {path}" for path in report["spark_events"]),
     ]
     for line in lines:
@@ -140,4 +142,5 @@ def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, secon
 
 
 def _invite(console: Console, address: str) -> None:
+    console.print(f"On: the sensors {', '.join(SENSORS)}; the schedules {', '.join(SCHEDULES)}.")
     console.print(f"[bold]{address}/assets/kafka_logs/segment_set[/bold]   Ctrl-C ends it.")

@@ -73,13 +73,13 @@ def test_a_newcomer_sees_what_the_demo_did(site: Site) -> None:
     set_height(site.browser, LOW)
     site.see(
         "/locations/logwright/asset-groups/kafka_logs/lineage",
-        *("segment_set", "7 / 7 Passed", "8 partitions", "fleet_inventory", "Materialized"),
+        *("segment_set", "7 / 7 Passed", "9 partitions", "fleet_inventory", "Materialized"),
         name="lineage",
     )
     set_height(site.browser, HEIGHT)
     shown = site.see(
         f"{ASSET}?view=partitions&partition=customers-0",
-        *("Materialized (7)", "Missing (1)", "records before", "40,000", "38,200"),
+        *("Materialized (7)", "Missing (2)", "records before", "40,000", "38,200"),
         *("data of an aborted transaction", "a transaction marker past its horizon"),
         name="partitions",
     )
@@ -97,7 +97,7 @@ def test_sensors_say_why_they_do_nothing(site: Site) -> None:
     """The demo has left them on; each log's reason is on the page of the tick."""
     logs = survey(site.server.home / "kafka-logs").keys()
     for name, reason in (
-        ("discovery", "8 logs, nothing new"),
+        ("discovery", "9 logs, nothing new"),
         ("due_logs", "countries-0: dirty ratio"),
         ("purge_due", "customers-0: 39 files, the first due at"),
     ):
@@ -167,7 +167,7 @@ def backfill(site: Site) -> str:
     (run,) = site.runs(tags=[{"key": "dagster/backfill", "value": backfill_id}])
     assert run["status"] == "FAILURE"
     stats = site.partitions()
-    assert (12, 10, 1) == (
+    assert (13, 10, 1) == (
         stats["numPartitions"],
         stats["numMaterialized"],
         stats["numFailed"],

@@ -28,7 +28,15 @@ pytestmark = [*MARKS, pytest.mark.oracle]
 LOGWRIGHT = Path(sys.executable).with_name("logwright")
 RUN_SECONDS = 500
 DUE_LOGS = 7
-STEPS = ["plan_sweep", "roll", "dedupe", "quality", "swap_sweep", "kafka_logs__fleet_inventory"]
+STEPS = [
+    "plan_sweep",
+    "roll",
+    "dedupe",
+    "quality",
+    "swap_sweep",
+    "retain_logs",
+    "kafka_logs__fleet_inventory",
+]
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +77,7 @@ def test_demo_says_what_it_does_what_it_reclaimed_and_why(said: str) -> None:
     assert re.search(r"customers-0 +10 → 2 +20\.80 → 0\.\d\d +95% +dirty ratio 1\.00", said)
     assert re.search(r"countries-0 .* not due +dirty ratio 0\.00", said)
     assert re.search(r"consents-0 .* compaction lag", said)
+    assert re.search(r"clicks-0 +\d+ → \d .* retention", said)
     by_cause = {
         cause: int(number.replace(",", ""))
         for cause, number in re.findall(r"^  (\S.*\S) +([\d,]+) +[\d.]+% *$", said, re.MULTILINE)
@@ -95,6 +104,40 @@ def test_sparks_event_log_shows_the_tasks_that_did_the_work(said: str) -> None:
     expected = min(DUE_LOGS, TASKS_PER_CORE * (os.cpu_count() or 1))
     assert [expected, expected] == [len(log.tasks_of(job)) for job in sweeps]
     assert all(sum(task.run_ms for task in log.tasks_of(job)) > 0 for job in sweeps)
+
+
+@pytest.mark.usefixtures("said")
+def test_retention_leaves_what_the_topic_may_hold(demo_home: Path) -> None:
+    """The oldest segments of the log that is not compacted go, until one less would be below
+    retention.bytes.
+    """
+    most = int(json.loads(SETTINGS.read_text())["topics"]["clicks"]["retention.bytes"])
+    log_dir = demo_home / "kafka-logs"
+    left = sorted((log_dir / "clicks-0").glob("*.log"))
+    size = sum(path.stat().st_size for path in left)
+    assert most <= size < most + left[0].stat().st_size
+    assert list((log_dir / "clicks-0").glob("*.log.deleted"))
+
+
+@pytest.mark.usefixtures("said")
+def test_plan_and_inspect_know_the_demos_topics(demo_home: Path) -> None:
+    """On its directory, without more: no policy is unknown, and nothing that was swept is due."""
+    text = {
+        command: subprocess.run(
+            [LOGWRIGHT, command, demo_home / "kafka-logs"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for command in ("plan", "inspect")
+    }
+    for command, expected in (
+        ("plan", r"^clicks-0 +delete .* not due: cleanup.policy=delete"),
+        ("plan", r"^countries-0 +compact .* not due: dirty ratio 0.00 of 0.50$"),
+        ("inspect", r"^customers-0 +compact .* 39 files, [0-9.]+ MiB, purged from "),
+    ):
+        assert re.search(expected, text[command], re.MULTILINE), text[command]
+    assert "unknown" not in text["plan"] + text["inspect"]
 
 
 @pytest.mark.usefixtures("said")

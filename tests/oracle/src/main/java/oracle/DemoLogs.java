@@ -20,8 +20,8 @@ import java.util.Map;
 import java.util.SplittableRandom;
 
 /**
- * The log directory of the demo: changelogs of a shop, as a broker that was shut down cleanly left them. Values say
- * much and hold little, so that a hundred megabytes pack into a few.
+ * The log directory of the demo: changelogs of a shop and the clicks on its pages, as a broker that was shut down
+ * cleanly left them. Values say much and hold little, so that a hundred megabytes pack into a few.
  */
 final class DemoLogs {
     static final long START = 1_750_000_000_000L;
@@ -94,7 +94,8 @@ final class DemoLogs {
                 new Topic("orders-changelog", 2, Compression.lz4().build(), orders, "order-", (int) (2_500 * scale), (int) (20_000 * scale), 20 * DAY, 10, DemoLogs::order),
                 new Topic("sessions", 1, Compression.zstd().build(), sessions, "session-", (int) (600 * scale), (int) (14_000 * scale), 2 * DAY, 200, DemoLogs::session),
                 new Topic("countries", 1, none, countries, "country-", 240, 2_400, DAY, 0, DemoLogs::country),
-                new Topic("consents", 1, none, consents, "customer-", 1_000, 6_000, 5 * DAY, 5, DemoLogs::consent));
+                new Topic("consents", 1, none, consents, "customer-", 1_000, 6_000, 5 * DAY, 5, DemoLogs::consent),
+                new Topic("clicks", 1, Compression.lz4().build(), clicks(), "page-", 400, (int) (20_000 * scale), 20 * DAY, 0, DemoLogs::click));
     }
 
     private static Map<String, String> config(String key, long value) {
@@ -103,6 +104,16 @@ final class DemoLogs {
         config.put("min.cleanable.dirty.ratio", "0.5");
         config.put("delete.retention.ms", String.valueOf(DAY));
         config.put(key, String.valueOf(value));
+        return config;
+    }
+
+    /** Not compacted: its oldest segments go by size. */
+    private static Map<String, String> clicks() {
+        Map<String, String> config = new LinkedHashMap<>();
+        config.put("cleanup.policy", "delete");
+        config.put("retention.bytes", String.valueOf(MIB / 2));
+        config.put("retention.ms", "-1");
+        config.put("segment.ms", String.valueOf(2 * DAY));
         return config;
     }
 
@@ -161,6 +172,11 @@ final class DemoLogs {
     private static String session(int key, long version, SplittableRandom random) {
         return "{\"session\":" + key + ",\"customer\":" + key % 1800 + ",\"agent\":\"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101\","
                 + "\"page\":\"/category/" + random.nextInt(8) + "\",\"cart\":{\"items\":" + random.nextInt(4) + ",\"currency\":\"EUR\"},\"open\":true}";
+    }
+
+    private static String click(int key, long version, SplittableRandom random) {
+        return "{\"page\":" + key + ",\"visitor\":" + random.nextInt(100_000) + ",\"referrer\":\"" + CITIES[random.nextInt(CITIES.length)]
+                + ".example.org\",\"milliseconds\":" + random.nextInt(30_000) + "}";
     }
 
     private static String country(int key, long version, SplittableRandom random) {
