@@ -58,6 +58,10 @@ def command(request: Request) -> None:
     checkpoints = read_checkpoints(request.log_dir)
     failures = FailureLog(output=output)
     shown: list[InspectedLog] = []
+    try:
+        request.sources()
+    except LogwrightError as error:
+        output.message(f"Settings are not known: {error}")
     for partition in partitions:
         try:
             log = _look(request, partition, checkpoints)
@@ -67,7 +71,6 @@ def command(request: Request) -> None:
             output.json_object(_log_object(log))
             shown.append(log)
     if not output.is_json:
-        _say_settings(request)
         show(request, shown, marked)
     click.get_current_context().exit(failures.exit_status)
 
@@ -91,16 +94,6 @@ def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
         )
         found.append((one, size))
     return found
-
-
-def _say_settings(request: Request) -> None:
-    """Why no settings are shown, if they cannot be read: no failure here. Effects: may read them;
-    stderr.
-    """
-    try:
-        request.sources()
-    except LogwrightError as error:
-        request.output.message(f"The settings cannot be read: {error}")
 
 
 def _lock(log_dir: Path) -> str | None:
@@ -140,16 +133,6 @@ def _look(request: Request, partition: TopicPartition, checkpoints: Checkpoints)
     )
 
 
-def _standing(request: Request, partition: TopicPartition) -> tuple[TopicConfig | None, str | None]:
-    """A partition's settings, None if they cannot be read; and why a broker would not serve it from
-    here. Effects: reads them and its topic id.
-    """
-    try:
-        return request.settings(partition.topic)[0], stray(request, partition)
-    except LogwrightError:
-        return None, None
-
-
 def _log_object(log: InspectedLog) -> dict[str, object]:
     listing = log.listing
     return {
@@ -163,9 +146,20 @@ def _log_object(log: InspectedLog) -> dict[str, object]:
         "staging": list(listing.staging),
         "others": list(listing.others),
         "problem": None if log.problem is None else str(log.problem),
-        "cleanupPolicy": None if log.config is None else ",".join(log.config.cleanup_policy),
+        "cleanupPolicy": log.policy,
         "stray": log.stray,
     }
+
+
+def _standing(request: Request, partition: TopicPartition) -> tuple[TopicConfig | None, str | None]:
+    """A partition's settings, None if they cannot be read; and why a broker would not serve it
+    from here. Effects: reads them and its topic id.
+    """
+    try:
+        config, _ = request.settings(partition.topic)
+        return config, stray(request, partition)
+    except LogwrightError:
+        return None, None
 
 
 def _offsets(

@@ -47,7 +47,7 @@ class InspectedLog:
         offsets: by the names of the output; none if there is a problem.
         recorded: what the checkpoint files say.
         problem: why it must be recovered first.
-        config: the topic's settings; None if they cannot be read.
+        config: None if the settings cannot be read.
         stray: why a broker would not serve it from here.
     """
 
@@ -58,6 +58,13 @@ class InspectedLog:
     problem: UncleanLogDir | None
     config: TopicConfig | None
     stray: str | None
+
+    @property
+    def policy(self) -> str | None:
+        """``cleanup.policy``, ``unknown`` if nothing says it; None if the settings cannot be
+        read.
+        """
+        return None if self.config is None else ",".join(self.config.cleanup_policy)
 
     @property
     def bytes(self) -> int:
@@ -110,18 +117,17 @@ def _purged_ms(request: Request) -> dict[str, int]:
 
 
 def _log_row(request: Request, log: InspectedLog, name: str) -> tuple[object, ...]:
-    """Effects: may read settings and the retired files' times."""
-    config = log.config
-    policy = "?" if config is None else ",".join(config.cleanup_policy) or "(empty)"
+    """Effects: may read the retired files' times."""
+    policy = _said_policy(log, unread="?")
     written = [files[names.LOG][1] for files in log.listing.segments.values() if names.LOG in files]
     offsets = None
     if log.offsets:
         offsets = f"{log.offsets['logStartOffset']}..{log.offsets['logEndOffset']}"
     notes = [] if log.problem is None else [f"must be recovered: {log.problem.problem}"]
     notes += [] if log.stray is None else [f"stray: {log.stray}"]
+    colour = "red" if notes else "yellow"
     notes += _leftover_notes(request, log)
-    colour = None if not notes else "yellow" if log.problem is None else "red"
-    unknown = config is not None and not config.policy_known
+    unknown = log.config is not None and not log.config.policy_known
     return (
         name,
         Cell(text=policy, colour="yellow" if unknown else None),
@@ -135,6 +141,10 @@ def _log_row(request: Request, log: InspectedLog, name: str) -> tuple[object, ..
 
 def _size_cell(size: int) -> Cell:
     return Cell(text=human_bytes(size), right=True)
+
+
+def _said_policy(log: InspectedLog, *, unread: str) -> str:
+    return unread if log.policy is None else log.policy or "(empty)"
 
 
 def _leftover_notes(request: Request, log: InspectedLog) -> list[str]:
@@ -175,6 +185,9 @@ def _show_everything(output: Output, log: InspectedLog) -> None:
     listing = log.listing
     output.text()
     output.text(f"{log.partition}: {len(listing.segments)} segments, {log.bytes} bytes")
+    output.text(f"  cleanup.policy: {_said_policy(log, unread='not known')}")
+    if log.stray is not None:
+        output.text(f"  stray: {log.stray}")
     for title, facts in (("offsets", log.offsets), ("checkpoints", log.recorded)):
         if facts:
             words = (f"{name} {'-' if value is None else value}" for name, value in facts.items())

@@ -273,7 +273,10 @@ def test_inspect_shows_policies_and_strays(call: Call, log_dir: Path) -> None:
     path = metadata(log_dir, ("t", POLICY, "compact"), strays=True)
     reason = f"its topic id {uuid_text(2)} is of no topic"
     assert {"t-0": ("compact", None), "u-0": ("unknown", reason)} == shown()
-    text = call("inspect", log_dir).out
+    rows = call("inspect", log_dir).out.splitlines()
+    (row,) = [line for line in rows if line.startswith("u-0 ")]
+    assert row.endswith(f" stray: {reason}")
+    text = call("inspect", log_dir, "--verbose").out
     for line in ("  cleanup.policy: compact", "  cleanup.policy: unknown", f"  stray: {reason}"):
         assert line in text.splitlines()
     damage(path)
