@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from logwright.errors import UnreadableFile
 from logwright.locks import lock_checkpoints
 from logwright.log.files import exists, open_log_dir, read_part
-from logwright.steps.filesystem import RealFileSystem
+from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.replace import replace_file
 
@@ -121,6 +121,20 @@ def keep_topics(log_dir: Path, topics: Mapping[str, KeptTopic]) -> None:
         with RealFileSystem(log_dir) as files:
             like = path if before else log_dir
             execute(replace_file(path, serialize_kept(after), like=like), files)
+
+
+def forget_topic_locked(log_dir: Path, topic: str, files: FileSystem) -> None:
+    """Nothing is kept of a topic any more. Effects: replaces the file, if there was something;
+    under the checkpoint files' lock, which the caller holds.
+
+    Raises:
+        NotALogDir, UnreadableFile: as `read_kept`.
+        DiskFull, StepFailed: the file could not be written; the old one stands.
+    """
+    kept = read_kept(log_dir)
+    if kept.pop(topic, None) is not None:
+        path = log_dir / KEPT_FILE
+        execute(replace_file(path, serialize_kept(kept), like=path), files)
 
 
 def _refused(what: str, path: Path) -> UnreadableFile:

@@ -8,6 +8,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from logwright.config.kept import forget_topic_locked, read_kept
 from logwright.deletion.listing import DeletedDirectory, DeletedListing, list_deleted
 from logwright.deletion.plan import (
     PurgedLog,
@@ -22,7 +23,7 @@ from logwright.deletion.plan import (
 )
 from logwright.errors import CannotUndo, DiskFull, NotALogDir, StepFailed
 from logwright.format.deleted_logs import DeletedLog
-from logwright.format.names import DELETE_DIRECTORY, marked_directory_name
+from logwright.format.names import DELETE_DIRECTORY, TopicPartition, marked_directory_name
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
 from logwright.log.files import open_partition_dir
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from logwright.format.names import TopicPartition
     from logwright.units import TimestampMs
 
 _LOG = logging.getLogger(__name__)
@@ -45,12 +45,13 @@ _LOG = logging.getLogger(__name__)
 
 def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs) -> DeletedLog:
     """Delete a whole log. Effects: renames its directory, takes its checkpoint entries, pauses and
-    quarantine away, keeps a record. An undo brings back the entries, not the pauses and quarantine.
+    quarantine away, with the topic's last log its kept settings too; keeps a record. An undo brings
+    back the entries alone.
 
     Raises:
         LogDirLocked: a broker or another process works on it. Nothing was changed.
-        NotALogDir, UnreadableFile: it is not there, or no directory; the state file is malformed.
-            Nothing was changed.
+        NotALogDir, UnreadableFile: it is not there, or no directory; the state file or that of
+            kept settings is malformed. Nothing was changed.
         CorruptCheckpoint, UnsupportedFormatError: a checkpoint file is malformed. Nothing was
             changed.
         DiskFull, StepFailed: a step failed.
@@ -68,7 +69,9 @@ def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs)
             partition=partition,
             checkpoints=dict(read_checkpoints(log_dir).of(partition)),
         )
-        read_state(log_dir)  # refuses one that cannot be read before anything is changed
+        # What cannot be read is refused before anything is changed.
+        read_state(log_dir)
+        read_kept(log_dir)
         execute(delete_steps(log_dir, deletion), files)
         _drop_entries(log_dir, partition, files)
     _LOG.info("deleted topic_partition=%s directory=%s", partition, deletion.directory)
@@ -228,11 +231,20 @@ def _beyond_undo(directory: DeletedDirectory, files: FileSystem) -> DeletedDirec
 
 def _drop_entries(log_dir: Path, partition: TopicPartition, files: FileSystem) -> None:
     """Under the checkpoints' lock. Effects: takes what there is of a log that is not there out of
-    the checkpoint files and the state file; that of a log that is there stays.
+    the checkpoint files and the state file, and of a topic without any log out of the kept
+    settings; that of a log that is there stays.
     """
     if not os.path.lexists(log_dir / partition.directory_name):
         set_offsets_locked(log_dir, partition, dict.fromkeys(CHECKPOINT_FILES), files)
         change_state_locked(log_dir, partition, _without_holds, files)
+        if not _has_log(log_dir, partition.topic):
+            forget_topic_locked(log_dir, partition.topic, files)
+
+
+def _has_log(log_dir: Path, topic: str) -> bool:
+    """There is a partition of the topic. Effects: lists the log directory."""
+    found = (TopicPartition.parse(path.name) for path in log_dir.iterdir())
+    return any(one is not None and one.topic == topic for one in found)
 
 
 def _without_holds(state: PartitionState) -> PartitionState:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from logwright.config.kept import KEPT_FILE, KeptTopic, keep_topics, read_kept
 from logwright.errors import CorruptBatch, UnreadableFile
 from logwright.format.names import TopicPartition
 from logwright.maintain import (
@@ -81,3 +83,21 @@ def test_a_malformed_state_file_stops_a_deletion(log_dir: Path) -> None:
         delete_log(log_dir, T0, now_ms=NOW)
     assert (log_dir / "t-0").is_dir()
     assert [] == list(log_dir.glob("*-delete"))
+
+
+def test_the_last_log_of_a_topic_takes_its_kept_settings_away(log_dir: Path) -> None:
+    """A new topic of that name does not inherit them; those of other topics stay."""
+    keep_topics(log_dir, {"t": KeptTopic(configs={"retention.ms": "1"}), "u": KeptTopic()})
+    shutil.copytree(log_dir / "t-0", log_dir / "t-1")
+    delete_log(log_dir, T0, now_ms=NOW)
+    assert {"t", "u"} == read_kept(log_dir).keys()
+    delete_log(log_dir, T1, now_ms=NOW)
+    assert {"u"} == read_kept(log_dir).keys()
+
+
+def test_a_malformed_file_of_kept_settings_stops_a_deletion(log_dir: Path) -> None:
+    """Before anything is changed."""
+    (log_dir / KEPT_FILE).write_text("{")
+    with pytest.raises(UnreadableFile):
+        delete_log(log_dir, T0, now_ms=NOW)
+    assert (log_dir / "t-0").is_dir()
