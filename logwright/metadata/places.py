@@ -53,7 +53,9 @@ def stray_reason(
     """
     if topic_id is None:
         return "it has no topic id"
-    owner = next((one for one in metadata.topics.values() if one.topic_id == topic_id), None)
+    owner = metadata.topics.get(partition.topic)
+    if owner is None or owner.topic_id != topic_id:  # rare: a search is no loss of time
+        owner = next((one for one in metadata.topics.values() if one.topic_id == topic_id), None)
     if owner is None:
         return f"its topic id {topic_id} is of no topic"
     if owner.name != partition.topic:
