@@ -13,6 +13,7 @@ from logwright.assets.quality import Judgement
 from logwright.assets.verdict import CHECKS, LOG_PROFILE, Verdict
 from logwright.assets.wave import LogWork, Wave
 from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
+from logwright.config.resolved import disagreements
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
 from logwright.maintain import lag_metrics
@@ -44,17 +45,24 @@ def recovery_metadata(findings: Mapping[str, tuple[str, ...]]) -> Metadata:
 
 
 def metadata_in_use(settings: DirectorySettings, logs: Iterable[MaintainedLog]) -> Metadata:
-    """Which metadata of which clusters said the topics' settings; nothing where there is none.
-    Effects: may read it.
+    """Which metadata of which clusters said the topics' settings, and where an entry of
+    ``topics.yml`` disagrees with it on what is deleted; nothing where there is none. Effects: may
+    read it.
     """
-    found = set()
-    for log_dir in {log.log_dir for log in logs}:
+    found, disagreeing = set(), set()
+    for log_dir, topic in {(log.log_dir, log.partition.topic) for log in logs}:
         with suppress(LogwrightError):
-            used = settings.sources(log_dir).metadata
+            sources = settings.sources(log_dir)
+            used = sources.metadata
             if used is not None:
                 snapshot = used.snapshot or "no snapshot"
                 found.add(f"cluster {used.cluster_id} up to offset {used.end_offset}, {snapshot}")
-    return {"cluster metadata": "; ".join(sorted(found))} if found else {}
+            disagreeing |= {f"- {topic}: {one.sentence}" for one in disagreements(sources, topic)}
+    said: Metadata = {"cluster metadata": "; ".join(sorted(found))} if found else {}
+    if disagreeing:
+        shown = sorted(disagreeing)[:SHOWN_LOGS]
+        said["policies that disagree with the cluster"] = dg.MetadataValue.md("\n".join(shown))
+    return said
 
 
 def decision_metadata(wave: Wave) -> Metadata:

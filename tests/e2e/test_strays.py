@@ -107,3 +107,17 @@ def test_what_nothing_says_is_left_alone_and_counted(tmp_path: Path) -> None:
         assert f"{key}: nothing says its cleanup.policy" in skipped(platform)
     assert 2 == retained(platform)["left alone"]
     assert before == tree(platform.log_dir)
+
+
+def test_an_entry_that_disagrees_with_the_cluster_is_shown(tmp_path: Path) -> None:
+    """By the retention and the inventory; nothing goes that the cluster keeps."""
+    entry = "topics: [{name: size, retention.bytes: 1}]\n"
+    platform = with_metadata(make_platform(tmp_path, LOGS, DEFAULTS % "" + entry))
+    name = "policies that disagree with the cluster"
+    shown = str(inventory(platform)[1][name])
+    assert shown.startswith("- size: retention.bytes=1 (")
+    assert "but the cluster has retention.bytes=12000" in shown
+    assert shown == str(retained(platform)[name])
+    (kafkas,) = description("delete-size")["results"]
+    left = sorted(int(path.stem) for path in platform.partition("size-0").glob("*.log"))
+    assert kafkas["segmentsAfter"] == left
