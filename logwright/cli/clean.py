@@ -65,7 +65,8 @@ MIN_DEDUPE_BUFFER: Final = 25
 @click.option(
     "--retain",
     is_flag=True,
-    help="Then delete old segments of the compacted logs by their retention, as Kafka's cleaner.",
+    help="Then delete old segments of these compacted logs by their retention, as Kafka's cleaner "
+    "does in the same loop. Without it only `retain` deletes them.",
 )
 @request_options
 def command(

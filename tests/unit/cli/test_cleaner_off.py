@@ -49,13 +49,16 @@ def line(answer: Answer, key: str) -> dict[str, object]:
     return dict(found)
 
 
-def test_without_a_cleaner_a_compacted_log_is_left_alone(call: Call, log_dir: Path) -> None:
+@pytest.mark.parametrize("off", ["log.cleaner.enable=false", "log.cleaner.threads=0"])
+def test_without_a_cleaner_a_compacted_log_is_left_alone(
+    call: Call, log_dir: Path, off: str
+) -> None:
     """Neither compacted nor rolled, and plan gives the reason."""
     before = files(log_dir)
-    settings = (*COMPACT, *OFF, "--config", "segment.ms=1")
+    settings = (*COMPACT, "--config", off, "--config", "segment.ms=1")
     planned = line(call("plan", log_dir, *settings), "topicPartition")
     assert (False, False) == (planned["eligible"], planned["clean"])
-    assert "log.cleaner.enable=false" in str(planned["reasons"])
+    assert off in str(planned["reasons"])
     assert planned["dueAtMs"] is None
     answer = call("clean", log_dir, *settings, "--yes")
     assert 0 == answer.status, answer.err
@@ -138,12 +141,17 @@ def test_a_sweep_does_the_retention_of_compacted_logs(call: Call, log_dir: Path)
     assert done["logStartOffset"] == done["logEndOffset"]
 
 
-def test_a_sweeps_retention_asks_first(call: Call, log_dir: Path) -> None:
-    """Also when there is nothing to clean."""
+def test_a_sweeps_retention_asks_first(
+    call: Call, log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when nothing is due to be cleaned; declined, nothing is changed."""
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    words = ("clean", log_dir, *RETAIN, "--config", "min.cleanable.dirty.ratio=1", "--retain")
     before = files(log_dir)
-    answer = call("clean", log_dir, *RETAIN, "--retain")
-    assert 2 == answer.status
-    assert before == files(log_dir)
+    declined = call(*words, typed="n\n")
+    assert (1, True) == (declined.status, "by their retention? [y/N]" in declined.err)
+    assert before.items() <= files(log_dir).items()
+    assert line(call(*words, typed="y\n"), "retained")["deletedSegments"]
 
 
 def test_a_sweeps_retention_is_of_compacted_logs_alone(log_dir: Path) -> None:
