@@ -115,7 +115,7 @@ def engine_recovery(log_dir: Path) -> None:
 OPERATIONS: dict[str, Callable[[Path], None]] = {
     "clean": called("clean", *COMPACT, "--force"),
     "roll": called("roll", "--force"),
-    "retain": called("retain"),
+    "retain": called("retain", "--config", "cleanup.policy=delete"),
     "recover": called("recover"),
     "engine-recovery": engine_recovery,
     "undo": undo,
@@ -131,6 +131,30 @@ def start(memory: Path) -> Path:
     log.write(producers=True)
     OPERATIONS["clean"](log.log_dir)
     return log.log_dir
+
+
+def test_a_recovery_leaves_all_of_an_append_or_nothing(memory: Path) -> None:
+    """It is completed or cut back before the log is recovered: no consumer sees a part of it."""
+    clean = start(memory)
+    config, _ = parse_settings(PAIRS)
+    found = set()
+    more, steps = True, 0
+    while more:
+        log_dir = memory / "state"
+        shutil.copytree(clean, log_dir, copy_function=shutil.copy2)
+        more = dead_after(log_dir, steps)
+        maintain.recover(
+            log_dir,
+            maintain.partitions_to_recover(log_dir, [PARTITION]),
+            lambda _: config,
+            now_ms=TimestampMs(NOW),
+            options=RecoveryOptions(),
+        )
+        records = [record for batch in read_batches(log_dir) for record in batch.records]
+        found.add(sum(record.offset >= 5 for record in records))
+        shutil.rmtree(log_dir)
+        steps += 1
+    assert {0, len(ROWS)} == found
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
