@@ -15,9 +15,11 @@ from logwright.config.resolved import Sources, effective_pairs, given_configs, s
 from logwright.config.topic import CleanerConfig, TopicConfig, broker_settings
 from logwright.errors import LogwrightError, PolicyError
 from logwright.format.names import TopicPartition
+from logwright.log.files import open_partition_dir
+from logwright.log.topic_id import read_topic_id
 from logwright.metadata.find import find_metadata
 from logwright.metadata.model import NO_IDS, ClusterMetadata, DirectoryIds
-from logwright.metadata.places import read_topic_id, stray_reason
+from logwright.metadata.places import stray_reason
 from logwright.metadata.read import read_directory_ids, read_metadata
 
 WITHOUT_IT: Final = (
@@ -120,7 +122,8 @@ def stray_partition(sources: Sources, log_dir: Path, partition: TopicPartition) 
     """
     if sources.metadata is None:
         return None
-    topic_id = read_topic_id(log_dir, partition)
+    with open_partition_dir(log_dir, partition) as directory:
+        topic_id = read_topic_id(directory)
     return stray_reason(partition, topic_id, sources.metadata, sources.ids)
 
 

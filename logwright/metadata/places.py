@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import Final
-
-from logwright.format.names import PARTITION_METADATA, TopicPartition
-from logwright.log.files import exists, open_partition_dir, read_part
+from logwright.format.names import TopicPartition
 from logwright.metadata.model import (
     ClusterMetadata,
     DirectoryIds,
     PartitionMetadata,
     is_reserved,
 )
-
-_MOST_BYTES: Final = 4096
-_TOPIC_ID: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
-
-
-def read_topic_id(log_dir: Path, partition: TopicPartition) -> str | None:
-    """The topic id in the directory's ``partition.metadata``; None if there is none, or no valid
-    one. Effects: reads it.
-
-    Raises:
-        NotALogDir, UnreadableFile: the directory or the file cannot be read.
-    """
-    with open_partition_dir(log_dir, partition) as directory:
-        if not exists(directory, PARTITION_METADATA):
-            return None
-        found = _TOPIC_ID.fullmatch(read_part(directory, PARTITION_METADATA, 0, _MOST_BYTES))
-    return None if found is None else found[1].decode()
 
 
 def stray_reason(

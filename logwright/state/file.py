@@ -5,7 +5,7 @@
     {"version":1,"partitions":{"t-0":{
       "pauses":[{"owner":"ops","reason":"...","sinceMs":1,"expiresAtMs":null}],
       "quarantine":{"cause":"CorruptBatch","problem":"...","file":"...log","position":61,
-                    "sinceMs":1,"retryAtMs":2,"failures":1},
+                    "sinceMs":1,"retryAtMs":2,"failures":1,"topicId":"<22 of base64>"},
       "move":{"id":"<32 hex>","destination":"/...","sinceMs":1}}}}
 
 It lies in the root, not in the partitions: one read tells of all of them at each tick of a sensor,
@@ -124,6 +124,7 @@ def _quarantine(fields: Fields, where: str) -> Quarantine:
         since_ms=_time(fields, "sinceMs", where),
         retry_at_ms=_time(fields, "retryAtMs", where),
         failures=_number(fields, "failures", where),
+        topic_id=None if fields.get("topicId") is None else _text(fields, "topicId", where),
     )
 
 
@@ -195,6 +196,7 @@ def pause_object(pause: Pause) -> dict[str, object]:
 
 def quarantine_object(quarantine: Quarantine) -> dict[str, object]:
     """As the file and the command line write it."""
+    known = {} if quarantine.topic_id is None else {"topicId": quarantine.topic_id}
     return {
         "cause": quarantine.cause,
         "problem": quarantine.problem,
@@ -203,4 +205,5 @@ def quarantine_object(quarantine: Quarantine) -> dict[str, object]:
         "sinceMs": quarantine.since_ms,
         "retryAtMs": quarantine.retry_at_ms,
         "failures": quarantine.failures,
+        **known,
     }

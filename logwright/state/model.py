@@ -74,6 +74,8 @@ class Quarantine:
         since_ms: the first failure.
         retry_at_ms: from when on it is tried again.
         failures: how often cleaning failed, at least 1.
+        topic_id: of the log that failed, None if it is not known. A log with another one, of a new
+            topic of that name, is not in quarantine.
     """
 
     cause: str
@@ -83,6 +85,7 @@ class Quarantine:
     since_ms: TimestampMs
     retry_at_ms: TimestampMs
     failures: int
+    topic_id: str | None = None
 
     def holds(self, now_ms: TimestampMs) -> bool:
         """It is not to be tried again yet."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from logwright.errors import UnreadableFile
+from logwright.errors import LogwrightError, UnreadableFile
 from logwright.locks import lock_checkpoints
-from logwright.log.files import open_log_dir, read_file, unreadable
+from logwright.log.files import open_child_dir, open_log_dir, read_file, unreadable
+from logwright.log.topic_id import read_topic_id
 from logwright.state.file import LARGEST_STATE_BYTES, STATE_FILE, parse_state, serialize_state
 from logwright.state.model import NOTHING, LogDirState, PartitionState
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -20,10 +22,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.format.names import TopicPartition
+    from logwright.log.files import OpenDir
 
 
 def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
-    """What is remembered of the partitions. Effects: reads the state file, if there is one.
+    """What is remembered of the partitions, without the quarantine of a log whose topic id is
+    another one now: its topic was deleted, and a new one has the name. Effects: reads the state
+    file, if there is one, and the topic ids of partitions in quarantine.
 
     Raises:
         NotALogDir: there is no such directory.
@@ -47,7 +52,28 @@ def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
             if isinstance(error.__cause__, FileNotFoundError):
                 return {}  # in between there was nothing left to remember
             raise
-        return parse_state(content, path)
+        found = parse_state(content, path)
+        return {partition: _of_topic(directory, partition, one) for partition, one in found.items()}
+
+
+def _of_topic(
+    directory: OpenDir, partition: TopicPartition, state: PartitionState
+) -> PartitionState:
+    quarantine = state.quarantine
+    if quarantine is None or quarantine.topic_id is None:
+        return state
+    if _topic_id(directory, partition) in {quarantine.topic_id, None}:
+        return state
+    return replace(state, quarantine=None)
+
+
+def _topic_id(directory: OpenDir, partition: TopicPartition) -> str | None:
+    """Of a partition in an open log directory; None if it cannot be read."""
+    try:
+        with open_child_dir(directory, partition) as opened:
+            return read_topic_id(opened)
+    except LogwrightError:
+        return None
 
 
 def change_state(
@@ -90,6 +116,10 @@ def change_state_locked(
     before = read_state(log_dir)
     state = before.get(partition, NOTHING)
     changed = change(state)
+    if changed.quarantine is not None and changed.quarantine != state.quarantine:
+        with open_log_dir(log_dir) as directory:
+            topic_id = _topic_id(directory, partition)
+        changed = replace(changed, quarantine=replace(changed.quarantine, topic_id=topic_id))
     if changed != state:
         execute(_steps(log_dir, before | {partition: changed}, replaces=bool(before)), fs)
     return changed

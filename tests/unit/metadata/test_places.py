@@ -8,13 +8,15 @@ import pytest
 
 from logwright.errors import UnreadableFile
 from logwright.format.names import TopicPartition
+from logwright.log.files import open_partition_dir
+from logwright.log.topic_id import read_topic_id
 from logwright.metadata.model import (
     ClusterMetadata,
     DirectoryIds,
     PartitionMetadata,
     TopicMetadata,
 )
-from logwright.metadata.places import read_topic_id, stray_reason
+from logwright.metadata.places import stray_reason
 from logwright.units import Offset
 from tests.metadata_builder import uuid_text
 
@@ -120,7 +122,8 @@ def test_the_topic_id_of_a_directory(
     (tmp_path / "t-0").mkdir()
     if content is not None:
         (tmp_path / "t-0" / "partition.metadata").write_text(content)
-    assert expected == read_topic_id(tmp_path, T0)
+    with open_partition_dir(tmp_path, T0) as directory:
+        assert expected == read_topic_id(directory)
 
 
 def test_a_link_says_no_topic_id(tmp_path: Path) -> None:
@@ -128,5 +131,5 @@ def test_a_link_says_no_topic_id(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "elsewhere").write_text(f"version: 0\ntopic_id: {T}")
     (tmp_path / "t-0" / "partition.metadata").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UnreadableFile):
-        read_topic_id(tmp_path, T0)
+    with pytest.raises(UnreadableFile), open_partition_dir(tmp_path, T0) as directory:
+        read_topic_id(directory)

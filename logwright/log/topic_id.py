@@ -1,0 +1,25 @@
+"""A partition's topic id, by its ``partition.metadata`` (PartitionMetadataFile, Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from logwright.format.names import PARTITION_METADATA
+from logwright.log.files import OpenDir, exists, read_part
+
+_CONTENT: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
+_MOST_BYTES: Final = 64
+
+
+def read_topic_id(directory: OpenDir) -> str | None:
+    """The id in Kafka's base64, in a partition's directory; None if there is none, or no valid one.
+    Effects: reads the file.
+
+    Raises:
+        UnreadableFile: the file cannot be read.
+    """
+    if not exists(directory, PARTITION_METADATA):
+        return None
+    found = _CONTENT.fullmatch(read_part(directory, PARTITION_METADATA, 0, _MOST_BYTES))
+    return None if found is None else found[1].decode()
