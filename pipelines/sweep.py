@@ -101,6 +101,8 @@ def swap_sweep(
     for work in wave.going_on:
         if work.key in retained and work.log is not None:
             yield retention_observation(work.log, retained[work.key], settings)
+    for key, error in failures.items():
+        context.log.error("log=%s its retention failed: %s", key, error)
     if wave.failures:
         raise after_failed_swap(wave, context)
     if failures:

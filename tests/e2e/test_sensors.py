@@ -15,7 +15,7 @@ from logwright.assets.partitions import LOGS_NAME
 from logwright.compaction.model import CleanPlan
 from logwright.pipelines import sensors
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.due import RETRY_AFTER_MS
+from logwright.pipelines.due import RETRY_AFTER_MS, load_cursor
 from logwright.pipelines.failures import LEDGER, failed_runs
 from logwright.pipelines.purge import purge_due
 from logwright.pipelines.sensors import discovered, discovery, due_logs
@@ -150,12 +150,25 @@ def test_changed_policy_is_a_change(tmp_path: Path) -> None:
 
 
 def test_unreadable_log_is_skipped_with_its_reason(tmp_path: Path) -> None:
-    """A checkpoint without sense is not repaired by a recovery: the logs of its directory wait."""
+    """No recovery repairs a symbolic link; the other log is asked for."""
+    platform = make_platform(tmp_path, LOGS)
+    log = max(platform.partition("orders-0").glob("*.log"))
+    log.symlink_to(log.rename(platform.log_dir / "elsewhere"))
+    data = tick(due_logs, platform)
+    assert ["orders-1"] == asked_logs(data)
+    reading = load_cursor(data.cursor)["orders-0"]
+    assert (False, False) == (reading.due, reading.unclean)
+    assert reading.reason.startswith("refused: UnreadableFile: ")
+
+
+def test_unreadable_directory_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    """A checkpoint of the log directory that cannot be parsed: all its logs wait."""
     platform = make_platform(tmp_path, LOGS)
     (platform.log_dir / "cleaner-offset-checkpoint").write_text("no version\n")
     data = tick(due_logs, platform)
     assert not data.run_requests
-    assert "orders-0: refused: CorruptCheckpoint: " in str(data.skip_message)
+    for key in LOGS:
+        assert f"{key}: refused: CorruptCheckpoint: " in str(data.skip_message)
 
 
 def test_purge_is_asked_for_when_the_delay_is_over(tmp_path: Path) -> None:
