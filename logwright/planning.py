@@ -43,7 +43,7 @@ WORTH_A_KERNEL: Final = 20_000
 
 POLICY_UNKNOWN: Final = "nothing says its cleanup.policy"
 
-CLEANER_OFF: Final = "log.cleaner.enable=false: a broker leaves compacted logs alone; not forced"
+CLEANER_OFF: Final = "a broker leaves compacted logs alone; not forced"
 
 
 def plan_clean(
@@ -152,8 +152,8 @@ def _left_alone(
     """Why a log is neither compacted nor rolled, whatever it holds; None if it may be."""
     if not config.policy_known:
         return POLICY_UNKNOWN
-    if config.compact and not (cleaner.enable or options.force):
-        return CLEANER_OFF
+    if config.compact and cleaner.off is not None and not options.force:
+        return f"{cleaner.off}: {CLEANER_OFF}"
     return None
 
 

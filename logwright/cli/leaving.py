@@ -147,9 +147,12 @@ def leave_unknown(
     return tuple(known)
 
 
-def say_sources(request: Request, partitions: Iterable[TopicPartition]) -> None:
+def say_sources(
+    request: Request, partitions: Iterable[TopicPartition], *, planned: bool = False
+) -> None:
     """The cluster's metadata in use, and where an entry of ``topics.yml`` disagrees with it on what
-    is deleted; nothing without metadata. Effects: stderr, and stdout as JSON.
+    is deleted; nothing without metadata. Effects: stderr; of a plan (`planned`, or a dry run)
+    stdout as JSON.
 
     Raises:
         LogwrightError: as `Request.sources`.
@@ -161,23 +164,22 @@ def say_sources(request: Request, partitions: Iterable[TopicPartition]) -> None:
         return
     topics = sorted({one.topic for one in partitions})
     found = {topic: disagreements(sources, topic) for topic in topics}
-    request.output.json_object(
+    differing = [
         {
-            "now": request.now_ms,
-            "metadata": metadata_object(sources.metadata),
-            "disagreements": [
-                {
-                    "topic": topic,
-                    "name": one.name,
-                    "entry": {"value": one.entry.value, "where": one.entry.where},
-                    "cluster": {"value": one.cluster.value, "where": one.cluster.where},
-                    "override": one.override,
-                }
-                for topic in topics
-                for one in found[topic]
-            ],
+            "topic": topic,
+            "name": one.name,
+            "entry": {"value": one.entry.value, "where": one.entry.where},
+            "cluster": {"value": one.cluster.value, "where": one.cluster.where},
+            "override": one.override,
         }
-    )
+        for topic in topics
+        for one in found[topic]
+    ]
+    if planned or request.dry_run:
+        used = metadata_object(sources.metadata)
+        request.output.json_object(
+            {"now": request.now_ms, "metadata": used, "disagreements": differing}
+        )
     request.output.message(f"Settings by {said_metadata(sources.metadata)}.")
     for topic in topics:
         for one in found[topic]:

@@ -55,7 +55,7 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
     options = CleaningOptions(like_kafka=like_kafka)
     ready = show_recovery_first(request, failures, like_kafka=like_kafka)
     partitions = say_strays(request, leave_held(request, ready, force=forecast is True))
-    say_sources(request, partitions)
+    say_sources(request, partitions, planned=True)
     plans = plan_partitions(request, partitions, failures, options=options)
     forecasts = {plan.plan_id: _forecast(request, plan, failures, asked=forecast) for plan in plans}
     order = pick_order(plans)

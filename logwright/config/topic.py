@@ -229,6 +229,13 @@ class CleanerConfig(BaseModel):
         default=True, validation_alias="log.cleaner.enable", description="deprecated since 4.1"
     )
 
+    @property
+    def off(self) -> str | None:
+        """The setting by which there is no cleaner; None if there is one."""
+        if not self.enable:
+            return "log.cleaner.enable=false"
+        return "log.cleaner.threads=0" if self.threads == 0 else None
+
     def map_bytes(self, *, like_kafka: bool) -> int:
         """The share of one log in the dedupe buffer, bytes: each of `threads` has as much (the
         constructor of LogCleaner.CleanerThread, 4.3.0). `like_kafka`: at most 2 GiB, as there.

@@ -188,8 +188,8 @@ def retention_hold(
     if not config.policy_known:
         return Hold(kind="unknown", sentence="nothing says its cleanup.policy")
     hold = state.hold(now_ms, force=force or not config.compact)
-    if hold is None and config.compact and not (cleaner.enable or force):
-        sentence = "log.cleaner.enable=false: the cleaner deletes a compacted log's segments"
+    if hold is None and config.compact and cleaner.off is not None and not force:
+        sentence = f"{cleaner.off}: the cleaner deletes a compacted log's segments"
         return Hold(kind="disabled", sentence=sentence)
     return hold
 
