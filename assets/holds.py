@@ -54,10 +54,16 @@ def holds_of(
 
 
 def retention_holds(
-    logs: Iterable[MaintainedLog], settings: DirectorySettings, *, now_ms: TimestampMs
+    logs: Iterable[MaintainedLog],
+    settings: DirectorySettings,
+    *,
+    now_ms: TimestampMs,
+    force: bool = False,
 ) -> dict[str, Hold | LogwrightError]:
     """Why retention leaves logs alone, by key; the error where that cannot be told. Effects: as
     `holds_of`.
+
+    `force`: only those that are paused or whose ``cleanup.policy`` nothing says.
     """
     states: dict[Path, LogDirState] = {}
     found: dict[str, Hold | LogwrightError] = {}
@@ -68,8 +74,8 @@ def retention_holds(
                 states[log.log_dir] = read_state(log.log_dir)
             config, cleaner = settings.of(log.log_dir, log.partition.topic)
             state = states[log.log_dir].get(log.partition, NOTHING)
-            hold = maintain.retention_hold(config, cleaner, state, now_ms=now_ms, force=False)
-            hold = hold or _stray(log, settings)
+            hold = maintain.retention_hold(config, cleaner, state, now_ms=now_ms, force=force)
+            hold = hold or (None if force else _stray(log, settings))
         except LogwrightError as error:
             hold = error
         if hold is not None:

@@ -22,9 +22,9 @@ _PERCENT: Final = 100
 
 
 def retain_log(
-    log: MaintainedLog, settings: DirectorySettings, *, now_ms: TimestampMs
+    log: MaintainedLog, settings: DirectorySettings, *, now_ms: TimestampMs, force: bool = False
 ) -> RetentionPlan:
-    """Decide and do it. Effects: changes the log.
+    """Decide and do it; with `force` also in a quarantine. Effects: changes the log.
 
     Raises:
         LogwrightError: the log cannot be planned or changed as it is.
@@ -36,6 +36,7 @@ def retain_log(
         config,
         now_ms=now_ms,
         high_watermark=settings.policies.high_watermark,
+        force=force,
     )
     if plan.deleted:
         maintain.retain(plan)
@@ -51,23 +52,20 @@ def retain_swept(
     Returns:
         by key, what was done to logs that lost segments, and why others failed.
     """
-    both = {
-        work.key: work
-        for work in works
-        if work.plan is not None and work.plan.config.compact and work.plan.config.delete
-    }
     retained: dict[str, RetentionPlan] = {}
     failures: dict[str, LogwrightError] = {}
-    for work in both.values():
-        if work.log is None:
+    for work in works:
+        if work.plan is None or work.log is None:
             continue
-        now_ms = TimestampMs(work.now_ms)
-        held = retention_holds([work.log], settings, now_ms=now_ms).get(work.key)
+        if not (work.plan.config.compact and work.plan.config.delete):
+            continue
+        now_ms, force = TimestampMs(work.now_ms), work.plan.options.force
+        held = retention_holds([work.log], settings, now_ms=now_ms, force=force).get(work.key)
         try:
             if isinstance(held, LogwrightError):
                 raise held
             if held is None:
-                plan = retain_log(work.log, settings, now_ms=now_ms)
+                plan = retain_log(work.log, settings, now_ms=now_ms, force=force)
                 retained |= {work.key: plan} if plan.deleted else {}
         except LogwrightError as error:
             failures[work.key] = error

@@ -32,9 +32,11 @@ class RetentionConfig(dg.Config):
 
     Attributes:
         logs: partition keys; none: all that the log directories hold.
+        force: also stray logs, and compacted ones in quarantine or without a cleaner.
     """
 
     logs: list[str] = Field(default_factory=list)
+    force: bool = False
 
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
@@ -53,7 +55,7 @@ def retain_logs(
         logs = listing.find_all(config.logs or listing.logs)
         settings = policies.settings()
     now_ms = clock.now_ms()
-    held = retention_holds(logs, settings, now_ms=now_ms)
+    held = retention_holds(logs, settings, now_ms=now_ms, force=config.force)
     for key, hold in held.items():
         if isinstance(hold, Hold):
             context.log.info("log=%s left alone: %s", key, hold.sentence)
@@ -66,7 +68,7 @@ def retain_logs(
         if log.key in failures:
             continue
         try:
-            plan = retain_log(log, settings, now_ms=now_ms)
+            plan = retain_log(log, settings, now_ms=now_ms, force=config.force)
         except LogwrightError as error:
             failures[log.key] = error
             continue

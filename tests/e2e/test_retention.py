@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from logwright.errors import CorruptBatch
 from logwright.format.names import TopicPartition
-from logwright.maintain import delete_log
+from logwright.maintain import delete_log, quarantine_failure
 from logwright.pipelines.definitions import defs
 from logwright.pipelines.purge import purge, purge_due
 from logwright.pipelines.retention import RETENTION, is_due, retention, retention_check
@@ -44,9 +46,16 @@ WITHOUT_INTERVALS = POLICY.replace("  log.retention.check.interval.ms: 120000\n"
 LOGS = {"size-0": "delete-size", "time-0": "delete-time", "compacted-0": "delete-time-all"}
 
 
-def run(platform: Platform, job: dg.JobDefinition = retention) -> dg.ExecuteInProcessResult:
+def run(
+    platform: Platform,
+    job: dg.JobDefinition = retention,
+    config: Mapping[str, object] | None = None,
+) -> dg.ExecuteInProcessResult:
     return job.execute_in_process(
-        instance=platform.instance, resources=platform.resources(), raise_on_error=False
+        run_config=dict(config or {}),
+        instance=platform.instance,
+        resources=platform.resources(),
+        raise_on_error=False,
     )
 
 
@@ -71,6 +80,18 @@ def observations(found: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
         str(one.partition): {name: value.value for name, value in one.metadata.items()}
         for one in said
     }
+
+
+def failure_of(found: dg.ExecuteInProcessResult) -> str:
+    """What the step said that failed."""
+    event = next(event for event in found.all_events if event.is_step_failure)
+    return str(event.step_failure_data.user_failure_data.description)
+
+
+def quarantine(platform: Platform, partition: TopicPartition) -> None:
+    """As a cleaning does that fails for good."""
+    now_ms = TimestampMs(platform.now_ms)
+    quarantine_failure(platform.log_dir, partition, CorruptBatch("its CRC is wrong."), now_ms)
 
 
 def test_run_deletes_by_policy_and_says_why(tmp_path: Path) -> None:
@@ -111,43 +132,30 @@ def test_failing_log_does_not_stop_the_others(tmp_path: Path) -> None:
     done = run(platform.at(description("delete-time")["now"]))
     assert not done.success
     assert {"time-0"} == observations(done).keys()
-    failure = next(event for event in done.all_events if event.is_step_failure)
-    assert "size-0: CorruptCheckpoint" in str(
-        failure.step_failure_data.user_failure_data.description
-    )
+    assert "size-0: CorruptCheckpoint" in failure_of(done)
 
 
-COMPACT_DELETE = """\
-version: 1
-high_watermark: end
-defaults:
-  cleanup.policy: compact,delete
-  min.cleanable.dirty.ratio: 0.5
-  segment.ms: 9000000000000
-topics:
-  - name: old
-    retention.ms: 1
-  - name: compacted
-    cleanup.policy: compact
-    retention.ms: 1
-"""
-
-
-def test_sweep_deletes_after_it_has_compacted(tmp_path: Path) -> None:
-    """Of compact,delete logs: those that are compacted, and those that are not due. Not of a
-    compacted one, and not of one that is young.
-    """
-    logs = {"old-0": "basic-none", "young-0": "basic-none", "compacted-0": "basic-none"}
-    platform = make_platform(tmp_path, logs, COMPACT_DELETE)
-    later = platform.at(platform.now_ms + 86_400_000)
-    done = later.sweep([])
+@pytest.mark.parametrize("why", ["quarantined", "disabled"])
+def test_compacted_logs_are_left_alone(tmp_path: Path, why: str) -> None:
+    """In quarantine, or without a cleaner: no segment goes, the run is green; by force they go."""
+    policy = POLICY
+    if why == "disabled":
+        policy = POLICY.replace("defaults:\n", "defaults:\n  log.cleaner.enable: false\n")
+    policy = policy.replace("policy: compact\n", "policy: compact,delete\n")
+    platform = make_platform(tmp_path, LOGS, policy).at(description("delete-time")["now"])
+    if why == "quarantined":
+        for topic in ("compacted", "size"):
+            quarantine(platform, TopicPartition(topic, 0))
+    before = tree(platform.partition("compacted-0"))
+    done = run(platform)
     assert done.success
-    said = observations(done)
-    assert {"old-0"} == said.keys()
-    assert "retention.ms=1" in said["old-0"]["reasons"]
-    assert {"old-0", "young-0", "compacted-0"} == platform.materialized()
-    left = {key: len(list(platform.partition(key).glob("*.log"))) for key in logs}
-    assert 1 == left["old-0"] < left["young-0"] == left["compacted-0"]
+    assert {"size-0", "time-0"} == observations(done).keys()
+    (output,) = [event for event in done.all_events if event.is_successful_output]
+    assert 1 == output.step_output_data.metadata["left alone"].value
+    assert before == tree(platform.partition("compacted-0"))
+    forced = run(platform, retention, {"ops": {"retain_logs": {"config": {"force": True}}}})
+    assert forced.success
+    assert {"compacted-0"} == observations(forced).keys()
 
 
 @pytest.mark.parametrize("lost", [".kafka_cleanshutdown", f"size-0/{0:020d}.index"])
