@@ -4,7 +4,7 @@ whose settings nothing says, and strays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogwrightError, PolicyError, PreconditionError
@@ -69,40 +69,48 @@ def leave_strays(
     chosen = tuple(partitions)
     if force:
         return chosen
+    if not request.named:
+        return say_strays(request, chosen, failures)
     free = []
-    for partition in chosen:
-        try:
-            reason = stray(request, partition)
-        except LogwrightError as error:
-            failures.add(partition, error)
-            continue
+    for partition, reason in _standing(request, chosen, failures):
         if reason is None:
             free.append(partition)
-        elif request.named:
+        else:
             problem = f"it is stray: {reason}."
             failures.add(partition, PreconditionError(problem, remedy="--force passes over that."))
-        else:
-            say_held(request, partition, Hold(kind="stray", sentence=f"it is stray: {reason}"))
     return tuple(free)
 
 
 def say_strays(
-    request: Request, partitions: Iterable[TopicPartition]
+    request: Request, partitions: Iterable[TopicPartition], failures: FailureLog
 ) -> tuple[TopicPartition, ...]:
     """The partitions that a broker would serve from this directory. Effects: reads the topic ids of
     all; output about the others.
 
     Raises:
-        LogwrightError: as `stray`.
+        LogwrightError: as `Request.sources`.
     """
     free = []
-    for partition in partitions:
-        reason = stray(request, partition)
+    for partition, reason in _standing(request, partitions, failures):
         if reason is None:
             free.append(partition)
         else:
             say_held(request, partition, Hold(kind="stray", sentence=f"it is stray: {reason}"))
     return tuple(free)
+
+
+def _standing(
+    request: Request, partitions: Iterable[TopicPartition], failures: FailureLog
+) -> Iterator[tuple[TopicPartition, str | None]]:
+    """Each partition and why it is stray; one whose topic id cannot be read is a failure. Effects:
+    reads the topic ids; output.
+    """
+    request.sources()
+    for partition in partitions:
+        try:
+            yield partition, stray(request, partition)
+        except LogwrightError as error:
+            failures.add(partition, error)
 
 
 def stray(request: Request, partition: TopicPartition) -> str | None:

@@ -54,7 +54,7 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
     failures = FailureLog(output=request.output)
     options = CleaningOptions(like_kafka=like_kafka)
     ready = show_recovery_first(request, failures, like_kafka=like_kafka)
-    partitions = say_strays(request, leave_held(request, ready, force=forecast is True))
+    partitions = say_strays(request, leave_held(request, ready, force=forecast is True), failures)
     say_sources(request, partitions, planned=True)
     plans = plan_partitions(request, partitions, failures, options=options)
     forecasts = {plan.plan_id: _forecast(request, plan, failures, asked=forecast) for plan in plans}
