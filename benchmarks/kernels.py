@@ -10,12 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.logs import BenchLog
-from logwright.compaction import digest, laws, mapping, offset_map, reading, witness
-from logwright.compaction import recopy as copying
-from logwright.compaction.rebuilt import REBUILT_BATCH
+from logwright.checks import thorough_kernels as laws
+from logwright.compaction import batch_receipt as witness
+from logwright.compaction import receipt as digest
+from logwright.compaction.keys import fill as mapping
+from logwright.compaction.keys import offset_map
+from logwright.compaction.keys import read as reading
+from logwright.compaction.rewrite import copy as copying
+from logwright.compaction.rewrite.cache import REBUILT_BATCH
+from logwright.compaction.rewrite.segment import BUFFER_BYTES
 from logwright.compaction.source import Source, Window, open_window, row_ranges
-from logwright.compaction.unpacking import NOT_GIVEN, Workspace
-from logwright.compaction.writer import BUFFER_BYTES
+from logwright.compaction.unpack import NOT_GIVEN, Workspace
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
 from logwright.log.mapped import MappedFiles

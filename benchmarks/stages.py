@@ -29,7 +29,7 @@ from logwright.compaction import (
     thorough,
     writer,
 )
-from logwright.compaction import recopy as copying
+from logwright.compaction.rewrite import copy as copying
 from logwright.steps import live
 
 REST: Final = "Python and all else"

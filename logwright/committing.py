@@ -30,7 +30,7 @@ from logwright.live_plans import end_plan
 from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.checkpoints import checkpoint_contents
 from logwright.log.mapped import map_file
-from logwright.roll.run import sealing_steps
+from logwright.roll.commit import sealing_steps
 from logwright.state.hold import end_quarantine, refuse_held
 from logwright.state.model import LogDirState
 from logwright.state.store import read_state

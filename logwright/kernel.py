@@ -49,7 +49,7 @@ def kernel_sources() -> dict[str, bytes]:
     root = Path(__file__).parent
     sources = {
         ".".join(path.relative_to(root).with_suffix("").parts): path.read_bytes()
-        for pattern in ("*.py", "*/*.py")
+        for pattern in ("*.py", "*/**/*.py")
         for path in root.glob(pattern)
     }
     wanted = [name for name, content in sources.items() if _HAS_KERNEL.search(content)]

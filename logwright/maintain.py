@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from logwright.checks import examine as examining
 from logwright.committing import CommitResult, commit, commit_many
 from logwright.compaction import build as building
-from logwright.compaction import examine as examining
 from logwright.compaction.build import discard_staging, give_up, silent
-from logwright.compaction.map_task import Progress
-from logwright.compaction.means import Means
+from logwright.compaction.keys.state import Progress
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+from logwright.compaction.runtime import Means
 from logwright.config.topic import TopicConfig
-from logwright.deletion.run import (
+from logwright.deletion.commit import (
     delete_log,
     find_deleted,
     finish_deletion,
@@ -29,7 +29,7 @@ from logwright.deletion.run import (
 )
 from logwright.errors import LogwrightError, OutOfMemory, enough_memory
 from logwright.format.names import TopicPartition
-from logwright.ingest.run import (
+from logwright.ingest.commit import (
     commit_append,
     plan_append,
     prepare_log_dir,
@@ -39,29 +39,29 @@ from logwright.ingest.settle import settle_before_recovery
 from logwright.ingest.staging import staging
 from logwright.locks import lock_log_dir
 from logwright.log.model import PartitionLog
-from logwright.move.run import abandon_move, look_at_move, move_partition
+from logwright.move.commit import abandon_move, look_at_move, move_partition
 from logwright.planning import HighWatermark, observe_unlocked, plan_clean, plan_many
 from logwright.planning import Settings as CleaningSettings
+from logwright.purge.commit import purge_partition
 from logwright.purge.plan import PurgeResult
-from logwright.purge.run import purge_partition
-from logwright.recovery.model import DirectoryResult, RecoveryOptions
-from logwright.recovery.run import (
+from logwright.recovery.commit import (
     Settings,
     commit_directory,
     partitions_to_recover,
     plan_directory,
 )
+from logwright.recovery.model import DirectoryResult, RecoveryOptions
+from logwright.retention.commit import retain_partition
 from logwright.retention.plan import RetentionPlan, retention_hold
 from logwright.retention.plan import plan_retention as decide_retention
-from logwright.retention.run import retain_partition
+from logwright.roll.commit import roll_partition, sealing_steps
 from logwright.roll.plan import RollDecision, force_roll
 from logwright.roll.plan import plan_roll as decide_roll
-from logwright.roll.run import roll_partition, sealing_steps
 from logwright.state.hold import holds, quarantine_failure
 from logwright.state.model import NOTHING
 from logwright.state.store import read_state
+from logwright.undo.commit import decide_undo, undo_partition
 from logwright.undo.plan import UndoPlan
-from logwright.undo.run import decide_undo, undo_partition
 from logwright.units import TimestampMs
 
 __all__ = [
@@ -124,7 +124,7 @@ def build(
 
 
 def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = None) -> OutputFacts:
-    """Judge what was built. Effects and errors: see `compaction.examine.examine`.
+    """Judge what was built. Effects and errors: see `checks.examine.examine`.
 
     Raises:
         OutOfMemory: the log needs more memory than there is.

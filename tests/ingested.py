@@ -15,13 +15,13 @@ from logwright.format.batch import RecordBatch, parse_batch, walk_batches
 from logwright.format.names import TopicPartition
 from logwright.format.record import Record, read_records
 from logwright.ingest.columns import SCHEMA
-from logwright.ingest.model import Appended, AppendOptions, AppendPlan
-from logwright.ingest.run import (
+from logwright.ingest.commit import (
     commit_append,
     plan_append,
     prepare_log_dir,
     stage_append,
 )
+from logwright.ingest.model import Appended, AppendOptions, AppendPlan
 from logwright.ingest.staging import make_directory
 from logwright.units import TimestampMs
 

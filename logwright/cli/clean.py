@@ -81,8 +81,8 @@ def command(
     threads: int | None,
 ) -> None:
     """Compact what is due: roll, dedupe, check, swap, checkpoint."""
-    from logwright.compaction.means import available_cores  # noqa: PLC0415 -- not for --help
     from logwright.compaction.model import CleaningOptions  # noqa: PLC0415
+    from logwright.compaction.runtime import available_cores  # noqa: PLC0415 -- not for --help
     from logwright.locks import lock_log_dir  # noqa: PLC0415
 
     request.require_terminal()

@@ -183,7 +183,7 @@ def _built_here(
 ) -> Iterator[list[_Built]]:
     """Build and examine in this process, one after the other. Effects: staged files."""
     from logwright import maintain  # noqa: PLC0415
-    from logwright.compaction.means import Means, Throttle  # noqa: PLC0415
+    from logwright.compaction.runtime import Means, Throttle  # noqa: PLC0415
 
     if not cleanings:
         return

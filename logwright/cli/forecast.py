@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from logwright.compaction.means import Means
-from logwright.compaction.survivors import find_survivors
+from logwright.compaction.keys.survivors import find_survivors
+from logwright.compaction.runtime import Means
 
 if TYPE_CHECKING:
     from logwright.cli.output import Progress
@@ -21,7 +21,7 @@ def reclaimed_bytes(plan: CleanPlan, *, progress: Progress) -> int:
     segments.
 
     Raises:
-        LogwrightError: as `logwright.compaction.survivors.find_survivors`.
+        LogwrightError: as `logwright.compaction.keys.survivors.find_survivors`.
     """
     survivors = find_survivors(plan, progress=progress, means=Means())
     sources = [source for group in survivors.groups for _, source in group]

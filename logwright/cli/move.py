@@ -14,7 +14,7 @@ from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
     from logwright.format.names import TopicPartition
-    from logwright.move.run import MoveOutlook, MoveResult
+    from logwright.move.commit import MoveOutlook, MoveResult
 
 
 @click.command(name="move")

@@ -21,9 +21,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction import recopy as copying
-from logwright.compaction.map_task import Progress
-from logwright.compaction.means import Means
+from logwright.compaction.keys.prepare import new_horizon_ms
+from logwright.compaction.keys.state import Progress
+from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import (
     CleaningStats,
     CleanPlan,
@@ -31,10 +31,10 @@ from logwright.compaction.model import (
     StagedSegment,
     StandingSegment,
 )
-from logwright.compaction.preparing import new_horizon_ms
-from logwright.compaction.standing import group_facts, standing_segment
-from logwright.compaction.survivors import Survivors, find_survivors
-from logwright.compaction.writer import SegmentWriter
+from logwright.compaction.rewrite import copy as copying
+from logwright.compaction.rewrite.segment import SegmentWriter
+from logwright.compaction.rewrite.unchanged import group_facts, standing_segment
+from logwright.compaction.runtime import Means
 from logwright.errors import DiskFull, LogwrightError, StalePlan, StepFailed
 from logwright.format.names import WORK_DIRECTORY
 from logwright.live_plans import end_plan, hold_plan

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction import unpacking
-from logwright.compaction.rebuilt import REBUILT_BATCH
+from logwright.compaction import unpack as unpacking
+from logwright.compaction.rewrite.cache import REBUILT_BATCH
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES

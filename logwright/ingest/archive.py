@@ -15,13 +15,13 @@ from logwright.config.sources import keep_topic
 from logwright.errors import PreconditionError, invariant
 from logwright.format.names import TopicPartition
 from logwright.ingest.broker import Held, Isolation, SourceTopic, open_topic
-from logwright.ingest.model import Appended, AppendOptions, AppendPlan
-from logwright.ingest.run import (
+from logwright.ingest.commit import (
     commit_append,
     plan_append,
     prepare_log_dir,
     stage_append,
 )
+from logwright.ingest.model import Appended, AppendOptions, AppendPlan
 from logwright.ingest.staging import staging
 from logwright.units import ByteCount, Offset
 

@@ -104,7 +104,7 @@ def check_move(places: Places) -> None:
     """Refuse what cannot be moved, before anything is made. Effects: reads.
 
     Raises:
-        PreconditionError and its kinds: as `logwright.move.run.move_partition`.
+        PreconditionError and its kinds: as `logwright.move.commit.move_partition`.
     """
     check_destination(places)
     check_source(places)

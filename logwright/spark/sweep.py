@@ -37,8 +37,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from logwright import maintain
-from logwright.compaction.means import Means, Throttle
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+from logwright.compaction.runtime import Means, Throttle
 from logwright.compaction.unsynced import Unsynced
 from logwright.errors import LogwrightError, invariant
 from logwright.live_plans import end_plan, hold_plan

@@ -1,7 +1,7 @@
 """A partition compared with an earlier state of itself, by the laws of a cleaning.
 
 The later log is taken for the staged output of a cleaning of the whole earlier one, which
-`compaction.examine` judges: nothing new, every survivor as it was, the latest value of each key
+`checks.examine` judges: nothing new, every survivor as it was, the latest value of each key
 still there, offsets kept.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from logwright import maintain
+from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction.model import (
     CleaningOptions,
     CleaningStats,
@@ -18,7 +19,6 @@ from logwright.compaction.model import (
     StagedCleaning,
     StagedSegment,
 )
-from logwright.compaction.thorough import examine_thoroughly
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction import laws
+from logwright.checks import thorough_kernels as laws
 from logwright.compaction.source import Source, open_window, row_ranges
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CONTROL

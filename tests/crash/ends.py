@@ -23,7 +23,7 @@ from logwright.format.names import (
     parse_segment_file_name,
 )
 from logwright.log.checkpoints import CHECKPOINT_FILES
-from logwright.purge.run import purge_partition
+from logwright.purge.commit import purge_partition
 from logwright.state.file import STATE_FILE
 from logwright.units import TimestampMs
 from tests.crash.commands import Place

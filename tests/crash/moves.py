@@ -15,7 +15,7 @@ from typing import Any
 from logwright.format.checkpoints import parse_offset_checkpoint, serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.log.checkpoints import CHECKPOINT_FILES
-from logwright.move.run import MoveResult, move_partition
+from logwright.move.commit import MoveResult, move_partition
 from logwright.steps.filesystem import FileSystem
 from logwright.units import TimestampMs
 from tests.crash.filesystems import Crash, InterceptedFileSystem

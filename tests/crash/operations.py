@@ -14,22 +14,22 @@ from typing import Any, Self
 
 import pytest
 
-import logwright.deletion.run
-import logwright.purge.run
+import logwright.deletion.commit
+import logwright.purge.commit
 import logwright.steps.live
 from logwright import maintain
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import CleanerConfig, TopicConfig, effective
 from logwright.errors import CannotUndo, NotALogDir, UncleanLogDir
 from logwright.format.names import TopicPartition
-from logwright.purge.run import purge_partition
+from logwright.purge.commit import purge_partition
 from logwright.steps.filesystem import RealFileSystem
 from logwright.units import TimestampMs
 from tests import fixtures
 from tests.comparison import CHECKPOINTS, read_checkpoint
 
 T0 = TopicPartition("t", 0)
-RUNS = (logwright.steps.live, logwright.deletion.run, logwright.purge.run)
+RUNS = (logwright.steps.live, logwright.deletion.commit, logwright.purge.commit)
 LATER_MS = 100_000
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER
-from logwright.ingest.run import prepare_log_dir
+from logwright.ingest.commit import prepare_log_dir
 from tests.crash.filesystems import Crash
 from tests.ingested import read_batches
 from tests.sequences.faults import Fault, interrupted

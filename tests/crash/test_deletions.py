@@ -21,7 +21,7 @@ from logwright.errors import (
     UncleanLogDir,
 )
 from logwright.log.load import observe
-from logwright.purge.run import purge_partition
+from logwright.purge.commit import purge_partition
 from logwright.steps.filesystem import RealFileSystem
 from logwright.units import TimestampMs
 from tests import fixtures

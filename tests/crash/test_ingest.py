@@ -19,10 +19,10 @@ from logwright import maintain
 from logwright.config.topic import parse_settings
 from logwright.errors import DiskFull, LogwrightError, StepFailed, UncleanLogDir
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, WORK_DIRECTORY
-from logwright.ingest import run as ingest_run
+from logwright.ingest import commit as ingest_run
+from logwright.ingest.commit import commit_steps, pending_append, stage_append
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import AppendOptions, AppendPlan
-from logwright.ingest.run import commit_steps, pending_append, stage_append
 from logwright.ingest.steps import record_steps
 from logwright.locks import lock_partition
 from logwright.recovery.model import RecoveryOptions

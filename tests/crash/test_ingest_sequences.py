@@ -16,9 +16,9 @@ from logwright import maintain
 from logwright.cli.main import main
 from logwright.config.topic import parse_settings
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
+from logwright.ingest.commit import commit_append, commit_steps, pending_append, stage_append
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan
-from logwright.ingest.run import commit_append, commit_steps, pending_append, stage_append
 from logwright.ingest.steps import record_steps
 from logwright.locks import lock_partition
 from logwright.recovery.model import RecoveryOptions

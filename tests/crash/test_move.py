@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from logwright.errors import DiskFull, LogwrightError, StepFailed
-from logwright.move.run import abandon_move
+from logwright.move.commit import abandon_move
 from logwright.state.file import STATE_FILE
 from logwright.state.store import read_state
 from logwright.steps.filesystem import RealFileSystem

@@ -14,8 +14,8 @@ from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
+from logwright.recovery.commit import plan_directory
 from logwright.recovery.model import RecoveryOptions
-from logwright.recovery.run import plan_directory
 from logwright.recovery.steps import recovery_steps
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute

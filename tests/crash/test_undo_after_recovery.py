@@ -13,8 +13,8 @@ import pytest
 from logwright import maintain
 from logwright.errors import CannotUndo
 from logwright.format.names import TopicPartition
+from logwright.recovery.commit import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
-from logwright.recovery.run import partitions_to_recover
 from logwright.units import TimestampMs
 from tests.crash.filesystems import Crash, CrashingFileSystem
 from tests.crash.operations import Log, again_in, interposed, into_a_segment, txn_retain

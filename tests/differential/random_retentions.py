@@ -16,7 +16,7 @@ from logwright import maintain
 from logwright.cli.retain import plan_object
 from logwright.config.topic import TopicConfig
 from logwright.format.names import TopicPartition
-from logwright.purge.run import purge_partition
+from logwright.purge.commit import purge_partition
 from logwright.retention.plan import RetentionPlan
 from logwright.units import TimestampMs
 from tests.comparison import compare_checkpoints, compare_partition, stray_snapshots

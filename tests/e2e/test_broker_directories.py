@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from logwright.format.checkpoints import parse_offset_checkpoint, serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
+from logwright.ingest.commit import commit_append, stage_append
 from logwright.ingest.model import AppendOptions, AppendPlan
-from logwright.ingest.run import commit_append, stage_append
 from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog

@@ -10,7 +10,7 @@ HISTORY = (
     "tests/differential/test_fix_history_records.py",
 )
 RULES = ("tests/property/test_cleaning_rules.py",)
-UNIT = ("tests/unit/compaction",)
+UNIT = ("tests/unit/compaction", "tests/unit/checks")
 
 
 @dataclass(frozen=True, kw_only=True)

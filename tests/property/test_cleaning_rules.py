@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logwright import maintain
-from logwright.compaction.thorough import examine_thoroughly
+from logwright.checks.thorough import examine_thoroughly
 from logwright.format.batch import parse_batch
 from logwright.format.codec import NONE
 from logwright.format.names import segment_file_name

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from logwright.errors import LogwrightError, Paused
-from logwright.move.run import abandon_move, move_partition
+from logwright.move.commit import abandon_move, move_partition
 from logwright.state.model import NOTHING, Pause
 from logwright.state.store import change_state, read_state
 from logwright.units import TimestampMs

@@ -18,17 +18,17 @@ import numpy as np
 import pytest
 
 from logwright import maintain
+from logwright.checks.quick import examine_quickly
+from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction import build as building
-from logwright.compaction.means import Means
+from logwright.compaction.keys.survivors import Survivors
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
-from logwright.compaction.quick import examine_quickly
-from logwright.compaction.survivors import Survivors
-from logwright.compaction.thorough import examine_thoroughly
+from logwright.compaction.runtime import Means
 from logwright.errors import LogwrightError
 from logwright.format.names import segment_file_name
 from tests.property.planted_faults import planted, wrong_index, wrong_log
 from tests.property.wrong_hints import all_wrong
-from tests.unit.compaction.test_quick import a_log, a_plan
+from tests.unit.checks.test_quick import a_log, a_plan
 
 FAULTS: Final = 300
 NIGHTLY_FAULTS: Final = 10_000

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import logwright.ingest.run
+import logwright.ingest.commit
 import logwright.locks
 import logwright.steps.marker
 from logwright.steps.filesystem import RealFileSystem
@@ -44,7 +44,7 @@ CALLS: Final = (
 WAITS: Final = (
     (logwright.locks, "CHECKPOINTS_WAIT_SECONDS"),
     (logwright.steps.marker, "PLAN_WAIT_SECONDS"),
-    (logwright.ingest.run, "APPEND_WAIT_SECONDS"),
+    (logwright.ingest.commit, "APPEND_WAIT_SECONDS"),
 )
 """For how long commands wait for each other; who runs beside a command that stands still gives up
 at once."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from logwright.ingest.commit import commit_append, stage_append
 from logwright.ingest.model import AppendOptions, AppendPlan
-from logwright.ingest.run import commit_append, stage_append
 from tests import ingested
 from tests.ingested import arrow, planned
 from tests.sequences.content import (

@@ -13,7 +13,7 @@ from typing import Final
 
 from logwright import maintain
 from logwright.compaction.model import CleaningOptions
-from logwright.purge.run import purge_partition
+from logwright.purge.commit import purge_partition
 from logwright.state.model import Pause, Quarantine
 from logwright.state.store import change_state
 from logwright.units import TimestampMs

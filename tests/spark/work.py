@@ -9,8 +9,8 @@ import sys
 from numba.core.dispatcher import Dispatcher
 
 from logwright import maintain
-from logwright.compaction.means import Means
 from logwright.compaction.model import CleanPlan
+from logwright.compaction.runtime import Means
 from logwright.errors import CorruptBatch
 
 

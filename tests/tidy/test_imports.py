@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("logwright.state",),
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
+    ("logwright.checks",),
     (
         "logwright.maintain",
         "logwright.planning",

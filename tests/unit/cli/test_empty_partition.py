@@ -10,13 +10,13 @@ import pytest
 from logwright.config.topic import parse_settings
 from logwright.errors import UncleanLogDir
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
-from logwright.ingest.model import AppendOptions, AppendPlan
-from logwright.ingest.run import (
+from logwright.ingest.commit import (
     commit_append,
     plan_append,
     prepare_log_dir,
     stage_append,
 )
+from logwright.ingest.model import AppendOptions, AppendPlan
 from logwright.ingest.staging import staging
 from logwright.units import TimestampMs
 from tests.ingested import arrow

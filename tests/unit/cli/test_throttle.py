@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction import means
+from logwright.compaction import runtime as means
 from tests.log_builder import START_MS, LogBuilder
 from tests.unit.cli.conftest import Call
 

@@ -12,7 +12,8 @@ from typing import Literal
 import pytest
 
 from logwright import maintain
-from logwright.compaction import survivors, transactions
+from logwright.compaction import transactions
+from logwright.compaction.keys import survivors
 from logwright.compaction.model import CleaningOptions, CleanPlan, OutputFacts
 from logwright.compaction.source import Source
 from logwright.compaction.transactions import TransactionIndexes

@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 from logwright import maintain
-from logwright.compaction import means as steps
-from logwright.compaction import pieces, reading, source, unpacking, writer
-from logwright.compaction.means import Means
+from logwright.compaction import runtime as steps
+from logwright.compaction import source
+from logwright.compaction import unpack as unpacking
+from logwright.compaction.keys import read as reading
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.compaction.rewrite import chunks as pieces
+from logwright.compaction.rewrite import segment as writer
+from logwright.compaction.runtime import Means
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec

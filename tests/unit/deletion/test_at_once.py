@@ -16,7 +16,7 @@ from typing import Self
 import pytest
 
 from logwright import locks
-from logwright.deletion import run as deletion_run
+from logwright.deletion import commit as deletion_run
 from logwright.errors import CannotUndo, LogDirLocked, LogwrightError, StalePlan
 from logwright.format.names import DELETED_LOGS, TopicPartition
 from logwright.ingest.model import AppendPlan

@@ -14,9 +14,9 @@ from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.errors import DiskFull, StepFailed
 from logwright.format.names import TopicPartition
-from logwright.ingest import run as ingest_run
+from logwright.ingest import commit as ingest_run
+from logwright.ingest.commit import commit_append, stage_append
 from logwright.ingest.model import Appended, AppendOptions
-from logwright.ingest.run import commit_append, stage_append
 from logwright.recovery.model import RecoveryOptions
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.step import AnyPath

@@ -18,8 +18,8 @@ from logwright.errors import (
     UncleanLogDir,
 )
 from logwright.format.names import PARTITION_METADATA, TopicPartition
+from logwright.ingest.commit import commit_append, plan_append, prepare_log_dir, stage_append
 from logwright.ingest.model import AppendOptions, AppendPlan
-from logwright.ingest.run import commit_append, plan_append, prepare_log_dir, stage_append
 from logwright.ingest.staging import make_directory, staging
 from logwright.locks import lock_partition
 from logwright.units import TimestampMs

@@ -13,9 +13,9 @@ from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.errors import LogDirLocked
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
-from logwright.ingest import run as ingest_run
+from logwright.ingest import commit as ingest_run
+from logwright.ingest.commit import commit_append, stage_append
 from logwright.ingest.model import AppendPlan
-from logwright.ingest.run import commit_append, stage_append
 from logwright.locks import lock_checkpoints
 from logwright.recovery.model import RecoveryOptions
 from logwright.steps import marker

@@ -9,9 +9,9 @@ import pytest
 
 from logwright.errors import UncleanLogDir
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER
+from logwright.ingest.commit import prepare_log_dir
 from logwright.ingest.journal import read_journal
 from logwright.ingest.proof import kept_end
-from logwright.ingest.run import prepare_log_dir
 from tests.ingested import Row, read_batches
 from tests.unit.ingest.interrupted import (
     ROWS,

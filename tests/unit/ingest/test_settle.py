@@ -12,7 +12,7 @@ import pytest
 from logwright.errors import UncleanLogDir
 from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER
-from logwright.ingest.run import prepare_log_dir
+from logwright.ingest.commit import prepare_log_dir
 from logwright.steps.marker import markers_aside
 from tests.unit.ingest.interrupted import (
     APPENDED,

@@ -12,9 +12,9 @@ from logwright.errors import LogDirLocked, NotALogDir, UncleanLogDir, Unreadable
 from logwright.format.deletions import LEDGER, parse_ledger, serialize_retirement
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
+from logwright.purge.commit import purge_partition
 from logwright.purge.listing import PartitionListing, PlainFile, list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
-from logwright.purge.run import purge_partition
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import FileStep, FsyncDir, Unlink

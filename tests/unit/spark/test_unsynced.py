@@ -16,8 +16,8 @@ import pytest
 
 from logwright import maintain
 from logwright.compaction import unsynced
-from logwright.compaction.means import Means
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.compaction.runtime import Means
 from logwright.compaction.unsynced import Unsynced
 from logwright.config.topic import parse_settings
 from logwright.errors import StepFailed

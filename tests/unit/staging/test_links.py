@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from logwright import maintain
-from logwright.compaction.means import Means
+from logwright.compaction.runtime import Means
 from logwright.errors import StalePlan
 from logwright.ingest.appender import Appender
 from logwright.ingest.model import AppendPlan

@@ -22,9 +22,9 @@ from logwright.format.names import TopicPartition
 from logwright.ingest.appender import Appender
 from logwright.ingest.model import AppendPlan
 from logwright.live_plans import end_plan, hold_plan, new_plan_id, plan_is_alive
-from logwright.purge import run as purge_run
+from logwright.purge import commit as purge_run
+from logwright.purge.commit import purge_partition
 from logwright.purge.listing import PartitionListing, list_partition
-from logwright.purge.run import purge_partition
 from logwright.units import TimestampMs
 from tests.ingested import Row, arrow, planned
 from tests.log_builder import LogBuilder
@@ -36,7 +36,7 @@ PURGE = """
 import sys
 from pathlib import Path
 from logwright.format.names import TopicPartition
-from logwright.purge.run import purge_partition
+from logwright.purge.commit import purge_partition
 root = Path(sys.argv[1])
 result = purge_partition(root, TopicPartition("t", 0), now_ms=0, file_delete_delay_ms=0)
 print(len(result.staging))

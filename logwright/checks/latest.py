@@ -1,0 +1,124 @@
+"""The law on latest values: the output's keys are noted, and the source's records judged by them.
+
+Keys are hashed with a key of this examination. When they do not fit the memory budget, the hashes
+are cut into shards, and all is noted and judged once for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from math import ceil
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.checks import thorough_kernels as laws
+from logwright.compaction.keys import offset_map
+from logwright.compaction.source import Source, Window
+from logwright.format.walk import OK, raise_for_status
+
+_LOAD: Final = 0.75
+_SHARD_ROOM: Final = 1.1
+"""A shard's share of the keys varies a little around its mean."""
+_FULLEST: Final = 0.95
+_LEAST_BUDGET_BYTES: Final = 1024 * 1024
+"""A smaller map would cost more in repeated reading than it saves."""
+
+
+class KeyTable:
+    """The latest offset that was noted of each key of the current shard.
+
+    Args:
+        records: upper bound of the keys.
+        budget_bytes: of memory.
+        last_mapped_offset: records above it are not looked at.
+        verdict: int64[2], of the law; it is changed.
+    """
+
+    def __init__(
+        self,
+        *,
+        records: int,
+        budget_bytes: int,
+        last_mapped_offset: int,
+        verdict: NDArray[np.int64],
+    ) -> None:
+        slots = ceil(max(records, 1) / _LOAD) + 1
+        budget = max(budget_bytes, _LEAST_BUDGET_BYTES)
+        shards = max(ceil(slots * offset_map.ENTRY_BYTES / budget), 1)
+        bounds = [shard * offset_map.SHARD_SPACE // shards for shard in range(shards + 1)]
+        each = ceil(slots / shards * _SHARD_ROOM) + 64
+        state = offset_map.new_map(each, capacity=0, largest=last_mapped_offset)
+        self._table = state.table
+        self._key = np.array([state.key.low, state.key.high], dtype=np.uint64)
+        self._last_mapped_offset = last_mapped_offset
+        self._verdict = verdict
+        self._room = np.zeros(1, dtype=np.int64)
+        self._shards = list(pairwise(bounds))
+        self._shard = self._shards[0]
+
+    def shards(self) -> Iterator[int]:
+        """The shards' numbers; the table is empty at the beginning of each."""
+        for number, shard in enumerate(self._shards):
+            self._shard = shard
+            if number > 0:
+                self._table[0][:] = 0
+            self._room[0] = int(len(self._table[0]) // 2 * _FULLEST)
+            yield number
+
+    def note(self, source: Source, window: Window, *, only_tombstones: bool = False) -> None:
+        """Note the keys of a window's records.
+
+        Raises:
+            CorruptBatch: a batch cannot be read.
+        """
+        self._weigh(source, window, only_tombstones=only_tombstones, judge=False)
+
+    def judge(self, source: Source, window: Window) -> None:
+        """Blame the records whose key is not noted at their offset or above; windows come from the
+        last to the first.
+
+        Raises:
+            CorruptBatch: a batch cannot be read.
+        """
+        self._weigh(source, window, only_tombstones=False, judge=True)
+
+    def _weigh(self, source: Source, window: Window, *, only_tombstones: bool, judge: bool) -> None:
+        records = int(window.batches["count"].sum(dtype=np.int64))
+        found = (
+            np.empty(records, dtype=np.uint64),
+            np.empty(records, dtype=np.uint64),
+            np.empty(records, dtype=np.int64),
+        )
+        row, status = laws.weigh_keys(
+            source.data,
+            window.scratch,
+            window.batches,
+            window.spans,
+            self._table,
+            self._key,
+            np.array([self._last_mapped_offset, *self._shard, only_tombstones], dtype=np.int64),
+            self._room,
+            self._verdict,
+            found,
+            judge,
+        )
+        require_readable(source, window, row, status)
+
+
+def require_readable(source: Source, window: Window, row: int, status: int) -> None:
+    """Raise what a kernel found wrong in a row of a window.
+
+    Raises:
+        CorruptBatch: unless the status is `OK`.
+    """
+    batches = window.batches
+    if status != OK:
+        raise_for_status(
+            status,
+            path=source.path,
+            position=int(batches[row]["position"]),
+            base_offset=int(batches[row]["base_offset"]),
+        )

@@ -1,0 +1,254 @@
+"""The thorough checks: read the staged output and its source, and judge every record anew.
+
+The laws of a cleaning, each a count of violations and the first offender's offset:
+
+1. ``crc_valid``: every batch of the output can be read and its CRC is right.
+2. ``offsets_ascending``: batches and records ascend and stay in their segment's range.
+3. ``survivors_identical``: every record of the output is the source's at that offset: time, key,
+   value, headers.
+4. ``latest_value_per_key``: for every record of the source there is one of its key at that offset
+   or above in the output, or its key's last record is a tombstone past its delete horizon
+   (KIP-534). Above the map's end every record is there. Markers and aborted data have no values.
+5. ``index_entries_valid``: index entries point at batches, and time index entries tell the truth.
+
+The output is read once, for its facts and its keys; then the source, from its end, once for the
+comparison and its keys; and both once more for each further shard of the keys (`keys_law`).
+Segments that stay are part of the output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.checks import thorough_kernels as laws
+from logwright.checks.latest import KeyTable, require_readable
+from logwright.checks.results import Verdicts
+from logwright.checks.segments import (
+    Pair,
+    open_decodable,
+    open_pairs,
+    open_sources,
+    output_facts,
+    runs,
+    segment_facts,
+    set_valueless,
+)
+from logwright.compaction.model import CleanPlan, OutputFacts, SegmentFacts, StagedCleaning
+from logwright.compaction.source import Source, Window, open_window
+from logwright.format.batch import DELETE_HORIZON
+from logwright.format.scan import bad_crcs
+from logwright.format.walk import OK
+
+
+@dataclass(slots=True, kw_only=True)
+class _Matched:
+    """A pair whose batches were matched.
+
+    Attributes:
+        identical: for each source, bool[batches], true where the output has the same bytes.
+        partners: for each source, int64[batches], row of the staged batch to compare with; -1
+            where there is none, or the same bytes.
+    """
+
+    pair: Pair
+    identical: list[NDArray[np.bool_]]
+    partners: list[NDArray[np.int64]]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Examination:
+    """Attributes: standing: the segments that stay. tombstones_may_go: whatever their horizon."""
+
+    plan: CleanPlan
+    staged: StagedCleaning
+    verdicts: Verdicts
+    matched: list[_Matched]
+    standing: list[Source]
+    tombstones_may_go: bool
+
+    @property
+    def pairs(self) -> list[Pair]:
+        return [each.pair for each in self.matched]
+
+    @property
+    def output(self) -> list[tuple[Source, NDArray[np.int64]]]:
+        """The segments of the output, with the rows that can be read."""
+        standing = [(source, np.arange(len(source.batches))) for source in self.standing]
+        return [*standing, *((pair.staged, pair.readable_rows()) for pair in self.pairs)]
+
+
+def examine_thoroughly(
+    plan: CleanPlan, staged: StagedCleaning, *, tombstones_may_go: bool = False
+) -> OutputFacts:
+    """Judge the staged output of a plan by the segments it was made from, whatever was remembered
+    from building it. Effects: reads the staged files and the segments in the cleaning's range.
+
+    Of `staged` are used: the directory, the staged and the standing segments, and the map's end.
+    `tombstones_may_go`: also those without a delete horizon, where more than one cleaning may
+    lie between.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
+        the worse.
+    """
+    verdicts = Verdicts()
+    pairs = open_pairs(plan, staged, verdicts)
+    standing = open_sources(plan, {segment.base_offset for segment in staged.standing})
+    task = _Examination(
+        plan=plan,
+        staged=staged,
+        verdicts=verdicts,
+        matched=[_unmatched(pair, verdicts) for pair in pairs],
+        standing=[*standing.values()],
+        tombstones_may_go=tombstones_may_go,
+    )
+    sources = [source for pair in pairs for source in pair.sources]
+    output = [*(pair.staged for pair in pairs), *task.standing]
+    set_valueless(plan, [*sources, *task.standing], output)
+    facts: list[SegmentFacts] = []
+    keys = _key_table(task)
+    for shard in keys.shards():
+        if shard == 0:
+            facts = [_survey(task, pair) for pair in pairs]
+            for each in task.matched:
+                _match_batches(task, each)
+        for source, rows in task.output:
+            for run in runs(source, rows):
+                keys.note(source, open_window(source, run))
+        _note_expiring(task, keys)
+        for each in reversed(task.matched):
+            _check_sources(task, each, keys, compare=shard == 0)
+    return output_facts(plan, staged, pairs, facts, verdicts)
+
+
+def _unmatched(pair: Pair, verdicts: Verdicts) -> _Matched:
+    """Check the CRCs; bad batches are set apart."""
+    for row in bad_crcs(pair.staged.data, pair.staged.batches):
+        pair.set_apart(row, verdicts)
+    return _Matched(
+        pair=pair,
+        identical=[np.zeros(len(source.batches), dtype=np.bool_) for source in pair.sources],
+        partners=[np.full(len(source.batches), -1, dtype=np.int64) for source in pair.sources],
+    )
+
+
+def _survey(task: _Examination, pair: Pair) -> SegmentFacts:
+    """Facts of one staged segment; batches whose records cannot be read are set apart."""
+    cells = laws.new_cells()
+    order = task.verdicts.cells["offsets_ascending"]
+    staged = pair.staged
+    for run in runs(staged, pair.readable_rows()):
+        rows, window = open_decodable(pair, run, task.verdicts)
+        while rows.size:
+            at, status = laws.survey(
+                staged.data, window.scratch, window.batches, window.spans, cells, order
+            )
+            if status != OK:
+                pair.set_apart(int(rows[at]), task.verdicts)
+            rows, window = rows[at + 1 :], window.only(slice(at + 1, None))
+    return segment_facts(task.plan, pair, task.staged.directory, cells, task.verdicts)
+
+
+def _match_batches(task: _Examination, matched: _Matched) -> None:
+    """Find each staged batch's source batch, by base offset: of the same bytes, or to be compared.
+
+    A staged batch without one comes from nowhere; a source batch without one may be gone only below
+    the map's end.
+    """
+    pair = matched.pair
+    staged = pair.staged
+    found = np.zeros(len(staged.batches), dtype=np.bool_)
+    for source, identical, partners in zip(
+        pair.sources, matched.identical, matched.partners, strict=True
+    ):
+        batches = source.batches
+        _, rows, source_rows = np.intersect1d(
+            staged.batches["base_offset"], batches["base_offset"], return_indices=True
+        )
+        found[rows] = True
+        readable = pair.readable[rows]
+        rows, source_rows = rows[readable], source_rows[readable]
+        same = np.zeros(len(rows), dtype=np.bool_)
+        laws.match_batches(
+            staged.data, staged.batches[rows], source.data, batches, source_rows, same
+        )
+        identical[source_rows[same]] = True
+        partners[source_rows[~same]] = rows[~same]
+        gone = ~identical & (partners < 0) & (batches["count"] > 0) & ~batches["discard"]
+        beyond = batches["last_offset"] > task.staged.last_mapped_offset
+        for row in np.flatnonzero(gone & beyond):
+            task.verdicts.blame("latest_value_per_key", int(batches[row]["last_offset"]))
+    for row in np.flatnonzero(~found & pair.readable):
+        task.verdicts.blame("survivors_identical", int(staged.batches[row]["base_offset"]))
+
+
+def _check_sources(task: _Examination, matched: _Matched, keys: KeyTable, *, compare: bool) -> None:
+    """Judge the keys of all source batches that are not in the output as they were, and compare
+    their records with those of the output.
+    """
+    pair = matched.pair
+    triples = list(zip(pair.sources, matched.identical, matched.partners, strict=True))
+    for source, identical, partners in reversed(triples):
+        for run in reversed(list(runs(source, np.flatnonzero(~identical)))):
+            window = open_window(source, run)
+            compared = partners[run] >= 0
+            if compare and compared.any():
+                left = open_window(pair.staged, partners[run[compared]])
+                _compare(task, (pair.staged, left), (source, window.only(compared)))
+            keys.judge(source, window)
+
+
+def _compare(
+    task: _Examination, staged: tuple[Source, Window], original: tuple[Source, Window]
+) -> None:
+    """Compare the records of two windows, batch by batch."""
+    (output, left), (source, right) = staged, original
+    cells = [task.verdicts.cells[law] for law in ("survivors_identical", "latest_value_per_key")]
+    verdicts = np.stack(cells)
+    row, status = laws.check_survivors(
+        output.data,
+        left.scratch,
+        left.batches,
+        left.spans,
+        source.data,
+        right.scratch,
+        right.batches,
+        right.spans,
+        task.staged.last_mapped_offset,
+        verdicts,
+    )
+    cells[0][:], cells[1][:] = verdicts
+    require_readable(source, right, row, status)
+
+
+def _key_table(task: _Examination) -> KeyTable:
+    """Room for the keys of the output, and of the source's tombstones that may be gone."""
+    records = sum(source.records for source, _ in task.output)
+    for source in (source for pair in task.pairs for source in pair.sources):
+        counts = source.batches["count"][_expiring(task, source)]
+        records += int(counts.sum(dtype=np.int64))
+    return KeyTable(
+        records=records,
+        budget_bytes=task.plan.cleaner.map_bytes(like_kafka=False),
+        last_mapped_offset=task.staged.last_mapped_offset,
+        verdict=task.verdicts.cells["latest_value_per_key"],
+    )
+
+
+def _expiring(task: _Examination, source: Source) -> NDArray[np.int64]:
+    """Rows of the batches whose tombstones may be gone."""
+    batches = source.batches
+    if task.tombstones_may_go:
+        return np.arange(len(batches))
+    has_horizon = (batches["attributes"] & DELETE_HORIZON) != 0
+    return np.flatnonzero(has_horizon & (batches["base_timestamp"] <= task.plan.now_ms))
+
+
+def _note_expiring(task: _Examination, keys: KeyTable) -> None:
+    """Note the keys of tombstones whose delete horizon is reached: they may be gone."""
+    for source in (source for pair in task.pairs for source in pair.sources):
+        for run in runs(source, _expiring(task, source)):
+            keys.note(source, open_window(source, run), only_tombstones=True)

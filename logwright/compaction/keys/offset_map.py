@@ -1,0 +1,235 @@
+"""The offset map: which record of each key is the latest (SkimpyOffsetMap's role, cleaning.md of
+Kafka 4.3.0).
+
+1. A key is known by its keyed hash. An entry has 128 bits: the largest ordinal takes as many as it
+   needs, the hash all others. The bits of the hash that have no room decide where the entry is
+   looked for, so that they count too (docs/adr/0006).
+2. Of two records with one key the one with the smaller ordinal is superseded: its bit in the dead
+   bitmap is set.
+   That is all a second pass needs: neither keys nor map.
+3. The slot is a part of the hash scaled to the table (no power of two is needed), probing is
+   linear.
+4. The table takes the memory it was given and never more. When it is full, either the map ends
+   there, as Kafka's does, or the hashes are cut into shards: entries of all but the first are
+   dropped, and the keys are read once more for each other one afterwards. Bits that were set stay
+   true, so nothing is lost or counted twice.
+"""
+
+from __future__ import annotations
+
+import mmap
+import weakref
+from dataclasses import dataclass
+from math import expm1
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from logwright.compaction.keys.siphash import HashKey
+from logwright.format.crc import prefetch
+from logwright.kernel import inline_kernel, kernel
+
+ENTRY_BYTES: Final = 16
+KAFKA_ENTRY_BYTES: Final = 24
+"""16 of MD5 and 8 of offset."""
+SHARD_SPACE: Final = 1 << 32
+"""Shards are ranges of the upper 32 bits of the hash's first half."""
+
+PREFETCH_DISTANCE: Final = 16
+
+_HUGE_SLOTS: Final = 2 * 1024 * 1024 // ENTRY_BYTES
+"""A map of fewer slots fills no huge page. Its memory is the process's own, used again and again:
+the system would clear fresh memory page by page, when each is read first and when it is written.
+"""
+
+_spare: list[mmap.mmap] = []
+"""The memory of a large map that is gone, or none."""
+
+Table = tuple[NDArray[np.uint64], int]
+"""uint64[slots * 2], the entries; and the bits of an ordinal.
+
+An entry is the hash's first half, then the upper bits of its second half above the ordinal + 1.
+Where there is none both words are 0. Where there was one, the ordinal's bits are all set and the
+others are 0: a search goes on behind it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class MapState:
+    """What the kernels share about one map; they change `counters`.
+
+    Attributes:
+        capacity: keys it takes.
+        counters: int64[5]: distinct keys, null-key records marked, offset of the last record put,
+            records offered, status of the last window.
+    """
+
+    table: Table
+    capacity: int
+    key: HashKey
+    counters: NDArray[np.int64]
+
+
+DISTINCT: Final = 0
+NULL_KEYS: Final = 1
+LATEST: Final = 2
+OFFERED: Final = 3
+FULL: Final = 4
+
+
+def new_map(slots: int, *, capacity: int, largest: int) -> MapState:
+    """An empty map of `slots` entries, of which `capacity`, fewer, may be used, for ordinals up to
+    `largest`.
+    """
+    entries = _large_zeros(slots * 2) if slots >= _HUGE_SLOTS else np.zeros(slots * 2, np.uint64)
+    counters = np.zeros(5, dtype=np.int64)
+    counters[LATEST] = -1
+    table = (entries, min((largest + 2).bit_length(), 63))
+    return MapState(table=table, capacity=capacity, key=HashKey.random(), counters=counters)
+
+
+def _large_zeros(words: int) -> NDArray[np.uint64]:
+    """uint64[words] in huge-paged memory, which is kept for the next one when the array is gone.
+
+    A broker keeps its dedupe buffer too. Memory that is fresh costs a quarter of a second for each
+    128 MiB on a virtual machine whose host takes back what is free.
+    """
+    try:
+        memory: mmap.mmap | None = _spare.pop()
+    except IndexError:
+        memory = None
+    if memory is None or len(memory) < words * 8:
+        memory = None  # what is too small goes before there is another one
+        # Private: what is shared, the default, gets no huge pages.
+        memory = mmap.mmap(-1, words * 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        entries = np.frombuffer(memory, dtype=np.uint64)
+    else:
+        entries = np.frombuffer(memory, dtype=np.uint64, count=words)
+        entries[:] = 0
+    weakref.finalize(entries, _keep, memory).atexit = False
+    return entries
+
+
+def _keep(memory: mmap.mmap) -> None:
+    """Of two the larger is kept."""
+    if not _spare or len(memory) > len(_spare[0]):
+        _spare[:] = [memory]
+
+
+def expected_keys(distinct: int, remaining: int, *, new: float) -> float:
+    """How many keys there will be after so many more records, by those which are distinct so far
+    and the share of new ones among the latest: as many as if each key were as frequent as any
+    other.
+    """
+    keys = distinct / max(1 - new, 1e-9)
+    return distinct + (keys - distinct) * -expm1(-remaining / keys)
+
+
+@intrinsic
+def _high_product(_typing: Any, left: Any, right: Any) -> Any:
+    """Upper 64 bits of the product of two uint64."""
+    signature = types.uint64(types.uint64, types.uint64)
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
+
+    return signature, codegen
+
+
+@inline_kernel
+def set_bit(bits: Any, index: int) -> None:
+    """Set one bit of a bitmap, uint8[n]."""
+    bits[index >> 3] |= np.uint8(1 << (index & 7))
+
+
+@inline_kernel
+def has_bit(bits: Any, index: int) -> Any:
+    """Whether one bit of a bitmap, uint8[n], is set."""
+    return (bits[index >> 3] >> np.uint8(index & 7)) & np.uint8(1) != np.uint8(0)
+
+
+@inline_kernel
+def _home(table: Any, hash2: Any) -> Any:
+    """The slot where a hash is looked for first: by the bits that its entry lacks, and more."""
+    entries, bits = table
+    word = (hash2 >> np.uint64(bits)) | (hash2 << np.uint64(64 - bits))
+    return np.int64(_high_product(word, np.uint64(len(entries) // 2)))
+
+
+@inline_kernel
+def prefetch_slot(table: Any, hash2: Any) -> None:
+    """Ask for the cache line of the entry where this hash is looked for first."""
+    prefetch(table[0], _home(table, hash2) * 2)
+
+
+@inline_kernel
+def find_slot(table: Any, hash1: Any, hash2: Any) -> Any:
+    """Index of the entry of this hash, or of one that is free where it belongs."""
+    entries, bits = table
+    vacated = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    home = _home(table, hash2)
+    slot, free = home, np.int64(-1)
+    while True:
+        at = slot * 2
+        word = entries[at + 1]
+        if word == np.uint64(0):
+            return at if free < 0 else free
+        if word == vacated:
+            if free < 0:
+                free = at
+        elif entries[at] == hash1 and word ^ hash2 <= vacated:
+            return at
+        slot += 1
+        if slot == len(entries) // 2:
+            slot = np.int64(0)
+        if slot == home:
+            return free
+
+
+@inline_kernel
+def ordinal_at(table: Any, at: int) -> Any:
+    """The ordinal of an entry, -1 if it is free."""
+    entries, bits = table
+    last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    ordinal = entries[at + 1] & last
+    return np.int64(-1) if ordinal == last else np.int64(ordinal) - 1
+
+
+@inline_kernel
+def put_entry(table: Any, at: int, hash1: Any, hash2: Any, ordinal: int) -> None:
+    """Write an entry, where `find_slot` says."""
+    entries, bits = table
+    entries[at] = hash1
+    entries[at + 1] = (hash2 >> np.uint64(bits)) << np.uint64(bits) | np.uint64(ordinal + 1)
+
+
+@kernel
+def evict_upper(table: Any, shard_end: Any) -> Any:
+    """Drop all entries whose hash belongs to `shard_end` or above, in place; how many were
+    dropped.
+
+    Nothing is moved. Behind what was dropped others may be, unless an empty entry follows it.
+    """
+    entries, bits = table
+    vacated = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    dropped, is_last = 0, entries[1] == np.uint64(0)
+    for at in range(len(entries) - 2, -1, -2):
+        word = entries[at + 1]
+        is_free = (word == np.uint64(0)) | (word == vacated)
+        goes = (entries[at] >> np.uint64(32) >= np.uint64(shard_end)) & (not is_free)
+        # No branch: the CPU could not foresee it.
+        stays = np.uint64(not goes)
+        dropped += goes
+        entries[at] *= stays
+        word = word * stays | vacated * np.uint64(goes)
+        word *= np.uint64((word != vacated) | (not is_last))
+        entries[at + 1] = word
+        is_last = word == np.uint64(0)
+    return dropped

@@ -1,0 +1,311 @@
+"""First pass of a cleaning: which records survive (Cleaner.buildOffsetMap and shouldRetainRecord,
+Kafka 4.3.0).
+
+1. The dirty section [first dirty, first uncleanable) goes into the offset map, segment by segment;
+   the earlier of two records with one key is dead.
+2. The clean section only asks the map.
+3. A record without a key is dead; so is a tombstone whose batch's delete horizon is reached
+   (KIP-534).
+4. Past the latest offset of the map nothing is dead. The map ends early only when it must end where
+   Kafka's would.
+5. Control batches and the data of aborted transactions (`transactions`) are no part of 1 to 4.
+6. If the keys do not fit, their hashes are cut into shards, and 1 and 2 are repeated for each.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction import receipt as digest
+from logwright.compaction.keys import offset_map
+from logwright.compaction.keys import read as reading
+from logwright.compaction.keys.prepare import (
+    beside_map_bytes,
+    dirty_records,
+    mostly_compressed,
+    new_horizon_ms,
+    new_map,
+    open_sources,
+)
+from logwright.compaction.keys.rows import map_rows
+from logwright.compaction.keys.state import How, MapTask, Progress, Reader
+from logwright.compaction.model import CleanPlan, KeyFacts
+from logwright.compaction.plan import group_segments
+from logwright.compaction.rewrite.cache import RebuiltBatches
+from logwright.compaction.rewrite.copy import discard_batches
+from logwright.compaction.runtime import Means
+from logwright.compaction.source import Source
+from logwright.compaction.transactions import (
+    UNMAPPED,
+    TransactionIndexes,
+    decide_fates,
+    mark_unmapped,
+)
+from logwright.format.batch import CONTROL, DELETE_HORIZON
+from logwright.format.index import AbortedTransaction
+from logwright.log.model import Segment
+
+_FIRST_OFFSET: Final = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Survivors:
+    """What the first pass found.
+
+    Attributes:
+        groups: all segments that are rewritten, ascending, in the groups of which each becomes one.
+        aborted: for each group the aborted transactions whose markers stay.
+        dead: bitmap, uint8[(records + 7) / 8], one bit per ordinal.
+        end_offset: latest mapped offset + 1: the next first dirty offset.
+        removed_superseded, removed_tombstones, removed_null_keys, removed_aborted, removed_markers:
+            dead records by cause.
+        rebuilt: uint8[n], the bytes that the sources' `rebuilt` is about.
+        keys: what must survive, for the checks.
+    """
+
+    groups: list[list[tuple[Segment, Source]]]
+    aborted: tuple[tuple[AbortedTransaction, ...], ...]
+    dead: NDArray[np.uint8]
+    last_mapped_offset: int
+    end_offset: int
+    map_reads: int
+    map_records: int
+    map_bytes: int
+    distinct_keys: int
+    removed_superseded: int
+    removed_tombstones: int
+    removed_null_keys: int
+    removed_aborted: int
+    removed_markers: int
+    rebuilt: NDArray[np.uint8]
+    keys: KeyFacts
+    seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pass:
+    """The state of the first pass while it runs."""
+
+    plan: CleanPlan
+    sources: list[Source]
+    indexes: TransactionIndexes
+    map: MapTask
+    map_reads: int = 0
+    distinct_keys: int = 0
+    latest: int = -1
+    groups: list[list[tuple[Segment, Source]]] = field(default_factory=list)
+    aborted: tuple[tuple[AbortedTransaction, ...], ...] = ()
+
+
+def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Survivors:
+    """Read the keys below the first uncleanable offset and find the dead records. Effects: reads
+    the segments.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log is refused as it
+        is.
+        CorruptIndex, CorruptProducerSnapshot: a transaction index or a producer snapshot
+            contradicts the log.
+        PolicyError: ``log.cleaner.dedupe.buffer.size`` has no room for one key.
+    """
+    started = time.perf_counter()
+    sources = open_sources(plan)
+    indexes = TransactionIndexes(plan.log)
+    task = _Pass(
+        plan=plan, sources=sources, indexes=indexes, map=_map_task(plan, sources, progress, means)
+    )
+    if any(source.attributes & UNMAPPED for source in sources):
+        bound = plan.compaction.first_uncleanable_offset
+        indexes.require_agreement(sources, end_offset=bound)
+        mark_unmapped(sources, plan, indexes)
+    try:
+        while task.map.shards:
+            _map_shard(task)
+    finally:
+        rebuilt = _rebuilt(task)
+    dead, expired, state = task.map.dead, task.map.expired, task.map.state
+    null_keys = int(state.counters[offset_map.NULL_KEYS])
+    superseded = int(np.bitwise_count(dead).sum(dtype=np.int64)) - null_keys
+    tombstones = int(np.bitwise_count(expired & ~dead).sum(dtype=np.int64))
+    end_offset = task.latest + 1
+    dead |= expired
+    discarded = np.zeros(2, dtype=np.int64)
+    for _, source in (pair for group in task.groups for pair in group):
+        if source.attributes & UNMAPPED:
+            discarded += discard_batches(source.batches, dead)
+    return Survivors(
+        groups=task.groups,
+        aborted=task.aborted,
+        dead=dead,
+        last_mapped_offset=task.latest,
+        end_offset=end_offset,
+        map_reads=task.map_reads,
+        map_records=int(state.counters[offset_map.OFFERED]),
+        map_bytes=state.table[0].nbytes,
+        distinct_keys=task.distinct_keys,
+        removed_superseded=superseded,
+        removed_tombstones=tombstones,
+        removed_null_keys=null_keys,
+        removed_aborted=int(discarded[0]),
+        removed_markers=int(discarded[1]),
+        rebuilt=rebuilt,
+        keys=_key_facts(task),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means: Means) -> MapTask:
+    """With an empty map."""
+    records = sum(source.records for source in sources)
+    bits = (records + 7) // 8
+    backwards = means.threads == 1 and not plan.options.like_kafka and mostly_compressed(sources)
+    beside = beside_map_bytes(sources, rebuilt=backwards)
+    total_bytes = sum(source.log.bytes for source in sources)
+    dirty = dirty_records(plan, sources)
+    return MapTask(
+        plan=plan,
+        means=means,
+        progress=progress,
+        total_bytes=total_bytes,
+        records=dirty,
+        state=new_map(plan, keys=dirty, records=records, beside_bytes=beside),
+        dead=np.zeros(bits, dtype=np.uint8),
+        expired=np.zeros(bits, dtype=np.uint8),
+        ends_when_full=plan.options.like_kafka,
+        readers=[Reader(notes=digest.new_notes(records)) for _ in range(means.threads)],
+        horizon_ms=new_horizon_ms(plan),
+        rebuilt=RebuiltBatches(plan.log.directory, output_bytes=total_bytes) if backwards else None,
+    )
+
+
+def _rebuilt(task: _Pass) -> NDArray[np.uint8]:
+    """The bytes of what was rebuilt on the way."""
+    if task.map.rebuilt is None:
+        return np.zeros(0, dtype=np.uint8)
+    return task.map.rebuilt.close([source.rebuilt for source in task.sources])
+
+
+def _map_shard(task: _Pass) -> None:
+    """Insert the dirty and probe the clean section for the next shard of hashes."""
+    compaction, state = task.plan.compaction, task.map.state
+    primary = task.map_reads == 0
+    task.map_reads += 1
+    if not primary:
+        state.table[0][:] = 0
+        state.counters[offset_map.DISTINCT] = 0
+    first_dirty = compaction.first_dirty_offset
+    work = [
+        (source, source.first_row("last_offset", first_dirty), len(source.batches))
+        for source in task.sources
+    ]
+    offsets = (first_dirty, compaction.first_uncleanable_offset)
+    stopped_at = map_rows(task.map, work, How(offsets=offsets, primary=primary))
+    if stopped_at is None:
+        stopped_at = (len(task.sources), 0)
+    if primary:
+        task.latest = _latest(task, stopped_at[0])
+        _decide_fates(task)
+    rewritten = [source for group in task.groups for _, source in group]
+    clean = How(offsets=(_FIRST_OFFSET, first_dirty), primary=primary, mode=reading.PROBE)
+    probed = [(source, 0, source.first_row("base_offset", first_dirty)) for source in rewritten]
+    map_rows(task.map, probed, clean)
+    for source in rewritten:
+        _probe_unmapped(task, source, primary=primary)
+    if primary:
+        _flag_unmapped(task, *stopped_at)
+    notes = task.map.readers[0].notes
+    digest.sum_map(state.table, task.map.expired, _leaving(task), notes.mask, notes.totals)
+    task.distinct_keys += int(state.counters[offset_map.DISTINCT])
+    task.map.shards.pop(0)
+
+
+def _leaving(task: _Pass) -> digest.Leaving:
+    """Of all batches where the first record's ordinal is, and whether their tombstones may go;
+    nothing if there are none of these. Data that goes as aborted must not be in the map: it is not
+    taken away, so that the sums do not agree if it is.
+    """
+    if not any(source.attributes & DELETE_HORIZON for source in task.sources):
+        return digest.NOTHING_LEAVES
+    batches = [source.batches for source in task.sources]
+    has_horizon = [(each["attributes"] & DELETE_HORIZON) != 0 for each in batches]
+    reached = [
+        has & (each["base_timestamp"] <= task.plan.now_ms)
+        for has, each in zip(has_horizon, batches, strict=True)
+    ]
+    if not any(bool(each.any()) for each in reached):
+        return digest.NOTHING_LEAVES
+    firsts = np.concatenate([each["first_ordinal"] for each in batches])
+    return firsts, np.concatenate(reached)
+
+
+def _key_facts(task: _Pass) -> KeyFacts:
+    totals, key = task.map.totals, task.map.state.key
+    return KeyFacts(
+        hash_key=(key.low, key.high),
+        digest=int(totals[digest.KEYS]),
+        records=int(totals[digest.RECORDS]),
+        sample_digest=int(totals[digest.SAMPLED]),
+        expected_sample_digest=task.map.sample.expected(_leaving(task)),
+    )
+
+
+def _decide_fates(task: _Pass) -> None:
+    """Group what is rewritten, and decide which of its batches go or stay whatever the map says."""
+    plan = task.plan
+    by_base = {source.base_offset: source for source in task.sources}
+    rewritten = tuple(
+        each
+        for each in plan.rolled_log.segments
+        if each.base_offset in by_base and each.base_offset <= task.latest
+    )
+    bound = plan.compaction.first_uncleanable_offset
+    groups = group_segments(rewritten, plan.config, first_uncleanable_offset=bound)
+    task.groups = [[(each, by_base[each.base_offset]) for each in group] for group in groups]
+    sources = [[source for _, source in group] for group in task.groups]
+    task.aborted = decide_fates(sources, plan, task.indexes).aborted
+
+
+def _probe_unmapped(task: _Pass, source: Source, *, primary: bool) -> None:
+    """Ask the map about dirty data that was taken for aborted while mapping, and stays all the
+    same.
+
+    Only where the first dirty offset lies inside a transaction.
+    """
+    if not source.attributes & UNMAPPED:
+        return
+    first_dirty = task.plan.compaction.first_dirty_offset
+    first = source.first_row("last_offset", first_dirty)
+    batches = source.batches[first:]
+    data = (batches["attributes"] & CONTROL) == 0
+    rows = np.flatnonzero(batches["unmapped"] & data & ~batches["discard"]) + first
+    offsets = (first_dirty, task.latest + 1)
+    work = [(source, int(row), int(row) + 1) for row in rows]
+    how = How(offsets=offsets, primary=primary, mode=reading.PROBE, once=False)
+    map_rows(task.map, work, how)
+
+
+def _latest(task: _Pass, stopped_in: int) -> int:
+    """The map's latest offset: gaps up to the next segment are covered; the last one's is the bound
+    - 1.
+    """
+    if stopped_in == len(task.sources):
+        return task.plan.compaction.first_uncleanable_offset - 1
+    source = task.sources[stopped_in]
+    reached = int(task.map.state.counters[offset_map.LATEST])
+    return max(reached, source.base_offset - 1, task.plan.compaction.first_dirty_offset - 1)
+
+
+def _flag_unmapped(task: _Pass, stopped_in: int, row: int) -> None:
+    """Read what lies past the end of the map in the segments that are rewritten: tombstones are to
+    be known.
+    """
+    for number, source in enumerate(task.sources[stopped_in:], start=stopped_in):
+        if source.base_offset > task.latest:
+            break
+        work = [(source, row if number == stopped_in else 0, len(source.batches))]
+        map_rows(task.map, work, How(offsets=(0, 0), primary=True, mode=reading.FLAG))

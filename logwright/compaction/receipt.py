@@ -1,0 +1,337 @@
+"""What a build tells of its survivors in a few words, so that the checks need not read the source
+again.
+
+A record is known by its key's hash and its ordinal, mixed into 64 bits; a set of records by the sum
+of these, modulo 2**64. Sums need no order: passes, shards and segments add up.
+
+1. Reading, the map pass sums the records of each batch (`BATCH`'s `keys_digest`), before the map
+   has seen them.
+2. Of each shard the offset map's entries are summed: the latest record of each key (`sum_map`).
+   Those of the clean section that the map does not supersede are added (`sum_probed`).
+3. What the output must hold is 2. What it does hold is known from its own bytes (`quick`) and, of
+   batches that keep most of their records, from 1, less what is missing. Neither asks the dead
+   bitmap.
+4. The map itself is tried by a sample of the keys, drawn by their hashes: they are sorted
+   (`KeySample`). A log of few records is its own sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction.keys.offset_map import find_slot, has_bit, ordinal_at
+from logwright.format.batch import DELETE_HORIZON, LOG_APPEND_TIME
+from logwright.kernel import inline_kernel, kernel
+
+# The cells of what must survive, uint64[TOTAL_CELLS].
+KEYS: Final = 0
+"""Sum of the records."""
+RECORDS: Final = 1
+SAMPLED: Final = 2
+"""Sum of those in the sample."""
+TOTAL_CELLS: Final = 3
+
+SAMPLE_RECORDS: Final = 4096
+"""About how many records are sampled."""
+_COMPACT_AT: Final = 16 * SAMPLE_RECORDS
+
+Leaving = tuple[NDArray[np.int64], NDArray[np.bool_]]
+"""Of all batches, ascending: int64[n] first ordinals, bool[n] whether the delete horizon is
+reached."""
+NOTHING_LEAVES: Final[Leaving] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_))
+
+_Records = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]
+"""First halves of hashes, ordinals, whether it is a tombstone."""
+
+# What a record is to the map.
+KEYED = np.uint8(0)
+NULL_KEY = np.uint8(1)
+EXPIRED = np.uint8(2)
+TOMBSTONE = np.uint8(3)
+"""One that stays."""
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_ODD = np.uint64(0xD1B54A32D192ED03)
+
+
+@inline_kernel
+def mix(hash1: Any, ordinal: int) -> Any:
+    """64 bits that stand for a key, by the first half of its hash, at an ordinal."""
+    word = hash1 ^ (np.uint64(ordinal) * _GOLDEN)
+    word = (word ^ (word >> np.uint64(32))) * (hash1 << np.uint64(1) | np.uint64(1))
+    return word ^ (word >> np.uint64(29))
+
+
+@inline_kernel
+def mix_batch(batch: Any) -> Any:
+    """64 bits that stand for a batch: its offsets and its record count."""
+    return mix(mix(np.uint64(batch.base_offset) * _ODD, batch.last_offset), batch.count)
+
+
+@inline_kernel
+def keeps_most(kept: int, batch: Any, last_mapped: int) -> Any:
+    """Whether the keys of a batch that keeps so many of its records are told as a whole, less what
+    it loses. Records above the map's end have no sum.
+    """
+    return 0 < batch.count <= 2 * kept and batch.last_offset <= last_mapped
+
+
+@inline_kernel
+def horizon_reached(batch: Any, now_ms: int) -> Any:
+    """Whether tombstones of a batch may go (KIP-534)."""
+    return batch.attributes & DELETE_HORIZON != 0 and batch.base_timestamp <= now_ms
+
+
+@dataclass(slots=True, kw_only=True)
+class Notes:
+    """What the map pass notes beside the map; the kernels change it.
+
+    Attributes:
+        totals: uint64[TOTAL_CELLS], what must survive.
+        mask: a key is sampled if these bits of its hash are 0.
+        sample: arrays for the sampled records of a window: uint64 first halves of the hashes, int64
+            ordinals, bool tombstones.
+        sampled: int64[1], how many of them are used.
+    """
+
+    totals: NDArray[np.uint64]
+    mask: np.uint64
+    sample: _Records
+    sampled: NDArray[np.int64]
+
+
+def new_notes(records: int) -> Notes:
+    """Of a log of so many records."""
+    bits = max((records // SAMPLE_RECORDS).bit_length(), 0)
+    return Notes(
+        totals=np.zeros(TOTAL_CELLS, dtype=np.uint64),
+        mask=np.uint64((1 << bits) - 1),
+        sample=_room(0),
+        sampled=np.zeros(1, dtype=np.int64),
+    )
+
+
+def make_room(notes: Notes, records: int) -> None:
+    """Let a window of so many records find room for its sample."""
+    if len(notes.sample[0]) < records:
+        notes.sample = _room(records)
+
+
+def _room(size: int) -> _Records:
+    return (
+        np.empty(size, dtype=np.uint64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.bool_),
+    )
+
+
+@inline_kernel
+def note_key(notes: Any, hash1: Any, ordinal: int, tombstone: bool) -> None:
+    """Put a record into the sample if its key is drawn.
+
+    notes: (mask, sample, sampled) of `Notes`.
+    """
+    mask, sample, sampled = notes
+    at = sampled[0]
+    if hash1 & mask == np.uint64(0) and at < len(sample[0]):
+        sample[0][at], sample[1][at], sample[2][at] = hash1, ordinal, tombstone
+        sampled[0] = at + 1
+
+
+@inline_kernel
+def note_batch(batch: Any, tombstones: int, first_delta: int) -> None:
+    """Keep what the records of a batch told: tombstones, smallest timestamp delta in ms."""
+    batch.tombstones, batch.has_tombstone = tombstones, tombstones > 0
+    batch.min_timestamp = batch.base_timestamp + first_delta
+    if batch.attributes & LOG_APPEND_TIME != 0:
+        batch.min_timestamp = batch.max_timestamp
+
+
+@kernel
+def keep_sums(batches: Any, sums: Any) -> None:
+    """Add a window's sums, uint64[rows, 2] of digest and records, to its batches."""
+    for row in range(len(batches)):
+        batches[row].keys_digest += sums[row, 0]
+        batches[row].mapped += np.int32(sums[row, 1])
+
+
+@kernel
+def sum_found(found: Any, starts: Any, taken: int, sums: Any, notes: Any) -> None:
+    """Sum and sample the first `taken` records that were read of a window.
+
+    found: of `mapping`: hashes, ordinals, offsets, kinds. starts: where each batch's begin.
+    """
+    hash1, _, ordinals, _, kinds, _ = found
+    mask, _, _ = notes
+    for row in range(len(sums)):
+        total, keys = np.uint64(0), np.uint64(0)
+        for index in range(starts[row], min(starts[row + 1], taken)):
+            has_key = np.uint64(kinds[index] != NULL_KEY)
+            total += mix(hash1[index], ordinals[index]) * has_key
+            keys += has_key
+        sums[row, 0], sums[row, 1] = total, keys
+    for index in range(taken):
+        if hash1[index] & mask == np.uint64(0) and kinds[index] != NULL_KEY:
+            is_tombstone = kinds[index] == TOMBSTONE or kinds[index] == EXPIRED
+            note_key(notes, hash1[index], ordinals[index], is_tombstone)
+
+
+@kernel
+def sum_probed(
+    table: Any, batches: Any, found: Any, taken: int, bounds: Any, mask: Any, totals: Any
+) -> None:
+    """Add the records of a probed window that no entry of the map supersedes, but the tombstones
+    that may go.
+
+    bounds: of `mapping`: the clock and the shard are taken from it.
+    """
+    hash1, hash2, ordinals, _, kinds, _ = found
+    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
+    row = 0
+    for index in range(taken):
+        ordinal = ordinals[index]
+        part = hash1[index] >> np.uint64(32)
+        if kinds[index] == NULL_KEY or part < shard_start or part >= shard_end:
+            continue
+        if ordinal_at(table, find_slot(table, hash1[index], hash2[index])) > ordinal:
+            continue
+        while row + 1 < len(batches) and batches[row + 1].first_ordinal <= ordinal:
+            row += 1
+        if kinds[index] == EXPIRED and horizon_reached(batches[row], bounds[2]):
+            continue
+        _add(totals, mask, hash1[index], ordinal)
+
+
+@inline_kernel
+def _add(totals: Any, mask: Any, hash1: Any, ordinal: Any) -> None:
+    word = mix(hash1, ordinal)
+    totals[KEYS] += word
+    totals[RECORDS] += np.uint64(1)
+    if hash1 & mask == np.uint64(0):
+        totals[SAMPLED] += word
+
+
+@kernel
+def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> None:
+    """Add the entries of the offset map, but the tombstones that may go.
+
+    Args:
+        expired: bitmap by ordinal: tombstones that were found to be past their horizon.
+        leaving: see `Leaving`.
+    """
+    entries, _ = table
+    total, records, sampled = np.uint64(0), np.uint64(0), np.uint64(0)
+    for at in range(0, len(entries), 2):
+        ordinal = ordinal_at(table, at)
+        counts = np.uint64(ordinal >= 0)  # no branch: the CPU could not foresee it
+        if len(leaving[0]) > 0 and ordinal >= 0 and _leaves(ordinal, expired, leaving):
+            counts = np.uint64(0)
+        word = mix(entries[at], ordinal) * counts
+        total += word
+        records += counts
+        sampled += word * np.uint64(entries[at] & mask == np.uint64(0))
+    totals[KEYS] += total
+    totals[RECORDS] += records
+    totals[SAMPLED] += sampled
+
+
+@kernel
+def _leaves(ordinal: Any, expired: Any, leaving: Any) -> Any:
+    firsts, reached = leaving
+    row = np.searchsorted(firsts, ordinal, side="right") - 1
+    return has_bit(expired, ordinal) and reached[row]
+
+
+@kernel
+def sum_chosen(hash1: Any, ordinals: Any, chosen: Any) -> Any:
+    """Sum of the chosen records."""
+    total = np.uint64(0)
+    for index in range(len(hash1)):
+        if chosen[index]:
+            total += mix(hash1[index], ordinals[index])
+    return total
+
+
+class KeySample:
+    """The sampled records of the map pass, and which of them are the latest: by sorting."""
+
+    def __init__(self) -> None:
+        self._dirty: list[_Records] = []
+        self._clean: list[_Records] = []
+        self._waiting = 0
+
+    def add(self, notes: Notes, *, probed: bool) -> None:
+        """Take a window's sample over."""
+        count = int(notes.sampled[0])
+        notes.sampled[0] = 0
+        if count == 0:
+            return
+        hash1, ordinals, tombstones = notes.sample
+        part = hash1[:count].copy(), ordinals[:count].copy(), tombstones[:count].copy()
+        (self._clean if probed else self._dirty).append(part)
+        self._waiting += 0 if probed else count
+        if self._waiting > _COMPACT_AT:
+            self._dirty, self._waiting = [_latest(_joined(self._dirty))], 0
+
+    def expected(self, leaving: Leaving) -> int:
+        """Sum of the sampled records that must survive."""
+        hash1, ordinals, _ = latest = _latest(_joined(self._dirty))
+        total = int(sum_chosen(hash1, ordinals, _staying(latest, leaving)))
+        if not self._clean:
+            return total
+        clean1, clean_ordinals, _ = clean = _joined(self._clean)
+        stays = _staying(clean, leaving)
+        if len(hash1):
+            at = np.minimum(np.searchsorted(hash1, clean1), len(hash1) - 1)
+            stays &= (hash1[at] != clean1) | (ordinals[at] <= clean_ordinals)
+        return (total + int(sum_chosen(clean1, clean_ordinals, stays))) % (1 << 64)
+
+
+def _joined(parts: list[_Records]) -> _Records:
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return _room(0)
+    hash1, ordinals, tombstones = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return hash1, ordinals, tombstones
+
+
+def _latest(records: _Records) -> _Records:
+    """The record of the largest ordinal of each hash, ascending by hash."""
+    hash1, ordinals, tombstones = records
+    if not len(hash1):
+        return records
+    rows = np.argsort(hash1)
+    rows = rows[: int(_keep_latest(hash1, ordinals, rows))]
+    return hash1[rows], ordinals[rows], tombstones[rows]
+
+
+@kernel
+def _keep_latest(hash1: Any, ordinals: Any, rows: Any) -> int:
+    """Of rows in the order of their hashes keep the one of the largest ordinal of each; how many.
+    A record may have been read twice.
+    """
+    kept = 0
+    for row in rows:
+        if kept > 0 and hash1[row] == hash1[rows[kept - 1]]:
+            if ordinals[row] > ordinals[rows[kept - 1]]:
+                rows[kept - 1] = row
+        else:
+            rows[kept] = row
+            kept += 1
+    return kept
+
+
+def _staying(records: _Records, leaving: Leaving) -> NDArray[np.bool_]:
+    """Not a tombstone that may go; bool[n]."""
+    _, ordinals, tombstones = records
+    firsts, reached = leaving
+    if not len(firsts):
+        return np.ones(len(ordinals), dtype=np.bool_)
+    rows = np.searchsorted(firsts, ordinals, side="right") - 1
+    stays: NDArray[np.bool_] = ~(tombstones & reached[rows])
+    return stays

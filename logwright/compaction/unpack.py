@@ -1,0 +1,130 @@
+"""The records of compressed batches, into memory that is used again and again."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction.rewrite.batch import KEPT_FIELDS, SUMMARY_FIELDS
+from logwright.format import native_codec
+from logwright.format.batch import CODEC_MASK, HEADER_BYTES
+from logwright.format.codec import LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
+from logwright.format.record import SMALLEST_RECORD_BYTES
+from logwright.kernel import inline_kernel, kernel
+
+OK: Final = 0
+NO_ROOM: Final = native_codec.NO_ROOM
+ELSEWHERE: Final = native_codec.ELSEWHERE
+FEW_BYTES: Final = -10
+"""What a batch decompresses to has no room for the records that it declares."""
+
+NOT_GIVEN: Final = -1
+SCRATCH_BYTES: Final = 256 * 1024
+USUAL_SCRATCH_BYTES: Final = 8 * 1024 * 1024
+"""What is larger is not kept while Python decompresses a batch anew."""
+
+
+class Workspace:
+    """Memory for taking batches apart, one after the other, and the codecs' libraries. For one
+    thread at a time, which says so (`use_here`).
+
+    Attributes:
+        scratch: uint8[n], what a batch decompresses to.
+        plain: uint8[m], the records that are kept of it.
+        table: of the Snappy kernel.
+        cells: of `native_codec.libraries`.
+        summary: int64[SUMMARY_FIELDS], what becomes of a batch.
+        kept: int64[k, KEPT_FIELDS], its records that stay.
+    """
+
+    def __init__(self) -> None:
+        self.scratch: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
+        self.plain: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
+        self.kept: NDArray[np.int64] = np.empty((0, KEPT_FIELDS), dtype=np.int64)
+        self.table = native_codec.pack_table()
+        self.use_here()
+
+    def use_here(self) -> None:
+        """From now on by the thread that calls this: each has contexts of its own, as long as it
+        lives.
+        """
+        self.cells = native_codec.libraries()
+        self.summary = np.zeros(SUMMARY_FIELDS, dtype=np.int64)
+
+    def for_recopy(self) -> tuple[NDArray[Any], ...]:
+        """(scratch, plain, table, cells, summary, kept)."""
+        return self.scratch, self.plain, self.table, self.cells, self.summary, self.kept
+
+    def double_scratch(self) -> None:
+        """Twice the room to decompress to; what was there is lost."""
+        room = 2 * len(self.scratch)
+        self.scratch = np.empty(0, dtype=np.uint8)
+        self.scratch = np.empty(room, dtype=np.uint8)
+
+    def release_scratch(self) -> None:
+        """Give back what a batch filled that was too large."""
+        if len(self.scratch) > USUAL_SCRATCH_BYTES:
+            self.scratch = np.empty(SCRATCH_BYTES, dtype=np.uint8)
+
+    def fill(self, records: bytes) -> int:
+        """Take over the records of a batch that the kernels could not decompress; bytes."""
+        if len(records) > len(self.scratch):
+            self.scratch = np.empty(len(records), dtype=np.uint8)
+        self.scratch[: len(records)] = np.frombuffer(records, dtype=np.uint8)
+        return len(records)
+
+    def need_plain(self, needed: int) -> None:
+        """Room for so many bytes of kept records."""
+        if needed > len(self.plain):
+            self.plain = np.empty(max(needed, 2 * len(self.plain)), dtype=np.uint8)
+
+    def need_kept(self, records: int) -> None:
+        """Room for a batch of so many records."""
+        if records > len(self.kept):
+            self.kept = np.empty((records, KEPT_FIELDS), dtype=np.int64)
+
+
+@inline_kernel
+def is_packed(batch: Any) -> Any:
+    """Whether there is something to decompress: an empty batch may have any codec."""
+    return batch.attributes & CODEC_MASK != 0 and batch.size > HEADER_BYTES
+
+
+@kernel
+def unpack_batch(data: Any, batch: Any, out: Any, at: int, most: int, cells: Any) -> Any:
+    """Decompress a batch to out[at:], at most `most` bytes, and no more than it may; bytes,
+    `NO_ROOM`, `ELSEWHERE` or `FEW_BYTES`.
+    """
+    limit = max(np.int64(SMALLEST_LIMIT_BYTES), np.int64(LIMIT_FACTOR) * batch.size)
+    start, end = batch.position + HEADER_BYTES, batch.position + batch.size
+    codec = np.int64(batch.attributes) & CODEC_MASK
+    found = native_codec.unpack(data, start, end, codec, out, at, min(limit, most), cells)
+    if 0 <= found < np.int64(batch.count) * SMALLEST_RECORD_BYTES:
+        return np.int64(FEW_BYTES)
+    return found
+
+
+@kernel
+def unpack_batches(
+    data: Any, batches: Any, first: int, out: Any, at: int, spans: Any, most: int, cells: Any
+) -> Any:
+    """Decompress batches from row `first` on, one behind the other from out[at:] on; (row, where it
+    ends, status).
+
+    Args:
+        spans: int64[rows, 2], start and end of each batch's records: set for the compressed ones.
+        most: bytes that they may have together; the first may have more.
+    """
+    for row in range(first, len(batches)):
+        if not is_packed(batches[row]):
+            continue
+        room = max(np.int64(most) - at, np.int64(0)) if at > 0 else np.int64(1) << 62
+        found = unpack_batch(data, batches[row], out, at, room, cells)
+        if found < 0:
+            return row, at, found
+        spans[row, 0] = at
+        at += found
+        spans[row, 1] = at
+    return len(batches), at, np.int64(OK)
