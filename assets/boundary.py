@@ -6,10 +6,10 @@ from typing import Final
 
 import dagster as dg
 
-from logwright.assets.cleaning import discard_failed
 from logwright.assets.holds import quarantine_failed
-from logwright.assets.wave import Wave
 from logwright.errors import LogwrightError, NotALogDir, PreconditionError, StalePlan
+from logwright.sweep.model import SweepState
+from logwright.sweep.stages import discard_failed
 
 RETRIES: Final = 2
 RETRY_AFTER_SECONDS: Final = 10
@@ -47,32 +47,36 @@ def dagster_failure(
     )
 
 
-def checked(wave: Wave, context: dg.OpExecutionContext) -> Wave:
-    """The wave, if a log is left in it.
+def checked(state: SweepState, context: dg.OpExecutionContext) -> SweepState:
+    """The state, if a log is left in it.
 
     Raises:
         Failure: all logs failed. Those that failed for good are in quarantine.
         RetryRequested: its only log did, and may do better in a while.
     """
-    if wave.failures and not wave.going_on:
-        quarantine_failed(wave)
+    if state.failures and not state.going_on:
+        quarantine_failed(state)
         raise dagster_failure(
-            wave.failures, logs=len(wave.works), retry_number=context.retry_number
-        ) from next(iter(wave.failures.values()))
-    return wave
+            state.failures, logs=len(state.works), retry_number=context.retry_number
+        ) from next(iter(state.failures.values()))
+    return state
 
 
-def after_failed_swap(wave: Wave, context: dg.OpExecutionContext) -> dg.Failure | dg.RetryRequested:
+def after_failed_swap(
+    state: SweepState, context: dg.OpExecutionContext
+) -> dg.Failure | dg.RetryRequested:
     """What to raise when logs are left that were not swapped.
 
     Effects: those that failed for good get into quarantine. Removes their staged files unless they
     are needed: for a retry, or because a file step failed in the midst and recovery should find
     things as they are.
     """
-    quarantine_failed(wave)
-    raised = dagster_failure(wave.failures, logs=len(wave.works), retry_number=context.retry_number)
+    quarantine_failed(state)
+    raised = dagster_failure(
+        state.failures, logs=len(state.works), retry_number=context.retry_number
+    )
     if not isinstance(raised, dg.RetryRequested):
-        discard_failed(wave)
+        discard_failed(state)
     return raised
 
 

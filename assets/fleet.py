@@ -6,11 +6,9 @@ from typing import Final
 import dagster as dg
 
 from logwright.assets.boundary import boundary
-from logwright.assets.cleaning import plan_wave
-from logwright.assets.holds import holds_of, strays, uncleanable
+from logwright.assets.holds import holds_of, state_of, strays, uncleanable
 from logwright.assets.partitions import FLEET_INVENTORY, SEGMENT_SET
 from logwright.assets.report import metadata_in_use
-from logwright.assets.wave import LogWork
 from logwright.compaction.model import CleaningOptions
 from logwright.config.resolved import UNKNOWN
 from logwright.errors import LogwrightError, UncleanLogDir
@@ -18,6 +16,8 @@ from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.state.model import Hold
+from logwright.sweep.model import LogWork
+from logwright.sweep.stages import plan
 
 SHOWN_LOGS: Final = 500
 """Rows of the table in the UI: the dirtiest. The stored value has all."""
@@ -71,11 +71,16 @@ def fleet_inventory(
         now_ms = clock.now_ms()
         logs = listing.logs.values()
         settings = policies.settings()
-        wave = plan_wave(logs, settings, now_ms=now_ms, options=CleaningOptions(), held={})
+        state = plan(
+            state_of(logs, now_ms),
+            settings,
+            options=CleaningOptions(checks=settings.policies.checks),
+            high_watermark=settings.policies.high_watermark,
+        )
         held = holds_of(logs, now_ms=now_ms)
         stray = strays(logs, settings)
     rows = sorted(
-        (fleet_row(work, held.get(work.key), stray.get(work.key, "")) for work in wave.works),
+        (fleet_row(work, held.get(work.key), stray.get(work.key, "")) for work in state.works),
         key=lambda row: -row.dirty_ratio,
     )
     return dg.MaterializeResult(

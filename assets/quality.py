@@ -1,4 +1,4 @@
-"""The gate before the swap: every check on the staged output of every log of a wave."""
+"""The gate before the swap: every check on the staged output of every log of a state."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from logwright.assets.contract import contract_verdicts
 from logwright.assets.expectations import profile_verdicts, with_limits
 from logwright.assets.verdict import LAWS, LOG_PROFILE, Verdict
-from logwright.assets.wave import LogWork, Wave
 from logwright.compaction.model import CleanPlan, OutputFacts
 from logwright.config.policies import Policies
 from logwright.errors import InvariantError, LogwrightError, QualityError, invariant
 from logwright.spark.profile import log_profiles, segment_rows
+from logwright.sweep.model import LogWork, SweepState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What all checks say of a wave.
+    """What all checks say of a state.
 
     Attributes:
         verdicts: by log key, one for each check; logs that nothing was staged for are not in it.
@@ -45,7 +45,7 @@ class Judgement:
 
 
 def judge(
-    wave: Wave,
+    state: SweepState,
     policies: Policies,
     session: Callable[[], SparkSession],
     *,
@@ -55,7 +55,7 @@ def judge(
     """Judge what was read back from the staged output. Effects: writes Data Docs below
     `storage`.
     """
-    works = [work for work in wave.going_on if work.facts is not None]
+    works = [work for work in state.going_on if work.facts is not None]
     if not works:
         return Judgement(verdicts={}, data_docs=None)
     contracts = contract_verdicts(

@@ -1,23 +1,22 @@
 """What a run shows of each log: figures, never a record's key or value."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import dagster as dg
 
-from logwright.assets.cleaning import Swapped
 from logwright.assets.partitions import SEGMENT_SET
 from logwright.assets.quality import Judgement
 from logwright.assets.verdict import CHECKS, LOG_PROFILE, Verdict
-from logwright.assets.wave import LogWork, Wave
 from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
 from logwright.config.resolved import disagreements
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
-from logwright.maintain import lag_metrics
 from logwright.resources.log_dirs import MaintainedLog
+from logwright.sweep.commit import CommitResult, lag_metrics
+from logwright.sweep.model import LogWork, SweepState
 
 SHOWN_LOGS: Final = 100
 """Rows of a table that a step shows; the counts beside it are exact."""
@@ -34,8 +33,11 @@ REMOVED: Final = {
 Metadata = dict[str, Any]
 
 
-def recovery_metadata(findings: Mapping[str, tuple[str, ...]]) -> Metadata:
-    """What was recovered before anything was planned, and why."""
+def recovery_metadata(state: SweepState) -> Metadata:
+    """What was recovered before anything was planned, and why; nothing if nothing was."""
+    findings = {work.key: work.recovered for work in state.works if work.recovered is not None}
+    if not findings:
+        return {}
     rows = [
         f"| {key} | {_cell('; '.join(said) or 'nothing to repair')} |"
         for key, said in list(findings.items())[:SHOWN_LOGS]
@@ -65,19 +67,19 @@ def metadata_in_use(settings: DirectorySettings, logs: Iterable[MaintainedLog]) 
     return said
 
 
-def decision_metadata(wave: Wave) -> Metadata:
+def decision_metadata(state: SweepState) -> Metadata:
     """What was decided about each log, as a table: the deferred and the failed with their reason
     too.
     """
-    rows = [_decision_row(work) for work in wave.works[:SHOWN_LOGS]]
+    rows = [_decision_row(work) for work in state.works[:SHOWN_LOGS]]
     table = "\n".join(["| log | cleaning | roll | why |", "|---|---|---|---|", *rows])
-    planned = [work.plan for work in wave.works if work.plan is not None]
+    planned = [work.plan for work in state.works if work.plan is not None]
     return {
-        "logs": len(wave.works),
+        "logs": len(state.works),
         "to clean": sum(plan.clean for plan in planned),
         "to roll": sum(plan.roll.due for plan in planned),
-        "left alone": sum(work.held is not None for work in wave.works),
-        "failed": len(wave.failures),
+        "left alone": sum(work.held is not None for work in state.works),
+        "failed": len(state.failures),
         "decisions": dg.MetadataValue.md(table),
     }
 
@@ -94,9 +96,9 @@ def _decision_row(work: LogWork) -> str:
     return f"| {work.key} | {verb} | {roll} | {_cell(reasons)} |"
 
 
-def staged_metadata(wave: Wave) -> Metadata:
+def staged_metadata(state: SweepState) -> Metadata:
     """What was built."""
-    stats = [work.staged.stats for work in wave.works if work.staged is not None]
+    stats = [work.staged.stats for work in state.works if work.staged is not None]
     return {
         "logs built": len(stats),
         "bytes read": sum(one.bytes_read for one in stats),
@@ -104,17 +106,17 @@ def staged_metadata(wave: Wave) -> Metadata:
         "bytes not rewritten": sum(one.bytes_kept for one in stats),
         "records read": sum(one.records_read for one in stats),
         "records written": sum(one.records_written for one in stats),
-        "failed": len(wave.failures),
+        "failed": len(state.failures),
     }
 
 
-def check_evaluations(wave: Wave, judgement: Judgement) -> Iterable[dg.AssetCheckEvaluation]:
+def check_evaluations(state: SweepState, judgement: Judgement) -> Iterable[dg.AssetCheckEvaluation]:
     """Every check's word on every log, as the events that Dagster records, each with its partition.
 
     They block, that is they fail the step, only if no log is left to go on: Dagster knows no
     blocking by partition.
     """
-    for work in wave.works:
+    for work in state.works:
         if work.failure is None and work.staged is None:
             yield from (_nothing_staged(work.key, check) for check in CHECKS)
         for verdict in judgement.verdicts.get(work.key, ()):
@@ -123,7 +125,7 @@ def check_evaluations(wave: Wave, judgement: Judgement) -> Iterable[dg.AssetChec
                 check_name=verdict.check,
                 passed=verdict.passed,
                 partition=work.key,
-                blocking=not wave.going_on,
+                blocking=not state.going_on,
                 severity=dg.AssetCheckSeverity[verdict.severity],
                 description=verdict.sentence,
                 metadata=_check_metadata(verdict, judgement),
@@ -154,16 +156,16 @@ def _nothing_staged(key: str, check: str) -> dg.AssetCheckEvaluation:
     )
 
 
-def swap_metadata(work: LogWork, swapped: Swapped | None) -> Metadata:
+def swap_metadata(work: LogWork) -> Metadata:
     """What became of one log."""
     plan = work.plan
     if work.held is not None:
         return {"outcome": "left alone", "why": work.held.sentence}
     if plan is None:
         return {}
-    metadata: Metadata = {"outcome": _outcome(plan, swapped)}
-    if work.staged is not None and swapped is not None:
-        metadata |= _cleaned_metadata(work.staged, swapped)
+    metadata: Metadata = {"outcome": _outcome(plan, work.result)}
+    if work.staged is not None and work.result is not None:
+        metadata |= _cleaned_metadata(work.staged, work.result, work.commit_seconds)
     decided_at = datetime.fromtimestamp(plan.now_ms / 1000, tz=UTC)
     return metadata | {
         "why": "; ".join(plan.compaction.reasons),
@@ -178,7 +180,9 @@ def swap_metadata(work: LogWork, swapped: Swapped | None) -> Metadata:
     }
 
 
-def _cleaned_metadata(staged: StagedCleaning, swapped: Swapped) -> Metadata:
+def _cleaned_metadata(
+    staged: StagedCleaning, result: CommitResult, commit_seconds: float
+) -> Metadata:
     stats = staged.stats
     before, after = stats.bytes_read, stats.bytes_read - stats.bytes_removed
     return {
@@ -193,8 +197,8 @@ def _cleaned_metadata(staged: StagedCleaning, swapped: Swapped) -> Metadata:
         "cleaned up to offset": staged.end_offset,
         "map seconds": round(stats.map_seconds, 3),
         "copy seconds": round(stats.copy_seconds, 3),
-        "swap seconds": round(swapped.seconds, 3),
-        **(lag_metrics([swapped.result]) if swapped.result.by_max_compaction_lag else {}),
+        "swap seconds": round(commit_seconds, 3),
+        **(lag_metrics([result]) if result.by_max_compaction_lag else {}),
     }
 
 
@@ -203,9 +207,9 @@ def removed_by_cause(stats: CleaningStats) -> dict[str, int]:
     return {name.replace("_", " "): getattr(stats, name) for name in REMOVED}
 
 
-def run_metadata(swapped: Iterable[Swapped]) -> Metadata:
+def run_metadata(state: SweepState) -> Metadata:
     """What a run changed in all: logs and bytes, and KIP-354's metrics by their names."""
-    results = [one.result for one in swapped]
+    results = [work.result for work in state.works if work.result is not None]
     return {
         "logs changed": len(results),
         "bytes before": sum(result.bytes_before for result in results),
@@ -214,13 +218,13 @@ def run_metadata(swapped: Iterable[Swapped]) -> Metadata:
     }
 
 
-def run_line(swapped: Iterable[Swapped]) -> str:
+def run_line(state: SweepState) -> str:
     """The same as a line for the run's log."""
-    return ", ".join(f"{name}: {value}" for name, value in run_metadata(swapped).items())
+    return ", ".join(f"{name}: {value}" for name, value in run_metadata(state).items())
 
 
-def _outcome(plan: CleanPlan, swapped: Swapped | None) -> str:
-    if swapped is None:
+def _outcome(plan: CleanPlan, result: CommitResult | None) -> str:
+    if result is None:
         return "nothing was due"
     if plan.clean and plan.roll.due:
         return "rolled and cleaned"
@@ -255,18 +259,13 @@ def _summary(stats: CleaningStats) -> str:
     )
 
 
-def materialization(work: LogWork, swapped: Swapped | None) -> dg.AssetMaterialization:
+def materialization(work: LogWork) -> dg.AssetMaterialization:
     """The event that a log's segment set is now another one, or was found in order."""
     return dg.AssetMaterialization(
         asset_key=SEGMENT_SET,
         partition=work.key,
-        metadata=swap_metadata(work, swapped),
+        metadata=swap_metadata(work),
     )
-
-
-def by_key(swapped: Iterable[Swapped]) -> Mapping[str, Swapped]:
-    """What was done, by log key."""
-    return {one.work.key: one for one in swapped}
 
 
 def _cell(text: str) -> str:

@@ -1,19 +1,14 @@
-"""Retention of one log by its topic's policy, and what is recorded of it; the job is elsewhere."""
+"""What is recorded of the retention of one log."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
 import dagster as dg
 
-from logwright import maintain
-from logwright.assets.holds import retention_holds
 from logwright.assets.partitions import SEGMENT_SET
-from logwright.assets.wave import LogWork
 from logwright.config.sources import DirectorySettings
-from logwright.errors import LogwrightError
-from logwright.resources.log_dirs import MaintainedLog
 from logwright.retention.plan import RetentionPlan
-from logwright.units import TimestampMs
+from logwright.sweep.model import LogWork
 
 SHOWN_SEGMENTS: Final = 50
 """Segments that are listed in one log's metadata; the counts are always exact."""
@@ -21,62 +16,11 @@ SHOWN_SEGMENTS: Final = 50
 _PERCENT: Final = 100
 
 
-def retain_log(
-    log: MaintainedLog, settings: DirectorySettings, *, now_ms: TimestampMs, force: bool = False
-) -> RetentionPlan:
-    """Decide and do it; with `force` also in a quarantine. Effects: changes the log.
-
-    Raises:
-        LogwrightError: the log cannot be planned or changed as it is.
-    """
-    config, _ = settings.of(log.log_dir, log.partition.topic)
-    plan = maintain.plan_retention(
-        log.log_dir,
-        log.partition,
-        config,
-        now_ms=now_ms,
-        high_watermark=settings.policies.high_watermark,
-        force=force,
-    )
-    if plan.deleted:
-        maintain.retain(plan)
-    return plan
-
-
-def retain_swept(
-    works: Iterable[LogWork], settings: DirectorySettings
-) -> tuple[dict[str, RetentionPlan], dict[str, LogwrightError]]:
-    """Retention of those swept logs whose ``cleanup.policy`` is compact,delete: Kafka's cleaner
-    does both in one loop (CleanerThread.cleanLogs, 4.3.0). Effects: changes the logs.
-
-    Returns:
-        by key, what was done to logs that lost segments, and why others failed.
-    """
-    retained: dict[str, RetentionPlan] = {}
-    failures: dict[str, LogwrightError] = {}
-    for work in works:
-        if work.plan is None or work.log is None:
-            continue
-        if not (work.plan.config.compact and work.plan.config.delete):
-            continue
-        now_ms, force = TimestampMs(work.now_ms), work.plan.options.force
-        held = retention_holds([work.log], settings, now_ms=now_ms, force=force).get(work.key)
-        try:
-            if isinstance(held, LogwrightError):
-                raise held
-            if held is None:
-                plan = retain_log(work.log, settings, now_ms=now_ms, force=force)
-                retained |= {work.key: plan} if plan.deleted else {}
-        except LogwrightError as error:
-            failures[work.key] = error
-    return retained, failures
-
-
 def retention_observation(
-    log: MaintainedLog, plan: RetentionPlan, settings: DirectorySettings
+    work: LogWork, plan: RetentionPlan, settings: DirectorySettings
 ) -> dg.AssetObservation:
     """What one log lost, segment by segment with the reason, and what it has left."""
-    config, _ = settings.of(log.log_dir, log.partition.topic)
+    config, _ = settings.of(work.log_dir, work.partition.topic)
     limit = config.retention_bytes
     metadata: dict[str, Any] = {
         "segments deleted": len(plan.deleted),
@@ -91,7 +35,7 @@ def retention_observation(
         "retention size in percent": plan.bytes_after * _PERCENT // limit if limit > 0 else 0,
         "reasons": dg.MetadataValue.md(_table(plan)),
     }
-    return dg.AssetObservation(asset_key=SEGMENT_SET, partition=log.key, metadata=metadata)
+    return dg.AssetObservation(asset_key=SEGMENT_SET, partition=work.key, metadata=metadata)
 
 
 def _table(plan: RetentionPlan) -> str:

@@ -7,27 +7,17 @@ and names those that were not (docs/adr/0003).
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import dagster as dg
 
 from logwright.assets.boundary import after_failed_swap, boundary, checked
-from logwright.assets.cleaning import (
-    dedupe_wave,
-    discard_failed,
-    examine_wave,
-    plan_wave,
-    recover_logs,
-    swap_wave,
-    unstaged_on_error,
-    with_failures,
-)
-from logwright.assets.holds import holds_of
+from logwright.assets.holds import state_of
 from logwright.assets.partitions import LOGS, SEGMENT_SET
 from logwright.assets.quality import judge
 from logwright.assets.report import (
-    by_key,
     check_evaluations,
     decision_metadata,
     materialization,
@@ -38,7 +28,6 @@ from logwright.assets.report import (
     swap_metadata,
 )
 from logwright.assets.verdict import CHECKS
-from logwright.assets.wave import Wave
 from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
 from logwright.resources.catalogue import WAVES
@@ -46,13 +35,25 @@ from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.spark import Spark
+from logwright.spark.sweep import SparkExecutor
+from logwright.sweep import stages
+from logwright.sweep.holds import hold
+from logwright.sweep.model import SweepState
+from logwright.sweep.recover import recover
+from logwright.sweep.stages import (
+    build_all,
+    commit_all,
+    discard_failed,
+    examine_all,
+    unstaged_on_error,
+)
 from logwright.units import TimestampMs
 
 POOL: Final = "log_cleaner"
 """Its limit is how many runs clean at once: `log.cleaner.threads`."""
 
-WAVE_OUT: Final = dg.Out(Wave, io_manager_key=WAVES)
-"""Waves stay in the memory of the run: a plan is stale once its run is over, so it is not kept."""
+SWEEP_OUT: Final = dg.Out(SweepState, io_manager_key=WAVES)
+"""States stay in the memory of the run: a plan is stale once its run is over, so it is not kept."""
 
 CHECK_SPECS: Final = [
     dg.AssetCheckSpec(name, asset=SEGMENT_SET, description=description, blocking=True)
@@ -64,7 +65,7 @@ class CleaningConfig(dg.Config):
     """How to clean.
 
     Attributes:
-        force: whatever the ratio and the lags say.
+        force: clean even if not due.
         like_kafka: without our declared differences to Kafka's cleaner.
     """
 
@@ -81,96 +82,95 @@ def recovered_plan(
     logs: Sequence[MaintainedLog],
     settings: DirectorySettings,
     asked: tuple[TimestampMs, CleaningOptions],
-) -> Wave:
+) -> SweepState:
     """Recover what is unclean and not held, say so, then plan. `asked`: clock, how to clean."""
     now_ms, options = asked
-    held = holds_of(logs, now_ms=now_ms, force=options.force, settings=settings)
-    free = [log for log in logs if log.key not in held]
-    recovered = recover_logs(free, settings, now_ms=now_ms)
-    if recovered.findings:
-        context.add_output_metadata(recovery_metadata(recovered.findings))
-    context.add_output_metadata(metadata_in_use(settings, logs))
-    return plan_wave(
-        logs, settings, now_ms=now_ms, options=options, held={**held, **recovered.failures}
+    policies = settings.policies
+    state = recover(hold(state_of(logs, now_ms), settings, force=options.force), settings)
+    context.add_output_metadata(recovery_metadata(state) | metadata_in_use(settings, logs))
+    return stages.plan(
+        state,
+        settings,
+        options=replace(options, checks=policies.checks),
+        high_watermark=policies.high_watermark,
     )
 
 
-@dg.op(out=WAVE_OUT)
+@dg.op(out=SWEEP_OUT)
 def plan(
     context: dg.AssetExecutionContext,
     config: CleaningConfig,
     log_dirs: LogDirs,
     policies: PolicyDirectory,
     clock: Clock,
-) -> Wave:
+) -> SweepState:
     """Look at each log of the run and decide what is due, by its topic's policy."""
     with boundary("plan"):
         logs = log_dirs.listing().find_all(context.partition_keys)
-        wave = recovered_plan(
+        state = recovered_plan(
             context.op_execution_context,
             logs,
             policies.settings(),
             (clock.now_ms(), config.options()),
         )
-    return checked(wave, context.op_execution_context)
+    return checked(state, context.op_execution_context)
 
 
-@dg.op(out=WAVE_OUT)
-def roll(context: dg.OpExecutionContext, planned: Wave) -> Wave:
-    """Show what is rolled and cleaned. A roll is done with the swap: nothing live changes before
-    the checks.
+@dg.op(out=SWEEP_OUT)
+def roll(context: dg.OpExecutionContext, planned: SweepState) -> SweepState:
+    """Show what will be rolled and cleaned, and why. It rolls nothing: the roll is done with the
+    swap, so that nothing live changes before the checks.
     """
     context.add_output_metadata(decision_metadata(planned))
     return planned
 
 
-@dg.op(out=WAVE_OUT, pool=POOL)
-def dedupe(context: dg.OpExecutionContext, rolled: Wave, spark: Spark) -> Wave:
+@dg.op(out=SWEEP_OUT, pool=POOL)
+def dedupe(context: dg.OpExecutionContext, rolled: SweepState, spark: Spark) -> SweepState:
     """Build the compacted segments of all logs in one Spark job, beside the live ones."""
     with unstaged_on_error(rolled):
-        wave = dedupe_wave(rolled, lambda: spark.session)
-    discard_failed(wave)
-    context.add_output_metadata(staged_metadata(wave))
-    return checked(wave, context)
+        state = build_all(rolled, SparkExecutor(lambda: spark.session))
+    discard_failed(state)
+    context.add_output_metadata(staged_metadata(state))
+    return checked(state, context)
 
 
-@dg.op(out={"validated": WAVE_OUT, **{check: dg.Out(dg.Nothing) for check in CHECKS}})
+@dg.op(out={"validated": SWEEP_OUT, **{check: dg.Out(dg.Nothing) for check in CHECKS}})
 def quality(
     context: dg.OpExecutionContext,
-    deduped: Wave,
+    deduped: SweepState,
     policies: PolicyDirectory,
     spark: Spark,
-) -> Iterator[dg.AssetCheckEvaluation | dg.Output[Wave] | dg.Output[None]]:
+) -> Iterator[dg.AssetCheckEvaluation | dg.Output[SweepState] | dg.Output[None]]:
     """Read the staged segments back; only logs that break no law, contract or expectation go on."""
     with unstaged_on_error(deduped):
-        wave = examine_wave(deduped, lambda: spark.session)
+        state = examine_all(deduped, SparkExecutor(lambda: spark.session))
         storage = Path(context.instance.storage_directory())
         judgement = judge(
-            wave, policies.load(), lambda: spark.session, storage=storage, run_name=context.run_id
+            state, policies.load(), lambda: spark.session, storage=storage, run_name=context.run_id
         )
-    wave = with_failures(wave, judgement.failures)
-    discard_failed(wave)
-    yield from check_evaluations(wave, judgement)
-    checked(wave, context)
+    state = state.with_failures(judgement.failures)
+    discard_failed(state)
+    yield from check_evaluations(state, judgement)
+    checked(state, context)
     yield from (dg.Output(None, check) for check in CHECKS)
-    yield dg.Output(wave, "validated")
+    yield dg.Output(state, "validated")
 
 
 @dg.op(pool=POOL)
 def swap(
-    context: dg.AssetExecutionContext, validated: Wave
+    context: dg.AssetExecutionContext, validated: SweepState
 ) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult[None]]:
     """Put the checked segments in place of the live ones, group by group, each swap durable by
     itself.
     """
-    wave, swapped = swap_wave(validated)
-    done = by_key(swapped)
-    context.log.info(run_line(swapped))
-    if wave.failures:
-        yield from (materialization(work, done.get(work.key)) for work in wave.going_on)
-        raise after_failed_swap(wave, context.op_execution_context)
-    for work in wave.works:
-        context.add_asset_metadata(swap_metadata(work, done.get(work.key)), partition_key=work.key)
+    state = commit_all(validated)
+    context.log.info(run_line(state))
+    if state.failures:
+        yield from map(materialization, state.going_on)
+        raise after_failed_swap(state, context.op_execution_context)
+    for work in state.works:
+        context.add_asset_metadata(swap_metadata(work), partition_key=work.key)
     yield dg.MaterializeResult()
 
 
@@ -186,7 +186,7 @@ def segment_set() -> dict[str, Any]:
     """The segments of one Kafka log at rest: rolled, compacted, checked and swapped in when that is
     due.
     """
-    checks_and_wave = quality(dedupe(roll(plan())))
+    checks_and_state = quality(dedupe(roll(plan())))
     prefix = SEGMENT_SET.to_python_identifier()
-    checks = {f"{prefix}_{check}": getattr(checks_and_wave, check) for check in CHECKS}
-    return {"result": swap(checks_and_wave.validated), **checks}
+    checks = {f"{prefix}_{check}": getattr(checks_and_state, check) for check in CHECKS}
+    return {"result": swap(checks_and_state.validated), **checks}

@@ -11,7 +11,8 @@ from pathlib import Path
 from benchmarks.logs import BenchLog, plan
 from logwright.compaction.model import CleaningStats
 from logwright.errors import invariant
-from logwright.maintain import build, commit, examine
+from logwright.sweep.build import build, examine
+from logwright.sweep.commit import commit
 
 During = Callable[[str], AbstractContextManager[None]]
 

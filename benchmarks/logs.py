@@ -15,7 +15,9 @@ from typing import Final
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import CleanerConfig, parse_settings
 from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, WORK_DIRECTORY, TopicPartition
-from logwright.maintain import build, commit, plan_clean
+from logwright.sweep.build import build
+from logwright.sweep.commit import commit
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.oracle_runner import PROJECT, run_oracle
 
@@ -149,7 +151,7 @@ def plan(log: BenchLog, log_dir: Path) -> CleanPlan:
     """What `logwright clean` would plan for a copy of the log. Effects: reads it."""
     config, cleaner = parse_settings(log.settings)
     buffer = {"dedupe_buffer_bytes": log.dedupe_buffer_bytes}
-    return plan_clean(
+    return plan_cleaning(
         log_dir,
         log.partition,
         (config, cleaner.model_copy(update=buffer)),

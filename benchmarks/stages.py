@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from logwright import committing
 from logwright.compaction import (
     backward,
     build,
@@ -31,6 +30,7 @@ from logwright.compaction import (
 )
 from logwright.compaction.rewrite import copy as copying
 from logwright.steps import live
+from logwright.sweep import commit as committing
 
 REST: Final = "Python and all else"
 

@@ -10,18 +10,22 @@ import json
 import shutil
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.logs import BenchLog, read
 from benchmarks.sweeps import copies, cpu_of_all
-from logwright import maintain
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError, invariant
 from logwright.log.load import list_partitions
 from logwright.spark.session import local_session
-from logwright.spark.sweep import clean_partitions
+from logwright.spark.sweep import SparkExecutor
+from logwright.sweep.build import build_and_examine
+from logwright.sweep.commit import commit_many
+from logwright.sweep.executor import call_builds
+from logwright.sweep.plan import plan_cleanings
 from logwright.units import TimestampMs
 
 if TYPE_CHECKING:
@@ -47,7 +51,7 @@ def plan_all(log: BenchLog, log_dir: Path, *, dedupe_buffer: int | None = None) 
     config, cleaner = parse_settings(log.settings)
     if dedupe_buffer is not None:
         cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": dedupe_buffer})
-    outcomes = maintain.plan_many(
+    outcomes = plan_cleanings(
         log_dir,
         list_partitions(log_dir),
         lambda _: (config, cleaner),
@@ -67,16 +71,16 @@ def sweep(log: BenchLog, log_dir: Path, spark: SparkSession) -> dict[str, float]
     begun = time.perf_counter()
     plans = plan_all(log, log_dir)
     planned = time.perf_counter()
-    results = list(clean_partitions(plans, spark))
+    groups = list(call_builds(SparkExecutor(lambda: spark), build_and_examine, plans))
     built = time.perf_counter()
     work = []
-    for plan, result in zip(plans, results, strict=True):
+    for plan, result in chain.from_iterable(groups):
         if isinstance(result, LogwrightError):
             raise result
         staged, facts = result
         invariant(all(law.holds for law in facts.laws), "the output of a benchmark breaks a law")
         work.append((plan, staged))
-    for committed in maintain.commit_many(work):
+    for committed in commit_many([work]):
         if isinstance(committed.outcome, LogwrightError):
             raise committed.outcome
     done = time.perf_counter()

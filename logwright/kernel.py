@@ -20,14 +20,13 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numba
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _HAS_KERNEL: Final = re.compile(rb"^@(?:inline_)?kernel\b", re.MULTILINE)
 _IMPORTED: Final = re.compile(rb"^[ \t]*(?:from|import) logwright\.([\w.]+)", re.MULTILINE)
-_compiled_functions: list[Any] = []
 
 
 @cache
@@ -88,12 +87,4 @@ def _compiled(function: _Function, *, forceinline: bool) -> _Function:
         )
     finally:
         numba.config.CACHE_DIR = before
-    _compiled_functions.append(compiled)
     return compiled
-
-
-def kernels_are_loaded() -> bool:
-    """Whether this process has called a kernel: the first call loads all of Numba, half a
-    second.
-    """
-    return any(each.signatures for each in _compiled_functions)

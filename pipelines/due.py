@@ -6,8 +6,8 @@ tested with tables.
 2. If it did, or if time alone may have made it due, it is planned anew and becomes a `Reading`.
 3. A log that must be recovered is due: the sweep recovers it, and then plans it.
 4. Due logs are ordered: those to be recovered, of which nothing else is known; those past
-   `max.compaction.lag.ms` by their deadline, then the filthiest (LogCleanerManager, 4.3.0,
-   takes the filthiest only; deadline first is a declared difference), then those that only roll.
+   `max.compaction.lag.ms` by their deadline, then the filthiest (`logwright.sweep.order`), then
+   those that only roll.
 5. A log that is paused or in quarantine is left alone; who wants that and until when is said.
 6. A log that a sweep was asked for and that is as it was then has to wait, so that one that cannot
    be swept is not asked for at every tick.
@@ -27,7 +27,8 @@ from typing import Final
 from logwright.compaction.model import CleanPlan
 from logwright.config.policy_models import SweepLimits
 from logwright.errors import UncleanLogDir
-from logwright.planning import POLICY_UNKNOWN
+from logwright.sweep.order import urgency
+from logwright.sweep.plan import POLICY_UNKNOWN
 
 RETRY_AFTER_MS: Final = 15 * 60 * 1000
 """How long a log waits that is still as it was when a sweep was asked for."""
@@ -206,12 +207,11 @@ def choose(
 
 
 def _urgency(reading: Reading, now_ms: int) -> tuple[int, float]:
-    """Sort key: to be recovered, then overdue by deadline, then by falling ratio."""
+    """Return the sort key: to be recovered first, then as `logwright.sweep.order.urgency`."""
     if reading.unclean:
         return -1, 0.0
-    if NEVER_MS < reading.deadline_ms <= now_ms:
-        return 0, reading.deadline_ms
-    return 1, -reading.ratio
+    overdue = NEVER_MS < reading.deadline_ms <= now_ms
+    return urgency(deadline_ms=reading.deadline_ms if overdue else None, ratio=reading.ratio)
 
 
 def with_requests(

@@ -10,16 +10,17 @@ from typing import Any, Final
 import dagster as dg
 from pydantic import Field
 
-from logwright import maintain
 from logwright.assets.boundary import boundary, dagster_failure
 from logwright.assets.holds import holds_of
 from logwright.assets.partitions import SEGMENT_SET
 from logwright.assets.segment_set import POOL
 from logwright.config.sources import DirectorySettings
+from logwright.deletion.commit import plan_purge_deleted, purge_deleted
 from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError
 from logwright.pipelines.due import shortened, skip_message
 from logwright.pipelines.runs import RUNS_IN_FLIGHT
+from logwright.purge.commit import purge_partition
 from logwright.purge.listing import list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.resources.clock import Clock
@@ -65,7 +66,12 @@ def purge_logs(
             continue
         try:
             topic_config, _ = settings.of(log.log_dir, log.partition.topic)
-            result = maintain.purge(log.log_dir, log.partition, topic_config, now_ms=clock.now_ms())
+            result = purge_partition(
+                log.log_dir,
+                log.partition,
+                now_ms=clock.now_ms(),
+                file_delete_delay_ms=topic_config.file_delete_delay_ms,
+            )
         except LogwrightError as error:
             failures[log.key] = error
         else:
@@ -75,7 +81,7 @@ def purge_logs(
     for name, log_dir in log_dirs.named().items():
         try:
             delay_ms = settings.broker(log_dir).file_delete_delay_ms
-            purged += maintain.purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
+            purged += purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
         except LogwrightError as error:
             failures[name] = error
     if failures:
@@ -171,7 +177,7 @@ def deleted_outlook(
     for log_dir in directories:
         with suppress(LogwrightError):
             delay_ms = settings.broker(log_dir).file_delete_delay_ms
-            plans = maintain.plan_purge_deleted(log_dir, now_ms=now_ms, delay_ms=delay_ms)
+            plans = plan_purge_deleted(log_dir, now_ms=now_ms, delay_ms=delay_ms)
             found += [one.directory for one in plans if one.goes]
     return tuple(found)
 

@@ -9,18 +9,18 @@ import dagster as dg
 from pydantic import Field
 
 from logwright.assets.boundary import boundary, dagster_failure
-from logwright.assets.cleaning import recover_logs
-from logwright.assets.holds import retention_holds
+from logwright.assets.holds import state_of
 from logwright.assets.report import metadata_in_use, recovery_metadata
-from logwright.assets.retention import retain_log, retention_observation
+from logwright.assets.retention import retention_observation
 from logwright.assets.segment_set import POOL
 from logwright.config.topic import broker_settings
-from logwright.errors import LogwrightError
 from logwright.pipelines.runs import RUNS_IN_FLIGHT
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
-from logwright.state.model import Hold
+from logwright.sweep.holds import hold_from_retention
+from logwright.sweep.recover import recover
+from logwright.sweep.retain import retain_log
 
 RETENTION: Final = "retention"
 RETAIN_LOGS: Final = "retain_logs"
@@ -55,39 +55,35 @@ def retain_logs(
         logs = listing.find_all(config.logs or listing.logs)
         settings = policies.settings()
     now_ms = clock.now_ms()
-    held = retention_holds(logs, settings, now_ms=now_ms, force=config.force)
-    for key, hold in held.items():
-        if isinstance(hold, Hold):
-            context.log.info("log=%s left alone: %s", key, hold.sentence)
-    free = [log for log in logs if log.key not in held]
-    recovered = recover_logs(free, settings, now_ms=now_ms)
-    failures = {key: hold for key, hold in held.items() if isinstance(hold, LogwrightError)}
-    failures |= recovered.failures
+    state = hold_from_retention(state_of(logs, now_ms), settings, force=config.force)
+    left = [(work.key, work.held) for work in state.works if work.held is not None]
+    for key, hold in left:
+        context.log.info("log=%s left alone: %s", key, hold.sentence)
+    state = recover(state, settings)
+    high_watermark = settings.policies.high_watermark
     segments = freed = 0
-    for log in free:
-        if log.key in failures:
+    for work in state.going_on:
+        if work.held is not None:
             continue
-        try:
-            plan = retain_log(log, settings, now_ms=now_ms, force=config.force)
-        except LogwrightError as error:
-            failures[log.key] = error
-            continue
-        segments += len(plan.deleted)
-        freed += plan.freed_bytes
-        if plan.deleted:
-            yield retention_observation(log, plan, settings)
-    if failures:
-        raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
-    left = sum(isinstance(hold, Hold) for hold in held.values())
+        done = retain_log(
+            work, settings, now_ms=now_ms, high_watermark=high_watermark, force=config.force
+        )
+        state = state.with_works([done])
+        if done.retained is not None:
+            segments += len(done.retained.deleted)
+            freed += done.retained.freed_bytes
+            if done.retained.deleted:
+                yield retention_observation(done, done.retained, settings)
+    if state.failures:
+        raise dagster_failure(state.failures, logs=len(logs), retry_number=context.retry_number)
     totals = {
         "logs": len(logs),
-        "left alone": left,
+        "left alone": len(left),
         "segments deleted": segments,
         "bytes to be freed": freed,
     }
-    said = recovery_metadata(recovered.findings) if recovered.findings else {}
-    used = metadata_in_use(settings, logs)
-    yield dg.Output(None, metadata=totals | said | used)
+    said = recovery_metadata(state) | metadata_in_use(settings, logs)
+    yield dg.Output(None, metadata=totals | said)
 
 
 @dg.job(name=RETENTION, executor_def=dg.in_process_executor)

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 import dagster as dg
 
-from logwright.assets.cleaning import Planner
 from logwright.assets.holds import holds_of
 from logwright.assets.partitions import LOGS, LOGS_NAME
+from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.format.names import LOG
+from logwright.log.checkpoints import read_checkpoints
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
 from logwright.pipelines.due import (
@@ -34,6 +36,7 @@ from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.state.model import Hold
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 
 DISCOVERY_SECONDS: Final = 60
@@ -140,6 +143,33 @@ def sweep_request(logs: Sequence[str], now_ms: int) -> dg.RunRequest:
         run_config=sweep_run_config(list(logs)),
         tags={"logwright/logs": str(len(logs)), "logwright/most_urgent": logs[0]},
     )
+
+
+class Planner:
+    """Plans single logs at one moment. A directory's checkpoints are read once."""
+
+    def __init__(self, settings: DirectorySettings, *, now_ms: TimestampMs) -> None:
+        """Make a planner that decides by these settings at this time."""
+        self._settings = settings
+        self._now_ms = now_ms
+        self._checkpoints = cache(read_checkpoints)
+
+    def plan(self, log: MaintainedLog) -> CleanPlan:
+        """Decide about one log. Effects: reads the log directory.
+
+        Raises:
+            LogwrightError: the log cannot be planned as it is.
+        """
+        policies = self._settings.policies
+        return plan_cleaning(
+            log.log_dir,
+            log.partition,
+            self._settings.of(log.log_dir, log.partition.topic),
+            now_ms=self._now_ms,
+            options=CleaningOptions(checks=policies.checks),
+            high_watermark=policies.high_watermark,
+            checkpoints=self._checkpoints(log.log_dir),
+        )
 
 
 def read_changed(

@@ -18,30 +18,31 @@ from logwright.assets.boundary import (
     checked,
     dagster_failure,
 )
-from logwright.assets.cleaning import swap_wave
 from logwright.assets.holds import uncleanable
 from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
 from logwright.assets.report import (
-    by_key,
     materialization,
     run_line,
     run_metadata,
     swap_metadata,
 )
-from logwright.assets.retention import retain_swept, retention_observation
+from logwright.assets.retention import retention_observation
 from logwright.assets.segment_set import (
     POOL,
-    WAVE_OUT,
+    SWEEP_OUT,
     CleaningConfig,
     dedupe,
     quality,
     recovered_plan,
     roll,
 )
-from logwright.assets.wave import Wave
+from logwright.errors import LogwrightError
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
+from logwright.sweep.model import SweepState
+from logwright.sweep.retain import retain_compacted
+from logwright.sweep.stages import commit_all, plans_of
 
 SWEEP = "sweep"
 PLAN_SWEEP = "plan_sweep"
@@ -58,58 +59,64 @@ class SweepConfig(CleaningConfig):
     logs: list[str] = Field(default_factory=list)
 
 
-@dg.op(out=WAVE_OUT)
+@dg.op(out=SWEEP_OUT)
 def plan_sweep(
     context: dg.OpExecutionContext,
     config: SweepConfig,
     log_dirs: LogDirs,
     policies: PolicyDirectory,
     clock: Clock,
-) -> Wave:
+) -> SweepState:
     """Look at each log that was asked for and decide what is due, by its topic's policy."""
     with boundary(PLAN_SWEEP):
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
         # A sweep may be asked for before discovery has seen a log; its events need the partition.
         context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
-        wave = recovered_plan(
+        state = recovered_plan(
             context, logs, policies.settings(), (clock.now_ms(), config.options())
         )
-    return checked(wave, context)
+    return checked(state, context)
 
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
 def swap_sweep(
-    context: dg.OpExecutionContext, validated: Wave, policies: PolicyDirectory
+    context: dg.OpExecutionContext, validated: SweepState, policies: PolicyDirectory
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]:
-    """Swap log by log, record each with its partition; delete old segments where the policy is
-    compact,delete; then fail if a log is left that was not swapped, or not retained.
+    """Swap log by log and record each with its partition; delete old segments of compacted logs as
+    Kafka's cleaner does; then fail if a log is left that was not swapped, or not retained.
     """
     with boundary(SWAP_SWEEP):
         settings = policies.settings()
-    wave, swapped = swap_wave(validated)
-    done = by_key(swapped)
-    context.log.info(run_line(swapped))
-    for work in wave.going_on:
-        if work.key in done:
-            yield materialization(work, done[work.key])
+    state = commit_all(validated)
+    context.log.info(run_line(state))
+    for work in state.going_on:
+        if work.result is not None:
+            yield materialization(work)
         else:
             yield dg.AssetObservation(
-                asset_key=SEGMENT_SET, partition=work.key, metadata=swap_metadata(work, None)
+                asset_key=SEGMENT_SET, partition=work.key, metadata=swap_metadata(work)
             )
-    retained, failures = retain_swept(wave.going_on, settings)
-    for work in wave.going_on:
-        if work.key in retained and work.log is not None:
-            yield retention_observation(work.log, retained[work.key], settings)
+    failures: dict[str, LogwrightError] = {}
+    for work in retain_compacted(
+        state,
+        settings,
+        high_watermark=settings.policies.high_watermark,
+        force=any(plan.options.force for plan in plans_of(state.works)),
+    ):
+        if work.failure is not None:
+            failures[work.key] = work.failure
+        elif work.retained is not None and work.retained.deleted:
+            yield retention_observation(work, work.retained, settings)
     for key, error in failures.items():
         context.log.error("log=%s its retention failed: %s", key, error)
-    if wave.failures:
-        raise after_failed_swap(wave, context)
+    if state.failures:
+        raise after_failed_swap(state, context)
     if failures:
         # What is swapped is swapped: to try the step again would only find a stale plan.
-        raise dagster_failure(failures, logs=len(wave.works), retry_number=RETRIES)
-    log_dirs = [work.log.log_dir for work in wave.works if work.log is not None]
-    yield dg.Output(None, metadata=run_metadata(swapped) | uncleanable(log_dirs))
+        raise dagster_failure(failures, logs=len(state.works), retry_number=RETRIES)
+    log_dirs = {work.log_dir for work in state.works}
+    yield dg.Output(None, metadata=run_metadata(state) | uncleanable(log_dirs))
 
 
 @dg.job(

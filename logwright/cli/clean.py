@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from logwright.cli.cleaning import Cleaning, clean_pass
+from logwright.cli.cleaning import Cleaning, one_bar
 from logwright.cli.leaving import leave_held, leave_strays, leave_unknown, say_sources
 from logwright.cli.output import Output, human_bytes
 from logwright.cli.planning import (
+    CleaningSettings,
     FailureLog,
-    acts,
-    cleaning_order,
     plan_object,
     plan_partitions,
+    report_failed,
     show_plan,
 )
 from logwright.cli.recover import recover_first, show_recovery_first
 from logwright.cli.request import Request, like_kafka_option, request_options
 from logwright.cli.retain import plan_one, show
 from logwright.errors import LogwrightError
+from logwright.sweep.order import changes, cleaning_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from logwright.compaction.model import CleaningOptions, CleanPlan
     from logwright.config.policy_models import Checks
     from logwright.format.names import TopicPartition
+    from logwright.sweep.executor import Executor
+    from logwright.sweep.model import LogWork
 
 MIN_DEDUPE_BUFFER: Final = 25
 """Bytes; more than one slot of the offset map (`logwright.config.topic.MAP_SLOT_BYTES`)."""
@@ -81,8 +86,7 @@ def command(
     threads: int | None,
 ) -> None:
     """Compact what is due: roll, dedupe, check, swap, checkpoint."""
-    from logwright.compaction.model import CleaningOptions  # noqa: PLC0415
-    from logwright.compaction.runtime import available_cores  # noqa: PLC0415 -- not for --help
+    from logwright.compaction.model import CleaningOptions  # noqa: PLC0415 -- not for --help
     from logwright.locks import lock_log_dir  # noqa: PLC0415
 
     request.require_terminal()
@@ -92,6 +96,7 @@ def command(
         like_kafka=like_kafka,
         checks=checks or (request.policies.checks if request.policies else "quick"),
     )
+    settings = CleaningSettings(request=request, dedupe_buffer=dedupe_buffer)
     chosen = leave_strays(request, request.partitions(), failures, force=force)
     chosen = leave_unknown(request, chosen, failures)
     say_sources(request, chosen)
@@ -99,7 +104,7 @@ def command(
         partitions = show_recovery_first(
             request, failures, like_kafka=like_kafka, partitions=chosen
         )
-        for plan in _plans(request, partitions, failures, options, dedupe_buffer):
+        for plan in _plans(_plan(request, partitions, failures, options, settings)):
             request.output.json_object(plan_object(plan))
             show_plan(plan, request.output.text)
             if retain and plan.config.compact:
@@ -107,13 +112,12 @@ def command(
     else:
         with lock_log_dir(request.log_dir):
             recover_first(request, failures, like_kafka=like_kafka, partitions=chosen)
-            plans = _plans(request, chosen, failures, options, dedupe_buffer)
-            _ask(request, plans)
+            works = _plan(request, chosen, failures, options, settings)
+            _ask(request, _plans(works))
             if retain and not request.yes:
                 request.confirm("Then delete old segments of compacted logs by their retention?")
-            cleanings = _clean(
-                request, plans, failures, passes=passes, threads=threads or available_cores()
-            )
+            with _executor(request, _plans(works), threads) as executor:
+                cleanings = _clean(works, executor, failures, (passes, settings))
             _quarantine(request, failures)
             _report(request.output, cleanings)
             if retain:
@@ -121,32 +125,50 @@ def command(
     click.get_current_context().exit(failures.exit_status)
 
 
-def _plans(
+def _plan(
     request: Request,
     partitions: Iterable[TopicPartition],
     failures: FailureLog,
     options: CleaningOptions,
-    dedupe_buffer: int | None,
-) -> list[CleanPlan]:
+    settings: CleaningSettings,
+) -> list[LogWork]:
+    """Plan what is not held, in the order of cleaning. Effects: reads; output."""
     failed = {partition for partition, _ in failures.failures}
-    return cleaning_order(
-        plan_partitions(
-            request,
-            leave_held(
-                request,
-                [one for one in partitions if one not in failed],
-                force=options.force,
-            ),
-            failures,
-            options=options,
-            dedupe_buffer=dedupe_buffer,
-        )
+    free = leave_held(
+        request, [one for one in partitions if one not in failed], force=options.force
     )
+    works = plan_partitions(request, free, failures, options=options, settings=settings)
+    return cleaning_order(works)
+
+
+def _plans(works: Sequence[LogWork]) -> list[CleanPlan]:
+    return [work.plan for work in works if work.plan is not None]
+
+
+@contextmanager
+def _executor(
+    request: Request, plans: Sequence[CleanPlan], threads: int | None
+) -> Iterator[Executor]:
+    """Say where to build: in this process, with one progress bar, or in a Spark session that starts
+    when it is needed. Effects: output; the session ends on leaving.
+    """
+    plans = [plan for plan in plans if plan.clean]
+    if request.engine == "local":
+        from logwright.sweep.executor import LocalExecutor  # noqa: PLC0415 -- compiled kernels
+
+        title = str(plans[0].log.partition) if len(plans) == 1 else f"{len(plans)} logs"
+        with request.output.progress(title) as show:
+            yield LocalExecutor(threads=threads, progress=one_bar(plans, show))
+        return
+    from logwright.spark.sweep import local_executor  # noqa: PLC0415 -- seconds
+
+    with local_executor(lambda: request.output.message("Starting Spark …")) as spark:
+        yield spark
 
 
 def _ask(request: Request, plans: Sequence[CleanPlan]) -> None:
     """Effects: shows the plans and asks on the terminal, unless ``--yes`` was given."""
-    due = [plan for plan in plans if acts(plan)]
+    due = [plan for plan in plans if changes(plan)]
     if not due or request.yes:
         return
     for plan in plans:
@@ -155,38 +177,61 @@ def _ask(request: Request, plans: Sequence[CleanPlan]) -> None:
 
 
 def _clean(
-    request: Request,
-    plans: Sequence[CleanPlan],
+    works: Sequence[LogWork],
+    executor: Executor,
     failures: FailureLog,
-    *,
-    passes: int,
-    threads: int,
+    asked: tuple[int, CleaningSettings],
 ) -> list[Cleaning]:
-    """Effects: changes the logs whose plans say so, up to `passes` times."""
-    cleanings = [Cleaning(plan) for plan in plans]
-    clean_pass(request, [each for each in cleanings if acts(each.plan)], failures, threads=threads)
-    for _ in range(passes - 1):
-        again = [each for each in cleanings if each.plan_again(request, failures)]
-        if not again:
+    """Change the logs whose plans say so. Effects: changes the logs; output.
+
+    `asked`: the number of passes at most, and the settings.
+    """
+    from logwright.sweep.clean import clean_logs, plan_again  # noqa: PLC0415 -- compiled kernels
+    from logwright.sweep.model import SweepState  # noqa: PLC0415
+    from logwright.sweep.stages import to_clean  # noqa: PLC0415
+
+    passes, settings = asked
+    request = settings.request
+    history = {work.key: [work] for work in works}
+    state = SweepState(works=tuple(works), now_ms=request.now_ms)
+    for number in range(passes):
+        ended = []
+        with closing(clean_logs(state, executor)) as cleaned:
+            for work in cleaned:
+                report_failed([work], failures)
+                history[work.key][-1] = work
+                ended.append(work)
+        if number + 1 == passes:
             break
-        clean_pass(request, again, failures, threads=threads)
-    return cleanings
+        again = plan_again(
+            ended, settings, now_ms=request.now_ms, high_watermark=request.high_watermark
+        )
+        for work in again.works:
+            history[work.key].append(work)
+        report_failed(again.works, failures)
+        state = replace(again, works=tuple(to_clean(again)))
+        if not state.works:
+            break
+    return [
+        Cleaning(work.plan, tuple(history[work.key])) for work in works if work.plan is not None
+    ]
 
 
 def _quarantine(request: Request, failures: FailureLog) -> None:
     """Leave alone from now on what failed for good. Effects: the state file; stderr."""
-    from logwright import maintain  # noqa: PLC0415 -- compiled kernels: not for --help
+    from logwright.sweep.holds import quarantine  # noqa: PLC0415 -- compiled kernels
+    from logwright.sweep.model import LogWork, SweepState  # noqa: PLC0415
 
-    for partition, error in tuple(failures.failures):
-        try:
-            quarantine = maintain.quarantine_failure(
-                request.log_dir, partition, error, request.now_ms
-            )
-        except LogwrightError as unwritten:
-            failures.add(partition, unwritten)
+    failed = {
+        str(one): LogWork(key=str(one), log_dir=request.log_dir, partition=one, failure=error)
+        for one, error in failures.failures
+    }
+    state = SweepState(works=tuple(failed.values()), now_ms=request.now_ms)
+    for key, outcome in quarantine(state).items():
+        if isinstance(outcome, LogwrightError):
+            failures.add(failed[key].partition, outcome)
         else:
-            if quarantine is not None:
-                request.output.message(f"{partition}: {quarantine.sentence}")
+            request.output.message(f"{key}: {outcome.sentence}")
 
 
 def _show_retention(request: Request, plan: CleanPlan, failures: FailureLog) -> None:
@@ -202,26 +247,21 @@ def _show_retention(request: Request, plan: CleanPlan, failures: FailureLog) -> 
 
 def _retain(request: Request, cleanings: Sequence[Cleaning], failures: FailureLog) -> None:
     """The retention of the compacted logs. Effects: changes them; stdout."""
-    from logwright import maintain  # noqa: PLC0415 -- compiled kernels: not for --help
+    from logwright.sweep.model import SweepState  # noqa: PLC0415 -- compiled kernels
+    from logwright.sweep.retain import retain_compacted  # noqa: PLC0415
 
-    done = []
-    for partition, outcome in maintain.retain_compacted(
-        request.log_dir,
-        [each.plan.log.partition for each in cleanings],
-        request.settings,
-        now_ms=request.now_ms,
+    ended = retain_compacted(
+        SweepState(works=tuple(each.works[-1] for each in cleanings), now_ms=request.now_ms),
+        CleaningSettings(request=request),
         high_watermark=request.high_watermark,
-        force=any(each.plan.options.force for each in cleanings),
-    ):
-        if isinstance(outcome, LogwrightError):
-            failures.add(partition, outcome)
-        else:
-            done.append(outcome)
+        force=any(each.first_plan.options.force for each in cleanings),
+    )
+    done = [work.retained for work in report_failed(ended, failures) if work.retained is not None]
     show(request, done, done=True)
 
 
 def _report(output: Output, cleanings: Sequence[Cleaning]) -> None:
-    from logwright.maintain import lag_metrics  # noqa: PLC0415 -- compiled kernels: not for --help
+    from logwright.sweep.commit import lag_metrics  # noqa: PLC0415 -- compiled kernels
 
     for cleaning in cleanings:
         if not cleaning.failed:

@@ -1,68 +1,54 @@
-"""Cleaning the chosen partitions by either engine, and what is told about each of them
-afterwards.
-"""
+"""What `clean` shows of each partition after its passes, and of all while it works."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from logwright.cli.output import human_bytes
-from logwright.cli.planning import FailureLog, compaction_object, plan_one
-from logwright.errors import LogwrightError, QualityError
+from logwright.cli.planning import compaction_object
 
 if TYPE_CHECKING:
-    from logwright.cli.request import Request
-    from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
-    from logwright.maintain import CommitResult
+    from logwright.cli.output import Progress
+    from logwright.compaction.model import CleanPlan, StagedCleaning
+    from logwright.sweep.commit import CommitResult
+    from logwright.sweep.model import LogWork
+
+_PHASES: Final = {"map": (0.0, 0.5), "copy": (0.5, 0.4), "check": (0.9, 0.1)}
+"""Where each phase of a cleaning begins, and its share of the time; roughly."""
 
 
+@dataclass(frozen=True, slots=True)
 class Cleaning:
-    """One partition on its way through the passes.
+    """One partition after its passes.
 
     Attributes:
-        plan: of the next pass.
-        passes: what each cleaning so far was planned as, and what it staged.
-        failed: an error ended its way.
+        first_plan: of the first pass.
+        works: how each pass ended; the last one may only have been planned.
     """
 
-    def __init__(self, plan: CleanPlan) -> None:
-        self.plan = plan
-        self.first_plan = plan
-        self.passes: list[tuple[CleanPlan, StagedCleaning]] = []
-        self.results: list[CommitResult] = []
-        self.failed = False
+    first_plan: CleanPlan
+    works: tuple[LogWork, ...]
 
-    def committed(self, staged: StagedCleaning | None, result: CommitResult) -> None:
-        """The plan of this pass has become the log."""
-        self.results.append(result)
-        if staged is not None:
-            self.passes.append((self.plan, staged))
+    @property
+    def failed(self) -> bool:
+        """An error ended its last pass."""
+        return self.works[-1].failure is not None
 
-    def plan_again(self, request: Request, failures: FailureLog) -> bool:
-        """Plan a further pass; whether there is anything left to clean.
+    @property
+    def passes(self) -> list[tuple[CleanPlan, StagedCleaning]]:
+        """Plan and output of each pass that cleaned."""
+        return [
+            (work.plan, work.staged)
+            for work in self.works
+            if work.result is not None and work.plan is not None and work.staged is not None
+        ]
 
-        The ratio and the lag were asked in the first pass; a further one only needs something that
-        is cleanable.
-        """
-        if self.failed or not self.passes:
-            return False
-        options = replace(self.plan.options, force=True)
-        buffer_bytes = self.plan.cleaner.dedupe_buffer_bytes
-        try:
-            self.plan = plan_one(
-                request, self.plan.log.partition, options=options, dedupe_buffer=buffer_bytes
-            )
-        except LogwrightError as error:
-            self.fail(failures, error)
-            return False
-        return self.plan.clean
-
-    def fail(self, failures: FailureLog, error: LogwrightError) -> None:
-        """This partition's way ends here. Effects: reports it."""
-        self.failed = True
-        failures.add(self.plan.log.partition, error)
+    @property
+    def results(self) -> list[CommitResult]:
+        """What the commits did."""
+        return [work.result for work in self.works if work.result is not None]
 
     @property
     def rolled(self) -> bool:
@@ -119,18 +105,16 @@ class Cleaning:
 
     def as_object(self) -> dict[str, object]:
         """The result by the names of the oracle's ``clean``, and ours."""
-        from logwright.maintain import lag_metrics  # noqa: PLC0415 -- compiled kernels
+        from logwright.sweep.commit import lag_metrics  # noqa: PLC0415 -- compiled kernels
 
         log = self.first_plan.log
         passes: list[dict[str, object]] = [
             compaction_object(plan.compaction) | {"cleaned": True} | _stats_object(plan, staged)
             for plan, staged in self.passes
         ]
-        last = self.plan if self.passes and self.plan is not self.passes[-1][0] else None
-        if not self.passes:
-            last = self.first_plan
-        if last is not None:
-            passes.append(compaction_object(last.compaction) | {"cleaned": False})
+        last = self.works[-1]
+        if last.plan is not None and (last.result is None or last.staged is None):
+            passes.append(compaction_object(last.plan.compaction) | {"cleaned": False})
         dirty = self.new_first_dirty_offset
         return {
             "topicPartition": str(log.partition),
@@ -148,112 +132,28 @@ class Cleaning:
         }
 
 
-_Built = tuple[Cleaning, "tuple[StagedCleaning, OutputFacts] | LogwrightError"]
-"""A cleaning, and what became of its plan."""
+def one_bar(
+    plans: Sequence[CleanPlan], show: Progress
+) -> Callable[[CleanPlan, str, int, int], None]:
+    """Return what shows the progress of many cleanings as one: bytes of logs done, and in all."""
+    if len(plans) == 1:
+        return lambda _, phase, done, total: show(phase, done, total)
+    done_bytes = dict.fromkeys((plan.plan_id for plan in plans), 0)
+    whole = sum(int(plan.compaction.total_bytes) for plan in plans)
+    shown = 0
 
+    def progress(plan: CleanPlan, phase: str, done: int, total: int) -> None:
+        nonlocal shown, whole
+        if plan.plan_id not in done_bytes:  # of a further pass
+            done_bytes[plan.plan_id] = 0
+            whole += plan.compaction.total_bytes
+        begin, share = _PHASES[phase]
+        now = int(plan.compaction.total_bytes * (begin + share * done / max(total, 1)))
+        shown += max(now - done_bytes[plan.plan_id], 0)
+        done_bytes[plan.plan_id] = max(now, done_bytes[plan.plan_id])
+        show("clean", shown, whole)
 
-def clean_pass(
-    request: Request, cleanings: Sequence[Cleaning], failures: FailureLog, *, threads: int
-) -> None:
-    """One cleaning of each of these partitions. Effects: changes their logs.
-
-    `threads`: that work on one log, without Spark.
-
-    An error ends the way of its partition only; staged files that are not committed are removed.
-    """
-    from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
-
-    todo = [each for each in cleanings if each.plan.clean]
-    _commit([(each, None) for each in cleanings if not each.plan.clean], failures)
-    by_spark = request.engine == "spark"
-    built = _built_by_spark(request, todo) if by_spark else _built_here(request, todo, threads)
-    pending = {id(each): each for each in todo}
-    try:
-        for some in built:
-            _judge_and_commit(some, failures)
-            for cleaning, _ in some:
-                del pending[id(cleaning)]
-    finally:
-        for cleaning in pending.values():
-            maintain.discard(cleaning.plan)
-
-
-def _built_here(
-    request: Request, cleanings: Sequence[Cleaning], threads: int
-) -> Iterator[list[_Built]]:
-    """Build and examine in this process, one after the other. Effects: staged files."""
-    from logwright import maintain  # noqa: PLC0415
-    from logwright.compaction.runtime import Means, Throttle  # noqa: PLC0415
-
-    if not cleanings:
-        return
-    rate = min(each.plan.cleaner.io_max_bytes_per_second for each in cleanings)
-    means = Means(threads=threads, throttle=Throttle(rate))
-    for cleaning in cleanings:
-        plan = cleaning.plan
-        try:
-            with request.output.progress(str(plan.log.partition)) as progress:
-                staged = maintain.build(plan, progress=progress, means=means)
-                facts = maintain.examine(plan, staged, means=means)
-        except LogwrightError as error:
-            maintain.discard(plan)
-            yield [(cleaning, error)]
-        else:
-            yield [(cleaning, (staged, facts))]
-
-
-def _built_by_spark(request: Request, cleanings: Sequence[Cleaning]) -> Iterator[list[_Built]]:
-    """Build and examine all of them in one Spark job. Effects: a session; staged files."""
-    if not cleanings:
-        return
-    from logwright.spark.session import local_context  # noqa: PLC0415 -- seconds
-    from logwright.spark.sweep import clean_partitions  # noqa: PLC0415
-
-    request.output.message("Starting Spark …")
-    with local_context() as spark:
-        results = list(clean_partitions([each.plan for each in cleanings], spark))
-    yield list(zip(cleanings, results, strict=True))
-
-
-def _judge_and_commit(built: Sequence[_Built], failures: FailureLog) -> None:
-    from logwright import maintain  # noqa: PLC0415
-
-    good: list[tuple[Cleaning, StagedCleaning | None]] = []
-    for cleaning, result in built:
-        if isinstance(result, LogwrightError):
-            cleaning.fail(failures, result)
-            continue
-        staged, facts = result
-        broken = [law for law in facts.laws if not law.holds]
-        if not broken:
-            good.append((cleaning, staged))
-            continue
-        maintain.discard(cleaning.plan)
-        found = ", ".join(
-            f"{law.law} ({law.violations} violations, the first at offset {law.first_offset})"
-            for law in broken
-        )
-        error = QualityError(
-            f"the compacted output of {cleaning.plan.log.partition} breaks {found}.",
-            path=cleaning.plan.log.directory,
-            remedy="Nothing was changed.",
-        )
-        cleaning.fail(failures, error)
-    _commit(good, failures)
-
-
-def _commit(
-    cleanings: Sequence[tuple[Cleaning, StagedCleaning | None]], failures: FailureLog
-) -> None:
-    from logwright import maintain  # noqa: PLC0415
-
-    work = [(cleaning.plan, staged) for cleaning, staged in cleanings]
-    for (cleaning, staged), done in zip(cleanings, maintain.commit_many(work), strict=True):
-        if isinstance(done.outcome, LogwrightError):
-            maintain.discard(cleaning.plan)
-            cleaning.fail(failures, done.outcome)
-        else:
-            cleaning.committed(staged, done.outcome)
+    return progress
 
 
 def _stats_object(plan: CleanPlan, staged: StagedCleaning) -> dict[str, object]:

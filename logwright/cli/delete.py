@@ -35,15 +35,15 @@ def command(request: Request) -> None:
         return
     names = ", ".join(map(str, partitions))
     request.confirm(f"Delete {len(partitions)} whole logs from {request.log_dir}: {names}?")
-    from logwright import maintain  # noqa: PLC0415 -- compiled kernels: not for --help
+    from logwright.deletion.commit import delete_log, finish_deletion  # noqa: PLC0415 -- not for --help
 
     done: list[DeletedLog] = []
     for partition in partitions:
         try:
             if partition in present:
-                done.append(maintain.delete_log(request.log_dir, partition, now_ms=request.now_ms))
+                done.append(delete_log(request.log_dir, partition, now_ms=request.now_ms))
             else:
-                done.append(maintain.finish_deletion(request.log_dir, partition))
+                done.append(finish_deletion(request.log_dir, partition))
         except LogwrightError as error:
             failures.add(partition, error)
     _show(request, done, delay_ms)

@@ -130,12 +130,12 @@ def _show_plan(request: Request, source: Source, files: tuple[str, ...]) -> None
 
 def _ingest(request: Request, source: Source) -> None:
     """Effects: starts Spark, changes logs."""
-    from logwright import maintain  # noqa: PLC0415 -- compiled kernels: not for --help
+    from logwright.ingest.commit import prepare_log_dir  # noqa: PLC0415 -- compiled kernels: not for --help
     from logwright.spark.intake import ingest_files, totals  # noqa: PLC0415 -- pyspark
     from logwright.spark.session import local_session  # noqa: PLC0415
 
     request.settings(source.topic)  # what is refused, is so before Spark starts
-    maintain.prepare_log_dir(request.log_dir)
+    prepare_log_dir(request.log_dir)
     request.output.message("Starting Spark …")
     with local_session() as spark:
         intakes = ingest_files(

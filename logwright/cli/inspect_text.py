@@ -102,10 +102,10 @@ def show(
 
 def _purged_ms(request: Request) -> dict[str, int]:
     """When a purge removes which deleted log, as far as that is known. Effects: reads."""
-    from logwright import maintain  # noqa: PLC0415 -- not for --help
+    from logwright.deletion.commit import plan_purge_deleted  # noqa: PLC0415 -- not for --help
 
     try:
-        found = maintain.plan_purge_deleted(
+        found = plan_purge_deleted(
             request.log_dir,
             now_ms=request.now_ms,
             delay_ms=request.broker().file_delete_delay_ms,

@@ -44,12 +44,12 @@ def command(request: Request, *, destination: Path | None, abandon: bool) -> Non
 
 def _move(request: Request, destination: Path, failures: FailureLog) -> None:
     """Effects: shows the plan, asks, moves one partition after the other."""
-    from logwright import maintain  # noqa: PLC0415 -- numpy and more: not for --help
+    from logwright.move.commit import look_at_move, move_partition  # noqa: PLC0415 -- not for --help
 
     outlooks: dict[TopicPartition, MoveOutlook] = {}
     for partition in sorted(set(request.named)):
         try:
-            outlooks[partition] = maintain.look_at_move(request.log_dir, partition, destination)
+            outlooks[partition] = look_at_move(request.log_dir, partition, destination)
         except LogwrightError as error:
             failures.add(partition, error)
     if request.dry_run:
@@ -62,7 +62,7 @@ def _move(request: Request, destination: Path, failures: FailureLog) -> None:
     for partition in outlooks:
         try:
             with request.output.progress(str(partition)) as progress:
-                results[partition] = maintain.move_partition(
+                results[partition] = move_partition(
                     request.log_dir,
                     partition,
                     destination,
@@ -76,7 +76,7 @@ def _move(request: Request, destination: Path, failures: FailureLog) -> None:
 
 def _abandon(request: Request, failures: FailureLog) -> None:
     """Effects: asks, removes the copies of unfinished moves."""
-    from logwright import maintain  # noqa: PLC0415 -- numpy and more: not for --help
+    from logwright.move.commit import abandon_move  # noqa: PLC0415 -- numpy and more: not for --help
 
     partitions = sorted(set(request.named))
     if request.dry_run:
@@ -88,9 +88,7 @@ def _abandon(request: Request, failures: FailureLog) -> None:
     results: dict[TopicPartition, MoveResult] = {}
     for partition in partitions:
         try:
-            results[partition] = maintain.abandon_move(
-                request.log_dir, partition, now_ms=request.now_ms
-            )
+            results[partition] = abandon_move(request.log_dir, partition, now_ms=request.now_ms)
         except LogwrightError as error:
             failures.add(partition, error)
     _show(request, results, None)

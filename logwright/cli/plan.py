@@ -10,8 +10,6 @@ from logwright.cli.leaving import leave_held, say_sources, say_strays
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import (
     FailureLog,
-    acts,
-    pick_order,
     plan_object,
     plan_partitions,
     show_plan,
@@ -21,6 +19,7 @@ from logwright.cli.recover import show_recovery_first
 from logwright.cli.request import Request, like_kafka_option, request_options
 from logwright.cli.wording import clock
 from logwright.errors import LogwrightError
+from logwright.sweep.order import changes, pick_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +55,8 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
     ready = show_recovery_first(request, failures, like_kafka=like_kafka)
     partitions = say_strays(request, leave_held(request, ready, force=forecast is True), failures)
     say_sources(request, partitions, planned=True)
-    plans = plan_partitions(request, partitions, failures, options=options)
+    works = plan_partitions(request, partitions, failures, options=options)
+    plans = [work.plan for work in works if work.plan is not None]
     forecasts = {plan.plan_id: _forecast(request, plan, failures, asked=forecast) for plan in plans}
     order = pick_order(plans)
     output = request.output
@@ -85,7 +85,9 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
     if order:
         output.text(_in_order(order, output))
     elif len(ready) == len(request.partitions()):
-        output.text(f"Nothing to clean{', but segments to roll' if any(map(acts, plans)) else ''}.")
+        output.text(
+            f"Nothing to clean{', but segments to roll' if any(map(changes, plans)) else ''}."
+        )
     click.get_current_context().exit(failures.exit_status)
 
 

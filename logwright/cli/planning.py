@@ -1,24 +1,27 @@
-"""What `plan` and `clean` share: the plans of the chosen partitions, their order, and how a plan is
-shown.
-"""
+"""What `plan` and `clean` share: the plans of the chosen partitions, and how a plan is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from logwright.cli.leaving import stray
 from logwright.cli.output import Cell, human_bytes
 from logwright.cli.wording import reason, short_names
-from logwright.errors import LogwrightError
+from logwright.sweep.order import changes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from logwright.cli.output import Output
     from logwright.cli.request import Request
     from logwright.compaction.model import CleaningOptions, CleanPlan, CompactionPlan
     from logwright.config.topic import CleanerConfig, TopicConfig
+    from logwright.errors import LogwrightError
     from logwright.format.names import TopicPartition
+    from logwright.sweep.model import LogWork
 
 _LAST_DATETIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999."""
@@ -56,91 +59,68 @@ class FailureLog:
         return errors[0].exit_status if errors else 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningSettings:
+    """The settings of a request's topics, as `logwright.sweep` asks for them.
+
+    Attributes:
+        dedupe_buffer: of ``--dedupe-buffer``, in bytes.
+    """
+
+    request: Request
+    dedupe_buffer: int | None = None
+
+    def of(self, log_dir: Path, topic: str) -> tuple[TopicConfig, CleanerConfig]:
+        """Return a topic's settings. Effects and errors: as `Request.settings`."""
+        del log_dir
+        config, cleaner = self.request.settings(topic)
+        if self.dedupe_buffer is not None:
+            cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": self.dedupe_buffer})
+        return config, cleaner
+
+    def stray(self, log_dir: Path, partition: TopicPartition) -> str | None:
+        """Return why a broker would not serve a partition. Effects and errors: as `stray`."""
+        del log_dir
+        return stray(self.request, partition)
+
+
 def plan_partitions(
     request: Request,
     partitions: Sequence[TopicPartition],
     failures: FailureLog,
     *,
     options: CleaningOptions,
-    dedupe_buffer: int | None = None,
-) -> list[CleanPlan]:
-    """A plan for each partition that can be planned. Effects: reads the log directory.
+    settings: CleaningSettings | None = None,
+) -> list[LogWork]:
+    """Plan each partition that can be planned. Effects: reads the log directory; output.
 
     Raises:
-        LogwrightError: of the directory, see `plan_many`.
+        LogwrightError: of the directory, see `logwright.sweep.plan.plan_cleanings`.
     """
-    from logwright import maintain  # noqa: PLC0415 -- numpy and more: not for --help
+    from logwright.sweep.model import LogWork  # noqa: PLC0415 -- numpy and more: not for --help
+    from logwright.sweep.stages import plan_directory  # noqa: PLC0415
 
-    outcomes = maintain.plan_many(
-        request.log_dir,
-        partitions,
-        lambda topic: _settings(request, topic, dedupe_buffer),
+    log_dir = request.log_dir
+    planned = plan_directory(
+        log_dir,
+        [LogWork(key=str(one), log_dir=log_dir, partition=one) for one in partitions],
+        settings or CleaningSettings(request=request),
         now_ms=request.now_ms,
         options=options,
         high_watermark=request.high_watermark,
     )
-    plans = []
-    for partition, outcome in zip(partitions, outcomes, strict=True):
-        if isinstance(outcome, LogwrightError):
-            failures.add(partition, outcome)
+    return report_failed(planned, failures)
+
+
+def report_failed(works: Iterable[LogWork], failures: FailureLog) -> list[LogWork]:
+    """Return the logs that have not failed. Effects: output about the others."""
+    going = []
+    for work in works:
+        if work.failure is None:
+            going.append(work)
         else:
-            plans.append(outcome)
-    return plans
-
-
-def plan_one(
-    request: Request,
-    partition: TopicPartition,
-    *,
-    options: CleaningOptions,
-    dedupe_buffer: int | None,
-) -> CleanPlan:
-    """The plan of one partition. Effects: reads it. `dedupe_buffer` is in bytes.
-
-    Raises:
-        LogwrightError: of settings, or of what is there.
-    """
-    from logwright import maintain  # noqa: PLC0415 -- numpy and more: not for --help
-
-    return maintain.plan_clean(
-        request.log_dir,
-        partition,
-        _settings(request, partition.topic, dedupe_buffer),
-        now_ms=request.now_ms,
-        options=options,
-        high_watermark=request.high_watermark,
-    )
-
-
-def _settings(
-    request: Request, topic: str, dedupe_buffer: int | None
-) -> tuple[TopicConfig, CleanerConfig]:
-    config, cleaner = request.settings(topic)
-    if dedupe_buffer is not None:
-        cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": dedupe_buffer})
-    return config, cleaner
-
-
-def pick_order(plans: Sequence[CleanPlan]) -> list[CleanPlan]:
-    """The plans that are due, in the order in which they are taken up.
-
-    Overdue ones first, by deadline, then the filthiest; under ``--like-kafka`` the filthiest of all
-    (LogCleanerManager.grabFilthiestCompactedLog, 4.3.0). Equals go by name.
-    """
-
-    def rank(plan: CleanPlan) -> tuple[int, float, TopicPartition]:
-        compaction = plan.compaction
-        if compaction.need_compaction_now and not plan.options.like_kafka:
-            return (0, -compaction.compaction_delay_ms, plan.log.partition)
-        return (1, -compaction.cleanable_ratio, plan.log.partition)
-
-    return sorted((plan for plan in plans if plan.compaction.eligible), key=rank)
-
-
-def cleaning_order(plans: Sequence[CleanPlan]) -> list[CleanPlan]:
-    """All plans: the due ones in pick order, then the others (they may be forced, or only roll)."""
-    due = pick_order(plans)
-    return due + [plan for plan in plans if not plan.compaction.eligible]
+            failures.add(work.partition, work.failure)
+    return going
 
 
 def compaction_object(compaction: CompactionPlan) -> dict[str, object]:
@@ -190,11 +170,6 @@ def plan_object(plan: CleanPlan) -> dict[str, object]:
     }
 
 
-def acts(plan: CleanPlan) -> bool:
-    """Committing this plan changes something."""
-    return plan.clean or plan.roll.due or plan.compaction.force_update_checkpoint
-
-
 def show_plans(
     output: Output, plans: Sequence[CleanPlan], forecasts: Mapping[str, int | None]
 ) -> None:
@@ -229,7 +204,7 @@ def show_plans(
 def _colour(plan: CleanPlan) -> str | None:
     if not plan.config.policy_known:
         return "yellow"
-    return "green" if acts(plan) else None
+    return "green" if changes(plan) else None
 
 
 def show_plan(plan: CleanPlan, say: Callable[[str], None]) -> None:

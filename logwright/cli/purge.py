@@ -79,14 +79,17 @@ def _purge(
     request: Request, plans: dict[TopicPartition, PurgeResult], failures: FailureLog
 ) -> dict[TopicPartition, PurgeResult]:
     """Effects: removes files."""
-    from logwright import maintain  # noqa: PLC0415 -- not for --help
+    from logwright.purge.commit import purge_partition  # noqa: PLC0415 -- not for --help
 
     results: dict[TopicPartition, PurgeResult] = {}
     for partition in plans:
         config, _ = request.settings(partition.topic)
         try:
-            results[partition] = maintain.purge(
-                request.log_dir, partition, config, now_ms=request.now_ms
+            results[partition] = purge_partition(
+                request.log_dir,
+                partition,
+                now_ms=request.now_ms,
+                file_delete_delay_ms=config.file_delete_delay_ms,
             )
         except LogwrightError as error:
             failures.add(partition, error)
@@ -97,9 +100,9 @@ def _purge_deleted(request: Request, *, dry_run: bool) -> tuple[PurgedLog, ...]:
     """The deleted logs that were asked for. Effects: removes the due ones, unless it is a dry
     run.
     """
-    from logwright import maintain  # noqa: PLC0415 -- not for --help
+    from logwright.deletion.commit import plan_purge_deleted, purge_deleted  # noqa: PLC0415 -- not for --help
 
-    purge = maintain.plan_purge_deleted if dry_run else maintain.purge_deleted
+    purge = plan_purge_deleted if dry_run else purge_deleted
     return purge(
         request.log_dir,
         now_ms=request.now_ms,

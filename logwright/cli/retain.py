@@ -67,17 +67,18 @@ def plan_one(
     request: Request, partition: TopicPartition, before: int | None, *, force: bool
 ) -> RetentionPlan | None:
     """None: it is left alone. Effects: reads; output."""
-    from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
+    from logwright.retention.commit import plan_retention_of  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
+    from logwright.retention.plan import retention_hold  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
     from logwright.state.model import NOTHING  # noqa: PLC0415
     from logwright.state.store import read_state  # noqa: PLC0415
 
     config, cleaner = request.settings(partition.topic)
     state = read_state(request.log_dir).get(partition, NOTHING)
-    hold = maintain.retention_hold(config, cleaner, state, now_ms=request.now_ms, force=force)
+    hold = retention_hold(config, cleaner, state, now_ms=request.now_ms, force=force)
     if hold is not None:
         say_held(request, partition, hold)
         return None
-    return maintain.plan_retention(
+    return plan_retention_of(
         request.log_dir,
         partition,
         config,
@@ -103,12 +104,12 @@ def _ask(request: Request, plans: list[RetentionPlan]) -> None:
 
 def _retain(plans: list[RetentionPlan], failures: FailureLog) -> list[RetentionPlan]:
     """Those that were done. Effects: changes the logs."""
-    from logwright import maintain  # noqa: PLC0415 -- not for --help
+    from logwright.sweep.retain import retain  # noqa: PLC0415 -- not for --help
 
     done = []
     for plan in plans:
         try:
-            maintain.retain(plan)
+            retain(plan)
         except LogwrightError as error:
             failures.add(plan.log.partition, error)
         else:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 )
 def command(request: Request, *, force: bool) -> None:
     """Begin a new active segment where size, time or a full index asks for it."""
-    from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
+    from logwright.roll.commit import plan_roll_of  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
 
     request.require_terminal()
     failures = FailureLog(output=request.output)
@@ -35,9 +35,7 @@ def command(request: Request, *, force: bool) -> None:
         try:
             config, _ = request.settings(partition.topic)
             plans.append(
-                maintain.plan_roll(
-                    request.log_dir, partition, config, now_ms=request.now_ms, force=force
-                )
+                plan_roll_of(request.log_dir, partition, config, now_ms=request.now_ms, force=force)
             )
         except LogwrightError as error:
             failures.add(partition, error)
@@ -62,12 +60,12 @@ def _roll(
     plans: list[tuple[PartitionLog, RollDecision]], failures: FailureLog
 ) -> list[tuple[PartitionLog, RollDecision]]:
     """Those that were done. Effects: changes the logs."""
-    from logwright import maintain  # noqa: PLC0415 -- not for --help
+    from logwright.roll.commit import roll_partition  # noqa: PLC0415 -- not for --help
 
     done = []
     for log, decision in plans:
         try:
-            maintain.roll_partition(log, decision)
+            roll_partition(log, decision)
         except LogwrightError as error:
             failures.add(log.partition, error)
         else:

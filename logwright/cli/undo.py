@@ -43,9 +43,9 @@ def command(request: Request) -> None:
 
 def _undo_last(request: Request, partition: TopicPartition) -> None:
     """Effects: changes the log, unless it is a dry run."""
-    from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
+    from logwright.undo.commit import plan_undo_of, undo_partition  # noqa: PLC0415 -- not for --help
 
-    plan = maintain.plan_undo(request.log_dir, partition)
+    plan = plan_undo_of(request.log_dir, partition)
     bases = list(plan.bases)
     what = (
         f"{partition}: the {plan.operation} of {instant(plan.at_ms)}: {len(bases)} segments"
@@ -53,7 +53,7 @@ def _undo_last(request: Request, partition: TopicPartition) -> None:
     )
     if not request.dry_run:
         request.confirm(f"{what}. Undo it?")
-        maintain.undo_partition(plan, now_ms=request.now_ms)
+        undo_partition(plan, now_ms=request.now_ms)
     request.output.text(what)
     request.output.json_object(
         {
@@ -71,15 +71,15 @@ def _undo_last(request: Request, partition: TopicPartition) -> None:
 
 def _undo_deletion(request: Request, partition: TopicPartition) -> None:
     """Effects: changes the log directory, unless it is a dry run."""
-    from logwright import maintain  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
+    from logwright.deletion.commit import find_deleted, restore_log  # noqa: PLC0415 -- not for --help
 
-    deletion = maintain.find_deleted(request.log_dir, partition)
+    deletion = find_deleted(request.log_dir, partition)
     what = (
         f"{partition}: the deletion of {instant(deletion.at_ms)}: {deletion.directory} comes back"
     )
     if not request.dry_run:
         request.confirm(f"{what}. Undo it?")
-        maintain.restore_log(request.log_dir, deletion)
+        restore_log(request.log_dir, deletion)
     request.output.text(what)
     request.output.json_object(
         {

@@ -15,7 +15,8 @@ from logwright.format.names import (
 )
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
-from logwright.retention.plan import RetentionPlan
+from logwright.observe import observe_unlocked
+from logwright.retention.plan import RetentionPlan, plan_retention
 from logwright.retention.steps import retire_segments, undo_facts
 from logwright.retention.times import require_old
 from logwright.state.hold import refuse_held
@@ -26,11 +27,38 @@ from logwright.steps.room import room_or_without
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
+    from logwright.config.topic import TopicConfig
+    from logwright.format.names import TopicPartition
     from logwright.log.model import PartitionLog
+    from logwright.observe import HighWatermark
     from logwright.steps.step import FileStep
+    from logwright.units import TimestampMs
 
 _LOG = logging.getLogger(__name__)
+
+
+def plan_retention_of(
+    log_dir: Path,
+    partition: TopicPartition,
+    config: TopicConfig,
+    *,
+    now_ms: TimestampMs,
+    high_watermark: HighWatermark,
+    delete_records_before: int | None = None,
+    force: bool = False,
+) -> RetentionPlan:
+    """Look at a partition and decide which of its segments go. Effects: reads.
+
+    Raises:
+        PolicyError: see `plan_retention`.
+        LogwrightError: see `observe_unlocked`.
+    """
+    log = observe_unlocked(log_dir, partition, high_watermark=high_watermark)
+    return plan_retention(
+        log, config, now_ms=now_ms, delete_records_before=delete_records_before, force=force
+    )
 
 
 def retain_partition(

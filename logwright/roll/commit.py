@@ -10,17 +10,43 @@ import numpy as np
 from logwright.format.names import INDEX, LOG, TIMEINDEX, segment_file_name
 from logwright.format.scan import scan_segment
 from logwright.log.mapped import map_file
+from logwright.observe import observe_unlocked
+from logwright.roll.plan import force_roll, plan_roll
 from logwright.roll.steps import ActiveIndexes, roll_steps
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log
 from logwright.units import Offset, TimestampMs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from logwright.config.topic import TopicConfig
+    from logwright.format.names import TopicPartition
     from logwright.log.model import PartitionLog
     from logwright.roll.plan import RollDecision
     from logwright.steps.step import FileStep
 
 _LOG = logging.getLogger(__name__)
+
+
+def plan_roll_of(
+    log_dir: Path,
+    partition: TopicPartition,
+    config: TopicConfig,
+    *,
+    now_ms: TimestampMs,
+    force: bool,
+) -> tuple[PartitionLog, RollDecision]:
+    """Look at a partition and decide about its active segment. Effects: reads.
+
+    Raises:
+        LogwrightError: see `observe_unlocked`.
+    """
+    log = observe_unlocked(log_dir, partition, high_watermark="end")
+    decision = plan_roll(log, config, now_ms=now_ms, like_kafka=False)
+    if force and not decision.due:
+        decision = force_roll(log, cause="forced")
+    return log, decision
 
 
 def roll_partition(log: PartitionLog, decision: RollDecision) -> None:

@@ -25,14 +25,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
-from logwright import maintain
 from logwright.config.topic import TopicConfig
 from logwright.errors import LogwrightError, PolicyError, RefusedRecord, UnreadableFile, invariant
 from logwright.format.names import TopicPartition
 from logwright.ingest.appender import Appender
 from logwright.ingest.columns import SCHEMA, byte_column
+from logwright.ingest.commit import commit_append, plan_append, prepare_log_dir, stage_append
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan, StagedAppend
 from logwright.ingest.partitioner import UNKNOWN, assign_partitions
+from logwright.ingest.staging import staging
 from logwright.log.load import list_partitions
 from logwright.spark.session import spark_at_work
 from logwright.units import TimestampMs
@@ -137,13 +138,13 @@ def ingest_frame(
         LogwrightError: whatever planning and committing raise. What was committed is recorded, and
         a run with the same id does the rest.
     """
-    maintain.prepare_log_dir(target.log_dir)
+    prepare_log_dir(target.log_dir)
     counts = target.partitions
     slots = [TopicPartition(topic, n) for topic in sorted(counts) for n in range(counts[topic])]
     plans: list[AppendPlan | None] = []
     results: dict[int, Appended] = {}
     for slot, partition in enumerate(slots):
-        plan = maintain.plan_append(
+        plan = plan_append(
             target.log_dir,
             partition,
             target.settings[partition.topic],
@@ -155,14 +156,14 @@ def ingest_frame(
         if isinstance(plan, Appended):
             results[slot] = plan
         plans.append(plan if isinstance(plan, AppendPlan) else None)
-    with maintain.staging([plan for plan in plans if plan is not None]):
+    with staging([plan for plan in plans if plan is not None]):
         staged = _stage(frame, target, slots, plans)
         if before_commit is not None:
             before_commit()
         for slot, one in staged.items():
             planned = plans[slot]
             invariant(planned is not None, "what was done before is not staged again")
-            results[slot] = maintain.commit_append(cast("AppendPlan", planned), one)
+            results[slot] = commit_append(cast("AppendPlan", planned), one)
     return [results[slot] for slot in sorted(results)]
 
 
@@ -180,7 +181,7 @@ def _stage(
         raise _spark_error(error, target.log_dir) from error
     for slot, one in enumerate(plans):
         if one is not None and one.log is None and slot not in staged:
-            staged[slot] = maintain.stage_append(one, [])
+            staged[slot] = stage_append(one, [])
     return dict(sorted(staged.items()))
 
 

@@ -11,9 +11,9 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from logwright import maintain
 from logwright.config.resolved import Sources, settings_of
 from logwright.config.sources import keep_given
+from logwright.ingest.commit import prepare_log_dir
 from logwright.ingest.ledger import Run, list_input, next_run, read_ledger, record_run
 from logwright.ingest.model import Appended, AppendOptions
 from logwright.spark.ingest import Target, ingest_frame, partition_counts, read_input
@@ -72,7 +72,7 @@ def ingest_files(
     """
     config, _ = settings_of(sources, source.topic)
     topic_id = sources.topic_id(source.topic)
-    maintain.prepare_log_dir(log_dir)
+    prepare_log_dir(log_dir)
     intakes = []
     while (run := _next(log_dir, source)) is not None:
         paths = [_GLOB.sub(r"\\\g<0>", file.path) for file in run.files if file.bytes]

@@ -1,21 +1,18 @@
-"""Many partitions in one Spark job: each whole in one task, no shuffle of records.
+"""Many logs in one Spark job: each whole in one task, no shuffle of records.
 
-1. The driver packs the partitions into bins by size (`logwright.spark.packing`).
+1. The driver packs the logs into bins by size (`logwright.spark.packing`).
 2. The work list travels as an RDD with a partition for each bin. In a closure it would be sent with
    every task. No SQL is needed, whose first query costs Spark some seconds.
 3. A Connect server knows no RDDs: there the list is a small frame, and `repartitionById` makes each
    bin one task (`repartition` hashes the bin's number: bins collide, cores idle).
-4. The task calls the engine, `logwright.maintain`, for one log after the other. The engine reads
+4. The task calls the engine for one log after the other (`logwright.sweep.calls`). The engine reads
    the live log and writes staged files; it returns a small value.
-5. One value comes back for each partition, or its error. One partition's error does not stop the
-   others.
-6. A log that is most of the work is done by several threads of its task. Its staged files are
-   written to the disk while it is examined. Of small logs some are built one after the other, and
-   become durable together while the next ones are built.
+5. One value comes back for each log, or its error. An error of one log does not stop the others.
+6. A log that is most of the work is done by several threads of its task.
 7. ``log.cleaner.io.max.bytes.per.second`` is for the whole sweep: each task that can run at the
    same time has an equal share of it.
 
-Nothing here changes a live log; that is `maintain.commit`, in one process, under the locks.
+Nothing here changes a live log; `logwright.sweep.commit` does, in one process, under the locks.
 """
 
 from __future__ import annotations
@@ -23,12 +20,10 @@ from __future__ import annotations
 import gc
 import pickle
 import re
-import traceback
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeVar, cast
@@ -36,25 +31,20 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from logwright import maintain
-from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
-from logwright.compaction.runtime import Means, Throttle
-from logwright.compaction.unsynced import Unsynced
+from logwright.compaction.model import CleanPlan
+from logwright.compaction.runtime import Throttle
 from logwright.errors import LogwrightError, invariant
-from logwright.live_plans import end_plan, hold_plan
-from logwright.spark.packing import (
-    SMALL_LOG_BYTES,
-    SMALL_LOGS_TOGETHER,
-    SYNC_THREADS,
-    pack,
-    share_cores,
-)
-from logwright.spark.session import TASKS_PER_CORE, spark_at_work
+from logwright.spark.packing import pack, share_cores
+from logwright.spark.session import TASKS_PER_CORE, local_context, spark_at_work
+from logwright.sweep.calls import SMALL_LOG_BYTES, Group, call_groups, together
+from logwright.sweep.executor import lowest_rate
 from logwright.units import INT32_MAX
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from logwright.sweep.executor import Results
 
 _Value = TypeVar("_Value")
 
@@ -80,52 +70,35 @@ class _Calls:
     arguments: bytes
 
 
-class WorkerFault(LogwrightError):
-    """A fault of ours in a worker; it says where in the code, and no more: values might hold a
-    record's key.
+class SparkExecutor:
+    """Calls a stage of a sweep as Spark tasks; see `logwright.sweep.executor.Executor`."""
+
+    def __init__(self, session: Callable[[], SparkSession | SparkContext]) -> None:
+        """Make an executor. `session`: is asked for a session only if there is something to do."""
+        self._session = session
+
+    def call_each(
+        self, function: Callable[..., _Value], arguments: Sequence[_Arguments]
+    ) -> Results[_Value]:
+        """See `Executor`. Effects: those of the function, in Spark's workers."""
+        if arguments:
+            plans = [cast("CleanPlan", each[0]) for each in arguments]
+            yield list(_each_log(function, arguments, plans, self._session()))
+
+
+@contextmanager
+def local_executor(say_start: Callable[[], None]) -> Iterator[SparkExecutor]:
+    """Return an executor whose local session starts when it is first needed. Effects: the session
+    ends on leaving.
     """
+    with ExitStack() as stack:
 
+        @cache
+        def session() -> SparkContext:
+            say_start()
+            return stack.enter_context(local_context())
 
-def clean_partitions(
-    plans: Sequence[CleanPlan],
-    spark: SparkSession | SparkContext,
-) -> Iterator[tuple[StagedCleaning, OutputFacts] | LogwrightError]:
-    """Build and examine the output of each plan. Effects: staged files.
-
-    Returns:
-        in the order of the plans: what was staged and what was found out about it, or the error.
-    """
-    yield from _each_build(_build_and_examine, plans, spark)
-
-
-def build_partitions(
-    plans: Sequence[CleanPlan],
-    spark: SparkSession | SparkContext,
-) -> Iterator[StagedCleaning | LogwrightError]:
-    """Build the output of each plan. Effects: staged files.
-
-    Returns:
-        in the order of the plans: what was staged, or the error.
-    """
-    yield from _each_build(maintain.build, plans, spark)
-
-
-def examine_partitions(
-    plans_and_staged: Sequence[tuple[CleanPlan, StagedCleaning]],
-    spark: SparkSession | SparkContext,
-) -> Iterator[OutputFacts | LogwrightError]:
-    """Read staged files back, and their sources.
-
-    Returns:
-        in the order given: what was found out about each, or the error.
-    """
-    plans = [plan for plan, _ in plans_and_staged]
-    yield from _each_log(maintain.examine, plans_and_staged, plans, spark)
-
-
-def _build_and_examine(plan: CleanPlan, *, means: Means) -> tuple[StagedCleaning, OutputFacts]:
-    staged = maintain.build(plan, means=means)
-    return staged, maintain.examine(plan, staged, means=means)
+        yield SparkExecutor(session)
 
 
 def _context(spark: SparkSession | SparkContext) -> SparkContext | None:
@@ -152,29 +125,6 @@ def _cores(spark: SparkSession | SparkContext) -> tuple[int, int]:
     return cores, cores
 
 
-def _each_build(
-    function: Callable[..., _Value],
-    plans: Sequence[CleanPlan],
-    spark: SparkSession | SparkContext,
-) -> Iterator[_Value | LogwrightError]:
-    """`_each_log`, for calls that build: the plans are alive from now on, here in the driver, and
-    those that cannot be built are over.
-    """
-    refused: dict[int, LogwrightError] = {}
-    for number, plan in enumerate(plans):
-        try:
-            hold_plan(plan.log.log_dir, plan.plan_id)
-        except LogwrightError as error:
-            refused[number] = error
-    going = [plan for number, plan in enumerate(plans) if number not in refused]
-    results = _each_log(function, [(plan,) for plan in going], going, spark)
-    for number, plan in enumerate(plans):
-        result = refused[number] if number in refused else next(results)
-        if isinstance(result, LogwrightError):
-            end_plan(plan.log.log_dir, plan.plan_id)
-        yield result
-
-
 def _each_log(
     function: Callable[..., _Value],
     arguments: Sequence[_Arguments],
@@ -185,7 +135,7 @@ def _each_log(
     once.
     """
     sizes = [plan.compaction.total_bytes for plan in plans]
-    rate = min((plan.cleaner.io_max_bytes_per_second for plan in plans), default=inf)
+    rate = lowest_rate(plans)
     threads = [plan.cleaner.threads for plan in plans if plan.cleaner.threads is not None]
     most = max(min(threads, default=INT32_MAX), 1)
     yield from _each(function, arguments, sizes, spark, bytes_per_second=rate, at_once=most)
@@ -225,7 +175,7 @@ def _each(
                 numbers=some,
                 arguments=pickle.dumps([arguments[item] for item in some]),
             )
-            for some in _together(items, sizes)
+            for some in together(sizes, items)
         ]
         for number, items in enumerate(bins)
     ]
@@ -244,14 +194,6 @@ def _each(
     )
     for number in range(len(arguments)):
         yield found.pop(number)
-
-
-def _together(items: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
-    """The items of a bin, largest first: each large one alone, some small ones together."""
-    large = sum(sizes[item] > SMALL_LOG_BYTES for item in items)
-    yield from ([item] for item in items[:large])
-    for first in range(large, len(items), SMALL_LOGS_TOGETHER):
-        yield list(items[first : first + SMALL_LOGS_TOGETHER])
 
 
 _Run = Callable[[Sequence[_Calls]], list[bytes]]
@@ -287,84 +229,18 @@ def _run_bin(
     """In the worker: call `function` for each log of one bin; the results, some pickled together:
     they have as much in common as plans.
     """
-    throttle = Throttle(bytes_per_second)
-    results = []
-    for large in (each for each in calls if not each.small):
-        files = Unsynced()
-        means = Means(threads=large.threads, throttle=throttle, sync=files.start)
-        for number, arguments in _unpacked(large):
-            result = _sync(number, files, *_run(function, arguments, means))
-            results.append(pickle.dumps([result]))
-        _freeze_once()
-    results += _run_small(function, throttle, [each for each in calls if each.small])
-    _freeze_once()
-    return results
-
-
-def _unpacked(calls: _Calls) -> Iterator[tuple[int, _Arguments]]:
-    """Number and arguments of each call."""
-    arguments = pickle.loads(calls.arguments)  # noqa: S301, TID251 - from our own driver
-    return zip(calls.numbers, arguments, strict=True)
-
-
-def _run_small(
-    function: Callable[..., object], throttle: Throttle, calls: Sequence[_Calls]
-) -> Iterator[bytes]:
-    """The results of small logs, each when its staged files are durable."""
-    waiting: deque[list[Future[tuple[int, object]]]] = deque()
-    with ThreadPoolExecutor(SYNC_THREADS) as pool:
-        for some in calls:
-            done = []
-            for number, arguments in _unpacked(some):
-                files = Unsynced()
-                means = Means(threads=some.threads, throttle=throttle, sync=files.add)
-                done.append((number, files, *_run(function, arguments, means)))
-            for _, files, _, _ in done:
-                files.begin()
-            waiting.append([pool.submit(_sync, *each) for each in done])
-            if len(waiting) > 1:
-                yield _pickled(waiting.popleft())
-        while waiting:
-            yield _pickled(waiting.popleft())
-
-
-def _pickled(results: Iterable[Future[tuple[int, object]]]) -> bytes:
-    return pickle.dumps([result.result() for result in results])
-
-
-def _sync(number: int, files: Unsynced, plan: CleanPlan, result: object) -> tuple[int, object]:
-    """What came of a log, now that its files are durable; what failed has none any more."""
-    if isinstance(result, LogwrightError):
-        files.release()
-    else:
-        try:
-            files.finish()
-        except OSError as error:
-            result = maintain.give_up(plan, error)
-    return number, result
-
-
-def _run(
-    function: Callable[..., object], arguments: _Arguments, means: Means
-) -> tuple[CleanPlan, object]:
-    """(what the call is about, the result or error)."""
-    result: object
-    try:
-        result = function(*arguments, means=means)
-    except LogwrightError as error:
-        result = error
-    except Exception as fault:  # noqa: BLE001 - one log's must not stop the others; the driver reports it
-        result = _worker_fault(fault)
-    return cast("CleanPlan", arguments[0]), result
-
-
-def _worker_fault(fault: Exception) -> WorkerFault:
-    frames = traceback.extract_tb(fault.__traceback__)
-    place = f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}" if frames else "?"
-    return WorkerFault(
-        f"{type(fault).__name__} at {place}",
-        remedy="This is a fault of logwright: please report it.",
+    groups = (
+        # From our own driver.
+        Group(small=each.small, threads=each.threads, arguments=pickle.loads(each.arguments))  # noqa: S301, TID251
+        for each in calls
     )
+    results = []
+    for each, found in zip(
+        calls, call_groups(function, groups, Throttle(bytes_per_second)), strict=True
+    ):
+        results.append(pickle.dumps(list(zip(each.numbers, found, strict=True))))
+        _freeze_once()
+    return results
 
 
 _frozen = False

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from logwright import maintain
+from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError
@@ -16,6 +16,8 @@ from logwright.format.batch import RecordBatch, serialize_batch
 from logwright.format.codec import LZ4, compress
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TopicPartition, segment_file_name
 from logwright.format.record import Record, encode_records
+from logwright.sweep.build import build, examine
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import Offset, TimestampMs
 
 _SHUT_DOWN: Final = '{"version":0,"brokerEpoch":-1}'
@@ -50,7 +52,7 @@ def _clean(log_dir: Path, partition: TopicPartition, codec: int) -> None:
         path.write_bytes(b"".join(batches))
         path.with_suffix(INDEX).write_bytes(b"")
         path.with_suffix(TIMEINDEX).write_bytes(b"")
-    plan = maintain.plan_clean(
+    plan = plan_cleaning(
         log_dir,
         partition,
         parse_settings({"cleanup.policy": "compact"}),
@@ -59,9 +61,9 @@ def _clean(log_dir: Path, partition: TopicPartition, codec: int) -> None:
         high_watermark="end",
     )
     try:
-        maintain.examine(plan, maintain.build(plan))
+        examine(plan, build(plan))
     finally:
-        maintain.discard(plan)
+        discard_staging(plan)
 
 
 def _batch(base_offset: int, keys: Sequence[bytes], codec: int) -> bytes:

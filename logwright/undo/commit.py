@@ -20,6 +20,7 @@ from logwright.format.snapshot import serialize_snapshot
 from logwright.format.valid import valid_batches
 from logwright.log.mapped import map_file
 from logwright.log.producers import Replay, replay_batches
+from logwright.observe import observe_unlocked
 from logwright.state.hold import refuse_held
 from logwright.steps.checkpoints import set_leader_epochs
 from logwright.steps.interpreter import execute
@@ -31,11 +32,25 @@ from logwright.undo.steps import undo_steps
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from logwright.format.names import TopicPartition
     from logwright.log.model import PartitionLog
+    from logwright.observe import HighWatermark
     from logwright.steps.step import FileStep
     from logwright.units import TimestampMs
 
 _LOG = logging.getLogger(__name__)
+
+
+def plan_undo_of(
+    log_dir: Path, partition: TopicPartition, *, high_watermark: HighWatermark = "end"
+) -> UndoPlan:
+    """Look at what the last operation on a partition retired. Effects: reads.
+
+    Raises:
+        CannotUndo: it cannot be undone.
+        LogwrightError: see `observe_unlocked`.
+    """
+    return decide_undo(observe_unlocked(log_dir, partition, high_watermark=high_watermark))
 
 
 def decide_undo(log: PartitionLog) -> UndoPlan:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from logwright import maintain
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction.model import (
     CleaningOptions,
@@ -23,6 +22,7 @@ from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog, Segment
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import ByteCount, Offset, TimestampMs
 from logwright.verify.model import Fault
 
@@ -71,7 +71,7 @@ def compare_partition(
         UncleanLogDir, CorruptLogError, UnsupportedFormatError, NotALogDir, UnreadableFile: one of
         them cannot be read as it is.
     """
-    plan = maintain.plan_clean(
+    plan = plan_cleaning(
         earlier,
         partition,
         settings,

@@ -10,18 +10,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from logwright import maintain
+from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import CleanerConfig, TopicConfig, effective
+from logwright.deletion.commit import delete_log, find_deleted, restore_log
+from logwright.deletion.commit import purge_deleted as purge_deleted_
 from logwright.errors import CorruptLogError, UncleanLogDir
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
+from logwright.ingest.commit import commit_append, plan_append, prepare_log_dir, stage_append
 from logwright.ingest.model import Appended, AppendOptions
+from logwright.ingest.staging import staging
 from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.log.load import list_partitions
+from logwright.move.commit import move_partition
+from logwright.purge.commit import purge_partition
+from logwright.recovery.commit import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
+from logwright.retention.commit import plan_retention_of
+from logwright.roll.commit import plan_roll_of, roll_partition
+from logwright.state.hold import quarantine_failure
 from logwright.state.model import Pause
 from logwright.state.store import change_state
+from logwright.sweep.build import build, examine
+from logwright.sweep.commit import commit
+from logwright.sweep.plan import plan_cleaning
+from logwright.sweep.recover import recover_directory
+from logwright.sweep.retain import retain as retain_log
+from logwright.undo.commit import plan_undo_of, undo_partition
 from logwright.units import TimestampMs
 from tests.crash.operations import relink
 from tests.ingested import Row, arrow
@@ -97,7 +113,7 @@ def settings(**more: str) -> tuple[TopicConfig, CleanerConfig]:
 
 
 def clean(place: Place, partition: TopicPartition) -> None:
-    plan = maintain.plan_clean(
+    plan = plan_cleaning(
         place.logs,
         partition,
         settings(),
@@ -108,23 +124,23 @@ def clean(place: Place, partition: TopicPartition) -> None:
     staged = None
     try:
         if plan.clean:
-            staged = maintain.build(plan)
-            assert all(law.holds for law in maintain.examine(plan, staged).laws)
-        maintain.commit(plan, staged)
+            staged = build(plan)
+            assert all(law.holds for law in examine(plan, staged).laws)
+        commit(plan, staged)
     finally:
-        maintain.discard(plan)
+        discard_staging(plan)
 
 
 def roll(place: Place, partition: TopicPartition) -> None:
     config, _ = settings()
-    planned = maintain.plan_roll(place.logs, partition, config, now_ms=NOW, force=True)
-    maintain.roll_partition(*planned)
+    planned = plan_roll_of(place.logs, partition, config, now_ms=NOW, force=True)
+    roll_partition(*planned)
 
 
 def retain(place: Place, partition: TopicPartition) -> None:
     """The log begins inside its second segment then."""
     config, _ = settings(cleanup_policy="delete", retention_ms="-1")
-    plan = maintain.plan_retention(
+    plan = plan_retention_of(
         place.logs,
         partition,
         config,
@@ -132,16 +148,17 @@ def retain(place: Place, partition: TopicPartition) -> None:
         high_watermark="end",
         delete_records_before=SEGMENTS[1] + 1,
     )
-    maintain.retain(plan)
+    retain_log(plan)
 
 
 def undo(place: Place, partition: TopicPartition) -> None:
-    maintain.undo_partition(maintain.plan_undo(place.logs, partition), now_ms=NOW)
+    undo_partition(plan_undo_of(place.logs, partition), now_ms=NOW)
 
 
 def purge(place: Place, partition: TopicPartition) -> None:
     config, _ = settings(file_delete_delay_ms="0")
-    maintain.purge(place.logs, partition, config, now_ms=NOW)
+    delay_ms = config.file_delete_delay_ms
+    purge_partition(place.logs, partition, now_ms=NOW, file_delete_delay_ms=delay_ms)
 
 
 def recover(place: Place, partition: TopicPartition) -> None:
@@ -152,13 +169,13 @@ def recover(place: Place, partition: TopicPartition) -> None:
 
 def recover_first(place: Place, partition: TopicPartition) -> None:
     """What other commands do before they begin: of those that need it."""
-    wanted = maintain.partitions_to_recover(place.logs, [partition])
+    wanted = partitions_to_recover(place.logs, [partition])
     _recover(place, wanted)
 
 
 def _recover(place: Place, wanted: Iterable[TopicPartition]) -> None:
     wanted = tuple(wanted)
-    result = maintain.recover(
+    result = recover_directory(
         place.logs, wanted, lambda _: settings()[0], now_ms=NOW, options=RecoveryOptions()
     )
     for error in result.failures.values():
@@ -168,19 +185,19 @@ def _recover(place: Place, wanted: Iterable[TopicPartition]) -> None:
 
 
 def delete(place: Place, partition: TopicPartition) -> None:
-    maintain.delete_log(place.logs, partition, now_ms=NOW)
+    delete_log(place.logs, partition, now_ms=NOW)
 
 
 def restore(place: Place, partition: TopicPartition) -> None:
-    maintain.restore_log(place.logs, maintain.find_deleted(place.logs, partition))
+    restore_log(place.logs, find_deleted(place.logs, partition))
 
 
 def purge_deleted(place: Place, partition: TopicPartition) -> None:
-    maintain.purge_deleted(place.logs, now_ms=NOW, delay_ms=0, named={partition})
+    purge_deleted_(place.logs, now_ms=NOW, delay_ms=0, named={partition})
 
 
 def move(place: Place, partition: TopicPartition) -> None:
-    maintain.move_partition(
+    move_partition(
         place.logs,
         partition,
         place.other,
@@ -193,8 +210,8 @@ def _append(
     place: Place, partition: TopicPartition, ingest_id: str, options: AppendOptions
 ) -> Appended | None:
     config, _ = settings()
-    maintain.prepare_log_dir(place.logs)
-    plan = maintain.plan_append(
+    prepare_log_dir(place.logs)
+    plan = plan_append(
         place.logs, partition, config, ingest_id=ingest_id, now_ms=NOW, options=options
     )
     if isinstance(plan, Appended):
@@ -207,9 +224,9 @@ def _append(
     ]
     if kept is not None:
         rows = [(b"k%d" % offset, b"v", [], NOW - SOURCE_END + offset) for offset in kept]
-    with maintain.staging([plan]):
-        staged = maintain.stage_append(plan, [arrow(rows, None if kept is None else list(kept))])
-        return maintain.commit_append(plan, staged)
+    with staging([plan]):
+        staged = stage_append(plan, [arrow(rows, None if kept is None else list(kept))])
+        return commit_append(plan, staged)
 
 
 def ingest(place: Place, partition: TopicPartition) -> None:
@@ -241,7 +258,7 @@ def resume(place: Place, partition: TopicPartition) -> None:
 
 def quarantine(place: Place, partition: TopicPartition) -> None:
     error = CorruptLogError("it was broken", path=place.logs)
-    maintain.quarantine_failure(place.logs, partition, error, NOW)
+    quarantine_failure(place.logs, partition, error, NOW)
 
 
 def damage(place: Place, partition: TopicPartition) -> None:

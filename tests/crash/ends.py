@@ -6,7 +6,6 @@ import json
 import re
 from pathlib import Path
 
-from logwright import maintain
 from logwright.errors import LogwrightError
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.deleted_logs import parse_deletions
@@ -25,6 +24,7 @@ from logwright.format.names import (
 from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.purge.commit import purge_partition
 from logwright.state.file import STATE_FILE
+from logwright.undo.commit import plan_undo_of
 from logwright.units import TimestampMs
 from tests.crash.commands import Place
 from tests.ingested import Batch, read_batches
@@ -147,7 +147,7 @@ def _records(directory: Path, batches: list[Batch]) -> list[tuple[Row, bool]]:
 def _undo(log_dir: Path, partition: TopicPartition) -> object:
     """What an undo would bring back, or why it would not."""
     try:
-        plan = maintain.plan_undo(log_dir, partition)
+        plan = plan_undo_of(log_dir, partition)
     except LogwrightError as error:
         return (type(error).__name__, error.problem)
     names = sorted(live for group in plan.groups for live in group.names)

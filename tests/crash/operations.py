@@ -17,13 +17,21 @@ import pytest
 import logwright.deletion.commit
 import logwright.purge.commit
 import logwright.steps.live
-from logwright import maintain
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import CleanerConfig, TopicConfig, effective
+from logwright.deletion.commit import delete_log, find_deleted, finish_deletion, restore_log
+from logwright.deletion.commit import purge_deleted as purge_deleted_
 from logwright.errors import CannotUndo, NotALogDir, UncleanLogDir
 from logwright.format.names import TopicPartition
 from logwright.purge.commit import purge_partition
+from logwright.retention.commit import plan_retention_of
+from logwright.roll.commit import plan_roll_of, roll_partition
 from logwright.steps.filesystem import RealFileSystem
+from logwright.sweep.build import build
+from logwright.sweep.commit import commit
+from logwright.sweep.plan import plan_cleaning
+from logwright.sweep.retain import retain as retain_log
+from logwright.undo.commit import plan_undo_of, undo_partition
 from logwright.units import TimestampMs
 from tests import fixtures
 from tests.comparison import CHECKPOINTS, read_checkpoint
@@ -54,13 +62,11 @@ class Log:
 
     def roll(self) -> None:
         config, _ = self.settings()
-        maintain.roll_partition(
-            *maintain.plan_roll(self.root, T0, config, now_ms=self.now, force=True)
-        )
+        roll_partition(*plan_roll_of(self.root, T0, config, now_ms=self.now, force=True))
 
     def retain(self, before: int | None = None, **more: str) -> None:
         config, _ = self.settings(**more)
-        plan = maintain.plan_retention(
+        plan = plan_retention_of(
             self.root,
             T0,
             config,
@@ -68,10 +74,10 @@ class Log:
             high_watermark="end",
             delete_records_before=before,
         )
-        maintain.retain(plan)
+        retain_log(plan)
 
     def clean(self) -> None:
-        plan = maintain.plan_clean(
+        plan = plan_cleaning(
             self.root,
             T0,
             self.settings(),
@@ -79,10 +85,10 @@ class Log:
             options=CleaningOptions(force=True, like_kafka=True),
             high_watermark="end",
         )
-        maintain.commit(plan, maintain.build(plan))
+        commit(plan, build(plan))
 
     def undo(self) -> None:
-        maintain.undo_partition(maintain.plan_undo(self.root, T0), now_ms=self.now)
+        undo_partition(plan_undo_of(self.root, T0), now_ms=self.now)
 
     def purge(self) -> None:
         later = TimestampMs(self.now + LATER_MS)
@@ -90,16 +96,16 @@ class Log:
 
     def delete(self) -> None:
         if (self.root / str(T0)).exists():
-            maintain.delete_log(self.root, T0, now_ms=self.now)
+            delete_log(self.root, T0, now_ms=self.now)
         else:
-            maintain.finish_deletion(self.root, T0)
+            finish_deletion(self.root, T0)
 
     def restore(self) -> None:
-        maintain.restore_log(self.root, maintain.find_deleted(self.root, T0))
+        restore_log(self.root, find_deleted(self.root, T0))
 
     def purge_deleted(self) -> None:
         later = TimestampMs(self.now + LATER_MS)
-        maintain.purge_deleted(self.root, now_ms=later, delay_ms=LATER_MS)
+        purge_deleted_(self.root, now_ms=later, delay_ms=LATER_MS)
 
 
 def nothing(log: Log) -> None:

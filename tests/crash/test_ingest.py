@@ -15,7 +15,6 @@ from random import Random
 
 import pytest
 
-from logwright import maintain
 from logwright.config.topic import parse_settings
 from logwright.errors import DiskFull, LogwrightError, StepFailed, UncleanLogDir
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, WORK_DIRECTORY
@@ -30,6 +29,7 @@ from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.marker import markers_aside
 from logwright.steps.step import Append, FileStep
+from logwright.sweep.recover import recover_directory
 from logwright.units import TimestampMs
 from tests.comparison import compare_checkpoints, compare_partition
 from tests.crash.filesystems import FailingFileSystem, every_file
@@ -239,7 +239,7 @@ def test_after_our_recovery_the_rest_is_appended(memory: Path) -> None:
 
 def recover(log_dir: Path) -> None:
     config, _ = parse_settings(PAIRS)
-    result = maintain.recover(
+    result = recover_directory(
         log_dir, [PARTITION], lambda _: config, now_ms=TimestampMs(NOW), options=RecoveryOptions()
     )
     assert result.clean

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from logwright import maintain
 from logwright.cli.main import main
 from logwright.config.topic import parse_settings
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
@@ -21,10 +20,12 @@ from logwright.ingest.journal import read_journal
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan
 from logwright.ingest.steps import record_steps
 from logwright.locks import lock_partition
+from logwright.recovery.commit import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.marker import markers_aside
+from logwright.sweep.recover import recover_directory
 from logwright.units import TimestampMs
 from tests.differential.random_logs import scratch_directory
 from tests.ingested import PARTITION, Row, arrow, planned, read_batches
@@ -102,9 +103,9 @@ def other_ingest(log_dir: Path) -> None:
 def engine_recovery(log_dir: Path) -> None:
     """As Dagster recovers, then a clean of what is there."""
     config, _ = parse_settings(PAIRS)
-    maintain.recover(
+    recover_directory(
         log_dir,
-        maintain.partitions_to_recover(log_dir, [PARTITION]),
+        partitions_to_recover(log_dir, [PARTITION]),
         lambda _: config,
         now_ms=TimestampMs(NOW),
         options=RecoveryOptions(),
@@ -143,9 +144,9 @@ def test_a_recovery_leaves_all_of_an_append_or_nothing(memory: Path) -> None:
         log_dir = memory / "state"
         shutil.copytree(clean, log_dir, copy_function=shutil.copy2)
         more = dead_after(log_dir, steps)
-        maintain.recover(
+        recover_directory(
             log_dir,
-            maintain.partitions_to_recover(log_dir, [PARTITION]),
+            partitions_to_recover(log_dir, [PARTITION]),
             lambda _: config,
             now_ms=TimestampMs(NOW),
             options=RecoveryOptions(),

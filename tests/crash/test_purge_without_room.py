@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
+from logwright.deletion.commit import find_deleted, purge_deleted
 from logwright.errors import CannotUndo
 from logwright.units import TimestampMs
 from tests.crash.filesystems import Crash, CrashingFileSystem, FailingFileSystem
@@ -48,7 +48,7 @@ def test_purge_without_room_that_dies_leaves_no_half_log_to_an_undo(scratch: Pat
             complete = whole == len(list(log.root.rglob("*.log")))
             found.add((complete, can_undo(log)))
             later = TimestampMs(time.time_ns() // 1_000_000 + LATER_MS)
-            maintain.purge_deleted(log.root, now_ms=later, delay_ms=LATER_MS)
+            purge_deleted(log.root, now_ms=later, delay_ms=LATER_MS)
             assert not list(log.root.glob("t-0*"))
         else:
             break
@@ -58,7 +58,7 @@ def test_purge_without_room_that_dies_leaves_no_half_log_to_an_undo(scratch: Pat
 def can_undo(log: Log) -> bool:
     """Whether an undo finds the deleted log."""
     try:
-        maintain.find_deleted(log.root, T0)
+        find_deleted(log.root, T0)
     except CannotUndo:
         return False
     return True

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-from logwright import maintain
 from logwright.config.topic import parse_settings
 from logwright.errors import DiskFull, LogwrightError, StepFailed
 from logwright.format.names import TopicPartition
@@ -23,6 +22,7 @@ from logwright.recovery.model import RecoveryOptions
 from logwright.recovery.steps import recovery_steps
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
+from logwright.sweep.recover import recover_directory
 from logwright.units import TimestampMs
 from tests import fixtures
 from tests.comparison import live_files
@@ -113,7 +113,7 @@ class Damaged:
     def recover(self, log_dir: Path) -> None:
         """Recover it; then it counts as cleanly stopped."""
         config, _ = parse_settings(self.settings())
-        result = maintain.recover(
+        result = recover_directory(
             log_dir, [PARTITION], lambda _: config, now_ms=self.now_ms, options=self.options
         )
         assert {} == result.failures
@@ -123,7 +123,7 @@ class Damaged:
         """What a recovery raises or says of the partition; without one it counts as clean."""
         config, _ = parse_settings(self.settings())
         try:
-            result = maintain.recover(
+            result = recover_directory(
                 log_dir, [PARTITION], lambda _: config, now_ms=self.now_ms, options=self.options
             )
         except LogwrightError as error:
@@ -339,7 +339,7 @@ def test_swap_that_was_cut_short_is_finished_or_undone(
         (copy / str(layout.partition)).mkdir()
         for name, data in files.items():
             (copy / str(layout.partition) / name).write_bytes(data)
-        result = maintain.recover(
+        result = recover_directory(
             copy, [layout.partition], lambda _: config, now_ms=now_ms, options=options
         )
         assert {} == result.failures

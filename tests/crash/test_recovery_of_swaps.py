@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.format.names import TopicPartition
@@ -20,6 +19,10 @@ from logwright.recovery.steps import recovery_steps
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import FileStep, FsyncDir, Rename
+from logwright.sweep.build import build
+from logwright.sweep.commit import commit
+from logwright.sweep.plan import plan_cleaning
+from logwright.undo.commit import plan_undo_of
 from logwright.undo.steps import undo_steps
 from logwright.units import TimestampMs
 from tests.crash.operations import relink
@@ -53,7 +56,7 @@ def do(root: Path, steps: Sequence[FileStep]) -> None:
 
 def commit_undo(root: Path) -> None:
     """Clean, and let the undo die right behind its commit point: old segments are ``.swap``."""
-    plan = maintain.plan_clean(
+    plan = plan_cleaning(
         root,
         T0,
         SETTINGS,
@@ -61,8 +64,8 @@ def commit_undo(root: Path) -> None:
         options=CleaningOptions(force=True),
         high_watermark="end",
     )
-    maintain.commit(plan, maintain.build(plan))
-    steps = undo_steps(maintain.plan_undo(root, T0), "x", now_ms=NOW)
+    commit(plan, build(plan))
+    steps = undo_steps(plan_undo_of(root, T0), "x", now_ms=NOW)
     names = [str(step.target) if isinstance(step, Rename) else "" for step in steps]
     do(root, steps[: next(at for at, name in enumerate(names) if name.endswith(".log"))])
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
 from logwright.errors import CannotUndo
 from logwright.format.names import TopicPartition
 from logwright.recovery.commit import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
+from logwright.sweep.recover import recover_directory
 from logwright.units import TimestampMs
 from tests.crash.filesystems import Crash, CrashingFileSystem
 from tests.crash.operations import Log, again_in, interposed, into_a_segment, txn_retain
@@ -46,7 +46,7 @@ def live(log: Log) -> dict[str, bytes]:
 def recover(log: Log) -> None:
     config, _ = log.settings()
     damaged = partitions_to_recover(log.root, [T0])
-    result = maintain.recover(
+    result = recover_directory(
         log.root,
         damaged,
         lambda _: config,

@@ -16,11 +16,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, Self
 
-from logwright import maintain
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.config.topic import effective
 from logwright.format.batch import RecordBatch, parse_batch, walk_batches
 from logwright.format.record import Record, read_records
+from logwright.purge.commit import purge_partition
+from logwright.sweep.build import build, examine
+from logwright.sweep.commit import commit
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.comparison import (
     compare_checkpoints,
@@ -117,7 +120,7 @@ class Round:
     def plan(self, builder: LogBuilder) -> CleanPlan:
         """Our plan for the next cleaning of a log."""
         config, cleaner = effective({**SETTINGS, **self.settings})
-        return maintain.plan_clean(
+        return plan_cleaning(
             builder.log_dir,
             builder.partition,
             (config, cleaner.model_copy(update={"dedupe_buffer_bytes": self.buffer})),
@@ -145,15 +148,20 @@ class Round:
         done = []
         for _ in range(self.passes):
             plan = self.plan(builder)
-            staged = maintain.build(plan) if plan.clean else None
+            staged = build(plan) if plan.clean else None
             if staged is not None:
-                broken = [law for law in maintain.examine(plan, staged).laws if not law.holds]
+                broken = [law for law in examine(plan, staged).laws if not law.holds]
                 assert not broken, broken
                 done.append(staged)
-            maintain.commit(plan, staged)
+            commit(plan, staged)
         config, _ = effective({**SETTINGS, **self.settings})
         later = TimestampMs(self.now_ms + PURGE_DELAY_MS)
-        maintain.purge(builder.log_dir, builder.partition, config, now_ms=later)
+        purge_partition(
+            builder.log_dir,
+            builder.partition,
+            now_ms=later,
+            file_delete_delay_ms=config.file_delete_delay_ms,
+        )
         return done
 
     def arguments(self, log_dir: Path, partition: str) -> list[str]:

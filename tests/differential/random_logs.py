@@ -17,13 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logwright import maintain
 from logwright.cli.planning import compaction_object
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import CleanerConfig, TopicConfig, effective
 from logwright.errors import UnsupportedFormatError
 from logwright.format.names import TopicPartition
 from logwright.log.dump import segment_lines
+from logwright.sweep.build import build, examine
+from logwright.sweep.commit import commit
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.comparison import (
     PACKING_FIELDS,
@@ -259,7 +261,7 @@ def _clean(case: Answer, log_dir: Path, partition: TopicPartition) -> list[str]:
     settings = settings_of(case, case["topicConfig"])
 
     def plan() -> CleanPlan:
-        return maintain.plan_clean(
+        return plan_cleaning(
             log_dir,
             partition,
             settings,
@@ -280,15 +282,15 @@ def _clean(case: Answer, log_dir: Path, partition: TopicPartition) -> list[str]:
         if planned.clean != said["cleaned"]:
             found.append(f"plan: pass {number}: cleaned: expected {said['cleaned']}")
         if not planned.clean:
-            maintain.commit(planned, None)
+            commit(planned, None)
             break
-        staged = maintain.build(planned)
+        staged = build(planned)
         found += [
             f"law: pass {number}: {law.law}: {law.violations} from offset {law.first_offset}"
-            for law in maintain.examine(planned, staged).laws
+            for law in examine(planned, staged).laws
             if not law.holds
         ]
-        maintain.commit(planned, staged)
+        commit(planned, staged)
         if staged.end_offset != said.get("newFirstDirtyOffset"):
             expected = f"expected {said.get('newFirstDirtyOffset')}, got {staged.end_offset}"
             found.append(f"plan: pass {number}: newFirstDirtyOffset: {expected}")
@@ -318,7 +320,7 @@ def _clean_again(planned: CleanPlan, log_dir: Path) -> list[str]:
         return []
     found = ["again: something is to be cleaned"] if planned.clean else []
     before = _contents(log_dir)
-    maintain.commit(planned, None)
+    commit(planned, None)
     return found + ([] if before == _contents(log_dir) else ["again: a file changed"])
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logwright import maintain
 from logwright.cli.planning import pick_order, plan_object
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.format.names import TopicPartition
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.differential.oracle_server import Answer, OracleServer
 from tests.differential.random_logs import Shape, settings_of
@@ -72,7 +72,7 @@ def _outcome(answer: Answer, seed: int, scratch: Path) -> PlanOutcome:
 def _plan(answer: Answer, log_dir: Path, said: dict[str, Any]) -> CleanPlan:
     partition = TopicPartition.parse(said["topicPartition"])
     assert partition is not None
-    return maintain.plan_clean(
+    return plan_cleaning(
         log_dir,
         partition,
         settings_of(answer, answer["topicConfigs"][partition.topic]),

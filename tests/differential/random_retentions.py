@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logwright import maintain
 from logwright.cli.retain import plan_object
 from logwright.config.topic import TopicConfig
 from logwright.format.names import TopicPartition
 from logwright.purge.commit import purge_partition
+from logwright.retention.commit import plan_retention_of
 from logwright.retention.plan import RetentionPlan
+from logwright.sweep.retain import retain
 from logwright.units import TimestampMs
 from tests.comparison import compare_checkpoints, compare_partition, stray_snapshots
 from tests.differential.oracle_server import Answer, OracleServer
@@ -84,7 +85,7 @@ def _retain_and_compare(
     plan = _plan(answer, said, ours, partition, config)
     found = [f"plan: {name}: {one}" for one in compare_results(said, plan_object(plan, done=True))]
     stray = stray_snapshots(ours / name, log_start_offset=plan.log.log_start_offset)
-    maintain.retain(plan)
+    retain(plan)
     again = _plan(answer, said, ours, partition, config)
     if again.deleted or again.log_start_offset != plan.log_start_offset:
         found.append(f"again: {name}: {len(again.deleted)} segments go")
@@ -104,7 +105,7 @@ def _plan(
     config: TopicConfig,
 ) -> RetentionPlan:
     before = said["deleteRecordsBefore"]
-    return maintain.plan_retention(
+    return plan_retention_of(
         log_dir,
         partition,
         config,

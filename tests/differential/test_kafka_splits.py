@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
 from logwright.config.topic import parse_settings
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition, segment_file_name
 from logwright.recovery.model import RecoveryOptions
+from logwright.sweep.recover import recover_directory
 from logwright.units import Offset
 from tests.comparison import compare_checkpoints, live_files
 from tests.differential.oracle_server import OracleServer
@@ -48,7 +48,7 @@ def by_kafka(log_dir: Path, server: OracleServer) -> str | None:
 def by_us(log_dir: Path, options: RecoveryOptions) -> str | None:
     """Recover it; why it was refused, if so."""
     config, _ = parse_settings({"index.interval.bytes": "100"})
-    result = maintain.recover(
+    result = recover_directory(
         log_dir, [PARTITION], lambda _: config, now_ms=NOW_MS, options=options
     )
     error = result.failures.get(PARTITION)

@@ -9,12 +9,12 @@ from pathlib import Path
 import dagster as dg
 
 from logwright.assets.partitions import LOGS, SEGMENT_SET
-from logwright.assets.segment_set import CHECK_SPECS, WAVE_OUT, dedupe, plan, quality, roll, swap
+from logwright.assets.segment_set import CHECK_SPECS, SWEEP_OUT, dedupe, plan, quality, roll, swap
 from logwright.assets.verdict import CHECKS
-from logwright.assets.wave import Wave
 from logwright.format.batch import parse_batch, serialize_batch, serialize_header, walk_batches
 from logwright.format.record import encode_records, read_records
 from logwright.pipelines.sweep import plan_sweep, swap_sweep
+from logwright.sweep.model import SweepState
 
 Fault = Callable[[Path], None]
 
@@ -22,8 +22,8 @@ Fault = Callable[[Path], None]
 def faulty_asset(fault: Fault, key: str) -> dg.AssetsDefinition:
     """The asset `segment_set` with one more step, that spoils what is staged for one log."""
 
-    @dg.op(out=WAVE_OUT, name="spoil")
-    def spoil(built: Wave) -> Wave:
+    @dg.op(out=SWEEP_OUT, name="spoil")
+    def spoil(built: SweepState) -> SweepState:
         return spoiled(built, fault, key)
 
     @dg.graph_asset(
@@ -44,8 +44,8 @@ def faulty_asset(fault: Fault, key: str) -> dg.AssetsDefinition:
 def faulty_sweep(fault: Fault, key: str) -> dg.JobDefinition:
     """The job `sweep` with one more step, that spoils what is staged for one log."""
 
-    @dg.op(out=WAVE_OUT, name="spoil")
-    def spoil(built: Wave) -> Wave:
+    @dg.op(out=SWEEP_OUT, name="spoil")
+    def spoil(built: SweepState) -> SweepState:
         return spoiled(built, fault, key)
 
     @dg.job(name="sweep", executor_def=dg.in_process_executor)
@@ -55,8 +55,8 @@ def faulty_sweep(fault: Fault, key: str) -> dg.JobDefinition:
     return sweep
 
 
-def spoiled(built: Wave, fault: Fault, key: str) -> Wave:
-    """The same wave; the first staged segment of one log is not what was built."""
+def spoiled(built: SweepState, fault: Fault, key: str) -> SweepState:
+    """The same state; the first staged segment of one log is not what was built."""
     for work in built.works:
         if work.key == key:
             assert work.staged is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from logwright.cli.main import main
 
-READY = ["logwright.cli.main", "logwright.cli.move", "logwright.cli.clean", "logwright.maintain"]
+READY = ["logwright.cli.main", "logwright.cli.move", "logwright.cli.clean", "logwright.sweep.clean"]
 
 
 def context() -> ForkServerContext:

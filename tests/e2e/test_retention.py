@@ -10,12 +10,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from logwright.deletion.commit import delete_log
 from logwright.errors import CorruptBatch
 from logwright.format.names import TopicPartition
-from logwright.maintain import delete_log, quarantine_failure
 from logwright.pipelines.definitions import defs
 from logwright.pipelines.purge import purge, purge_due
 from logwright.pipelines.retention import RETENTION, is_due, retention, retention_check
+from logwright.state.hold import quarantine_failure
 from logwright.units import TimestampMs
 from tests.e2e.harness import MARKS, Platform, make_platform, tree
 from tests.fixtures import description

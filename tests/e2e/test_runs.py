@@ -13,8 +13,8 @@ import pytest
 from logwright.assets.fleet import fleet_inventory
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
-from logwright.maintain import lag_metrics
 from logwright.pipelines.purge import purge
+from logwright.sweep.commit import lag_metrics
 from tests.e2e.faults import bit_flipped, faulty_asset
 from tests.e2e.harness import (
     MARKS,

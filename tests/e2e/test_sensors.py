@@ -10,7 +10,6 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from logwright.assets.cleaning import Planner
 from logwright.assets.partitions import LOGS_NAME
 from logwright.compaction.model import CleanPlan
 from logwright.pipelines import sensors
@@ -18,7 +17,7 @@ from logwright.pipelines.definitions import defs
 from logwright.pipelines.due import RETRY_AFTER_MS, load_cursor
 from logwright.pipelines.failures import LEDGER, failed_runs
 from logwright.pipelines.purge import purge_due
-from logwright.pipelines.sensors import discovered, discovery, due_logs
+from logwright.pipelines.sensors import Planner, discovered, discovery, due_logs
 from logwright.pipelines.sweep import sweep_run_config
 from logwright.resources.log_dirs import MaintainedLog
 from tests.e2e.harness import MARKS, Platform, make_platform

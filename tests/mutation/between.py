@@ -108,7 +108,7 @@ BETWEEN = (
         file="format/scan.py",
         right=" * LARGEST_GROWTH[batch.attributes & CODEC_MASK]",
         wrong=" * 32768",
-        tests=("tests/unit/maintain/test_memory.py",),
+        tests=("tests/unit/sweep/test_memory.py",),
     ),
     Fault(
         family="two at once: a deletion takes the entries of a live log",
@@ -210,7 +210,7 @@ BETWEEN = (
     ),
     Fault(
         family="ingest: a recovery comes before the end of an append",
-        file="maintain.py",
+        file="sweep/recover.py",
         right="        if not options.like_kafka:\n            settle_before_recovery(log_dir)\n",
         wrong="",
         tests=("tests/crash/test_ingest_sequences.py",),
@@ -231,14 +231,14 @@ BETWEEN = (
     ),
     Fault(
         family="plan: an append that is under way",
-        file="planning.py",
+        file="observe.py",
         right="    with broker_kept_out(log_dir):\n        wait_for_marker(log_dir)\n",
         wrong="    with broker_kept_out(log_dir):\n",
         tests=("tests/unit/ingest/test_marker.py",),
     ),
     Fault(
         family="plan: an append that is under way, of many logs",
-        file="planning.py",
+        file="sweep/plan.py",
         right=" as directory:\n        wait_for_marker(log_dir)\n",
         wrong=" as directory:\n",
         tests=("tests/unit/ingest/test_marker.py",),

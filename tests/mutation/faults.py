@@ -200,7 +200,7 @@ FAULTS = (
     ),
     Fault(
         family="partial map: the checkpoint runs ahead",
-        file="committing.py",
+        file="sweep/commit.py",
         right="        return staged.end_offset\n",
         wrong="        return plan.compaction.first_uncleanable_offset\n",
     ),

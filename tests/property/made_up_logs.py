@@ -9,13 +9,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from logwright import maintain
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.format.index import AbortedTransaction, parse_offset_index, parse_txn_index
 from logwright.format.names import segment_file_name
 from logwright.format.record import RecordHeader
 from logwright.log.producers import active_producers
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests import twins
 from tests.log_builder import START_MS, LogBuilder
@@ -178,7 +178,7 @@ def plan(log: MadeUpLog, builder: LogBuilder) -> CleanPlan:
     )
     if log.buffer is not None:
         cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": log.buffer})
-    return maintain.plan_clean(
+    return plan_cleaning(
         builder.log_dir,
         builder.partition,
         (config, cleaner),

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logwright import maintain
 from logwright.checks.thorough import examine_thoroughly
+from logwright.compaction.build import discard_staging
 from logwright.format.batch import parse_batch
 from logwright.format.codec import NONE
 from logwright.format.names import segment_file_name
@@ -22,6 +22,8 @@ from logwright.format.record import Record, read_records
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.swap.plan import swap_steps
+from logwright.sweep.build import build, examine
+from logwright.sweep.commit import commit
 from tests import twins
 from tests.property.made_up_logs import (
     NOW_MS,
@@ -88,7 +90,7 @@ def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
             assert planned.compaction.cleanable_bytes == 0
             return
         before = read(builder)
-        staged = maintain.build(planned)
+        staged = build(planned)
         standing = {each.base_offset for each in staged.standing}
         groups = sorted(
             [*(each.source_base_offsets for each in staged.segments), *((b,) for b in standing)]
@@ -108,7 +110,7 @@ def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
                 aborted = read_aborted(builder.directory, segment.base_offset)
                 assert expected.aborted[segment.base_offset] == list(aborted)
         _check_figures(examine_thoroughly(planned, staged), staged)
-        _check_figures(maintain.examine(planned, staged), staged)
+        _check_figures(examine(planned, staged), staged)
 
 
 def _check_figures(facts: OutputFacts, staged: StagedCleaning) -> None:
@@ -127,7 +129,7 @@ def _check_figures(facts: OutputFacts, staged: StagedCleaning) -> None:
 def clean(log: MadeUpLog, builder: LogBuilder) -> CleanPlan:
     """Clean once, if there is something to clean. Effects: changes the log."""
     planned = plan(log, builder)
-    maintain.commit(planned, maintain.build(planned) if planned.clean else None)
+    commit(planned, build(planned) if planned.clean else None)
     return planned
 
 
@@ -203,7 +205,7 @@ def test_a_cleaning_that_was_stopped_and_resumed_leaves_the_same(
     with written(log) as builder:
         planned = plan(log, builder)
         if planned.clean:
-            _swap_some(planned, maintain.build(planned), stopped_after)
+            _swap_some(planned, build(planned), stopped_after)
         clean(log, builder)
         assert undisturbed == data_records(read(builder))
 
@@ -214,4 +216,4 @@ def _swap_some(planned: CleanPlan, staged: StagedCleaning, count: int) -> None:
         for segment in islice(staged.segments, count):
             steps = swap_steps(planned.rolled_log, segment, staged.directory, now_ms=planned.now_ms)
             execute(steps, files)
-    maintain.discard(planned)
+    discard_staging(planned)

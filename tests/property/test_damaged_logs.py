@@ -12,7 +12,6 @@ from random import Random
 
 import pytest
 
-from logwright import maintain
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptProducerSnapshot, LogwrightError, UnsupportedFormatError
 from logwright.format.names import TopicPartition
@@ -20,6 +19,7 @@ from logwright.format.snapshot import ProducerEntry, parse_snapshot
 from logwright.format.valid import valid_batches
 from logwright.log.mapped import map_file
 from logwright.recovery.model import RecoveryOptions
+from logwright.sweep.recover import recover_directory
 from logwright.units import INT64_MAX, TimestampMs
 from tests import fixtures
 from tests.comparison import compare_checkpoints, live_files
@@ -83,7 +83,7 @@ class Mutant:
         """Recover it; the refusal, if there was one."""
         pairs = self.settings | {"producer.id.expiration.ms": str(self.expiration_ms)}
         config, _ = parse_settings(pairs)
-        result = maintain.recover(
+        result = recover_directory(
             log_dir,
             [PARTITION],
             lambda _: config,

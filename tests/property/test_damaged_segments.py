@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from logwright import maintain
+from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.errors import (
@@ -25,6 +25,8 @@ from logwright.errors import (
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition, segment_file_name
+from logwright.sweep.build import build, examine
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests import fixtures
 from tests.log_builder import SegmentBuilder
@@ -131,7 +133,7 @@ def clean(log: Path, now_ms: int) -> LogwrightError | None:
     partition = TopicPartition.parse(log.parent.name)
     assert partition is not None
     try:
-        plan = maintain.plan_clean(
+        plan = plan_cleaning(
             log.parent.parent,
             partition,
             parse_settings({"cleanup.policy": "compact"}),
@@ -141,11 +143,11 @@ def clean(log: Path, now_ms: int) -> LogwrightError | None:
         )
         if not plan.clean:
             return None
-        staged = maintain.build(plan)
+        staged = build(plan)
     except LogwrightError as error:
         return error
-    facts = maintain.examine(plan, staged)
-    maintain.discard(plan)
+    facts = examine(plan, staged)
+    discard_staging(plan)
     broken = tuple(law.law for law in facts.laws if not law.holds)
     return QualityError(" ".join(broken), path=log) if broken else None
 

@@ -17,15 +17,16 @@ from typing import Final
 import numpy as np
 import pytest
 
-from logwright import maintain
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction import build as building
+from logwright.compaction.build import discard_staging
 from logwright.compaction.keys.survivors import Survivors
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
 from logwright.compaction.runtime import Means
 from logwright.errors import LogwrightError
 from logwright.format.names import segment_file_name
+from logwright.sweep.build import build
 from tests.property.planted_faults import planted, wrong_index, wrong_log
 from tests.property.wrong_hints import all_wrong
 from tests.unit.checks.test_quick import a_log, a_plan
@@ -115,9 +116,9 @@ def _plant_in_build(plan: CleanPlan, random: Random, tally: Tally) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(building, "find_survivors", spoiled)
-        staged = maintain.build(plan)
+        staged = build(plan)
     tally.add("dead bitmap", f"{plan.log.log_dir.name} dead {flipped}", plan, staged)
-    maintain.discard(plan)
+    discard_staging(plan)
 
 
 def _plant_in_hints(plan: CleanPlan, staged: StagedCleaning, random: Random, tally: Tally) -> None:
@@ -139,7 +140,7 @@ def _plans() -> Iterator[list[tuple[CleanPlan, CleanPlan, StagedCleaning]]]:
             name = f"codec-{codec}-{checkpoint}"
             builder = a_log(Path(scratch) / name, codec=codec, checkpoint=checkpoint)
             plan = a_plan(builder)
-            found.append((a_plan(builder), plan, maintain.build(plan)))
+            found.append((a_plan(builder), plan, build(plan)))
         yield found
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from logwright.errors import LogwrightError, PreconditionError
-from logwright.maintain import abandon_move
+from logwright.move.commit import abandon_move
 from logwright.verify.partition import verify_partition
 from tests.crash.filesystems import Crash
 from tests.crash.operations import relink

@@ -11,11 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from logwright import maintain
 from logwright.compaction.model import CleaningOptions
+from logwright.deletion.commit import delete_log, find_deleted, restore_log
+from logwright.deletion.commit import purge_deleted as purge_deleted_
+from logwright.move.commit import move_partition
 from logwright.purge.commit import purge_partition
+from logwright.retention.commit import plan_retention_of
+from logwright.roll.commit import plan_roll_of, roll_partition
 from logwright.state.model import Pause, Quarantine
 from logwright.state.store import change_state
+from logwright.sweep.build import build, examine
+from logwright.sweep.commit import commit
+from logwright.sweep.plan import plan_cleaning
+from logwright.sweep.retain import retain as retain_log
+from logwright.undo.commit import plan_undo_of, undo_partition
 from logwright.units import TimestampMs
 from tests.sequences.brokers import broker, broker_crash
 from tests.sequences.content import (
@@ -51,7 +60,7 @@ def clean(world: World, choice: int) -> Step:
 
     def run() -> None:
         repair(world)
-        plan = maintain.plan_clean(
+        plan = plan_cleaning(
             log.where,
             parsed(name),
             settings_of(name, choice // 8),
@@ -74,13 +83,13 @@ def clean(world: World, choice: int) -> Step:
         found[:] = [(result, plan.clean, bases_of(log.where, name))]
         if not plan.clean and not plan.roll.due:
             return
-        staged = maintain.build(plan) if plan.clean else None
+        staged = build(plan) if plan.clean else None
         if staged is not None:
             log.before[world.now] = ("swap", log.content)
-            facts = maintain.examine(plan, staged)
+            facts = examine(plan, staged)
             broken = [law for law in facts.laws if not law.holds]
             assert not broken, broken
-        maintain.commit(plan, staged)
+        commit(plan, staged)
 
     def halfway() -> Iterator[Content]:
         for result, _, bases in found:
@@ -98,8 +107,8 @@ def roll(world: World, choice: int) -> Step:
     def run() -> None:
         repair(world)
         config, _ = settings_of(name)
-        maintain.roll_partition(
-            *maintain.plan_roll(log.where, parsed(name), config, now_ms=world.clock, force=True)
+        roll_partition(
+            *plan_roll_of(log.where, parsed(name), config, now_ms=world.clock, force=True)
         )
 
     return Step(name, run, unchanged(world, name))
@@ -116,7 +125,7 @@ def retain(world: World, choice: int) -> Step:
         repair(world)
         start, end = (0, 0) if log.content is None else (log.content.start, log.content.end)
         config, _ = settings_of(name)
-        plan = maintain.plan_retention(
+        plan = plan_retention_of(
             log.where,
             parsed(name),
             config,
@@ -128,7 +137,7 @@ def retain(world: World, choice: int) -> Step:
         starts[:] = [plan.log_start_offset]
         if log.content is not None:
             log.before[world.now] = ("retain", log.content)
-        maintain.retain(plan)
+        retain_log(plan)
 
     def halfway() -> Iterator[Content]:
         if starts and log.content is not None:
@@ -154,13 +163,13 @@ def undo(world: World, choice: int) -> Step:
 
     def run() -> None:
         repair(world)
-        plan = maintain.plan_undo(log.where, parsed(name))
+        plan = plan_undo_of(log.where, parsed(name))
         kind, before = log.before[plan.at_ms]
         assert log.content is not None
         start = before.start if kind == "retain" else None
         found[:] = [(kind, before, brought_back(log.content, before, start=start))]
         bases[:] = bases_of(log.where, name)
-        maintain.undo_partition(plan, now_ms=world.clock)
+        undo_partition(plan, now_ms=world.clock)
         del log.before[plan.at_ms]
 
     def halfway() -> Iterator[Content]:
@@ -204,7 +213,7 @@ def delete(world: World, choice: int) -> Step:
     def run() -> None:
         repair(world)
         was[:] = [log.content]
-        maintain.delete_log(log.where, parsed(name), now_ms=world.clock)
+        delete_log(log.where, parsed(name), now_ms=world.clock)
 
     def gone() -> Iterable[Content | None]:
         if was:
@@ -221,7 +230,7 @@ def restore(world: World, choice: int) -> Step:
     log = world.logs[name]
 
     def run() -> None:
-        maintain.restore_log(log.where, maintain.find_deleted(log.where, parsed(name)))
+        restore_log(log.where, find_deleted(log.where, parsed(name)))
 
     return Step(name, run, lambda: (log.deleted,), lambda: (log.deleted, None))
 
@@ -232,7 +241,7 @@ def purge_deleted(world: World, choice: int) -> Step:
 
     def run() -> None:
         for log_dir in (world.first, world.second):
-            maintain.purge_deleted(log_dir, now_ms=world.clock, delay_ms=DELAY_MS)
+            purge_deleted_(log_dir, now_ms=world.clock, delay_ms=DELAY_MS)
 
     return Step(name, run, unchanged(world, name), unclean=True)
 
@@ -285,9 +294,7 @@ def move(world: World, choice: int) -> Step:
 
 def move_on(world: World, source: Path, destination: Path, name: str) -> None:
     """Begin a move, or go on with it. Effects and errors: as `move_partition`."""
-    maintain.move_partition(
-        source, parsed(name), destination, now_ms=world.clock, progress=lambda *_: None
-    )
+    move_partition(source, parsed(name), destination, now_ms=world.clock, progress=lambda *_: None)
 
 
 OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {

@@ -14,8 +14,9 @@ from typing import Final
 from logwright.config.topic import CleanerConfig, TopicConfig, parse_settings
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
-from logwright.maintain import partitions_to_recover, recover
+from logwright.recovery.commit import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
+from logwright.sweep.recover import recover_directory
 from logwright.units import Offset, TimestampMs
 from tests.differential.oracle_server import OracleServer
 from tests.log_builder import START_MS, LogBuilder
@@ -155,7 +156,7 @@ def repair(world: World) -> None:
         damaged = partitions_to_recover(log_dir, present)
         if not damaged and (log_dir / MARKER).exists():
             continue
-        result = recover(
+        result = recover_directory(
             log_dir,
             damaged,
             lambda topic: settings_of(f"{topic}-0")[0],

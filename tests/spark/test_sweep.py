@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from logwright import maintain
+from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleaningOptions, CleanPlan, OutputFacts, StagedCleaning
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch, LogwrightError
@@ -15,7 +16,12 @@ from logwright.format.names import TopicPartition
 from logwright.live_plans import plan_is_alive
 from logwright.spark import sweep
 from logwright.spark.session import TASKS_PER_CORE
-from logwright.spark.sweep import WorkerFault, build_partitions, clean_partitions
+from logwright.spark.sweep import SparkExecutor
+from logwright.sweep.build import build, build_and_examine, examine
+from logwright.sweep.calls import WorkerFault
+from logwright.sweep.commit import commit
+from logwright.sweep.executor import call_builds
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.fixtures import copy_before, description, partition_of
 from tests.log_builder import START_MS, LogBuilder
@@ -36,12 +42,21 @@ def each(function: object, numbers: int, observed: Observed) -> list[object]:
     return list(sweep._each(function, arguments, [1] * numbers, observed.spark))  # type: ignore[arg-type]
 
 
+def built(
+    plans: list[CleanPlan], observed: Observed, function: Callable[..., object] = build
+) -> list[object]:
+    """The result of each plan."""
+    groups = call_builds(SparkExecutor(lambda: observed.spark), function, plans)
+    found = {plan.plan_id: result for group in groups for plan, result in group}
+    return [found[plan.plan_id] for plan in plans]
+
+
 def plan_of(name: str, tmp_path: Path) -> CleanPlan:
     """The plan of a fixture's own cleaning, of a copy."""
     one = partition_of(name)
     partition = TopicPartition.parse(one.name)
     assert partition is not None
-    return maintain.plan_clean(
+    return plan_cleaning(
         copy_before(name, tmp_path),
         partition,
         parse_settings(one.config),
@@ -82,7 +97,7 @@ def planned(tmp_path: Path, number: int, **settings: str) -> CleanPlan:
     log.segment(2).batch(2, [("b", "3")])
     log.write()
     pairs = {f"log.cleaner.{name.replace('_', '.')}": text for name, text in settings.items()}
-    return maintain.plan_clean(
+    return plan_cleaning(
         log.log_dir,
         log.partition,
         parse_settings({"cleanup.policy": "compact"} | pairs),
@@ -99,11 +114,11 @@ def test_no_more_logs_at_once_than_log_cleaner_threads(
     """There are as many tasks, each of which does its logs one after the other."""
     plans = [planned(tmp_path, number, threads=str(threads)) for number in range(6)]
     jobs_before = len(observed.tasks())
-    results = list(clean_partitions(plans, observed.spark))
+    results = built(plans, observed, build_and_examine)
     assert not any(isinstance(result, LogwrightError) for result in results)
     assert [threads] == [tasks for tasks in observed.tasks()[jobs_before:] if tasks]
     for plan in plans:
-        maintain.discard(plan)
+        discard_staging(plan)
 
 
 def test_tasks_keep_the_lowest_rate_together(tmp_path: Path, observed: Observed) -> None:
@@ -181,13 +196,13 @@ def test_session_without_a_context_gives_the_same_by_a_frame(
 def test_spark_stages_the_same_bytes(name: str, tmp_path: Path, observed: Observed) -> None:
     """The engine in a worker and the engine in this process: one output."""
     plan = plan_of(name, tmp_path)
-    here = maintain.build(plan)
-    expected, judged = contents(here), maintain.examine(plan, here)
-    maintain.discard(plan)
+    here = build(plan)
+    expected, judged = contents(here), examine(plan, here)
+    discard_staging(plan)
 
-    (result,) = clean_partitions([plan], observed.spark)
+    (result,) = built([plan], observed, build_and_examine)
 
-    assert not isinstance(result, LogwrightError)
+    assert isinstance(result, tuple)
     staged, facts = result
     assert expected == contents(staged)
     assert isinstance(facts, OutputFacts)
@@ -199,21 +214,21 @@ def test_unreadable_log_does_not_stop_the_others(tmp_path: Path, observed: Obser
     """One of three logs has gone after it was planned."""
     plans = [plan_of("basic-none", tmp_path / str(number)) for number in range(3)]
     shutil.rmtree(plans[1].log.directory)
-    results = list(build_partitions(plans, observed.spark))
+    results = built(plans, observed)
     assert isinstance(results[0], StagedCleaning)
     assert isinstance(results[1], LogwrightError)
     assert isinstance(results[2], StagedCleaning)
     alive = [plan_is_alive(plan.log.log_dir, plan.plan_id) for plan in plans]
     assert [True, False, True] == alive
     for plan in plans:
-        maintain.discard(plan)
+        discard_staging(plan)
 
 
 def test_driver_holds_the_plans_that_workers_build(tmp_path: Path, observed: Observed) -> None:
     """A purge in another process leaves them alone, and the commit succeeds."""
     plan = plan_of("basic-none", tmp_path)
-    (staged,) = build_partitions([plan], observed.spark)
+    (staged,) = built([plan], observed)
     assert isinstance(staged, StagedCleaning)
     assert purged_by_another(plan.log.log_dir) == 0
-    assert len(staged.segments) == maintain.commit(plan, staged).segments_swapped
+    assert len(staged.segments) == commit(plan, staged).segments_swapped
     assert not list(plan.log.log_dir.glob(".logwright-plans-*"))

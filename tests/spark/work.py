@@ -8,10 +8,11 @@ import sys
 
 from numba.core.dispatcher import Dispatcher
 
-from logwright import maintain
+from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.runtime import Means
 from logwright.errors import CorruptBatch
+from logwright.sweep.build import build, examine
 
 
 def double(number: int, *, means: Means) -> int:
@@ -53,8 +54,8 @@ def kernels_of_a_cleaning(plan: CleanPlan, *, means: Means) -> tuple[set[str], s
     """The compiled kernels before it, and those that came with it; of one log among many."""
     del means
     before = kernels()
-    maintain.examine(plan, maintain.build(plan))
-    maintain.discard(plan)
+    examine(plan, build(plan))
+    discard_staging(plan)
     return before, kernels() - before
 
 

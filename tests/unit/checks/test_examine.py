@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.config.topic import parse_settings
+from logwright.sweep.build import build, examine
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests import faults
 from tests.log_builder import START_MS, LogBuilder
@@ -38,7 +39,7 @@ def built(builder: LogBuilder, *, buffer: int = 1 << 20) -> tuple[CleanPlan, Sta
     config, cleaner = parse_settings(
         {"cleanup.policy": "compact", "index.interval.bytes": "512", "segment.ms": str(1 << 60)}
     )
-    plan = maintain.plan_clean(
+    plan = plan_cleaning(
         builder.log_dir,
         builder.partition,
         (config, cleaner.model_copy(update={"dedupe_buffer_bytes": buffer})),
@@ -46,14 +47,14 @@ def built(builder: LogBuilder, *, buffer: int = 1 << 20) -> tuple[CleanPlan, Sta
         options=CleaningOptions(force=True),
         high_watermark="end",
     )
-    return plan, maintain.build(plan)
+    return plan, build(plan)
 
 
 @pytest.mark.parametrize("codec", [0, 3])
 def test_a_right_output_holds_every_law(tmp_path: Path, codec: int) -> None:
     """And the facts say what is in it."""
     plan, staged = built(a_log(tmp_path / "logs", codec=codec))
-    facts = maintain.examine(plan, staged)
+    facts = examine(plan, staged)
     assert [] == [law for law in facts.laws if not law.holds]
     assert 97 == sum(segment.records for segment in facts.segments)
     assert (505, 1) == (staged.stats.removed_superseded, staged.stats.removed_tombstones)
@@ -78,7 +79,7 @@ def test_a_planted_fault_breaks_its_law(
     """The first offender is where the fault was planted."""
     plan, staged = built(a_log(tmp_path / "logs", codec=codec))
     offset = plant(staged)
-    verdicts = {each.law: each for each in maintain.examine(plan, staged).laws}
+    verdicts = {each.law: each for each in examine(plan, staged).laws}
     assert not verdicts[law].holds
     assert verdicts[law].violations >= 1
     assert offset == verdicts[law].first_offset
@@ -91,7 +92,7 @@ def test_a_record_that_comes_from_nowhere_is_found(tmp_path: Path) -> None:
     foreign = LogBuilder(tmp_path / "elsewhere")
     foreign.segment(0).batch(10_000, [("alien", "x")])
     path.write_bytes(path.read_bytes() + foreign.segments[0].content)
-    verdicts = {each.law: each for each in maintain.examine(plan, staged).laws}
+    verdicts = {each.law: each for each in examine(plan, staged).laws}
     assert 10_000 == verdicts["survivors_identical"].first_offset
 
 
@@ -104,9 +105,9 @@ def test_the_keys_are_judged_in_shards_when_memory_is_short(tmp_path: Path) -> N
         segment.batch(start, [(f"key-{start + n}", "v") for n in range(1000)])
     builder.segment(keys)
     plan, staged = built(builder.write(), buffer=240_000)
-    assert [] == [law for law in maintain.examine(plan, staged).laws if not law.holds]
+    assert [] == [law for law in examine(plan, staged).laws if not law.holds]
     lost = faults.lose_last_value(staged)
-    broken = [law for law in maintain.examine(plan, staged).laws if not law.holds]
+    broken = [law for law in examine(plan, staged).laws if not law.holds]
     assert ("latest_value_per_key", 1, lost) in [
         (law.law, law.violations, law.first_offset) for law in broken
     ]
@@ -117,6 +118,6 @@ def test_a_cut_staged_file_is_found(tmp_path: Path) -> None:
     plan, staged = built(a_log(tmp_path / "logs"))
     path = faults.staged_log(staged)
     path.write_bytes(path.read_bytes()[:-3])
-    verdicts = {each.law: each for each in maintain.examine(plan, staged).laws}
+    verdicts = {each.law: each for each in examine(plan, staged).laws}
     assert not verdicts["crc_valid"].holds
     assert not verdicts["latest_value_per_key"].holds

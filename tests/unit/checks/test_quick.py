@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from logwright import maintain
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction import build as building
@@ -20,6 +19,8 @@ from logwright.compaction.model import CleaningOptions, CleanPlan, OutputFacts, 
 from logwright.compaction.runtime import Means
 from logwright.config.topic import parse_settings
 from logwright.format.names import segment_file_name
+from logwright.sweep.build import build, examine
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import Offset, TimestampMs
 from tests import faults
 from tests.log_builder import START_MS, LogBuilder
@@ -63,7 +64,7 @@ def a_plan(builder: LogBuilder, *, buffer: int = 1 << 20, like_kafka: bool = Fal
             "segment.bytes": str(50_000),
         }
     )
-    return maintain.plan_clean(
+    return plan_cleaning(
         builder.log_dir,
         builder.partition,
         (config, cleaner.model_copy(update={"dedupe_buffer_bytes": buffer})),
@@ -90,7 +91,7 @@ def test_a_right_output_holds_every_law_and_has_the_same_facts(
     """What the quick checks say of the output is what reading all of it says."""
     builder = a_log(tmp_path / "logs", codec=codec, checkpoint=checkpoint)
     plan = a_plan(builder, buffer=buffer, like_kafka=like_kafka)
-    staged: StagedCleaning = pickle.loads(pickle.dumps(maintain.build(plan)))  # noqa: S301, TID251
+    staged: StagedCleaning = pickle.loads(pickle.dumps(build(plan)))  # noqa: S301, TID251
     facts = examine_quickly(plan, staged)
     assert set() == broken(facts)
     assert facts == examine_thoroughly(plan, staged)
@@ -200,15 +201,15 @@ def test_a_fault_of_the_build_breaks_the_law_of_latest_values(
 
     monkeypatch.setattr(building, "find_survivors", spoiled)
     plan = a_plan(a_log(tmp_path / "logs", codec=codec))
-    staged = maintain.build(plan)
+    staged = build(plan)
     assert {"latest_value_per_key"} == broken(examine_quickly(plan, staged))
-    assert "latest_value_per_key" in broken(maintain.examine(plan, staged))
+    assert "latest_value_per_key" in broken(examine(plan, staged))
 
 
 def test_a_map_that_is_wrong_about_its_keys_is_found_by_the_sample(tmp_path: Path) -> None:
     """Sums of the map, and all that follows from them, may agree with each other."""
     plan = a_plan(a_log(tmp_path / "logs"))
-    staged = maintain.build(plan)
+    staged = build(plan)
     assert staged.keys is not None
     other = staged.keys._replace(expected_sample_digest=staged.keys.expected_sample_digest ^ 1)
     assert {"latest_value_per_key"} == broken(examine_quickly(plan, staged._replace(keys=other)))
@@ -294,16 +295,16 @@ def test_a_fault_of_the_output_breaks_its_laws(
 ) -> None:
     """Others may break with it, but those at least."""
     plan = a_plan(a_log(tmp_path / "logs", codec=codec))
-    staged = maintain.build(plan)
+    staged = build(plan)
     plant(staged)
     assert laws <= broken(examine_quickly(plan, staged))
-    assert laws & broken(maintain.examine(plan, staged))
+    assert laws & broken(examine(plan, staged))
 
 
 def test_a_lost_segment_is_found(tmp_path: Path) -> None:
     """Built, but not on the way to the swap."""
     plan = a_plan(a_log(tmp_path / "logs"))
-    staged = maintain.build(plan)
+    staged = build(plan)
     assert len(staged.segments) > 1
     lost = staged._replace(segments=staged.segments[:-1])
     assert {"latest_value_per_key"} == broken(examine_quickly(plan, lost))
@@ -313,5 +314,5 @@ def test_thorough_checks_are_asked_for_by_an_option(tmp_path: Path) -> None:
     """They need nothing that the build told."""
     plan = a_plan(a_log(tmp_path / "logs"))
     plan = plan._replace(options=replace(plan.options, checks="thorough"))
-    staged = maintain.build(plan)._replace(keys=None)
-    assert set() == broken(maintain.examine(plan, staged))
+    staged = build(plan)._replace(keys=None)
+    assert set() == broken(examine(plan, staged))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,11 @@ from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch, Paused
 from logwright.format.names import TopicPartition
 from logwright.log.checkpoints import read_checkpoints
-from logwright.maintain import plan_retention, quarantine_failure, retain, retain_compacted
+from logwright.retention.commit import plan_retention_of
+from logwright.state.hold import quarantine_failure
+from logwright.sweep.model import LogWork, SweepState
+from logwright.sweep.plan import Settings
+from logwright.sweep.retain import retain, retain_compacted
 from logwright.units import TimestampMs
 from tests.fixtures import copy_before
 from tests.unit.cli.conftest import Answer, Call
@@ -119,7 +124,7 @@ def test_retention_of_a_log_that_is_not_compacted_passes_a_quarantine(
 def test_a_quarantine_after_the_plan_stops_a_retention(log_dir: Path) -> None:
     """What was planned before it is refused under the locks."""
     config, _ = parse_settings(BOTH)
-    plan = plan_retention(log_dir, T0, config, now_ms=LATER, high_watermark="end")
+    plan = plan_retention_of(log_dir, T0, config, now_ms=LATER, high_watermark="end")
     quarantine(log_dir)
     before = files(log_dir)
     with pytest.raises(Paused):
@@ -158,16 +163,29 @@ def test_a_sweeps_retention_is_of_compacted_logs_alone(log_dir: Path) -> None:
     """Others have Kafka's retention task; one in quarantine is passed over."""
     delete = parse_settings({"cleanup.policy": "delete", "retention.ms": "1"})
     both = parse_settings(BOTH)
-    assert [] == list(
-        retain_compacted(log_dir, [T0], lambda _: delete, now_ms=LATER, high_watermark="end")
-    )
+    assert [] == retained(log_dir, delete)
     quarantine(log_dir)
-    assert [] == list(
-        retain_compacted(log_dir, [T0], lambda _: both, now_ms=LATER, high_watermark="end")
-    )
-    ((partition, plan),) = retain_compacted(
-        log_dir, [T0], lambda _: both, now_ms=LATER, high_watermark="end", force=True
-    )
-    assert T0 == partition
-    assert not isinstance(plan, Exception)
-    assert plan.deleted
+    assert [] == retained(log_dir, both)
+    (work,) = retained(log_dir, both, force=True)
+    assert T0 == work.partition
+    assert work.retained is not None
+    assert work.retained.deleted
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The same settings for every log; none is stray."""
+
+    settings: Settings
+
+    def of(self, _log_dir: Path, _topic: str) -> Settings:
+        return self.settings
+
+    def stray(self, _log_dir: Path, _partition: TopicPartition) -> str | None:
+        return None
+
+
+def retained(log_dir: Path, settings: Settings, *, force: bool = False) -> list[LogWork]:
+    """What a sweep's retention looked at."""
+    state = SweepState(works=(LogWork(key="t-0", log_dir=log_dir, partition=T0),), now_ms=LATER)
+    return list(retain_compacted(state, Fixed(settings), high_watermark="end", force=force))

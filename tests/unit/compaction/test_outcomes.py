@@ -11,7 +11,6 @@ from typing import Literal
 
 import pytest
 
-from logwright import maintain
 from logwright.compaction import transactions
 from logwright.compaction.keys import survivors
 from logwright.compaction.model import CleaningOptions, CleanPlan, OutputFacts
@@ -28,6 +27,9 @@ from logwright.format.index import (
 )
 from logwright.format.names import segment_file_name
 from logwright.format.snapshot import parse_snapshot, serialize_snapshot
+from logwright.sweep.build import build, examine
+from logwright.sweep.commit import commit
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import Offset, TimestampMs
 from tests.ingested import read_batches
 from tests.log_builder import START_MS, LogBuilder
@@ -39,7 +41,7 @@ Checks = Literal["quick", "thorough"]
 
 
 def a_plan(builder: LogBuilder, *, checks: Checks = "quick", like_kafka: bool = False) -> CleanPlan:
-    return maintain.plan_clean(
+    return plan_cleaning(
         builder.log_dir,
         builder.partition,
         CONFIG,
@@ -93,9 +95,9 @@ def test_a_wrong_offset_index_entry_loses_no_committed_value(
     builder = dirty_inside(tmp_path / "logs")
     point(builder, 1, position)
     plan = a_plan(builder, checks=checks, like_kafka=like_kafka)
-    staged = maintain.build(plan)
-    assert set() == broken(maintain.examine(plan, staged))
-    maintain.commit(plan, staged)
+    staged = build(plan)
+    assert set() == broken(examine(plan, staged))
+    commit(plan, staged)
     expected = [(0, b"committed"), (1, b"1"), (4, b"1"), (5, b"1")]
     assert expected == values(builder.log_dir)
 
@@ -115,9 +117,9 @@ def test_what_is_committed_behind_an_aborted_transaction_supersedes(tmp_path: Pa
         builder.segment(5).batch(5, [("e", "1")])
         builder.write(producers=True, cleaner_checkpoint=2, index_interval=0)
         plan = a_plan(builder, like_kafka=like_kafka)
-        staged = maintain.build(plan)
-        assert set() == broken(maintain.examine(plan, staged))
-        maintain.commit(plan, staged)
+        staged = build(plan)
+        assert set() == broken(examine(plan, staged))
+        commit(plan, staged)
         left[like_kafka] = [offset for offset, _ in values(builder.log_dir)]
     assert {False: [3, 5], True: [2, 3, 5]} == left
 
@@ -138,8 +140,8 @@ def test_aborted_data_in_the_map_breaks_the_law_of_latest_values(
             source.batches["unmapped"] = source.batches["control_type"] >= 0
 
     monkeypatch.setattr(survivors, "mark_unmapped", begin_too_late)
-    staged = maintain.build(plan)
-    assert "latest_value_per_key" in broken(maintain.examine(plan, staged))
+    staged = build(plan)
+    assert "latest_value_per_key" in broken(examine(plan, staged))
 
 
 @pytest.mark.parametrize("checks", ["quick", "thorough"])
@@ -153,8 +155,8 @@ def test_committed_data_taken_for_aborted_breaks_a_law(
     change_entry(builder, 0, 0, producer_id=8, last_offset=Offset(4))
     monkeypatch.setattr(transactions, "require_agreement", lambda *_, **__: None)
     plan = a_plan(builder, checks=checks)
-    staged = maintain.build(plan)
-    assert "latest_value_per_key" in broken(maintain.examine(plan, staged))
+    staged = build(plan)
+    assert "latest_value_per_key" in broken(examine(plan, staged))
 
 
 def two_producers(log_dir: Path) -> LogBuilder:
@@ -196,9 +198,9 @@ def test_sound_transaction_indexes_agree_with_the_markers(tmp_path: Path) -> Non
     """Entries over segments, last stable offsets held back by other producers."""
     builder = two_producers(tmp_path / "logs")
     plan = a_plan(builder)
-    staged = maintain.build(plan)
-    assert set() == broken(maintain.examine(plan, staged))
-    maintain.commit(plan, staged)
+    staged = build(plan)
+    assert set() == broken(examine(plan, staged))
+    commit(plan, staged)
     offsets = [offset for offset, _ in values(builder.log_dir)]
     assert [0, 2, 5, 10, 12, 13, 15] == offsets
 
@@ -285,7 +287,7 @@ def test_a_transaction_index_that_contradicts_the_markers_is_refused(
     before = {path: path.read_bytes() for path in builder.directory.iterdir()}
     plan = a_plan(builder, like_kafka=like_kafka)
     with pytest.raises(CorruptIndex) as refused:
-        maintain.build(plan)
+        build(plan)
     assert refused.value.path is not None
     assert ".txnindex" == refused.value.path.suffix
     assert before == {path: path.read_bytes() for path in builder.directory.iterdir()}
@@ -297,7 +299,7 @@ def test_a_transaction_index_that_contradicts_the_markers_is_refused(
     entries = {path.name: path.read_bytes() for path in builder.directory.glob("*.txnindex")}
     sound = two_producers(tmp_path / "sound").directory.glob("*.txnindex")
     assert {path.name: path.read_bytes() for path in sound} == entries
-    maintain.build(a_plan(builder, like_kafka=like_kafka))
+    build(a_plan(builder, like_kafka=like_kafka))
 
 
 def test_an_entry_of_another_version_is_refused(tmp_path: Path) -> None:
@@ -305,14 +307,14 @@ def test_an_entry_of_another_version_is_refused(tmp_path: Path) -> None:
     builder = two_producers(tmp_path / "logs")
     change_entry(builder, 0, 0, version=1)
     with pytest.raises(UnsupportedFormatError):
-        maintain.build(a_plan(builder))
+        build(a_plan(builder))
 
 
 def test_a_first_offset_before_the_data_is_no_contradiction(tmp_path: Path) -> None:
     """A cleaning may have removed the transaction's first batches."""
     builder = two_producers(tmp_path / "logs")
     change_entry(builder, 0, 0, first_offset=Offset(0))
-    maintain.build(a_plan(builder))
+    build(a_plan(builder))
 
 
 def test_a_snapshot_that_forgets_an_open_transaction_is_refused(tmp_path: Path) -> None:
@@ -324,7 +326,7 @@ def test_a_snapshot_that_forgets_an_open_transaction_is_refused(tmp_path: Path) 
     builder.write(producers=True)
     change_snapshots(builder, current_txn_first_offset=None)
     with pytest.raises(CorruptProducerSnapshot, match="producer 7 has open from offset 1"):
-        maintain.build(a_plan(builder))
+        build(a_plan(builder))
 
 
 def change_snapshots(builder: LogBuilder, **changes: object) -> None:
@@ -345,4 +347,4 @@ def test_a_snapshot_that_lags_behind_the_log_is_refused(tmp_path: Path) -> None:
     builder.write(producers=True)
     change_snapshots(builder, last_offset=0)
     with pytest.raises(CorruptProducerSnapshot, match="9 has its last batch at 0, the log at 1"):
-        maintain.build(a_plan(builder))
+        build(a_plan(builder))

@@ -7,10 +7,12 @@ from threading import Lock
 
 import pytest
 
-from logwright import maintain
+from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.compaction.runtime import STEP_BYTES, Means, Throttle
 from logwright.config.topic import parse_settings
+from logwright.sweep.build import build, examine
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -82,7 +84,7 @@ def a_plan(directory: Path) -> CleanPlan:
             segment.batch(number * 1000 + batch * 100, pairs)
     builder.segment(3000)
     builder.write()
-    return maintain.plan_clean(
+    return plan_cleaning(
         builder.log_dir,
         builder.partition,
         parse_settings({"cleanup.policy": "compact"}),
@@ -97,10 +99,10 @@ def test_a_cleaning_keeps_the_rate(tmp_path: Path, threads: int) -> None:
     """Both passes' reads, the writes, and what the checks read back are counted."""
     plan, time = a_plan(tmp_path / "logs"), Time()
     means = Means(threads=threads, throttle=throttle(time, 1000.0))
-    staged = maintain.build(plan, means=means)
+    staged = build(plan, means=means)
     built = time.now
     stats = staged.stats
     assert (2 * stats.bytes_read + stats.bytes_written) / 1000 <= built - 1000 + 1e-6
-    assert all(law.holds for law in maintain.examine(plan, staged, means=means).laws)
+    assert all(law.holds for law in examine(plan, staged, means=means).laws)
     assert stats.bytes_written / 1000 <= time.now - built + 1e-6
-    maintain.discard(plan)
+    discard_staging(plan)

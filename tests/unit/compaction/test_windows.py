@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
 from logwright.compaction import runtime as steps
 from logwright.compaction import source
 from logwright.compaction import unpack as unpacking
+from logwright.compaction.build import discard_staging
 from logwright.compaction.keys import read as reading
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.compaction.rewrite import chunks as pieces
@@ -22,6 +22,8 @@ from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
 from logwright.log.mapped import MappedFiles
+from logwright.sweep.build import build, examine
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests import faults
 from tests.log_builder import START_MS, LogBuilder
@@ -46,7 +48,7 @@ def a_plan(directory: Path, codecs: tuple[int, ...]) -> CleanPlan:
             offset += RECORDS
     builder.segment(offset)
     builder.write()
-    return maintain.plan_clean(
+    return plan_cleaning(
         builder.log_dir,
         builder.partition,
         parse_settings({"cleanup.policy": "compact", "segment.ms": str(1 << 60)}),
@@ -59,16 +61,16 @@ def a_plan(directory: Path, codecs: tuple[int, ...]) -> CleanPlan:
 def output(plan: CleanPlan, *, threads: int = 1) -> dict[str, str]:
     """Digests of the staged files; the laws hold for them."""
     means = Means(threads=threads)
-    staged = maintain.build(plan, means=means)
+    staged = build(plan, means=means)
     assert 1 == len(staged.segments)
     assert 0 < min(staged.stats.batches_verbatim, staged.stats.batches_dropped)
     assert 2 * BATCHES // 3 <= staged.stats.batches_rebuilt
-    assert [] == [law for law in maintain.examine(plan, staged, means=means).laws if not law.holds]
+    assert [] == [law for law in examine(plan, staged, means=means).laws if not law.holds]
     digests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in staged.directory.iterdir()
     }
-    maintain.discard(plan)
+    discard_staging(plan)
     return digests
 
 
@@ -110,9 +112,9 @@ def test_a_full_map_is_halved_under_several_threads(
     monkeypatch.setattr(reading, "FOUND_RECORDS", 40)
     for _ in range(20):
         assert whole == output(few, threads=3)
-    staged = maintain.build(few, means=Means(threads=3))
+    staged = build(few, means=Means(threads=3))
     assert staged.stats.map_reads > 2
-    maintain.discard(few)
+    discard_staging(few)
 
 
 def test_of_several_threads_the_first_damage_is_told(
@@ -130,7 +132,7 @@ def test_of_several_threads_the_first_damage_is_told(
     monkeypatch.setattr(steps, "STEP_BYTES", 2000)
     for _ in range(20):
         with pytest.raises(CorruptBatch) as caught:
-            maintain.build(plan, means=Means(threads=3))
+            build(plan, means=Means(threads=3))
         assert caught.value.path == logs[0]
 
 
@@ -159,13 +161,13 @@ def test_small_windows_give_the_same_verdict(
 ) -> None:
     """A fault is found where it is, and counted once, however little is read at once."""
     plan = a_plan(tmp_path / "logs", (0, 1, 2, 3, 4))
-    staged = maintain.build(plan)
+    staged = build(plan)
     offset = plant(staged)
-    whole = maintain.examine(plan, staged)
+    whole = examine(plan, staged)
     assert offset in {law.first_offset for law in whole.laws if law.violations == 1}
     monkeypatch.setattr(source, "WINDOW_BYTES", window_bytes)
     monkeypatch.setattr(source, "COMPRESSED_WINDOW_BYTES", window_bytes)
-    assert whole == maintain.examine(plan, staged)
+    assert whole == examine(plan, staged)
 
 
 def test_many_small_bombs_do_not_take_all_memory_together(
@@ -178,7 +180,7 @@ def test_many_small_bombs_do_not_take_all_memory_together(
         filled.batch(offset, [(f"k{offset}", "v" * 50_000)], codec=4)
     builder.segment(4)
     builder.write()
-    plan = maintain.plan_clean(
+    plan = plan_cleaning(
         builder.log_dir,
         builder.partition,
         parse_settings({"cleanup.policy": "compact", "segment.ms": str(1 << 60)}),

@@ -17,11 +17,11 @@ import pytest
 
 from logwright import locks
 from logwright.deletion import commit as deletion_run
+from logwright.deletion.commit import delete_log, find_deleted, purge_deleted, restore_log
 from logwright.errors import CannotUndo, LogDirLocked, LogwrightError, StalePlan
 from logwright.format.names import DELETED_LOGS, TopicPartition
 from logwright.ingest.model import AppendPlan
 from logwright.ingest.staging import make_directory
-from logwright.maintain import delete_log, find_deleted, purge_deleted, restore_log
 from logwright.steps.filesystem import RealFileSystem
 from logwright.units import TimestampMs
 from tests import fixtures

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from logwright.cli.main import main
+from logwright.deletion.commit import delete_log, find_deleted, purge_deleted, restore_log
 from logwright.errors import CannotUndo, LogDirLocked, NotALogDir, UnreadableFile
 from logwright.format.deleted_logs import (
     DeletedLog,
@@ -28,7 +29,6 @@ from logwright.format.names import (
     parse_deleted_directory_name,
 )
 from logwright.locks import lock_partition
-from logwright.maintain import delete_log, find_deleted, purge_deleted, restore_log
 from logwright.units import TimestampMs
 from tests import fixtures
 from tests.comparison import CHECKPOINTS, read_checkpoint

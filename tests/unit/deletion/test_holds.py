@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 from logwright.config.kept import KEPT_FILE, KeptTopic, keep_topics, read_kept
-from logwright.errors import CorruptBatch, UnreadableFile
-from logwright.format.names import TopicPartition
-from logwright.maintain import (
+from logwright.deletion.commit import (
     delete_log,
     find_deleted,
     finish_deletion,
-    holds,
     purge_deleted,
-    quarantine_failure,
     restore_log,
 )
+from logwright.errors import CorruptBatch, UnreadableFile
+from logwright.format.names import TopicPartition
 from logwright.state.file import STATE_FILE
+from logwright.state.hold import holds, quarantine_failure
 from logwright.state.model import Pause
 from logwright.state.store import change_state, read_state
 from logwright.units import TimestampMs

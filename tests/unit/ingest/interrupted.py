@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.errors import DiskFull, StepFailed
@@ -17,9 +16,14 @@ from logwright.format.names import TopicPartition
 from logwright.ingest import commit as ingest_run
 from logwright.ingest.commit import commit_append, stage_append
 from logwright.ingest.model import Appended, AppendOptions
+from logwright.recovery.commit import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.step import AnyPath
+from logwright.sweep.build import build
+from logwright.sweep.commit import commit
+from logwright.sweep.plan import plan_cleaning
+from logwright.sweep.recover import recover_directory
 from logwright.units import TimestampMs
 from tests.ingested import Row, arrow, planned, read_batches
 from tests.log_builder import LogBuilder
@@ -117,9 +121,9 @@ def values(log_dir: Path, partition: str = "t-0") -> dict[bytes | None, bytes | 
 
 def recover(log_dir: Path, *, like_kafka: bool = False) -> None:
     config, _ = parse_settings(PAIRS)
-    result = maintain.recover(
+    result = recover_directory(
         log_dir,
-        maintain.partitions_to_recover(log_dir, []),
+        partitions_to_recover(log_dir, []),
         lambda _: config,
         now_ms=TimestampMs(NOW),
         options=RecoveryOptions(like_kafka=like_kafka),
@@ -128,7 +132,7 @@ def recover(log_dir: Path, *, like_kafka: bool = False) -> None:
 
 
 def clean(log_dir: Path) -> None:
-    plan = maintain.plan_clean(
+    plan = plan_cleaning(
         log_dir,
         T,
         parse_settings(PAIRS),
@@ -136,7 +140,7 @@ def clean(log_dir: Path) -> None:
         options=CleaningOptions(force=True),
         high_watermark="end",
     )
-    maintain.commit(plan, maintain.build(plan))
+    commit(plan, build(plan))
 
 
 APPENDED = {key: value for key, value, _, _ in ROWS}

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.errors import LogDirLocked
@@ -17,10 +16,15 @@ from logwright.ingest import commit as ingest_run
 from logwright.ingest.commit import commit_append, stage_append
 from logwright.ingest.model import AppendPlan
 from logwright.locks import lock_checkpoints
+from logwright.recovery.commit import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
 from logwright.steps import marker
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.step import AnyPath
+from logwright.sweep.build import build
+from logwright.sweep.commit import commit as commit_cleaning
+from logwright.sweep.plan import plan_cleaning, plan_cleanings
+from logwright.sweep.recover import recover_directory
 from logwright.units import TimestampMs
 from tests.ingested import arrow, planned, read_batches
 from tests.log_builder import LogBuilder
@@ -87,7 +91,7 @@ def under_way(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[thread
 
 
 def clean_plan(log_dir: Path, partition: TopicPartition) -> CleanPlan:
-    return maintain.plan_clean(
+    return plan_cleaning(
         log_dir,
         partition,
         parse_settings(COMPACT),
@@ -110,7 +114,7 @@ def test_a_commit_of_another_log_does_not_wait(
     assert not under_way.is_set()
     with lock_checkpoints(log_dir):
         pass
-    result = maintain.commit(planned_before, maintain.build(planned_before))
+    result = commit_cleaning(planned_before, build(planned_before))
     assert result.segments_swapped > 0
     assert not (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
     assert "u 0 3" in (log_dir / "cleaner-offset-checkpoint").read_text()
@@ -122,14 +126,14 @@ def test_plan_waits_for_the_marker(log_dir: Path, under_way: threading.Event) ->
     timer.start()
     assert clean_plan(log_dir, U).clean
     timer.join()
-    assert () == maintain.partitions_to_recover(log_dir, [T, U])
+    assert () == partitions_to_recover(log_dir, [T, U])
 
 
 def test_plan_of_many_logs_waits_for_the_marker(log_dir: Path, under_way: threading.Event) -> None:
     """So does the one of a sweep."""
     timer = threading.Timer(0.05, under_way.set)
     timer.start()
-    outcomes = maintain.plan_many(
+    outcomes = plan_cleanings(
         log_dir,
         [U],
         lambda _: parse_settings(COMPACT),
@@ -145,7 +149,7 @@ def test_recovery_waits_for_the_append(log_dir: Path, under_way: threading.Event
     """Nothing is recovered while the log grows; afterwards nothing has to be."""
     timer = threading.Timer(0.05, under_way.set)
     timer.start()
-    assert () == maintain.partitions_to_recover(log_dir, [T, U])
+    assert () == partitions_to_recover(log_dir, [T, U])
     timer.join()
 
 
@@ -159,10 +163,10 @@ def test_who_waits_too_long_is_told(
     with pytest.raises(LogDirLocked, match="appends to a log"):
         clean_plan(log_dir, U)
     with pytest.raises(LogDirLocked, match="appends to a log"):
-        maintain.partitions_to_recover(log_dir, [U])
+        partitions_to_recover(log_dir, [U])
     config, _ = parse_settings({})
     with pytest.raises(LogDirLocked):
-        maintain.recover(
+        recover_directory(
             log_dir, [U], lambda _: config, now_ms=TimestampMs(NOW), options=RecoveryOptions()
         )
     with pytest.raises(LogDirLocked):

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from logwright import maintain
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptIndex
 from logwright.format.index import serialize_time_index
+from logwright.retention.commit import plan_retention_of
 from logwright.retention.plan import RetentionPlan
+from logwright.sweep.retain import retain
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -29,7 +30,7 @@ def a_log(log_dir: Path) -> LogBuilder:
 
 def a_plan(builder: LogBuilder) -> RetentionPlan:
     now_ms = TimestampMs(START_MS + 1200)
-    return maintain.plan_retention(
+    return plan_retention_of(
         builder.log_dir, builder.partition, CONFIG, now_ms=now_ms, high_watermark="end"
     )
 
@@ -47,7 +48,7 @@ def test_a_young_segment_that_looks_old_stays(
     plan = a_plan(builder)
     assert [0, 1] == [verdict.base_offset for verdict in plan.deleted]
     with pytest.raises(CorruptIndex, match="newest record is 700 ms old, by this index 1") as error:
-        maintain.retain(plan)
+        retain(plan)
     assert path == error.value.path
     files = {one.name: one.read_bytes() for one in builder.directory.iterdir() if one.is_file()}
     assert before == files
@@ -56,5 +57,5 @@ def test_a_young_segment_that_looks_old_stays(
 def test_a_segment_as_old_as_it_looks_goes(tmp_path: Path) -> None:
     """The other stays."""
     builder = a_log(tmp_path / "logs")
-    maintain.retain(a_plan(builder))
+    retain(a_plan(builder))
     assert [1, 2] == sorted(int(path.stem) for path in builder.directory.glob("*.log"))

@@ -6,23 +6,22 @@ from __future__ import annotations
 
 import errno
 import os
-import pickle
 from collections.abc import Callable
 from itertools import chain
-from math import inf
 from pathlib import Path
 
 import pytest
 
-from logwright import maintain
 from logwright.compaction import unsynced
+from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Means, Throttle
 from logwright.compaction.unsynced import Unsynced
 from logwright.config.topic import parse_settings
 from logwright.errors import StepFailed
-from logwright.spark import sweep
-from logwright.spark.packing import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER
+from logwright.sweep.build import build
+from logwright.sweep.calls import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER, Group, call_groups, together
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -37,7 +36,7 @@ def plans(log_dir: Path, number: int) -> list[CleanPlan]:
         builder.segment(3)
         builder.write()
         found.append(
-            maintain.plan_clean(
+            plan_cleaning(
                 log_dir,
                 builder.partition,
                 parse_settings({"cleanup.policy": "compact"}),
@@ -59,22 +58,17 @@ def run(
     some: list[CleanPlan],
     *,
     small: bool = True,
-    function: Callable[..., object] = maintain.build,
+    function: Callable[..., object] = build,
 ) -> list[object]:
     size = SMALL_LOG_BYTES if small else SMALL_LOG_BYTES + 1
-    calls = [
-        sweep._Calls(
-            bin=0,
-            small=small,
-            threads=1,
-            numbers=numbers,
-            arguments=pickle.dumps([(some[number],) for number in numbers]),
-        )
-        for numbers in sweep._together(range(len(some)), [size] * len(some))
+    numbers = list(together([size] * len(some), range(len(some))))
+    groups = [
+        Group(small=small, threads=1, arguments=[(some[number],) for number in each])
+        for each in numbers
     ]
-    found = sweep._run_bin(function, inf, calls)
-    results = dict(chain.from_iterable(map(pickle.loads, found)))  # noqa: TID251
-    return [results[number] for number in range(len(some))]
+    found = list(call_groups(function, groups, Throttle()))
+    assert list(map(len, numbers)) == list(map(len, found))
+    return list(chain.from_iterable(found))
 
 
 @pytest.fixture(name="synced")
@@ -99,12 +93,12 @@ def test_what_is_built_becomes_durable_later(tmp_path: Path, synced: set[int]) -
     """Files and directory, when it is told to; then no descriptor is left."""
     (plan,) = plans(tmp_path, 1)
     before, files = open_files(), Unsynced()
-    staged = maintain.build(plan, means=Means(sync=files.add))
+    staged = build(plan, means=Means(sync=files.add))
     assert set() == synced
     files.begin()
     files.finish()
     assert staged_files(staged) == synced
-    maintain.discard(plan)
+    discard_staging(plan)
     assert open_files() == before
 
 
@@ -135,7 +129,7 @@ def test_results_come_when_the_files_are_durable(
         assert isinstance(staged, StagedCleaning)
         assert staged_files(staged) <= synced
     for plan in some:
-        maintain.discard(plan)
+        discard_staging(plan)
     assert open_files() == before
 
 
@@ -179,7 +173,7 @@ def test_what_failed_before_keeps_its_error(
     """Nothing of it is made durable, and no descriptor is left."""
 
     def build_and_fail(plan: CleanPlan, *, means: Means) -> None:
-        maintain.build(plan, means=means)
+        build(plan, means=means)
         raise StepFailed("this came first.", remedy="None.")
 
     def fail(_descriptor: int) -> None:
@@ -190,7 +184,7 @@ def test_what_failed_before_keeps_its_error(
     for result in run(some, function=build_and_fail):
         assert "this came first." in str(result)
     for plan in some:
-        maintain.discard(plan)
+        discard_staging(plan)
     assert open_files() == before
 
 

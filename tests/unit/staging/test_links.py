@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
+from logwright.compaction.build import discard_staging
 from logwright.compaction.runtime import Means
 from logwright.errors import StalePlan
 from logwright.ingest.appender import Appender
 from logwright.ingest.model import AppendPlan
+from logwright.sweep.build import build
+from logwright.sweep.commit import commit
 from tests.ingested import Row, arrow, planned
 from tests.unit.staging.test_live_plans import NOW_MS, plan_of, write_log
 
@@ -54,20 +56,20 @@ def test_link_during_a_build(log_dir: Path, link: str) -> None:
         if not found:
             found.append(swap_for_link(log_dir, link, plan.plan_id))
 
-    staged = maintain.build(plan, means=Means(sync=swapped_once))
+    staged = build(plan, means=Means(sync=swapped_once))
     assert names(found[0]) == ["canary"]
     (log_dir / "t-0" / link).unlink()
     with pytest.raises(StalePlan):
-        maintain.commit(plan, staged)
+        commit(plan, staged)
 
 
 @LINKS
 def test_link_before_a_plan_is_discarded(log_dir: Path, link: str) -> None:
     """What it leads to stays."""
     plan = plan_of(log_dir)
-    maintain.build(plan)
+    build(plan)
     inside = swap_for_link(log_dir, link, plan.plan_id)
-    maintain.discard(plan)
+    discard_staging(plan)
     assert names(inside) == ["canary"]
 
 

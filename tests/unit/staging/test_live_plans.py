@@ -14,17 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
+from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.config.topic import parse_settings
 from logwright.errors import StalePlan
 from logwright.format.names import TopicPartition
 from logwright.ingest.appender import Appender
+from logwright.ingest.commit import commit_append
 from logwright.ingest.model import AppendPlan
 from logwright.live_plans import end_plan, hold_plan, new_plan_id, plan_is_alive
 from logwright.purge import commit as purge_run
 from logwright.purge.commit import purge_partition
 from logwright.purge.listing import PartitionListing, list_partition
+from logwright.sweep.build import build
+from logwright.sweep.commit import commit
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.ingested import Row, arrow, planned
 from tests.log_builder import LogBuilder
@@ -45,8 +49,8 @@ BUILD = """
 import sys
 from pathlib import Path
 from tests.unit.staging.test_live_plans import plan_of
-from logwright import maintain
-staged = maintain.build(plan_of(Path(sys.argv[1])))
+from logwright.sweep.build import build
+staged = build(plan_of(Path(sys.argv[1])))
 print("built", flush=True)
 sys.stdin.read(1)
 """
@@ -67,7 +71,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def plan_of(log_dir: Path, partition: TopicPartition = T0) -> CleanPlan:
-    return maintain.plan_clean(
+    return plan_cleaning(
         log_dir,
         partition,
         parse_settings({"cleanup.policy": "compact"}),
@@ -95,9 +99,9 @@ PURGES = pytest.mark.parametrize("purged", [purged_here, purged_by_another])
 def test_purge_between_build_and_commit(log_dir: Path, purged: Callable[[Path], int]) -> None:
     """What is staged stays, the commit succeeds, and no lock file is left."""
     plan = plan_of(log_dir)
-    staged = maintain.build(plan)
+    staged = build(plan)
     assert purged(log_dir) == 0
-    assert 1 == maintain.commit(plan, staged).segments_swapped
+    assert 1 == commit(plan, staged).segments_swapped
     assert list(log_dir.glob(LOCKS)) == []
     assert purged(log_dir) == 0
 
@@ -113,21 +117,21 @@ def test_build_that_begins_and_one_that_ends_during_a_purge(
     def looked(directory: Path) -> PartitionListing:
         found = list_partition(directory)
         plan = plan_of(log_dir)
-        built.append((plan, maintain.build(plan)))
+        built.append((plan, build(plan)))
         dead.rmdir()
         return found
 
     monkeypatch.setattr(purge_run, "list_partition", looked)
     assert purged_here(log_dir) == 1
-    assert 1 == maintain.commit(*built[0]).segments_swapped
+    assert 1 == commit(*built[0]).segments_swapped
 
 
 @PURGES
 def test_plan_that_was_discarded_is_over(log_dir: Path, purged: Callable[[Path], int]) -> None:
     """Its lock file goes; what is put back under its name is a dead plan's."""
     plan = plan_of(log_dir)
-    staged = maintain.build(plan)
-    maintain.discard(plan)
+    staged = build(plan)
+    discard_staging(plan)
     assert list(log_dir.glob(LOCKS)) == []
     staged.directory.mkdir(parents=True)
     assert purged(log_dir) == 1
@@ -136,10 +140,10 @@ def test_plan_that_was_discarded_is_over(log_dir: Path, purged: Callable[[Path],
 def test_commit_that_failed_ends_the_plan(log_dir: Path) -> None:
     """It is not tried again: what is staged may go."""
     plan = plan_of(log_dir)
-    staged = maintain.build(plan)
+    staged = build(plan)
     (log_dir / f"t-0/{3:020d}.log").touch()
     with pytest.raises(StalePlan):
-        maintain.commit(plan, staged)
+        commit(plan, staged)
     assert list(log_dir.glob(LOCKS)) == []
     assert purged_by_another(log_dir) == 1
 
@@ -149,12 +153,12 @@ def test_process_has_one_lock_file_for_a_log_directory(log_dir: Path) -> None:
     write_log(log_dir, 1)
     plans = [plan_of(log_dir, one) for one in (T0, T1)]
     before = len(list(Path("/proc/self/fd").iterdir()))
-    built = [(plan, maintain.build(plan)) for plan in plans]
+    built = [(plan, build(plan)) for plan in plans]
     assert before + 1 == len(list(Path("/proc/self/fd").iterdir()))
     assert len(list(log_dir.glob(LOCKS))) == 1
-    maintain.commit(*built[1])
+    commit(*built[1])
     assert purged_by_another(log_dir) == 0
-    maintain.commit(*built[0])
+    commit(*built[0])
     assert list(log_dir.glob(LOCKS)) == []
     assert before == len(list(Path("/proc/self/fd").iterdir()))
 
@@ -193,9 +197,9 @@ def test_lock_file_of_a_dead_process_goes_with_the_next_build(log_dir: Path) -> 
     dead.touch()
     (log_dir / ".logwright-plans-mine.lock").touch()
     plan = plan_of(log_dir)
-    maintain.build(plan)
+    build(plan)
     assert not dead.exists()
-    maintain.discard(plan)
+    discard_staging(plan)
     assert [log_dir / ".logwright-plans-mine.lock"] == list(log_dir.glob(LOCKS))
 
 
@@ -204,9 +208,9 @@ def test_plan_that_a_worker_builds_lives_with_its_driver(log_dir: Path) -> None:
     plan = plan_of(log_dir)
     hold_plan(log_dir, plan.plan_id)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as workers:
-        staged: StagedCleaning = workers.submit(maintain.build, plan).result()
+        staged: StagedCleaning = workers.submit(build, plan).result()
     assert purged_by_another(log_dir) == 0
-    assert 1 == maintain.commit(plan, staged).segments_swapped
+    assert 1 == commit(plan, staged).segments_swapped
     assert list(log_dir.glob(LOCKS)) == []
 
 
@@ -223,17 +227,17 @@ def in_fork(act: Callable[[], object]) -> None:
 def test_forked_process_ends_no_plan_of_its_parent(log_dir: Path) -> None:
     """It commits plans for its parent; the others stay alive."""
     plan = plan_of(log_dir)
-    staged = maintain.build(plan)
+    staged = build(plan)
     in_fork(lambda: end_plan(log_dir, plan.plan_id))
     assert plan_is_alive(log_dir, plan.plan_id)
     assert purged_by_another(log_dir) == 0
-    maintain.commit(plan, staged)
+    commit(plan, staged)
 
 
 def test_forked_process_has_plans_of_its_own(log_dir: Path) -> None:
     """Under another token: its end is not its parent's."""
     plan = plan_of(log_dir)
-    maintain.build(plan)
+    build(plan)
     told = log_dir / "told"
 
     def plan_and_hold() -> None:
@@ -245,7 +249,7 @@ def test_forked_process_has_plans_of_its_own(log_dir: Path) -> None:
     assert told.read_text().split("-")[1] != plan.plan_id.split("-")[1]
     assert not plan_is_alive(log_dir, told.read_text())
     assert plan_is_alive(log_dir, plan.plan_id)
-    maintain.discard(plan)
+    discard_staging(plan)
 
 
 def test_removed_log_directory_is_let_go(tmp_path: Path) -> None:
@@ -273,5 +277,5 @@ def test_purge_while_records_are_staged(log_dir: Path, purged: Callable[[Path], 
     appender.add(arrow(rows))
     staged = appender.finish()
     assert purged(log_dir) == 0
-    assert 1 == maintain.commit_append(plan, staged).records
+    assert 1 == commit_append(plan, staged).records
     assert list(log_dir.glob(LOCKS)) == []

@@ -13,7 +13,7 @@ from logwright.errors import CannotUndo
 from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import TopicPartition
 from logwright.format.snapshot import parse_snapshot
-from logwright.maintain import plan_undo
+from logwright.undo.commit import plan_undo_of
 from tests import fixtures
 from tests.comparison import CHECKPOINTS, compare_checkpoints, read_checkpoint
 from tests.log_builder import LogBuilder
@@ -131,7 +131,7 @@ def refused(log_dir: Path) -> str:
     """The refusal's words; nothing was changed by it."""
     before = live(log_dir)
     with pytest.raises(CannotUndo) as caught:
-        plan_undo(log_dir, T0)
+        plan_undo_of(log_dir, T0)
     assert "cannot be undone" in run("undo", log_dir, status=5).output
     assert before == live(log_dir)
     return str(caught.value)

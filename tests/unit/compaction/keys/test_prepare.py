@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
 from logwright.compaction.keys.prepare import new_map
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -30,7 +30,7 @@ def test_kafkas_map_has_the_capacity_of_one_thread(tmp_path: Path, threads: int)
             "log.cleaner.threads": str(threads),
         }
     )
-    plan = maintain.plan_clean(
+    plan = plan_cleaning(
         log.log_dir,
         log.partition,
         settings,

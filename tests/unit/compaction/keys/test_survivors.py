@@ -8,21 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from logwright import maintain
 from logwright.compaction import runtime as means
+from logwright.compaction.build import silent
 from logwright.compaction.keys import offset_map
 from logwright.compaction.keys.survivors import find_survivors
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.compaction.runtime import Means
 from logwright.config.topic import parse_settings
 from logwright.errors import PolicyError
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
 
 def plan(builder: LogBuilder, *, buffer: int, like_kafka: bool) -> CleanPlan:
     config, cleaner = parse_settings({"cleanup.policy": "compact", "segment.ms": str(1 << 60)})
-    return maintain.plan_clean(
+    return plan_cleaning(
         builder.log_dir,
         builder.partition,
         (config, cleaner.model_copy(update={"dedupe_buffer_bytes": buffer})),
@@ -37,7 +38,7 @@ def dead_ordinals(
 ) -> tuple[set[int], int, int]:
     found = find_survivors(
         plan(builder, buffer=buffer, like_kafka=like_kafka),
-        progress=maintain.silent,
+        progress=silent,
         means=Means(),
     )
     bits = np.unpackbits(found.dead, bitorder="little")

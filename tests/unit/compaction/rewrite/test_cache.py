@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from logwright import maintain
 from logwright.checks.quick import examine_quickly
 from logwright.compaction import build as building
 from logwright.compaction import unpack as unpacking
+from logwright.compaction.build import discard_staging, silent
 from logwright.compaction.keys import survivors
 from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import CleanPlan
@@ -24,6 +24,7 @@ from logwright.compaction.rewrite import cache as rebuilt
 from logwright.compaction.rewrite.copy import count_dead
 from logwright.compaction.runtime import Means
 from logwright.errors import CorruptBatch
+from logwright.sweep.build import build
 from tests.log_builder import LogBuilder
 from tests.unit.checks.test_quick import a_log, a_plan, broken
 
@@ -31,7 +32,7 @@ CODECS = [1, 2, 3, 4]
 
 
 def found_in(plan: CleanPlan) -> Survivors:
-    return find_survivors(plan, progress=maintain.silent, means=Means())
+    return find_survivors(plan, progress=silent, means=Means())
 
 
 def waiting(found: Survivors) -> tuple[int, int]:
@@ -50,13 +51,13 @@ def waiting(found: Survivors) -> tuple[int, int]:
 
 def output(plan: CleanPlan, *, threads: int = 1) -> dict[str, str]:
     """Digests of the staged files, which hold all laws."""
-    staged = maintain.build(plan, means=Means(threads=threads))
+    staged = build(plan, means=Means(threads=threads))
     assert set() == broken(examine_quickly(plan, staged))
     digests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in staged.directory.iterdir()
     }
-    maintain.discard(plan)
+    discard_staging(plan)
     return digests
 
 
@@ -173,7 +174,7 @@ def test_the_first_damage_is_told_though_the_last_is_met_first(tmp_path: Path) -
         log.write_bytes(content)
         os.utime(log, ns=(times.st_atime_ns, times.st_mtime_ns))
     with pytest.raises(CorruptBatch) as caught:
-        maintain.build(plan)
+        build(plan)
     assert (logs[0], 0) == (caught.value.path, caught.value.position)
     assert not building.staging_directory(plan).exists()
 
@@ -209,4 +210,4 @@ def test_a_fault_of_what_waits_breaks_a_law(
 
     monkeypatch.setattr(building, "find_survivors", spoiled)
     plan = a_plan(a_log(tmp_path / "logs", codec=4))
-    assert broken(examine_quickly(plan, maintain.build(plan)))
+    assert broken(examine_quickly(plan, build(plan)))

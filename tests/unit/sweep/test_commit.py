@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.errors import StalePlan, UnreadableFile
 from logwright.log.checkpoints import read_checkpoints
+from logwright.sweep.build import build
+from logwright.sweep.commit import commit, lag_metrics
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -28,7 +30,7 @@ def a_log(directory: Path) -> LogBuilder:
 
 
 def plan(builder: LogBuilder, **settings: str) -> CleanPlan:
-    return maintain.plan_clean(
+    return plan_cleaning(
         builder.log_dir,
         builder.partition,
         parse_settings({"cleanup.policy": "compact", **settings}),
@@ -79,11 +81,11 @@ def test_a_commit_declines_when_the_world_moved(
     """Segments, checkpoints, epochs or the staged output changed: nothing is begun."""
     builder = a_log(tmp_path / "logs")
     planned = plan(builder)
-    staged = maintain.build(planned)
+    staged = build(planned)
     disturb(builder)
     before = content(builder)
     with pytest.raises(StalePlan):
-        maintain.commit(planned, staged)
+        commit(planned, staged)
     assert before == content(builder)
 
 
@@ -91,7 +93,7 @@ def test_a_commit_says_what_it_did(tmp_path: Path) -> None:
     """Bytes, segments, the recorded offset; not overdue, so no delay."""
     builder = a_log(tmp_path / "logs")
     planned = plan(builder)
-    result = maintain.commit(planned, maintain.build(planned))
+    result = commit(planned, build(planned))
     assert (1, 4, False) == (
         result.segments_swapped,
         result.first_dirty_offset,
@@ -99,7 +101,7 @@ def test_a_commit_says_what_it_did(tmp_path: Path) -> None:
     )
     assert result.bytes_before == planned.log.log_bytes
     assert result.bytes_after == plan(builder).log.log_bytes < result.bytes_before
-    assert maintain.lag_metrics([result]) == {
+    assert lag_metrics([result]) == {
         "num-logs-compacted-by-max-compaction-lag": 0,
         "max-compaction-delay": 0,
     }
@@ -110,8 +112,8 @@ def test_the_metrics_of_kip_354_are_measured_when_it_is_done(tmp_path: Path) -> 
     builder = a_log(tmp_path / "logs")
     planned = plan(builder, **{"max.compaction.lag.ms": "2000"})
     assert planned.compaction.compaction_delay_ms == 8_000 - 2
-    result = maintain.commit(planned, maintain.build(planned))
-    metrics = maintain.lag_metrics([result])
+    result = commit(planned, build(planned))
+    metrics = lag_metrics([result])
     assert 1 == metrics["num-logs-compacted-by-max-compaction-lag"]
     assert 8_000 - 2 <= metrics["max-compaction-delay"] < 8_000 + 600_000
 
@@ -126,6 +128,6 @@ def test_output_is_not_built_through_a_link(tmp_path: Path, link: str) -> None:
     (builder.directory / link).symlink_to(elsewhere)
     before = content(builder)
     with pytest.raises(UnreadableFile, match="a link"):
-        maintain.build(plan(builder))
+        build(plan(builder))
     assert [elsewhere / "staging"] == list(elsewhere.rglob("*"))
     assert before == content(builder)

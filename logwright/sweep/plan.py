@@ -1,19 +1,16 @@
-"""Looking at logs on which no broker works, and deciding about their cleaning: of one partition, or
-of many.
+"""Plan the cleaning of one log, or of many, on which no broker works.
 
 Planning is much Python and little waiting. Processes for the cores would not help: to send a plan
-takes a third of the time in which it is made, and more to pickle it. What the system is asked for a
-fleet is asked in a kernel, beside Python (`logwright.log.glance`).
+takes a third of the time in which it is made, and more to pickle it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.compaction.plan import plan_compaction
@@ -21,32 +18,27 @@ from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.garbage import rare_collections
-from logwright.kernel import kernels_are_loaded
 from logwright.live_plans import new_plan_id
 from logwright.locks import broker_kept_out
 from logwright.log.checkpoints import Checkpoints, read_checkpoints
 from logwright.log.files import open_log_dir
-from logwright.log.glance import Glance, glances
-from logwright.log.load import Shared, observe, observe_one, share
+from logwright.log.load import Shared, observe_one, share
 from logwright.log.model import PartitionLog
+from logwright.observe import HighWatermark, observe_unlocked
 from logwright.roll.plan import not_rolled, plan_roll
 from logwright.steps.live import look_twice
 from logwright.steps.marker import wait_for_marker
 from logwright.units import TimestampMs
 
-HighWatermark = Literal["end", "checkpoint"]
 Settings = tuple[TopicConfig, CleanerConfig]
 Outcome = CleanPlan | LogwrightError
-
-WORTH_A_KERNEL: Final = 20_000
-"""Partitions for which a kernel spares about the time in which all of Numba is loaded."""
 
 POLICY_UNKNOWN: Final = "nothing says its cleanup.policy"
 
 CLEANER_OFF: Final = "a broker leaves compacted logs alone; not forced"
 
 
-def plan_clean(
+def plan_cleaning(
     log_dir: Path,
     partition: TopicPartition,
     settings: Settings,
@@ -58,12 +50,12 @@ def plan_clean(
 ) -> CleanPlan:
     """Look at a partition and decide about its active segment and its cleaning. Effects: reads.
 
-    `checkpoints`: as `read_checkpoints` gives them, if they were read already for many partitions.
+    `checkpoints`: as `read_checkpoints` returns them, if they were read already.
 
     Raises:
         LogDirLocked: a broker works on the directory.
         NotALogDir, UnreadableFile, UncleanLogDir, CorruptLogError, UnsupportedFormatError: see
-        `observe`.
+        `logwright.log.load.observe`.
     """
     log = observe_unlocked(
         log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints
@@ -72,7 +64,7 @@ def plan_clean(
 
 
 @rare_collections()
-def plan_many(
+def plan_cleanings(
     log_dir: Path,
     partitions: Sequence[TopicPartition],
     settings: Callable[[str], Settings],
@@ -81,7 +73,7 @@ def plan_many(
     options: CleaningOptions,
     high_watermark: HighWatermark,
 ) -> list[Outcome]:
-    """`plan_clean` of many partitions: of each, in their order, the plan, or why there is none.
+    """Plan the cleaning of many partitions: the plan of each, in their order, or why there is none.
 
     Effects: reads; keeps brokers out meanwhile.
 
@@ -94,34 +86,19 @@ def plan_many(
         what all of its partitions share, cannot be read.
     """
     known = {topic: _settled(settings, topic) for topic in {one.topic for one in partitions}}
-    outcomes: list[Outcome] = []
     with broker_kept_out(log_dir), open_log_dir(log_dir) as directory:
         wait_for_marker(log_dir)
         shared = share(log_dir, directory, high_watermark, read_checkpoints(log_dir))
-        in_kernel = kernels_are_loaded() or len(partitions) >= WORTH_A_KERNEL
-        names = [one.directory_name for one in partitions]
-        with closing(glances(directory, names, in_kernel=in_kernel)) as groups:
-            for seen in groups:
-                some = partitions[len(outcomes) : len(outcomes) + len(seen)]
-                # One after the other, then the decisions: a tenth quicker, with code in caches.
-                logs = [_look(shared, *each) for each in zip(some, seen, strict=True)]
-                outcomes += [
-                    _outcome(log, known[one.topic], now_ms, options)
-                    for one, log in zip(some, logs, strict=True)
-                ]
-    return outcomes
+        logs = [_look(shared, partition) for partition in partitions]
+    return [
+        _outcome(log, known[one.topic], now_ms, options)
+        for one, log in zip(partitions, logs, strict=True)
+    ]
 
 
-def _look(
-    shared: Shared, partition: TopicPartition, glance: Glance | None
-) -> PartitionLog | LogwrightError:
-    first = [glance]
-
-    def look(one: TopicPartition) -> PartitionLog:
-        return observe_one(shared, one, first.pop() if first else None)
-
+def _look(shared: Shared, partition: TopicPartition) -> PartitionLog | LogwrightError:
     try:
-        return look_twice(look, shared.log_dir, partition)
+        return look_twice(partial(observe_one, shared), shared.log_dir, partition)
     except LogwrightError as error:
         return error
 
@@ -188,23 +165,3 @@ def _decide(
         clean=wanted and compaction.cleanable_bytes > 0,
         planned_ns=time.time_ns(),
     )
-
-
-def observe_unlocked(
-    log_dir: Path,
-    partition: TopicPartition,
-    *,
-    high_watermark: HighWatermark,
-    checkpoints: Checkpoints | None = None,
-) -> PartitionLog:
-    """A log on which no broker works. Effects: reads.
-
-    Raises:
-        LogDirLocked: a broker works on the directory, or another process of ours on what seems to
-            be wrong.
-        LogwrightError: see `observe`.
-    """
-    look = partial(observe, log_dir, high_watermark=high_watermark, checkpoints=checkpoints)
-    with broker_kept_out(log_dir):
-        wait_for_marker(log_dir)
-        return look_twice(look, log_dir, partition)

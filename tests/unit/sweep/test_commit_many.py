@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from logwright import committing, maintain
-from logwright.committing import CommitResult
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptCheckpoint, LogwrightError, Paused, StalePlan, StepFailed
@@ -23,6 +21,10 @@ from logwright.state.model import LogDirState, Pause
 from logwright.state.store import change_state
 from logwright.steps.filesystem import FileSystem
 from logwright.steps.step import FileStep
+from logwright.sweep import commit as committing
+from logwright.sweep.build import build
+from logwright.sweep.commit import CommitResult, commit, commit_many
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -41,7 +43,7 @@ def logs(log_dir: Path) -> list[LogBuilder]:
 
 
 def built(builder: LogBuilder) -> tuple[CleanPlan, StagedCleaning]:
-    plan = maintain.plan_clean(
+    plan = plan_cleaning(
         builder.log_dir,
         builder.partition,
         parse_settings({"cleanup.policy": "compact"}),
@@ -49,7 +51,7 @@ def built(builder: LogBuilder) -> tuple[CleanPlan, StagedCleaning]:
         options=CleaningOptions(force=True),
         high_watermark="end",
     )
-    return plan, maintain.build(plan)
+    return plan, build(plan)
 
 
 def content(log_dir: Path) -> dict[str, bytes]:
@@ -63,9 +65,9 @@ def content(log_dir: Path) -> dict[str, bytes]:
 def test_the_logs_are_as_after_commits_in_turn(tmp_path: Path) -> None:
     """Files and checkpoint; nothing else is left in the directory."""
     for builder in logs(tmp_path / "in turn"):
-        maintain.commit(*built(builder))
+        commit(*built(builder))
     work = [built(builder) for builder in logs(tmp_path / "at once")]
-    done = list(maintain.commit_many(work))
+    done = list(commit_many([work]))
     assert PARTITIONS == sum(isinstance(one.outcome, CommitResult) for one in done)
     assert content(tmp_path / "in turn") == content(tmp_path / "at once")
 
@@ -75,7 +77,7 @@ def test_one_that_fails_leaves_the_others(tmp_path: Path) -> None:
     work = [built(builder) for builder in logs(tmp_path)]
     plan, _ = work[7]
     (plan.log.directory / f"{0:020d}.log").touch()
-    outcomes = [one.outcome for one in maintain.commit_many(work)]
+    outcomes = [one.outcome for one in commit_many([work])]
     assert [7] == [n for n, one in enumerate(outcomes) if isinstance(one, LogwrightError)]
     assert isinstance(outcomes[7], StalePlan)
     recorded = read_checkpoints(tmp_path).cleaner_offset
@@ -100,7 +102,7 @@ def test_what_a_group_has_in_common_is_read_when_all_of_it_is_locked(
         return files
 
     monkeypatch.setattr(committing, "_lock", late)
-    outcomes = [one.outcome for one in maintain.commit_many(work)]
+    outcomes = [one.outcome for one in commit_many([work])]
     refused = {n: type(one) for n, one in enumerate(outcomes) if isinstance(one, LogwrightError)}
     assert {3: StalePlan, 5: Paused} == refused
     recorded = read_checkpoints(tmp_path).cleaner_offset
@@ -113,7 +115,7 @@ def test_a_step_that_fails_ends_its_own_commit_only(tmp_path: Path) -> None:
     work = [built(builder) for builder in logs(tmp_path)]
     plan, _ = work[3]
     next(plan.log.directory.rglob("staging/*/*.timeindex")).unlink()
-    outcomes = [one.outcome for one in maintain.commit_many(work)]
+    outcomes = [one.outcome for one in commit_many([work])]
     assert [3] == [n for n, one in enumerate(outcomes) if not isinstance(one, CommitResult)]
     assert isinstance(outcomes[3], StepFailed)
     assert {one.log.partition for one, _ in work} - set(
@@ -143,7 +145,7 @@ def test_another_exception_stops_the_groups_that_have_not_begun(
 
     monkeypatch.setattr(committing, "refuse_held", broken)
     with pytest.raises(RuntimeError):
-        list(maintain.commit_many(work))
+        list(commit_many([work]))
     recorded = read_checkpoints(tmp_path).cleaner_offset
     assert set(recorded) == {plan.log.partition for plan, _ in work[1 : PARTITIONS // 2]}
     assert not list(tmp_path.rglob("*.swap"))
@@ -163,7 +165,7 @@ def test_an_interrupt_waits_for_the_group(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(committing, "lock_log_dir", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        list(maintain.commit_many(work))
+        list(commit_many([work]))
     recorded = read_checkpoints(tmp_path).cleaner_offset
     assert set(recorded) == {plan.log.partition for plan, _ in work[: PARTITIONS // 2]}
 
@@ -180,7 +182,7 @@ def test_a_group_is_recorded_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         execute(steps, files)
 
     monkeypatch.setattr(committing, "execute", recorded)
-    assert all(isinstance(one.outcome, CommitResult) for one in maintain.commit_many(work))
+    assert all(isinstance(one.outcome, CommitResult) for one in commit_many([work]))
     assert writes == [PARTITIONS // 2] * 4
     assert not list(tmp_path.rglob("lock"))
     for name in ("a", "b"):
@@ -192,7 +194,7 @@ def test_all_of_a_group_are_told_that_they_are_not_recorded(tmp_path: Path) -> N
     work = [built(builder) for builder in logs(tmp_path)]
     path = tmp_path / "cleaner-offset-checkpoint"
     path.write_text("no checkpoint\n")
-    outcomes = [one.outcome for one in maintain.commit_many(work)]
+    outcomes = [one.outcome for one in commit_many([work])]
     assert all(isinstance(one, CorruptCheckpoint) for one in outcomes)
     assert "no checkpoint\n" == path.read_text()
     assert PARTITIONS == len(list(tmp_path.glob(f"*/{0:020d}.log.deleted")))

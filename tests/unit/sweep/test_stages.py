@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from logwright import maintain
-from logwright.assets.cleaning import brokers_kept_out, recover_logs
-from logwright.assets.wave import LogWork
 from logwright.compaction.model import CleaningOptions
 from logwright.config.policies import Policies
 from logwright.config.sources import DirectorySettings
 from logwright.config.topic import parse_settings
 from logwright.errors import LogDirLocked
 from logwright.format.names import TopicPartition
-from logwright.resources.log_dirs import MaintainedLog
+from logwright.sweep.model import LogWork, SweepState
+from logwright.sweep.plan import plan_cleaning
+from logwright.sweep.recover import recover
+from logwright.sweep.stages import brokers_kept_out
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -32,7 +32,7 @@ def a_work(log_dir: Path) -> LogWork:
     builder.segment(0).batch(0, [("a", "1"), ("a", "2")])
     builder.segment(2)
     builder.write()
-    plan = maintain.plan_clean(
+    plan = plan_cleaning(
         builder.log_dir,
         builder.partition,
         parse_settings({"cleanup.policy": "compact"}),
@@ -40,7 +40,7 @@ def a_work(log_dir: Path) -> LogWork:
         options=CleaningOptions(force=True),
         high_watermark="end",
     )
-    return LogWork(key=log_dir.name, plan=plan)
+    return LogWork(key=log_dir.name, log_dir=log_dir, partition=builder.partition, plan=plan)
 
 
 @contextmanager
@@ -54,15 +54,17 @@ def a_running_broker(log_dir: Path) -> Iterator[None]:
 def test_logs_of_a_running_broker_drop_out(tmp_path: Path) -> None:
     """The others go on."""
     here, there = a_work(tmp_path / "here"), a_work(tmp_path / "there")
-    with a_running_broker(tmp_path / "there"), brokers_kept_out([here, there]) as (works, failed):
+    failed: list[LogWork] = []
+    with a_running_broker(tmp_path / "there"), brokers_kept_out([here, there], failed) as works:
         assert ["here"] == [work.key for work in works]
-        assert isinstance(failed["there"].failure, LogDirLocked)
+    assert ["there"] == [work.key for work in failed]
+    assert isinstance(failed[0].failure, LogDirLocked)
 
 
 def test_a_broker_cannot_start_meanwhile(tmp_path: Path) -> None:
     """Its lock is refused while ours is held, and free afterwards."""
     work = a_work(tmp_path / "here")
-    with brokers_kept_out([work]), pytest.raises(BlockingIOError):
+    with brokers_kept_out([work], []), pytest.raises(BlockingIOError):
         a_running_broker(tmp_path / "here").__enter__()
     with a_running_broker(tmp_path / "here"):
         pass
@@ -75,13 +77,12 @@ def test_a_log_that_cannot_be_recovered_stops_no_other(tmp_path: Path) -> None:
     builder.write()
     (builder.log_dir / "u-0" / f"{0:020d}.log").mkdir(parents=True)
     (builder.log_dir / "v-0").mkdir()
-    logs = [
-        MaintainedLog(
-            key=name, long_key=name, log_dir=builder.log_dir, partition=TopicPartition(name, 0)
-        )
+    works = [
+        LogWork(key=name, log_dir=builder.log_dir, partition=TopicPartition(name, 0))
         for name in ("t", "u", "v")
     ]
-    recovered = recover_logs(logs, DirectorySettings(Policies()), now_ms=TimestampMs(START_MS))
+    state = SweepState(works=tuple(works), now_ms=TimestampMs(START_MS))
+    recovered = recover(state, DirectorySettings(Policies()))
     assert ["u"] == list(recovered.failures)
-    assert ["v"] == list(recovered.findings)
+    assert ["v"] == [work.key for work in recovered.works if work.recovered is not None]
     assert (builder.log_dir / "v-0" / f"{0:020d}.log").exists()

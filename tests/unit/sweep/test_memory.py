@@ -12,12 +12,13 @@ from pathlib import Path
 import cramjam
 import pytest
 
-from logwright import maintain
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
 from logwright.format.batch import RecordBatch, parse_batch, serialize_batch
 from logwright.format.codec import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
+from logwright.sweep.build import build
+from logwright.sweep.plan import plan_cleaning
 from logwright.units import Offset, TimestampMs
 from tests.ingested import read_batches
 from tests.log_builder import START_MS, LogBuilder
@@ -69,7 +70,7 @@ def test_more_records_than_a_payload_can_hold_are_refused(
     segment.batches.append(declaring(codec, payload, growth + 1, base_offset=1))
     log.segment(100_000)
     log.write()
-    plan = maintain.plan_clean(
+    plan = plan_cleaning(
         log.log_dir,
         log.partition,
         SETTINGS,
@@ -78,7 +79,7 @@ def test_more_records_than_a_payload_can_hold_are_refused(
         high_watermark="end",
     )
     with pytest.raises(CorruptBatch, match="too few bytes for its record count") as refused:
-        maintain.build(plan)
+        build(plan)
     assert (f"{0:020d}.log", second) == (Path(str(refused.value.path)).name, refused.value.position)
 
 

@@ -1,4 +1,4 @@
-"""Making what was planned and built the live log, for one partition or for many at once.
+"""Make what was planned and built the live log, for one partition or for many at once.
 
 A commit waits for the disk a dozen times, and works little in between. Commits of different
 partitions share nothing but the cleaner checkpoint, so they are made in groups, side by side: one
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -72,6 +72,19 @@ class CommitResult:
     compaction_delay_ms: int = 0
 
 
+def lag_metrics(results: Iterable[CommitResult]) -> dict[str, int]:
+    """Return the metrics of KIP-354, by its names, over the logs of one sweep.
+
+    ``num-logs-compacted-by-max-compaction-lag``; ``max-compaction-delay`` in ms, measured when the
+    compaction is finished (Kafka 4.3 has neither: its gauge is read when a log is picked).
+    """
+    overdue = [result.compaction_delay_ms for result in results if result.by_max_compaction_lag]
+    return {
+        "num-logs-compacted-by-max-compaction-lag": len(overdue),
+        "max-compaction-delay": max(overdue, default=0),
+    }
+
+
 def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
     """Make a plan's outcome the live log: roll, swap group by group, record the first dirty offset.
 
@@ -79,7 +92,7 @@ def commit(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
     staging directory. However it ends the plan is over: a purge may take what is staged.
 
     Args:
-        plan: decided by `plan_clean`.
+        plan: decided by `plan_cleaning`.
         staged: built by `build` and judged by `examine`; None if there was nothing to clean.
 
     Raises:
@@ -105,36 +118,59 @@ class Committed:
     seconds: float
 
 
-def commit_many(work: Sequence[_Work]) -> Iterator[Committed]:
+def commit_many(batches: Iterable[Sequence[_Work]]) -> Iterator[Committed]:
     """Commit plans of different partitions, several at a time. Effects: as `commit`.
 
+    Args:
+        batches: what is ready to be committed. The next one is asked for while those before are
+            committed.
+
     Returns:
-        in their order, as they end: what was done, or why not. One's error does not stop the
+        in their order, as they end: what was done, or why not. An error of one does not stop the
         others; any other exception stops those that have not begun.
     """
+    begun: list[_Work] = []
     try:
-        yield from _commit_groups(work)
+        yield from _commit_groups(batches, begun)
     finally:
-        for plan, _ in work:
+        for plan, _ in begun:
             end_plan(plan.log.log_dir, plan.plan_id)
 
 
-def _commit_groups(work: Sequence[_Work]) -> Iterator[Committed]:
-    """One group after the other.
+def _commit_groups(batches: Iterable[Sequence[_Work]], begun: list[_Work]) -> Iterator[Committed]:
+    """Commit one group after the other.
 
     A group is committed by a thread, so that an interrupt waits for its end, and keeps its pool
     until then. The thread is there before: one that an interrupt finds starting is not waited for.
     """
     with ThreadPoolExecutor(SYNCING) as pool, ThreadPoolExecutor(1) as thread:
         thread.submit(int).result()
-        for first in range(0, len(work), GROUP):
-            start = time.perf_counter()
-            outcomes = thread.submit(_commit_group, work[first : first + GROUP], pool).result()
-            seconds = time.perf_counter() - start
-            for outcome in outcomes:
-                if isinstance(outcome, Exception) and not isinstance(outcome, LogwrightError):
-                    raise outcome
-                yield Committed(outcome=outcome, seconds=seconds)
+        running: Future[list[Committed]] | None = None
+        for batch in batches:
+            begun += batch
+            for first in range(0, len(batch), GROUP):
+                done = [] if running is None else running.result()
+                running = thread.submit(_commit_timed, batch[first : first + GROUP], pool)
+                yield from done
+        if running is not None:
+            yield from running.result()
+
+
+def _commit_timed(work: Sequence[_Work], pool: Executor) -> list[Committed]:
+    """Commit a group.
+
+    Raises:
+        Exception: one of them ended with another exception than a LogwrightError.
+    """
+    start = time.perf_counter()
+    outcomes = _commit_group(work, pool)
+    seconds = time.perf_counter() - start
+    done = []
+    for outcome in outcomes:
+        if isinstance(outcome, Exception) and not isinstance(outcome, LogwrightError):
+            raise outcome
+        done.append(Committed(outcome=outcome, seconds=seconds))
+    return done
 
 
 @dataclass(slots=True)

@@ -1,0 +1,46 @@
+"""Look at one log on which no broker works."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from logwright.locks import broker_kept_out
+from logwright.log.load import observe
+from logwright.steps.live import look_twice
+from logwright.steps.marker import wait_for_marker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from logwright.format.names import TopicPartition
+    from logwright.log.checkpoints import Checkpoints
+    from logwright.log.model import PartitionLog
+
+HighWatermark = Literal["end", "checkpoint"]
+
+
+def observe_unlocked(
+    log_dir: Path,
+    partition: TopicPartition,
+    *,
+    high_watermark: HighWatermark,
+    checkpoints: Checkpoints | None = None,
+) -> PartitionLog:
+    """Return a log on which no broker works. Effects: reads.
+
+    Args:
+        log_dir: the log directory.
+        partition: one of its partitions.
+        high_watermark: see `logwright.log.load.observe`.
+        checkpoints: as `read_checkpoints` returns them, if they were read already.
+
+    Raises:
+        LogDirLocked: a broker works on the directory, or another process of ours on what seems to
+            be wrong.
+        LogwrightError: see `logwright.log.load.observe`.
+    """
+    look = partial(observe, log_dir, high_watermark=high_watermark, checkpoints=checkpoints)
+    with broker_kept_out(log_dir):
+        wait_for_marker(log_dir)
+        return look_twice(look, log_dir, partition)

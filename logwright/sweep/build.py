@@ -1,0 +1,61 @@
+"""The two stages that an executor runs for one log: build its output, and examine it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from logwright.checks import examine as examining
+from logwright.compaction import build as building
+from logwright.compaction.build import discard_staging, silent
+from logwright.errors import OutOfMemory, enough_memory
+
+if TYPE_CHECKING:
+    from logwright.compaction.keys.state import Progress
+    from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+    from logwright.compaction.runtime import Means
+
+
+def build(
+    plan: CleanPlan, *, progress: Progress = silent, means: Means | None = None
+) -> StagedCleaning:
+    """Build the log's compacted output. Effects and errors: see `logwright.compaction.build.build`.
+
+    Raises:
+        OutOfMemory: the log needs more memory than there is. The staging directory is removed.
+    """
+    try:
+        with enough_memory(plan.log.directory):
+            return building.build(plan, progress=progress, means=means)
+    except OutOfMemory:
+        discard_staging(plan)
+        raise
+
+
+def examine(
+    plan: CleanPlan,
+    staged: StagedCleaning,
+    *,
+    progress: Progress = silent,
+    means: Means | None = None,
+) -> OutputFacts:
+    """Examine what was built. Effects and errors: see `logwright.checks.examine.examine`.
+
+    Raises:
+        OutOfMemory: the log needs more memory than there is.
+    """
+    size = plan.compaction.total_bytes
+    progress("check", 0, size)
+    with enough_memory(plan.log.directory):
+        facts = examining.examine(plan, staged, means=means)
+    progress("check", size, size)
+    return facts
+
+
+def build_and_examine(
+    plan: CleanPlan, *, progress: Progress = silent, means: Means | None = None
+) -> tuple[StagedCleaning, OutputFacts]:
+    """Build and examine a log while its files are in the page cache. Effects and errors: as `build`
+    and `examine`; the staged files of a log that cannot be examined stay.
+    """
+    staged = build(plan, progress=progress, means=means)
+    return staged, examine(plan, staged, progress=progress, means=means)

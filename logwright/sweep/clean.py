@@ -1,0 +1,107 @@
+"""Build, examine, judge and commit as one stream."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from logwright.errors import LogwrightError, StepFailed
+from logwright.sweep.build import build_and_examine
+from logwright.sweep.executor import call_builds
+from logwright.sweep.model import SweepState
+from logwright.sweep.stages import (
+    brokers_kept_out,
+    commit_each,
+    discard,
+    judged,
+    plan,
+    plans_of,
+    to_clean,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    from logwright.observe import HighWatermark
+    from logwright.sweep.executor import Executor
+    from logwright.sweep.model import LogSettings, LogWork
+    from logwright.units import TimestampMs
+
+
+def clean_logs(state: SweepState, executor: Executor) -> Generator[LogWork, None, None]:
+    """Clean each log that its plan changes. What is built is committed while the next logs are
+    built. Effects: changes the logs, under the locks; removes what is staged for logs that fail or
+    are not reached, except where a file step failed during a swap: recovery finds it as it is.
+
+    Returns:
+        each log as it ends: committed, or failed.
+    """
+    building = to_clean(state)
+    keys = {work.key for work in building}
+    only_rolled = [work for work in state.going_on if work.changes and work.key not in keys]
+    yield from commit_each([only_rolled])
+    refused: list[LogWork] = []
+    failed: deque[LogWork] = deque()
+    with brokers_kept_out(building, refused) as works:
+        yield from refused
+        open_works = {work.key: work for work in works}
+        try:
+            with closing(commit_each(_built(works, executor, failed))) as committed:
+                for work in committed:
+                    while failed:
+                        yield _ended(failed.popleft(), open_works)
+                    yield _ended(work, open_works)
+            while failed:
+                yield _ended(failed.popleft(), open_works)
+        finally:
+            discard(open_works.values())
+
+
+def _built(
+    works: Sequence[LogWork], executor: Executor, failed: deque[LogWork]
+) -> Iterator[list[LogWork]]:
+    """Return the logs that are built and hold all checks, as they become ready; the others are
+    appended to `failed`.
+    """
+    by_plan = {one.plan_id: work for work, one in zip(works, plans_of(works), strict=True)}
+    for found in call_builds(executor, build_and_examine, plans_of(works)):
+        ready: list[LogWork] = []
+        for one, result in found:
+            work = by_plan[one.plan_id]
+            if isinstance(result, LogwrightError):
+                work = work.failed(result)
+            else:
+                work = judged(replace(work, staged=result[0], facts=result[1]))
+            (ready if work.failure is None else failed).append(work)
+        yield ready
+
+
+def _ended(work: LogWork, open_works: dict[str, LogWork]) -> LogWork:
+    """Effects: removes what is staged for a log that failed."""
+    del open_works[work.key]
+    if not isinstance(work.failure, StepFailed | None):
+        discard([work])
+    return work
+
+
+def plan_again(
+    ended: Sequence[LogWork],
+    settings: LogSettings,
+    *,
+    now_ms: TimestampMs,
+    high_watermark: HighWatermark,
+) -> SweepState:
+    """Plan a further pass over the logs that were cleaned by the one before. Effects: reads.
+
+    The ratio and the lag counted in the first pass. A further one only needs something that is
+    cleanable.
+    """
+    cleaned = [work for work in ended if work.failure is None and work.staged is not None]
+    blank = [replace(work, plan=None, staged=None, facts=None, result=None) for work in cleaned]
+    state = SweepState(works=tuple(blank), now_ms=now_ms)
+    if not cleaned:
+        return state
+    options = replace(plans_of(cleaned)[0].options, force=True)
+    return plan(state, settings, options=options, high_watermark=high_watermark)

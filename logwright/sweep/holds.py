@@ -1,0 +1,110 @@
+"""Which logs a sweep leaves alone, and which are left alone from now on because they failed for
+good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from logwright.errors import LogwrightError
+from logwright.retention.plan import retention_hold
+from logwright.state.hold import quarantine_failure
+from logwright.state.model import NOTHING, Hold
+from logwright.state.store import read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from logwright.state.model import LogDirState, PartitionState, Quarantine
+    from logwright.sweep.model import LogSettings, LogWork, SweepState
+
+
+def hold(state: SweepState, settings: LogSettings | None, *, force: bool = False) -> SweepState:
+    """Mark the logs that are left alone: paused, in quarantine or stray. One of which that cannot
+    be found out fails. Effects: reads each directory's state file once, and each log's topic id.
+
+    Args:
+        state: the logs.
+        settings: by whose metadata stray logs are known; without it none is.
+        force: only those that are paused.
+    """
+
+    def decide(work: LogWork, known: PartitionState) -> Hold | None:
+        found = known.hold(state.now_ms, force=force)
+        if found is None and settings is not None and not force:
+            found = stray(work, settings)
+        return found
+
+    return _held(state, decide)
+
+
+def hold_from_retention(
+    state: SweepState, settings: LogSettings, *, force: bool = False
+) -> SweepState:
+    """Mark the logs that retention leaves alone. Effects: as `hold`.
+
+    `force`: only those that are paused or whose ``cleanup.policy`` nothing says.
+    """
+
+    def decide(work: LogWork, known: PartitionState) -> Hold | None:
+        config, cleaner = settings.of(work.log_dir, work.partition.topic)
+        found = retention_hold(config, cleaner, known, now_ms=state.now_ms, force=force)
+        return found or (None if force else stray(work, settings))
+
+    return _held(state, decide)
+
+
+def stray(work: LogWork, settings: LogSettings) -> Hold | None:
+    """Return why a broker would not serve a log from its directory. Effects: may read the metadata;
+    reads the log's topic id.
+
+    Raises:
+        LogwrightError: that cannot be found out.
+    """
+    reason = settings.stray(work.log_dir, work.partition)
+    return None if reason is None else Hold(kind="stray", sentence=f"it is stray: {reason}")
+
+
+def _held(
+    state: SweepState, decide: Callable[[LogWork, PartitionState], Hold | None]
+) -> SweepState:
+    @cache
+    def known(log_dir: Path) -> LogDirState | LogwrightError:
+        try:
+            return read_state(log_dir)
+        except LogwrightError as error:
+            return error
+
+    def one(work: LogWork) -> LogWork:
+        found = known(work.log_dir)
+        if isinstance(found, LogwrightError):
+            return work.failed(found)
+        try:
+            return replace(work, held=decide(work, found.get(work.partition, NOTHING)))
+        except LogwrightError as error:
+            return work.failed(error)
+
+    return state.with_works(map(one, state.going_on))
+
+
+def quarantine(state: SweepState) -> dict[str, Quarantine | LogwrightError]:
+    """Put the logs that failed for good into quarantine. Effects: the state files.
+
+    Returns:
+        by key, each quarantine that begins or lasts, or why it could not be recorded.
+    """
+    said: dict[str, Quarantine | LogwrightError] = {}
+    for work in state.works:
+        if work.failure is None:
+            continue
+        try:
+            found = quarantine_failure(work.log_dir, work.partition, work.failure, state.now_ms)
+        except LogwrightError as error:
+            said[work.key] = error
+        else:
+            if found is not None:
+                said[work.key] = found
+    return said

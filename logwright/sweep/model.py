@@ -1,0 +1,103 @@
+"""The logs that one sweep works on, as a value that goes from stage to stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+from logwright.errors import LogwrightError
+from logwright.format.names import TopicPartition
+from logwright.retention.plan import RetentionPlan
+from logwright.state.model import Hold
+from logwright.sweep.commit import CommitResult
+from logwright.sweep.order import changes
+from logwright.sweep.plan import Settings
+from logwright.units import TimestampMs
+
+
+class LogSettings(Protocol):
+    """The settings by which logs are maintained, such as `DirectorySettings`."""
+
+    def of(self, log_dir: Path, topic: str, /) -> Settings:
+        """Return a topic's settings in a log directory. Raises LogwrightError."""
+
+    def stray(self, log_dir: Path, partition: TopicPartition, /) -> str | None:
+        """Return why a broker would not serve a partition from there. Raises LogwrightError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogWork:
+    """One log on its way through a sweep.
+
+    Attributes:
+        key: what the caller knows it by, such as its partition key in Dagster.
+        log_dir, partition: where it is.
+        held: why it is left alone; it is neither planned nor failed then.
+        recovered: what a recovery did before the cleaning; None if none was needed.
+        plan: what was decided.
+        staged: what was built, if something was to be cleaned.
+        facts: what was read back from it.
+        result: what the commit did.
+        commit_seconds: how long that took, with the commits that ran at the same time.
+        retained: what the retention after the commit deleted.
+        failure: why it goes no further.
+    """
+
+    key: str
+    log_dir: Path
+    partition: TopicPartition
+    held: Hold | None = None
+    recovered: tuple[str, ...] | None = None
+    plan: CleanPlan | None = None
+    staged: StagedCleaning | None = None
+    facts: OutputFacts | None = None
+    result: CommitResult | None = None
+    commit_seconds: float = 0.0
+    retained: RetentionPlan | None = None
+    failure: LogwrightError | None = None
+
+    @property
+    def due(self) -> bool:
+        """Whether the log is to be cleaned or rolled."""
+        return self.plan is not None and (self.plan.clean or self.plan.roll.due)
+
+    @property
+    def changes(self) -> bool:
+        """Whether a commit changes something; see `logwright.sweep.order.changes`."""
+        return self.plan is not None and changes(self.plan)
+
+    def failed(self, error: LogwrightError) -> LogWork:
+        """Return the work with the error that ends it."""
+        return replace(self, failure=error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepState:
+    """The logs of one sweep, and its clock."""
+
+    works: tuple[LogWork, ...]
+    now_ms: TimestampMs
+
+    @property
+    def going_on(self) -> tuple[LogWork, ...]:
+        """The logs that have not failed."""
+        return tuple(work for work in self.works if work.failure is None)
+
+    @property
+    def failures(self) -> dict[str, LogwrightError]:
+        """Why logs failed, by key."""
+        return {work.key: work.failure for work in self.works if work.failure is not None}
+
+    def with_works(self, changed: Iterable[LogWork]) -> SweepState:
+        """Return the state with some logs' work replaced, by key."""
+        by_key = {work.key: work for work in changed}
+        return replace(self, works=tuple(by_key.get(work.key, work) for work in self.works))
+
+    def with_failures(self, failures: Mapping[str, LogwrightError]) -> SweepState:
+        """Return the state with some logs marked as failed, by key."""
+        return self.with_works(
+            work.failed(failures[work.key]) for work in self.works if work.key in failures
+        )

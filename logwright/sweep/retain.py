@@ -1,0 +1,83 @@
+"""Retention of one log, and of the compacted logs of a sweep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from logwright.errors import LogwrightError
+from logwright.retention.commit import plan_retention_of, retain_partition
+from logwright.roll.commit import sealing_steps
+from logwright.roll.plan import force_roll
+from logwright.sweep.holds import hold_from_retention
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from logwright.observe import HighWatermark
+    from logwright.retention.plan import RetentionPlan
+    from logwright.sweep.model import LogSettings, LogWork, SweepState
+    from logwright.units import TimestampMs
+
+
+def retain(plan: RetentionPlan) -> None:
+    """Do a retention. Effects and errors: see `retain_partition`."""
+    retain_partition(plan, lambda log: sealing_steps(log, force_roll(log, cause="emptied")))
+
+
+def retain_log(
+    work: LogWork,
+    settings: LogSettings,
+    *,
+    now_ms: TimestampMs,
+    high_watermark: HighWatermark,
+    force: bool = False,
+) -> LogWork:
+    """Decide and do the retention of one log. Effects: changes the log.
+
+    Returns:
+        the work, with what was deleted, perhaps nothing, or with why it failed.
+    """
+    try:
+        config, _ = settings.of(work.log_dir, work.partition.topic)
+        plan = plan_retention_of(
+            work.log_dir,
+            work.partition,
+            config,
+            now_ms=now_ms,
+            high_watermark=high_watermark,
+            force=force,
+        )
+        if plan.deleted:
+            retain(plan)
+    except LogwrightError as error:
+        return work.failed(error)
+    return replace(work, retained=plan)
+
+
+def retain_compacted(
+    state: SweepState, settings: LogSettings, *, high_watermark: HighWatermark, force: bool = False
+) -> Iterator[LogWork]:
+    """Do the retention of the compacted logs of a sweep, after their compactions: Kafka's cleaner
+    does it in the same loop (LogCleaner.cleanupLogs, 4.3.0). Effects: as `retain`.
+
+    Args:
+        state: the logs that have not failed and are not held count. Logs that are not compacted are
+            passed over, and so is what `hold_from_retention` leaves alone.
+        settings: of their topics.
+        high_watermark: what counts as committed.
+        force: see `hold_from_retention`.
+
+    Returns:
+        as they end, the logs that were looked at: with what was deleted, perhaps nothing, or with
+        why they failed.
+    """
+    free = [work for work in state.going_on if work.held is None]
+    looked = hold_from_retention(replace(state, works=tuple(free)), settings, force=force)
+    for work in looked.works:
+        if work.failure is not None:
+            yield work
+        elif work.held is None and settings.of(work.log_dir, work.partition.topic)[0].compact:
+            yield retain_log(
+                work, settings, now_ms=state.now_ms, high_watermark=high_watermark, force=force
+            )

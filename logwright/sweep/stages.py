@@ -1,0 +1,232 @@
+"""The stages of a sweep between its recovery and its retention, each from one state to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from logwright.compaction.build import discard_staging
+from logwright.errors import LogwrightError, QualityError, StepFailed
+from logwright.locks import lock_log_dir
+from logwright.sweep.build import build, examine
+from logwright.sweep.commit import commit_many
+from logwright.sweep.executor import call_builds
+from logwright.sweep.plan import plan_cleanings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+    from logwright.observe import HighWatermark
+    from logwright.sweep.executor import Executor
+    from logwright.sweep.model import LogSettings, LogWork, SweepState
+    from logwright.units import TimestampMs
+
+
+def plan(
+    state: SweepState,
+    settings: LogSettings,
+    *,
+    options: CleaningOptions,
+    high_watermark: HighWatermark,
+) -> SweepState:
+    """Decide about each log that is not held. Effects: reads the log directories."""
+    free = [work for work in state.going_on if work.held is None]
+    for log_dir in dict.fromkeys(work.log_dir for work in free):
+        members = [work for work in free if work.log_dir == log_dir]
+        try:
+            planned = plan_directory(
+                log_dir,
+                members,
+                settings,
+                now_ms=state.now_ms,
+                options=options,
+                high_watermark=high_watermark,
+            )
+        except LogwrightError as error:
+            planned = [work.failed(error) for work in members]
+        state = state.with_works(planned)
+    return state
+
+
+def plan_directory(
+    log_dir: Path,
+    works: Sequence[LogWork],
+    settings: LogSettings,
+    *,
+    now_ms: TimestampMs,
+    options: CleaningOptions,
+    high_watermark: HighWatermark,
+) -> list[LogWork]:
+    """Decide about the logs of one directory. Effects: reads it.
+
+    Raises:
+        LogwrightError: the directory cannot be read, see `plan_cleanings`.
+    """
+    outcomes = plan_cleanings(
+        log_dir,
+        [work.partition for work in works],
+        partial(settings.of, log_dir),
+        now_ms=now_ms,
+        options=options,
+        high_watermark=high_watermark,
+    )
+    return [
+        work.failed(found) if isinstance(found, LogwrightError) else replace(work, plan=found)
+        for work, found in zip(works, outcomes, strict=True)
+    ]
+
+
+def build_all(state: SweepState, executor: Executor) -> SweepState:
+    """Build the compacted output of every log that is to be cleaned, while no broker can start on
+    them. Effects: staged files; locks.
+    """
+    changed: list[LogWork] = []
+    with brokers_kept_out(to_clean(state), changed) as works:
+        by_plan = {work.plan.plan_id: work for work in works if work.plan is not None}
+        for found in call_builds(executor, build, plans_of(works)):
+            for one, result in found:
+                work = by_plan[one.plan_id]
+                changed.append(
+                    work.failed(result)
+                    if isinstance(result, LogwrightError)
+                    else replace(work, staged=result)
+                )
+    return state.with_works(changed)
+
+
+def examine_all(state: SweepState, executor: Executor) -> SweepState:
+    """Read the staged output of every log back, while no broker can start on them. Effects:
+    locks.
+    """
+    changed: list[LogWork] = []
+    staged = [work for work in state.going_on if work.staged is not None]
+    with brokers_kept_out(staged, changed) as works:
+        left = iter(works)
+        for results in executor.call_each(examine, [(work.plan, work.staged) for work in works]):
+            for result in results:
+                work = next(left)
+                changed.append(
+                    work.failed(result)
+                    if isinstance(result, LogwrightError)
+                    else replace(work, facts=result)
+                )
+    return state.with_works(changed)
+
+
+def judged(work: LogWork) -> LogWork:
+    """Return an examined log: with a failure if its output breaks a check."""
+    broken = [law for law in work.facts.laws if not law.holds] if work.facts is not None else []
+    if not broken or work.plan is None:
+        return work
+    found = ", ".join(
+        f"{law.law} ({law.violations} violations, the first at offset {law.first_offset})"
+        for law in broken
+    )
+    return work.failed(
+        QualityError(
+            f"the compacted output of {work.partition} breaks {found}.",
+            path=work.plan.log.directory,
+            remedy="Nothing was changed.",
+        )
+    )
+
+
+def commit_all(state: SweepState) -> SweepState:
+    """Commit: roll, swap, checkpoint; some logs at the same time. Effects: changes live logs, under
+    the locks.
+    """
+    works = [work for work in state.going_on if work.due]
+    return state.with_works(commit_each([works]))
+
+
+def commit_each(batches: Iterable[Iterable[LogWork]]) -> Generator[LogWork, None, None]:
+    """Commit logs as they become ready; return them in their order, as they end. Effects: as
+    `commit_all`. What is staged for a log that fails is left to the caller.
+    """
+    begun: list[LogWork] = []
+
+    def pairs() -> Iterator[list[tuple[CleanPlan, StagedCleaning | None]]]:
+        for batch in batches:
+            ready = [(work, work.plan) for work in batch if work.plan is not None]
+            begun.extend(work for work, _ in ready)
+            yield [(one, work.staged) for work, one in ready]
+
+    for number, done in enumerate(commit_many(pairs())):
+        work = replace(begun[number], commit_seconds=done.seconds)
+        if isinstance(done.outcome, LogwrightError):
+            yield work.failed(done.outcome)
+        else:
+            yield replace(work, result=done.outcome)
+
+
+def discard_failed(state: SweepState) -> None:
+    """Remove what failed logs have staged. Effects: unlinks staged files; nothing live is touched.
+
+    Where a file step failed during a swap, all is left as it is for recovery.
+    """
+    discard(work for work in state.works if not isinstance(work.failure, StepFailed | None))
+
+
+@contextmanager
+def unstaged_on_error(state: SweepState) -> Iterator[None]:
+    """Leave no staged files behind when a stage fails as a whole. Effects: as `discard`."""
+    try:
+        yield
+    except Exception:
+        discard(state.works)
+        raise
+
+
+def discard(works: Iterable[LogWork]) -> None:
+    """Give the plans of logs up: their staged files go. Effects: unlinks them."""
+    for one in plans_of(works):
+        if one.clean:
+            discard_staging(one)
+
+
+def to_clean(state: SweepState) -> list[LogWork]:
+    """Return the logs whose plan says that they are cleaned."""
+    return [work for work in state.going_on if work.plan is not None and work.plan.clean]
+
+
+def plans_of(works: Iterable[LogWork]) -> list[CleanPlan]:
+    """Return the plans of those logs that have one."""
+    return [work.plan for work in works if work.plan is not None]
+
+
+@contextmanager
+def brokers_kept_out(works: Iterable[LogWork], failed: list[LogWork]) -> Iterator[list[LogWork]]:
+    """Hold the shared lock of each log directory, on which no broker can then start.
+
+    Args:
+        works: the logs.
+        failed: gets the logs whose directory could not be locked.
+
+    Yields:
+        the others.
+    """
+    refused: dict[Path, LogwrightError | None] = {}
+    locked: list[LogWork] = []
+    with ExitStack() as stack:
+        for work in works:
+            if work.log_dir not in refused:
+                refused[work.log_dir] = _lock(stack, work.log_dir)
+            failure = refused[work.log_dir]
+            if failure is None:
+                locked.append(work)
+            else:
+                failed.append(work.failed(failure))
+        yield locked
+
+
+def _lock(stack: ExitStack, log_dir: Path) -> LogwrightError | None:
+    """Take the lock for as long as the stack lives; return the error if that is refused."""
+    try:
+        stack.enter_context(lock_log_dir(log_dir))
+    except LogwrightError as error:
+        return error
+    return None
