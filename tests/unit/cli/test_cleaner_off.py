@@ -179,9 +179,11 @@ class Fixed:
     settings: Settings
 
     def of(self, _log_dir: Path, _topic: str) -> Settings:
+        """Those given."""
         return self.settings
 
     def stray(self, _log_dir: Path, _partition: TopicPartition) -> str | None:
+        """None."""
         return None
 
 

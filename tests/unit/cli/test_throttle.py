@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from logwright.compaction import runtime as means
+from logwright.sweep import executor
 from tests.log_builder import START_MS, LogBuilder
 from tests.unit.cli.conftest import Call
 
@@ -44,7 +45,7 @@ def test_the_rate_reaches_the_cleaning(
         "server.properties": ("--server-properties", tmp_path / "server.properties"),
     }.get(where, ())
     (tmp_path / "server.properties").write_text(f"{NAME}=5000\n")
-    monkeypatch.setattr(means, "Throttle", Noted)
+    monkeypatch.setattr(executor, "Throttle", Noted)
     Noted.rates.clear()
     Noted.bytes.clear()
     answer = call(
