@@ -20,7 +20,7 @@ from logwright.cli.planning import (
     show_plan,
 )
 from logwright.cli.recover import recover_first, show_recovery_first
-from logwright.cli.request import Request, like_kafka_option, request_options
+from logwright.cli.request import Request, engine_options, like_kafka_option
 from logwright.cli.retain import plan_one, show
 from logwright.errors import LogwrightError
 from logwright.sweep.order import changes, cleaning_order
@@ -73,7 +73,7 @@ MIN_DEDUPE_BUFFER: Final = 25
     help="Then delete old segments of these compacted logs by their retention, as Kafka's cleaner "
     "does in the same loop. Without it only `retain` deletes them.",
 )
-@request_options
+@engine_options
 def command(
     request: Request,
     *,

@@ -261,13 +261,6 @@ _OPTIONS: Final = (
         show_default="what --policies say; without them, end",
         help="What counts as committed: all of a stopped log, or what its checkpoint says.",
     ),
-    click.option(
-        "--engine",
-        type=click.Choice(["local", "spark"]),
-        default="local",
-        show_default=True,
-        help="Where the work is done; same bytes.",
-    ),
     click.option("--yes", is_flag=True, help="Do not ask."),
     click.option("--dry-run", is_flag=True, help="Stop after the plan."),
     click.option(
@@ -312,9 +305,28 @@ like_kafka_option: Final = click.option(
 )
 
 
+def _engine_option(*, hidden: bool) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
+    """Return the option ``--engine``. Commands that ignore it accept it, since scripts give the
+    common options to any command, and do not show it.
+    """
+    return click.option(
+        "--engine",
+        type=click.Choice(["local", "spark"]),
+        default="local",
+        show_default=True,
+        hidden=hidden,
+        help="Run in-process or as Spark tasks; identical output.",
+    )
+
+
 def request_options(command: Callable[..., _R]) -> Callable[..., _R]:
     """Give a command the common positionals and options; it is called with a `Request` first."""
     return _with_options(command, _PARTITIONS)
+
+
+def engine_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """As `request_options`, for a command that uses ``--engine``."""
+    return _with_options(command, _PARTITIONS, uses_engine=True)
 
 
 def topic_options(command: Callable[..., _R]) -> Callable[..., _R]:
@@ -323,7 +335,10 @@ def topic_options(command: Callable[..., _R]) -> Callable[..., _R]:
 
 
 def _with_options(
-    command: Callable[..., _R], positionals: Callable[[Callable[..., _R]], Callable[..., _R]]
+    command: Callable[..., _R],
+    positionals: Callable[[Callable[..., _R]], Callable[..., _R]],
+    *,
+    uses_engine: bool = False,
 ) -> Callable[..., _R]:
 
     @functools.wraps(command)
@@ -356,7 +371,8 @@ def _with_options(
             request.output.error_object(error)
             raise
 
-    for option in reversed((_ARGUMENT, positionals, *_OPTIONS)):
+    engine = _engine_option(hidden=not uses_engine)
+    for option in reversed((_ARGUMENT, positionals, *_OPTIONS, engine)):
         called = option(called)
     return called
 

@@ -34,9 +34,16 @@ def test_each_command_has_help(call: Call, command: str) -> None:
     answer = call(command, "--help")
     assert answer.status == 0
     if command != "demo":
-        for option in ("--config", "--policies", "--now", "--high-watermark", "--engine", "--yes"):
+        for option in ("--config", "--policies", "--now", "--high-watermark", "--yes"):
             assert option in answer.out
+        assert ("--engine" in answer.out) == (command == "clean")
         assert ("--like-kafka" in answer.out) == (command in {"plan", "clean"})
+
+
+def test_every_command_accepts_the_engine(call: Call) -> None:
+    """Scripts may give the common options to any command; one that does not use it ignores it."""
+    log_dir = case_dir("basic-none") / "before"
+    assert call("inspect", log_dir).out == call("inspect", log_dir, "--engine", "spark").out
 
 
 @pytest.mark.parametrize("command", ["retain", "roll", "x"])
