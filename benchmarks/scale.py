@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ import numpy as np
 from benchmarks.compare import Figure
 from benchmarks.logs import BenchLog, prepare
 from benchmarks.runs import ROOT, measured
-from benchmarks.sweeps import copies
+from benchmarks.sweeps import command_seconds, copies, installed
 from benchmarks.table import seconds, table
 from logwright.format.scan import scan_segment
 from logwright.units import INT64_MAX
@@ -28,6 +29,7 @@ BUDGET_BYTES: Final = 512 * 1024 * 1024
 KEYS_PER_SCALE: Final = 7_500_000
 """Of the case ``unique`` at scale 1, rounded down."""
 SMALL_SCALE: Final = 0.001
+SMALL_SEGMENTS: Final = 13
 
 
 def scale_rows(
@@ -60,6 +62,7 @@ def scale_rows(
     small = prepare("u100", scale=SMALL_SCALE, work=work)
     _note_fleet(copies(small, work / "fleet", partitions), small, partitions, rounds, note)
     _note_sweep(work, small, sweep, rounds, note)
+    _note_small(work, small, sweep, rounds, note)
     # Not before: where files were deleted in the last minutes, ext4 takes long for a new one.
     shutil.rmtree(work / "fleet")
     for number in range(rounds):
@@ -101,6 +104,21 @@ def _note_sweep(work: Path, log: BenchLog, number: int, rounds: int, note: _Note
         f"sweep {number} partitions of 1 MB, warm: wall s",
         f"{seconds(figures['wall'])}: {parts}; CPU s of all processes: {seconds(figures['cpu'])}",
     )
+
+
+def _note_small(work: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
+    """The whole command by either engine in turn, for logs of 200 KB in 13 segments."""
+    directory = _many_segments(log, work / "small", SMALL_SEGMENTS)
+    one = replace(log, directory=directory)
+    found: dict[str, list[float]] = {"local": [], "spark": []}
+    with installed(work) as environment:
+        for _ in range(rounds):
+            for engine, taken in found.items():
+                target = work / f"small-{engine}"
+                taken.append(command_seconds(one, target, environment, logs=number, engine=engine))
+    for engine, taken in found.items():
+        what = f"clean {number} logs of 200 KB in {SMALL_SEGMENTS} segments, the whole command"
+        note(f"{what}, --engine {engine}: wall s", seconds(Figure.of(taken)))
 
 
 def _note_growth(

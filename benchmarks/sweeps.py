@@ -85,7 +85,8 @@ def _cold(
     found: list[tuple[float, float]] = []
     with installed(work) as environment:
         for number in range(rounds):
-            found.append((_cold_kafka(log, work), _cold_ours(log, work, environment)))
+            ours = command_seconds(log, work / "cold", environment, logs=COLD_LOGS, engine="spark")
+            found.append((_cold_kafka(log, work), ours))
             say(f"cold {number + 1}/{rounds}: wall s: {found[-1][0]:.2f} and {found[-1][1]:.2f}")
     kafka, ours = zip(*found, strict=True)
     return kafka, ours
@@ -122,15 +123,17 @@ def _cold_kafka(log: BenchLog, work: Path) -> float:
     return seconds_taken
 
 
-def _cold_ours(log: BenchLog, work: Path, environment: Mapping[str, str]) -> float:
-    """Wall seconds of our command from its start to its end, for as many copies.
+def command_seconds(
+    log: BenchLog, target: Path, environment: Mapping[str, str], *, logs: int, engine: str
+) -> float:
+    """Return wall seconds of `logwright clean` from its start to its end, for copies of a log.
 
     They were just written, as Kafka's: both read what the system has in memory.
     """
-    target = copies(log, work / "cold", COLD_LOGS)
+    copies(log, target, logs)
     options = [word for pair in log.settings.items() for word in ("--config", "=".join(pair))]
     command = Path(sys.executable).with_name("logwright")
-    words = [command, "clean", target, "--engine", "spark", "--yes", "--now", log.now_ms, *options]
+    words = [command, "clean", target, "--engine", engine, "--yes", "--now", log.now_ms, *options]
     start = time.perf_counter()
     subprocess.run(
         [str(word) for word in words], cwd=ROOT, check=True, capture_output=True, env=environment
@@ -148,7 +151,8 @@ def installed(work: Path) -> Iterator[dict[str, str]]:
     kept = {name: value for name, value in os.environ.items() if name != _NO_BYTE_CODE}
     with TemporaryDirectory(prefix="logwright-bytecode-") as directory:
         environment = kept | {"PYTHONPYCACHEPREFIX": directory}
-        _cold_ours(prepare("u100", scale=SMALL, work=work), work, environment)
+        small = prepare("u100", scale=SMALL, work=work)
+        command_seconds(small, work / "cold", environment, logs=COLD_LOGS, engine="spark")
         yield environment
 
 
