@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from logwright.assets.contract import contract_verdicts
 from logwright.assets.expectations import profile_verdicts, with_limits
 from logwright.assets.verdict import LAWS, LOG_PROFILE, Verdict
-from logwright.compaction.model import CleanPlan, OutputFacts
+from logwright.compaction.model import OutputFacts
 from logwright.config.policies import Policies
 from logwright.errors import InvariantError, LogwrightError, QualityError, invariant
 from logwright.spark.profile import log_profiles, segment_rows
-from logwright.sweep.model import LogWork, SweepState
+from logwright.sweep.model import LogWork, SweepState, planned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def judge(
             [row for work in works for row in segment_rows(work.key, _facts(work))], session()
         ),
         policy=policies.expectations,
-        max_message_bytes={work.key: _plan(work).config.max_message_bytes for work in works},
+        max_message_bytes={work.key: planned(work).config.max_message_bytes for work in works},
     )
     published = profile_verdicts(
         profiles,
@@ -77,7 +77,7 @@ def judge(
     )
     verdicts = {}
     for work in works:
-        severity = policies.labels_for(_plan(work).log.partition.topic).severity or "ERROR"
+        severity = policies.labels_for(planned(work).log.partition.topic).severity or "ERROR"
         profile = published.verdicts.get(work.key) or _without_profile(work)
         verdicts[work.key] = (
             *law_verdicts(_facts(work)),
@@ -133,9 +133,3 @@ def _facts(work: LogWork) -> OutputFacts:
     if work.facts is None:
         raise InvariantError(f"{work.key} was not examined")
     return work.facts
-
-
-def _plan(work: LogWork) -> CleanPlan:
-    if work.plan is None:
-        raise InvariantError(f"{work.key} was not planned")
-    return work.plan

@@ -14,33 +14,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.format.names import TopicPartition
-    from logwright.log.checkpoints import Checkpoints
     from logwright.log.model import PartitionLog
 
 HighWatermark = Literal["end", "checkpoint"]
 
 
 def observe_unlocked(
-    log_dir: Path,
-    partition: TopicPartition,
-    *,
-    high_watermark: HighWatermark,
-    checkpoints: Checkpoints | None = None,
+    log_dir: Path, partition: TopicPartition, *, high_watermark: HighWatermark
 ) -> PartitionLog:
     """Return a log on which no broker works. Effects: reads.
-
-    Args:
-        log_dir: the log directory.
-        partition: one of its partitions.
-        high_watermark: see `logwright.log.load.observe`.
-        checkpoints: as `read_checkpoints` returns them, if they were read already.
 
     Raises:
         LogDirLocked: a broker works on the directory, or another process of ours on what seems to
             be wrong.
         LogwrightError: see `logwright.log.load.observe`.
     """
-    look = partial(observe, log_dir, high_watermark=high_watermark, checkpoints=checkpoints)
+    look = partial(observe, log_dir, high_watermark=high_watermark)
     with broker_kept_out(log_dir):
         wait_for_marker(log_dir)
         return look_twice(look, log_dir, partition)

@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Final
 
 import dagster as dg
 
-from logwright.assets.holds import holds_of
+from logwright.assets.holds import holds_of, state_of
 from logwright.assets.partitions import LOGS, LOGS_NAME
-from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.format.names import LOG
-from logwright.log.checkpoints import read_checkpoints
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
 from logwright.pipelines.due import (
@@ -36,7 +34,8 @@ from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.state.model import Hold
-from logwright.sweep.plan import plan_cleaning
+from logwright.sweep.model import LogWork, planned
+from logwright.sweep.stages import plan
 from logwright.units import TimestampMs
 
 DISCOVERY_SECONDS: Final = 60
@@ -145,33 +144,6 @@ def sweep_request(logs: Sequence[str], now_ms: int) -> dg.RunRequest:
     )
 
 
-class Planner:
-    """Plans single logs at one moment. A directory's checkpoints are read once."""
-
-    def __init__(self, settings: DirectorySettings, *, now_ms: TimestampMs) -> None:
-        """Make a planner that decides by these settings at this time."""
-        self._settings = settings
-        self._now_ms = now_ms
-        self._checkpoints = cache(read_checkpoints)
-
-    def plan(self, log: MaintainedLog) -> CleanPlan:
-        """Decide about one log. Effects: reads the log directory.
-
-        Raises:
-            LogwrightError: the log cannot be planned as it is.
-        """
-        policies = self._settings.policies
-        return plan_cleaning(
-            log.log_dir,
-            log.partition,
-            self._settings.of(log.log_dir, log.partition.topic),
-            now_ms=self._now_ms,
-            options=CleaningOptions(checks=policies.checks),
-            high_watermark=policies.high_watermark,
-            checkpoints=self._checkpoints(log.log_dir),
-        )
-
-
 def read_changed(
     logs: Mapping[str, MaintainedLog],
     settings: DirectorySettings,
@@ -192,9 +164,8 @@ def read_changed(
         now_ms: the time.
     """
     signatures = Signatures(settings, markers)
-    planner = Planner(settings, now_ms=now_ms)
     readings: dict[str, Reading] = {}
-    reads_left = READS_PER_TICK
+    changed: dict[str, str] = {}
     for key, log in logs.items():
         known = before.get(key)
         if log.log_dir in markers.taken:
@@ -204,33 +175,36 @@ def read_changed(
         signature = signatures.of(log)
         if known is not None and known.is_fresh(signature, now_ms):
             readings[key] = known
-        elif reads_left > 0:
-            reads_left -= 1
-            readings[key] = _read(log, planner, known, signature=signature, now_ms=now_ms)
+        elif len(changed) < READS_PER_TICK:
+            changed[key] = signature
         # Else it has no reading until the next tick: an old one might be wrong.
+    state = plan(
+        state_of([logs[key] for key in changed], now_ms),
+        settings,
+        options=CleaningOptions(checks=settings.policies.checks),
+        high_watermark=settings.policies.high_watermark,
+    )
+    readings |= {
+        work.key: _reading(work, changed[work.key], before.get(work.key), now_ms)
+        for work in state.works
+    }
     return readings
 
 
-def _read(
-    log: MaintainedLog,
-    planner: Planner,
-    known: Reading | None,
-    *,
-    signature: str,
-    now_ms: TimestampMs,
-) -> Reading:
-    try:
-        reading = reading_of(planner.plan(log), signature)
-    except UncleanLogDir as error:
-        reading = unclean_reading(error, signature, total_bytes=_log_bytes(log))
-    except LogwrightError as error:
-        return refused_reading(error, signature, now_ms=now_ms)
+def _reading(work: LogWork, signature: str, known: Reading | None, now_ms: TimestampMs) -> Reading:
+    """Effects: lists a log that must be recovered."""
+    if isinstance(work.failure, UncleanLogDir):
+        reading = unclean_reading(work.failure, signature, total_bytes=_log_bytes(work))
+    elif work.failure is not None:
+        return refused_reading(work.failure, signature, now_ms=now_ms)
+    else:
+        reading = reading_of(planned(work), signature)
     same = known is not None and known.signature == signature
     asked_ms = known.requested_ms if known is not None and same else NEVER_MS
     return replace(reading, requested_ms=asked_ms)
 
 
-def _log_bytes(log: MaintainedLog) -> int:
+def _log_bytes(log: LogWork) -> int:
     """Of all ``.log`` files; 0 if the directory cannot be listed. Effects: lists it."""
     try:
         with open_partition_dir(log.log_dir, log.partition) as directory:

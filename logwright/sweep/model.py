@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
-from logwright.errors import LogwrightError
+from logwright.errors import InvariantError, LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.retention.plan import RetentionPlan
 from logwright.state.model import Hold
@@ -72,6 +72,13 @@ class LogWork:
     def failed(self, error: LogwrightError) -> LogWork:
         """Return the work with the error that ends it."""
         return replace(self, failure=error)
+
+
+def planned(work: LogWork) -> CleanPlan:
+    """Return the plan of a log that must have one."""
+    if work.plan is None:
+        raise InvariantError(f"{work.key} was not planned")
+    return work.plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

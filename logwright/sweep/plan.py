@@ -20,7 +20,7 @@ from logwright.format.names import TopicPartition
 from logwright.garbage import rare_collections
 from logwright.live_plans import new_plan_id
 from logwright.locks import broker_kept_out
-from logwright.log.checkpoints import Checkpoints, read_checkpoints
+from logwright.log.checkpoints import read_checkpoints
 from logwright.log.files import open_log_dir
 from logwright.log.load import Shared, observe_one, share
 from logwright.log.model import PartitionLog
@@ -46,20 +46,15 @@ def plan_cleaning(
     now_ms: TimestampMs,
     options: CleaningOptions,
     high_watermark: HighWatermark,
-    checkpoints: Checkpoints | None = None,
 ) -> CleanPlan:
     """Look at a partition and decide about its active segment and its cleaning. Effects: reads.
-
-    `checkpoints`: as `read_checkpoints` returns them, if they were read already.
 
     Raises:
         LogDirLocked: a broker works on the directory.
         NotALogDir, UnreadableFile, UncleanLogDir, CorruptLogError, UnsupportedFormatError: see
         `logwright.log.load.observe`.
     """
-    log = observe_unlocked(
-        log_dir, partition, high_watermark=high_watermark, checkpoints=checkpoints
-    )
+    log = observe_unlocked(log_dir, partition, high_watermark=high_watermark)
     return _decide(log, settings, now_ms, options)
 
 

@@ -6,20 +6,19 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
 from logwright.assets.partitions import LOGS_NAME
-from logwright.compaction.model import CleanPlan
 from logwright.pipelines import sensors
 from logwright.pipelines.definitions import defs
 from logwright.pipelines.due import RETRY_AFTER_MS, load_cursor
 from logwright.pipelines.failures import LEDGER, failed_runs
 from logwright.pipelines.purge import purge_due
-from logwright.pipelines.sensors import Planner, discovered, discovery, due_logs
+from logwright.pipelines.sensors import discovered, discovery, due_logs
 from logwright.pipelines.sweep import sweep_run_config
-from logwright.resources.log_dirs import MaintainedLog
 from tests.e2e.harness import MARKS, Platform, make_platform
 
 pytestmark = MARKS
@@ -121,12 +120,11 @@ def test_tick_reads_only_what_changed(tmp_path: Path, monkeypatch: pytest.Monkey
     platform = make_platform(tmp_path, LOGS)
     read: list[str] = []
 
-    class CountingPlanner(Planner):
-        def plan(self, log: MaintainedLog) -> CleanPlan:
-            read.append(log.key)
-            return super().plan(log)
+    def counting(state: SweepState, *rest: Any, **more: Any) -> SweepState:  # noqa: ANN401
+        read.extend(work.key for work in state.works)
+        return plan(state, *rest, **more)
 
-    monkeypatch.setattr(sensors, "Planner", CountingPlanner)
+    monkeypatch.setattr(sensors, "plan", counting)
     first = tick(due_logs, platform)
     assert ["orders-0", "orders-1"] == read
     second = tick(due_logs, platform, first.cursor)

@@ -11,7 +11,6 @@ import pytest
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.errors import StalePlan, UnreadableFile
-from logwright.log.checkpoints import read_checkpoints
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit, lag_metrics
 from logwright.sweep.plan import plan_cleaning
@@ -37,7 +36,6 @@ def plan(builder: LogBuilder, **settings: str) -> CleanPlan:
         now_ms=NOW_MS,
         options=CleaningOptions(force=True),
         high_watermark="end",
-        checkpoints=read_checkpoints(builder.log_dir),
     )
 
 
