@@ -19,6 +19,8 @@ from logwright.pipelines.failures import LEDGER, failed_runs
 from logwright.pipelines.purge import purge_due
 from logwright.pipelines.sensors import discovered, discovery, due_logs
 from logwright.pipelines.sweep import sweep_run_config
+from logwright.sweep.model import SweepState
+from logwright.sweep.stages import plan
 from tests.e2e.harness import MARKS, Platform, make_platform
 
 pytestmark = MARKS
