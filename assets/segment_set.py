@@ -30,7 +30,7 @@ from logwright.assets.report import (
 from logwright.assets.verdict import CHECKS
 from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
-from logwright.resources.catalogue import WAVES
+from logwright.resources.catalogue import SWEEP_STATES
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
@@ -52,7 +52,7 @@ from logwright.units import TimestampMs
 POOL: Final = "log_cleaner"
 """Its limit is how many runs clean at once: `log.cleaner.threads`."""
 
-SWEEP_OUT: Final = dg.Out(SweepState, io_manager_key=WAVES)
+SWEEP_OUT: Final = dg.Out(SweepState, io_manager_key=SWEEP_STATES)
 """States stay in the memory of the run: a plan is stale once its run is over, so it is not kept."""
 
 CHECK_SPECS: Final = [

@@ -9,7 +9,7 @@ from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.spark import Spark
 
-WAVES: Final = "waves"
+SWEEP_STATES: Final = "sweep_states"
 
 
 def platform_resources(
@@ -33,5 +33,5 @@ def platform_resources(
         "log_dirs": LogDirs(directories=directories, policies=wanted),
         "clock": clock or Clock(),
         "spark": spark or Spark(),
-        WAVES: dg.mem_io_manager,
+        SWEEP_STATES: dg.mem_io_manager,
     }

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logwright.cli.planning import pick_order, plan_object
+from logwright.cli.planning import plan_object
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.format.names import TopicPartition
+from logwright.sweep.order import pick_order
 from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.differential.oracle_server import Answer, OracleServer
