@@ -21,7 +21,6 @@ from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.garbage import rare_collections
-from logwright.kernel import kernels_are_loaded
 from logwright.live_plans import new_plan_id
 from logwright.locks import broker_kept_out
 from logwright.log.checkpoints import Checkpoints, read_checkpoints
@@ -98,7 +97,7 @@ def plan_many(
     with broker_kept_out(log_dir), open_log_dir(log_dir) as directory:
         wait_for_marker(log_dir)
         shared = share(log_dir, directory, high_watermark, read_checkpoints(log_dir))
-        in_kernel = kernels_are_loaded() or len(partitions) >= WORTH_A_KERNEL
+        in_kernel = len(partitions) >= WORTH_A_KERNEL
         names = [one.directory_name for one in partitions]
         with closing(glances(directory, names, in_kernel=in_kernel)) as groups:
             for seen in groups:

@@ -26,7 +26,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "logwright.units",
         "logwright.errors",
+        "logwright.intrinsics",
         "logwright.kernel",
+        "logwright.kernel_compiler",
         "logwright.ofd_lock",
         "logwright.garbage",
     ),

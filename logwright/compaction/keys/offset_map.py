@@ -24,14 +24,11 @@ from math import expm1
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.siphash import HashKey
 from logwright.format.crc import prefetch
-from logwright.kernel import inline_kernel, kernel
+from logwright.kernel import inline_kernel, intrinsic, kernel
 
 ENTRY_BYTES: Final = 16
 KAFKA_ENTRY_BYTES: Final = 24
@@ -130,17 +127,7 @@ def expected_keys(distinct: int, remaining: int, *, new: float) -> float:
     return distinct + (keys - distinct) * -expm1(-remaining / keys)
 
 
-@intrinsic
-def _high_product(_typing: Any, left: Any, right: Any) -> Any:
-    """Upper 64 bits of the product of two uint64."""
-    signature = types.uint64(types.uint64, types.uint64)
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
-
-    return signature, codegen
+_high_product = intrinsic("high_product")
 
 
 @inline_kernel
