@@ -11,13 +11,12 @@ import os
 import stat
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from logwright.errors import NotALogDir, UnreadableFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from logwright.format.names import TopicPartition
 
@@ -38,14 +37,10 @@ _PERMISSION: Final = "Give this user read permission, or run as the broker's use
 class OpenDir(NamedTuple):
     """An open directory: its descriptor, and its path for messages, as text: making paths costs as
     much as reading the files. As a context manager it closes the descriptor on leaving.
-
-    Attributes:
-        seen: parts of its files, by name, that were read already (`logwright.log.glance`).
     """
 
     fd: int
     name: str
-    seen: Mapping[str, bytes] = MappingProxyType({})
 
     def __enter__(self) -> Self:
         return self

@@ -39,7 +39,6 @@ from logwright.log.files import (
     open_partition_dir,
     read_part,
 )
-from logwright.log.glance import Glance
 from logwright.log.listing import segment_stems, snapshot_offsets, stamp_files
 from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
 from logwright.log.producers import Producers, first_batch_at, load_producers
@@ -167,19 +166,14 @@ def share(
     return Shared(log_dir, directory, high_watermark, checkpoints, clean_shutdown)
 
 
-def observe_one(
-    shared: Shared, partition: TopicPartition, glance: Glance | None = None
-) -> PartitionLog:
-    """`observe` in a log directory that is open. `glance`: at the partition, if there was one."""
-    if glance is not None:
-        return _observe(shared, partition, *glance)
+def observe_one(shared: Shared, partition: TopicPartition) -> PartitionLog:
+    """`observe` in a log directory that is open."""
     with open_child_dir(shared.directory, partition) as directory:
-        return _observe(shared, partition, directory, stamp_files(directory))
+        return _observe(shared, partition, directory)
 
 
-def _observe(
-    shared: Shared, partition: TopicPartition, directory: OpenDir, stamps: dict[str, FileStamp]
-) -> PartitionLog:
+def _observe(shared: Shared, partition: TopicPartition, directory: OpenDir) -> PartitionLog:
+    stamps = stamp_files(directory)
     stems = segment_stems(stamps, directory.name, clean_shutdown=shared.clean_shutdown)
     segments = _segments(directory, stamps, stems)
     end = _log_end_offset(directory, segments[-1])
@@ -267,7 +261,7 @@ def _segment(
     largest = _last_timestamp(directory, timeindex, base, following) if timeindex.bytes else -1
     first: TimestampMs | None = None
     if log_bytes:
-        header = directory.seen.get(name) or read_part(directory, name, 0, HEADER_BYTES)
+        header = read_part(directory, name, 0, HEADER_BYTES)
         first = first_batch_max_timestamp(
             header, base_offset=base, log_bytes=log_bytes, path=directory.file(name)
         )
@@ -298,7 +292,7 @@ def _last_timestamp(
     """Timestamp of a time index's last entry, which must fit the one before it and the segment."""
     position = max(0, timeindex.bytes - 2 * TIME_ENTRY_BYTES)
     name, size = timeindex.name, timeindex.bytes - position
-    content = directory.seen.get(name) or read_part(directory, name, position, size)
+    content = read_part(directory, name, position, size)
     timestamp = offset = -1
     ascends = True
     if len(content) == 2 * TIME_ENTRY_BYTES:

@@ -129,7 +129,7 @@ def _newest_snapshot(
             continue
         name = segment_file_name(offset, SNAPSHOT)
         try:
-            content = directory.seen.get(name) or read_file(directory, name)
+            content = read_file(directory, name)
             return offset, parse_snapshot(content, directory.file(name))
         except (CorruptProducerSnapshot, UnsupportedFormatError) as error:
             _LOG.warning("producer snapshot not used: %s", error)
