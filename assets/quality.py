@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from logwright.assets.contract import contract_verdicts
 from logwright.assets.expectations import profile_verdicts, with_limits
-from logwright.assets.verdict import LAWS, LOG_PROFILE, Verdict
+from logwright.assets.verdict import LOG_PROFILE, Verdict
 from logwright.assets.wave import LogWork, Wave
-from logwright.compaction.model import CleanPlan, OutputFacts
+from logwright.checks.model import CHECK_NAMES, OutputFacts
+from logwright.compaction.model import CleanPlan
 from logwright.config.policies import Policies
 from logwright.errors import InvariantError, LogwrightError, QualityError, invariant
 from logwright.spark.profile import log_profiles, segment_rows
@@ -80,32 +81,32 @@ def judge(
         severity = policies.labels_for(_plan(work).log.partition.topic).severity or "ERROR"
         profile = published.verdicts.get(work.key) or _without_profile(work)
         verdicts[work.key] = (
-            *law_verdicts(_facts(work)),
+            *check_verdicts(_facts(work)),
             contracts[work.key],
             replace(profile, severity=severity),
         )
     return Judgement(verdicts=verdicts, data_docs=published.site)
 
 
-def law_verdicts(facts: OutputFacts) -> tuple[Verdict, ...]:
-    """One verdict for each conservation law.
+def check_verdicts(facts: OutputFacts) -> tuple[Verdict, ...]:
+    """One verdict for each check.
 
     Raises:
-        InvariantError: a law was not examined, which must not pass for its holding.
+        InvariantError: a check was not made, which must not count as passed.
     """
-    results = {result.law: result for result in facts.laws}
+    results = {result.name: result for result in facts.checks}
     invariant(
-        results.keys() == set(LAWS),
-        f"the laws {sorted(set(LAWS) ^ results.keys())} are examined or expected, but not both",
+        results.keys() == set(CHECK_NAMES),
+        f"checks {sorted(set(CHECK_NAMES) ^ results.keys())} are made or expected, not both",
     )
     return tuple(
         Verdict(
-            check=law,
-            violations=results[law].violations,
-            first_offset=results[law].first_offset,
+            check=check,
+            violations=results[check].violations,
+            first_offset=results[check].first_offset,
             details={"records read back": sum(segment.records for segment in facts.segments)},
         )
-        for law in LAWS
+        for check in CHECK_NAMES
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.logs import BenchLog
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import thorough_kernels
 from logwright.compaction import batch_receipt as witness
 from logwright.compaction import receipt as digest
 from logwright.compaction.keys import fill as mapping
@@ -105,12 +105,17 @@ class Bench:
 
     def survey(self) -> None:
         """Walk the records."""
-        cells, order = np.zeros(laws.FACT_CELLS, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        cells, order = (
+            np.zeros(thorough_kernels.FACT_CELLS, dtype=np.int64),
+            np.zeros(2, dtype=np.int64),
+        )
         for window in self.windows:
             self._survey(window, cells, order)
 
     def _survey(self, window: Window, cells: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        laws.survey(self.source.data, window.scratch, window.batches, window.spans, cells, order)
+        thorough_kernels.survey(
+            self.source.data, window.scratch, window.batches, window.spans, cells, order
+        )
 
     def copy_all(self) -> None:
         """Copy every batch as it is."""

@@ -14,22 +14,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from logwright import committing
-from logwright.compaction import (
-    backward,
-    build,
-    digest,
-    laws,
-    mapping,
-    packed_laws,
-    pairs,
-    preparing,
-    quick,
-    quick_laws,
-    survivors,
-    thorough,
-    writer,
-)
+from logwright.checks import packed_kernels, quick, quick_kernels, thorough, thorough_kernels
+from logwright.checks import segments as check_segments
+from logwright.compaction import build
+from logwright.compaction import receipt as digest
+from logwright.compaction.keys import backward, survivors
+from logwright.compaction.keys import fill as mapping
+from logwright.compaction.keys import prepare as preparing
 from logwright.compaction.rewrite import copy as copying
+from logwright.compaction.rewrite import segment as writer
 from logwright.steps import live
 
 REST: Final = "Python and all else"
@@ -152,21 +145,21 @@ _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (copying, "recopy", "recopy", _nothing),
     (writer._Output, "write", "write", _nothing),  # noqa: SLF001 -- the one call that writes
     (os, "fsync", "fsync", _nothing),
-    (pairs, "open_source", "header scan", _nothing),
-    (pairs, "scan_whatever", "header scan", _nothing),
-    (pairs, "open_window", "windows", _nothing),
-    (pairs, "check_indexes", "indexes", _nothing),
+    (check_segments, "open_source", "header scan", _nothing),
+    (check_segments, "scan_whatever", "header scan", _nothing),
+    (check_segments, "open_window", "windows", _nothing),
+    (check_segments, "check_indexes", "indexes", _nothing),
     (quick, "bad_crcs", "CRC", _of_batches(1)),
     (quick, "open_window", "windows", _nothing),
-    (quick_laws, "find_verbatim", "equal batches", _nothing),
-    (quick_laws, "check_rebuilt", "equal records", _of_both),
-    (packed_laws, "check_packed", "equal records", _of_batches(2)),
+    (quick_kernels, "find_verbatim", "equal batches", _nothing),
+    (quick_kernels, "check_rebuilt", "equal records", _of_both),
+    (packed_kernels, "check_packed", "equal records", _of_batches(2)),
     (thorough, "bad_crcs", "CRC", _of_batches(1)),
     (thorough, "open_window", "windows", _nothing),
-    (laws, "survey", "survey of records", _of_batches(2)),
-    (laws, "match_batches", "equal batches", _of_matched),
-    (laws, "check_survivors", "equal records", _of_both),
-    (laws, "weigh_keys", "decode, hash, map", _of_batches(2)),
+    (thorough_kernels, "survey", "survey of records", _of_batches(2)),
+    (thorough_kernels, "match_batches", "equal batches", _of_matched),
+    (thorough_kernels, "check_survivors", "equal records", _of_both),
+    (thorough_kernels, "weigh_keys", "decode, hash, map", _of_batches(2)),
     (live, "fingerprint", "is the plan stale", _nothing),
     (committing, "execute_together", "renames", _nothing),
 )

@@ -1,14 +1,15 @@
 """Read the compacted output back and judge it, before anything live changes.
 
-Two ways keep the same laws (docs/adr/0010): `quick` is the default; `thorough` reads keys and
+Two ways make the same checks (docs/adr/0010): `quick` is the default; `thorough` reads keys and
 records of the source again and relies on nothing that the build remembers.
 """
 
 from __future__ import annotations
 
+from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
-from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.compaction.runtime import Means
 
 __all__ = ["examine", "examine_thoroughly"]
@@ -30,10 +31,11 @@ def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = No
     if plan.options.checks == "thorough":
         return examine_thoroughly(plan, staged)
     quick = examine_quickly(plan, staged, means=means)
-    if all(law.holds for law in quick.laws):
+    if not quick.failed:
         return quick
     thorough = examine_thoroughly(plan, staged)
     judged = (
-        seen if told.holds else told for seen, told in zip(quick.laws, thorough.laws, strict=True)
+        seen if told.passed else told
+        for seen, told in zip(quick.checks, thorough.checks, strict=True)
     )
-    return thorough._replace(laws=tuple(judged))
+    return thorough._replace(checks=tuple(judged))

@@ -1,4 +1,4 @@
-"""The law on latest values: the output's keys are noted, and the source's records judged by them.
+"""The check on latest values: the output's keys are noted, and the source's records judged by them.
 
 Keys are hashed with a key of this examination. When they do not fit the memory budget, the hashes
 are cut into shards, and all is noted and judged once for each.
@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import thorough_kernels as kernels
 from logwright.compaction.keys import offset_map
 from logwright.compaction.source import Source, Window
 from logwright.format.walk import OK, raise_for_status
@@ -34,7 +34,7 @@ class KeyTable:
         records: upper bound of the keys.
         budget_bytes: of memory.
         last_mapped_offset: records above it are not looked at.
-        verdict: int64[2], of the law; it is changed.
+        verdict: int64[2], of the check; it is changed.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class KeyTable:
             np.empty(records, dtype=np.uint64),
             np.empty(records, dtype=np.int64),
         )
-        row, status = laws.weigh_keys(
+        row, status = kernels.weigh_keys(
             source.data,
             window.scratch,
             window.batches,

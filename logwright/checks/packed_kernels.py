@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import thorough_kernels as kernels
 from logwright.checks.quick_kernels import (
     MAPPED,
     PACKED_CONTENT,
@@ -51,7 +51,7 @@ def check_packed(
         codec = one.attributes & CODEC_MASK
         same_codec = one.count == 0 or codec == other.attributes & CODEC_MASK
         if not same_codec or not headers_agree(staged_data, one, data, other, rule[1]):
-            laws.blame(verdict, one.base_offset)
+            kernels.blame(verdict, one.base_offset)
         source = scratch if codec != 0 else staged_data
         status = _sum_records(source, one, other, spans[row], rule[0], found, facts)
         if status != OK:

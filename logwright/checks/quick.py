@@ -1,6 +1,6 @@
 """The quick checks: read the staged output, and of the source only what rebuilt batches come from.
 
-The laws are those of `thorough`, kept by cheaper means (docs/adr/0010):
+The checks are those of `thorough`, kept by cheaper means (docs/adr/0010):
 
 1. Every staged batch is read from disk: CRC, header, order, index entries.
 2. A batch whose bytes are its source's needs no more. The records of any other are compared with
@@ -9,7 +9,7 @@ The laws are those of `thorough`, kept by cheaper means (docs/adr/0010):
    those in the output (`digest`). The records kept of each source segment, the removed by cause,
    and the number of mapped keys must add up. The map is tried by a sample of its keys.
 
-A broken law is found here, and where by `thorough`, which then judges too.
+A failed check is found here, and where by `thorough`, which then judges too.
 """
 
 from __future__ import annotations
@@ -21,10 +21,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.checks import packed_kernels as packed_laws
-from logwright.checks import quick_kernels as quick_laws
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import packed_kernels, quick_kernels
+from logwright.checks import thorough_kernels as kernels
 from logwright.checks.latest import require_readable
+from logwright.checks.model import (
+    LATEST_VALUE_PER_KEY,
+    SURVIVORS_IDENTICAL,
+    OutputFacts,
+    SegmentFacts,
+)
 from logwright.checks.results import Verdicts
 from logwright.checks.segments import (
     Pair,
@@ -35,15 +40,7 @@ from logwright.checks.segments import (
     segment_facts,
     set_valueless,
 )
-from logwright.compaction.model import (
-    CleanPlan,
-    GroupFacts,
-    KeyFacts,
-    OutputFacts,
-    PackedFacts,
-    SegmentFacts,
-    StagedCleaning,
-)
+from logwright.compaction.model import CleanPlan, GroupFacts, KeyFacts, PackedFacts, StagedCleaning
 from logwright.compaction.runtime import Means
 from logwright.compaction.source import Source, open_window
 from logwright.errors import invariant
@@ -53,14 +50,12 @@ from logwright.format.walk import OK
 from logwright.units import INT64_MAX
 
 _ALL: Final = 1 << 64
-_LATEST: Final = "latest_value_per_key"
-_IDENTICAL: Final = "survivors_identical"
 
 
 _Run = tuple[Source, NDArray[np.int64], NDArray[np.int64]]
 """A source, staged rows that come from it, and the rows of it that they come from."""
 _Results = tuple[NDArray[np.uint64], NDArray[np.int64]]
-"""What was found of keys (`quick_laws`), and facts (`laws`)."""
+"""What was found of keys (`quick_kernels`), and facts (`kernels`)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,10 +74,10 @@ class _Check:
     digest: int = 0
     mapped: int = 0
 
-    def require(self, holds: object, offset: int, law: str = _LATEST) -> None:
-        """Blame a law at an offset unless something holds."""
+    def require(self, holds: object, offset: int, check: str = LATEST_VALUE_PER_KEY) -> None:
+        """Blame a check at an offset unless something holds."""
         if not holds:
-            self.verdicts.blame(law, offset)
+            self.verdicts.blame(check, offset)
 
 
 def examine_quickly(
@@ -122,7 +117,7 @@ def _check_range(task: _Check) -> None:
     standing = [segment.base_offset for segment in task.staged.standing]
     replaced = [base for each in task.staged.segments for base in each.source_base_offsets]
     for base in set(reached) ^ {*standing, *replaced}:
-        task.verdicts.blame(_LATEST, base)
+        task.verdicts.blame(LATEST_VALUE_PER_KEY, base)
     task.require(len(reached) == len(standing) + len(replaced), reached[0] if reached else 0)
 
 
@@ -170,17 +165,20 @@ def _check_pair(task: _Check, pair: Pair, means: Means) -> SegmentFacts:
         task.require(kept == told.kept_records[number], source.base_offset)
         _check_gone(task, source, partners[rows])
     _check_told(task, pair, found)
-    task.digest += told.mostly_digest + int(found[quick_laws.DIGEST])
-    task.mapped += told.mostly_mapped + int(found[quick_laws.MAPPED])
+    task.digest += told.mostly_digest + int(found[quick_kernels.DIGEST])
+    task.mapped += told.mostly_mapped + int(found[quick_kernels.MAPPED])
     task.digest += packed.digest
-    for law in (_IDENTICAL, _LATEST):  # of these batches the keys are known by that sum alone
-        task.require(int(found[quick_laws.PACKED_CONTENT]) == packed.content, base, law)
-    cells[laws.TOMBSTONES] += told.mostly_tombstones
+    for check in (
+        SURVIVORS_IDENTICAL,
+        LATEST_VALUE_PER_KEY,
+    ):  # of these batches the keys are known by that sum alone
+        task.require(int(found[quick_kernels.PACKED_CONTENT]) == packed.content, base, check)
+    cells[kernels.TOMBSTONES] += told.mostly_tombstones
     if told.verbatim_min_timestamp_ms is not None:
-        smallest = min(int(cells[laws.MIN_TIMESTAMP]), told.verbatim_min_timestamp_ms)
-        cells[laws.MIN_TIMESTAMP] = smallest
-    if cells[laws.RECORDS] == 0:
-        cells[laws.MIN_TIMESTAMP] = -1
+        smallest = min(int(cells[kernels.MIN_TIMESTAMP]), told.verbatim_min_timestamp_ms)
+        cells[kernels.MIN_TIMESTAMP] = smallest
+    if cells[kernels.RECORDS] == 0:
+        cells[kernels.MIN_TIMESTAMP] = -1
     return segment_facts(task.plan, pair, task.staged.directory, cells, task.verdicts)
 
 
@@ -214,19 +212,19 @@ def _check_runs(
 
 
 def _no_results() -> _Results:
-    cells = laws.new_cells()
-    cells[laws.MIN_TIMESTAMP] = INT64_MAX
-    return np.zeros(quick_laws.FOUND_CELLS, dtype=np.uint64), cells
+    cells = kernels.new_cells()
+    cells[kernels.MIN_TIMESTAMP] = INT64_MAX
+    return np.zeros(quick_kernels.FOUND_CELLS, dtype=np.uint64), cells
 
 
 def _add_facts(cells: NDArray[np.int64], later: NDArray[np.int64]) -> None:
     """Add the facts of batches that come after those of `cells`."""
-    if later[laws.NULL_KEYS] and not cells[laws.NULL_KEYS]:
-        cells[laws.FIRST_NULL_KEY] = later[laws.FIRST_NULL_KEY]
-    for cell in (laws.RECORDS, laws.TOMBSTONES, laws.NULL_KEYS):
+    if later[kernels.NULL_KEYS] and not cells[kernels.NULL_KEYS]:
+        cells[kernels.FIRST_NULL_KEY] = later[kernels.FIRST_NULL_KEY]
+    for cell in (kernels.RECORDS, kernels.TOMBSTONES, kernels.NULL_KEYS):
         cells[cell] += later[cell]
-    cells[laws.MIN_TIMESTAMP] = min(cells[laws.MIN_TIMESTAMP], later[laws.MIN_TIMESTAMP])
-    cells[laws.MAX_TIMESTAMP] = max(cells[laws.MAX_TIMESTAMP], later[laws.MAX_TIMESTAMP])
+    cells[kernels.MIN_TIMESTAMP] = min(cells[kernels.MIN_TIMESTAMP], later[kernels.MIN_TIMESTAMP])
+    cells[kernels.MAX_TIMESTAMP] = max(cells[kernels.MAX_TIMESTAMP], later[kernels.MAX_TIMESTAMP])
 
 
 def _number_records(pair: Pair, told: GroupFacts) -> None:
@@ -242,9 +240,11 @@ def _partners(task: _Check, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.i
     bases = pair.staged.batches["base_offset"]
     source_of, partners = np.full((2, len(bases)), -1, dtype=np.int64)
     for number, source in enumerate(pair.sources):
-        quick_laws.find_partners(pair.staged.batches, source.batches, number, source_of, partners)
+        quick_kernels.find_partners(
+            pair.staged.batches, source.batches, number, source_of, partners
+        )
     for row in (source_of < 0).nonzero()[0]:
-        task.verdicts.blame(_IDENTICAL, int(bases[row]))
+        task.verdicts.blame(SURVIVORS_IDENTICAL, int(bases[row]))
     return source_of, partners
 
 
@@ -267,7 +267,7 @@ def _check_run(
         rows, partners = np.delete(rows, bad), np.delete(partners, bad)
         batches = staged.batches.take(rows)
     verbatim = np.zeros(len(batches), dtype=np.bool_)
-    quick_laws.find_verbatim(
+    quick_kernels.find_verbatim(
         staged.data, batches, source.data, source.batches, partners, found, cells, verbatim
     )
     _note_unmapped(task, pair, rows[verbatim], cells)
@@ -287,11 +287,11 @@ def _note_unmapped(
     if not rows.size:
         return
     window = open_window(pair.staged, rows)
-    own, order = laws.new_cells(), np.zeros(2, dtype=np.int64)
-    laws.survey(pair.staged.data, window.scratch, window.batches, window.spans, own, order)
-    if own[laws.NULL_KEYS] and not cells[laws.NULL_KEYS]:
-        cells[laws.FIRST_NULL_KEY] = own[laws.FIRST_NULL_KEY]
-    cells[laws.NULL_KEYS] += own[laws.NULL_KEYS]
+    own, order = kernels.new_cells(), np.zeros(2, dtype=np.int64)
+    kernels.survey(pair.staged.data, window.scratch, window.batches, window.spans, own, order)
+    if own[kernels.NULL_KEYS] and not cells[kernels.NULL_KEYS]:
+        cells[kernels.FIRST_NULL_KEY] = own[kernels.FIRST_NULL_KEY]
+    cells[kernels.NULL_KEYS] += own[kernels.NULL_KEYS]
 
 
 def _rule(task: _Check) -> NDArray[np.int64]:
@@ -314,7 +314,7 @@ def _sum_packed(
     rows, partners, window = open_matched(pair, matched, task.verdicts)
     batches = source.batches.take(partners)
     while rows.size:
-        row, status = packed_laws.check_packed(
+        row, status = packed_kernels.check_packed(
             pair.staged.data,
             window.scratch,
             window.batches,
@@ -322,7 +322,7 @@ def _sum_packed(
             source.data,
             batches,
             _rule(task),
-            task.verdicts.cells[_IDENTICAL],
+            task.verdicts.cells[SURVIVORS_IDENTICAL],
             *results,
         )
         if status != OK:
@@ -343,7 +343,7 @@ def _compare(
     rows, partners, left = open_matched(pair, matched, task.verdicts)
     right = open_window(source, partners)
     while rows.size:
-        row, status, source_status = quick_laws.check_rebuilt(
+        row, status, source_status = quick_kernels.check_rebuilt(
             staged.data,
             left.scratch,
             left.batches,
@@ -354,7 +354,7 @@ def _compare(
             right.spans,
             _rule(task),
             np.array(task.keys.hash_key, dtype=np.uint64),
-            task.verdicts.cells[_IDENTICAL],
+            task.verdicts.cells[SURVIVORS_IDENTICAL],
             *results,
         )
         require_readable(source, right, row, source_status)
@@ -376,7 +376,7 @@ def _check_gone(task: _Check, source: Source, partners: NDArray[np.int64]) -> No
     beyond = batches["last_offset"] > last_mapped
     lost = gone & beyond & (batches["count"] > 0) & ~batches["discard"]
     for row in np.flatnonzero(lost):
-        task.verdicts.blame(_LATEST, int(batches[row]["last_offset"]))
+        task.verdicts.blame(LATEST_VALUE_PER_KEY, int(batches[row]["last_offset"]))
 
 
 def _check_told(task: _Check, pair: Pair, found: NDArray[np.uint64]) -> None:
@@ -384,12 +384,12 @@ def _check_told(task: _Check, pair: Pair, found: NDArray[np.uint64]) -> None:
     took those for aborted that the markers say.
     """
     told, base = _told_of(pair)[0], pair.segment.base_offset
-    task.require(int(found[quick_laws.MOSTLY_SET]) == told.mostly_set, base)
-    mapped = int(found[quick_laws.EXPECTED_MAPPED])
+    task.require(int(found[quick_kernels.MOSTLY_SET]) == told.mostly_set, base)
+    mapped = int(found[quick_kernels.EXPECTED_MAPPED])
     beyond = pair.staged.batches["last_offset"] > task.staged.last_mapped_offset
     right = told.mostly_mapped <= mapped if beyond.any() else told.mostly_mapped == mapped
     task.require(right, base)
     having = [source for source in pair.sources if source.attributes & TRANSACTIONAL]
     start = task.plan.log.log_start_offset
-    aborted = sum(int(quick_laws.sum_aborted(source.batches, start)) for source in having)
+    aborted = sum(int(quick_kernels.sum_aborted(source.batches, start)) for source in having)
     task.require(aborted % _ALL == told.aborted_set, base)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import thorough_kernels as kernels
 from logwright.compaction.keys.siphash import siphash64
 from logwright.compaction.receipt import keeps_most, mix, mix_batch
 from logwright.format.batch import (
@@ -87,20 +87,20 @@ def find_verbatim(
     Args:
         partners: int64[n], row of the source batch of each staged one.
         found: uint64[FOUND_CELLS], to which they are added.
-        facts: int64[laws.FACT_CELLS], to which records and largest timestamp are added.
+        facts: int64[kernels.FACT_CELLS], to which records and largest timestamp are added.
         verbatim: bool[n], set for those.
     """
     for row in range(len(staged)):
         batch = staged[row]
         at = batches[partners[row]].position
-        if not laws.same_bytes(staged_data, batch.position, data, at, _FIXED_START):
+        if not kernels.same_bytes(staged_data, batch.position, data, at, _FIXED_START):
             continue
         verbatim[row] = True
         if batch.count == 0:
             continue
         note_most(batch, found)
-        facts[laws.MAX_TIMESTAMP] = max(facts[laws.MAX_TIMESTAMP], batch.max_timestamp)
-        facts[laws.RECORDS] += batch.count
+        facts[kernels.MAX_TIMESTAMP] = max(facts[kernels.MAX_TIMESTAMP], batch.max_timestamp)
+        facts[kernels.RECORDS] += batch.count
 
 
 @kernel
@@ -126,7 +126,7 @@ def check_rebuilt(
             map pass.
         rule: int64[2]: the map's last offset, the delete horizon that this cleaning sets.
         key: uint64[2], of the keys' hash.
-        verdict: int64[2], of the survivors' law.
+        verdict: int64[2], of the survivors' check.
         found, facts: see `find_verbatim`.
 
     Returns:
@@ -138,7 +138,7 @@ def check_rebuilt(
         left = staged_scratch if one.attributes & CODEC_MASK != 0 else staged_data
         right = scratch if other.attributes & CODEC_MASK != 0 else data
         if not headers_agree(staged_data, one, data, other, rule[1]):
-            laws.blame(verdict, one.base_offset)
+            kernels.blame(verdict, one.base_offset)
         sides = (left, one, staged_spans[row]), (right, other, spans[row])
         if keeps_most(one.count, other, rule[0]):
             status, source_status = _check_most(sides, key, verdict, found, facts)
@@ -160,7 +160,7 @@ def headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms:
         (_LAST_OFFSET_DELTA, _LAST_OFFSET_DELTA + 4),
         (_PRODUCER, _PRODUCER_END),
     ):
-        if not laws.same_bytes(staged_data, at + start, data, source + start, end - start):
+        if not kernels.same_bytes(staged_data, at + start, data, source + start, end - start):
             return False
     if (one.attributes ^ other.attributes) & _FLAGS != 0:
         return False
@@ -174,7 +174,7 @@ def headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms:
 
 @kernel
 def sum_aborted(batches: Any, log_start_offset: int) -> Any:
-    """Sum of the batches that are data of aborted transactions (`laws.set_valueless`)."""
+    """Sum of the batches that are data of aborted transactions (`kernels.set_valueless`)."""
     total = np.uint64(0)
     for row in range(len(batches)):
         batch = batches[row]
@@ -209,7 +209,7 @@ def _check_most(sides: Any, key: Any, verdict: Any, found: Any, facts: Any) -> A
             return np.int64(OK), source_stop
         if is_read and same_record(left, rest, stop, right, source_rest, source_stop):
             if timestamp != time_of(other, source_delta):
-                laws.blame(verdict, one.base_offset)
+                kernels.blame(verdict, one.base_offset)
             note_time(facts, timestamp)
             position, is_read = stop, False
             found_records += 1
@@ -217,7 +217,7 @@ def _check_most(sides: Any, key: Any, verdict: Any, found: Any, facts: Any) -> A
             _note_missing(right, at, source_end, other, index, key, found, facts)
         at = source_stop
     if found_records < one.count:
-        laws.blame(verdict, one.base_offset)
+        kernels.blame(verdict, one.base_offset)
         return np.int64(OK), np.int64(OK)
     return np.int64(OK) if position == end else np.int64(TRAILING), np.int64(OK)
 
@@ -250,7 +250,7 @@ def _check_few(sides: Any, last_mapped: int, key: Any, verdict: Any, found: Any,
             return np.int64(OK), at
         next_index = index + 1
         if index >= other.count:
-            laws.blame(verdict, offset)
+            kernels.blame(verdict, offset)
             continue
         at, source_delta, source_rest = _read_time(right, at, source_end)
         if at < 0:
@@ -258,7 +258,7 @@ def _check_few(sides: Any, last_mapped: int, key: Any, verdict: Any, found: Any,
         if timestamp != time_of(other, source_delta) or not same_record(
             left, rest, position, right, source_rest, at
         ):
-            laws.blame(verdict, offset)
+            kernels.blame(verdict, offset)
         if maps and length >= 0 and offset <= last_mapped:
             hash1 = siphash64(left, key_at, length, key[0], key[1])
             found[DIGEST] += mix(hash1, other.first_ordinal + index)
@@ -277,20 +277,20 @@ def note_most(batch: Any, found: Any) -> None:
 @inline_kernel
 def note_time(facts: Any, timestamp: Any) -> None:
     """Count a record."""
-    facts[laws.MIN_TIMESTAMP] = min(facts[laws.MIN_TIMESTAMP], timestamp)
-    facts[laws.MAX_TIMESTAMP] = max(facts[laws.MAX_TIMESTAMP], timestamp)
-    facts[laws.RECORDS] += 1
+    facts[kernels.MIN_TIMESTAMP] = min(facts[kernels.MIN_TIMESTAMP], timestamp)
+    facts[kernels.MAX_TIMESTAMP] = max(facts[kernels.MAX_TIMESTAMP], timestamp)
+    facts[kernels.RECORDS] += 1
 
 
 @inline_kernel
 def note_kind(facts: Any, offset: int, length: int, value_length: int) -> None:
     """Count a record if it is a tombstone or has no key."""
     if value_length < 0:
-        facts[laws.TOMBSTONES] += 1
+        facts[kernels.TOMBSTONES] += 1
     if length < 0:
-        if facts[laws.NULL_KEYS] == 0:
-            facts[laws.FIRST_NULL_KEY] = offset
-        facts[laws.NULL_KEYS] += 1
+        if facts[kernels.NULL_KEYS] == 0:
+            facts[kernels.FIRST_NULL_KEY] = offset
+        facts[kernels.NULL_KEYS] += 1
 
 
 @kernel
@@ -300,7 +300,7 @@ def _note_missing(
     """Take a missing record from what the map pass told of its batch."""
     _, _, _, _, _, key_at, length, value_length = read_record(data, at, end)
     if value_length < 0:
-        facts[laws.TOMBSTONES] -= 1
+        facts[kernels.TOMBSTONES] -= 1
     if batch.attributes & CONTROL != 0:
         return
     if length < 0:

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import thorough_kernels as kernels
 from logwright.checks.indexes import check_indexes
-from logwright.compaction.model import OutputFacts, SegmentFacts, StagedSegment
+from logwright.checks.model import (
+    CRC_VALID,
+    INDEX_ENTRIES_VALID,
+    OFFSETS_ASCENDING,
+    OutputFacts,
+    SegmentFacts,
+)
+from logwright.compaction.model import StagedSegment
 from logwright.compaction.outcomes import aborted_intervals
 from logwright.compaction.source import Source, Window, open_source, open_window, row_ranges
 from logwright.compaction.transactions import UNMAPPED
@@ -51,7 +58,7 @@ class Pair:
     def set_apart(self, row: int, verdicts: Verdicts) -> None:
         """A staged batch cannot be read."""
         self.readable[row] = False
-        verdicts.blame("crc_valid", int(self.staged.batches[row]["base_offset"]))
+        verdicts.blame(CRC_VALID, int(self.staged.batches[row]["base_offset"]))
 
 
 def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> list[Pair]:
@@ -71,11 +78,11 @@ def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> l
     bases = [segment.base_offset for segment in plan.rolled_log.segments]
     following = dict(pairwise(bases))
     for pair in pairs:
-        laws.check_batch_order(
+        kernels.check_batch_order(
             pair.staged.batches,
             pair.segment.base_offset,
             following[pair.segment.source_base_offsets[-1]],
-            verdicts.cells["offsets_ascending"],
+            verdicts.cells[OFFSETS_ASCENDING],
         )
     return pairs
 
@@ -104,7 +111,7 @@ def _open_pair(
     try:
         batches = scan_whatever(log.data, path)
     except (CorruptBatch, UnsupportedFormatError):
-        verdicts.blame("crc_valid", segment.base_offset)
+        verdicts.blame(CRC_VALID, segment.base_offset)
         batches = scan_whatever(log.data[:0], path)
     return Pair(
         segment=segment,
@@ -132,7 +139,7 @@ def set_valueless(
         aborted = aborted_intervals(plan.log, having)
         for judged, below in ((having, True), (output, False)):
             for source in judged:
-                laws.set_valueless(source.batches, aborted, plan.log.log_start_offset, below)
+                kernels.set_valueless(source.batches, aborted, plan.log.log_start_offset, below)
 
 
 def runs(source: Source, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -182,16 +189,16 @@ def segment_facts(
     cells: NDArray[np.int64],
     verdicts: Verdicts,
 ) -> SegmentFacts:
-    """What the records (`laws.survey`), the headers and the indexes of a staged segment tell.
+    """What the records (`kernels.survey`), the headers and the indexes of a staged segment tell.
     Effects: reads its indexes.
 
     Args:
-        cells: int64[laws.FACT_CELLS].
+        cells: int64[kernels.FACT_CELLS].
     """
     staged = pair.staged
     entries, misplaced = check_indexes(pair.segment, staged, directory)
     for offset in misplaced:
-        verdicts.blame("index_entries_valid", offset)
+        verdicts.blame(INDEX_ENTRIES_VALID, offset)
     batches = staged.batches
     some = len(batches) > 0
     return SegmentFacts(
@@ -199,17 +206,17 @@ def segment_facts(
         base_offset=staged.base_offset,
         log_bytes=staged.log.bytes,
         batches=len(batches),
-        records=int(cells[laws.RECORDS]),
-        tombstones=int(cells[laws.TOMBSTONES]),
-        null_key_records=int(cells[laws.NULL_KEYS]),
-        first_null_key_offset=int(cells[laws.FIRST_NULL_KEY]),
+        records=int(cells[kernels.RECORDS]),
+        tombstones=int(cells[kernels.TOMBSTONES]),
+        null_key_records=int(cells[kernels.NULL_KEYS]),
+        first_null_key_offset=int(cells[kernels.FIRST_NULL_KEY]),
         first_offset=int(batches["base_offset"][0]) if some else -1,
         last_offset=int(batches["last_offset"][-1]) if some else -1,
         min_magic=_MAGIC if some else -1,
         max_magic=_MAGIC if some else -1,
         max_codec=int((batches["attributes"] & CODEC_MASK).max()) if some else -1,
-        min_timestamp_ms=int(cells[laws.MIN_TIMESTAMP]),
-        max_timestamp_ms=int(cells[laws.MAX_TIMESTAMP]),
+        min_timestamp_ms=int(cells[kernels.MIN_TIMESTAMP]),
+        max_timestamp_ms=int(cells[kernels.MAX_TIMESTAMP]),
         largest_batch_bytes=int(batches["size"].max()) if some else 0,
         index_entries=entries[0],
         timeindex_entries=entries[1],
@@ -230,7 +237,7 @@ def output_facts(
     return OutputFacts(
         topic_partition=str(plan.log.partition),
         plan_id=plan.plan_id,
-        laws=verdicts.results(),
+        checks=verdicts.results(),
         segments=tuple(facts),
         source_records=sum(source.records for source in sources),
         source_bytes=sum(source.log.bytes for source in sources),

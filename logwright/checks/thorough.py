@@ -1,6 +1,6 @@
 """The thorough checks: read the staged output and its source, and judge every record anew.
 
-The laws of a cleaning, each a count of violations and the first offender's offset:
+The checks of a cleaning, each a count of violations and the first offender's offset:
 
 1. ``crc_valid``: every batch of the output can be read and its CRC is right.
 2. ``offsets_ascending``: batches and records ascend and stay in their segment's range.
@@ -12,7 +12,7 @@ The laws of a cleaning, each a count of violations and the first offender's offs
 5. ``index_entries_valid``: index entries point at batches, and time index entries tell the truth.
 
 The output is read once, for its facts and its keys; then the source, from its end, once for the
-comparison and its keys; and both once more for each further shard of the keys (`keys_law`).
+comparison and its keys; and both once more for each further shard of the keys (`latest`).
 Segments that stay are part of the output.
 """
 
@@ -23,8 +23,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import thorough_kernels as kernels
 from logwright.checks.latest import KeyTable, require_readable
+from logwright.checks.model import (
+    LATEST_VALUE_PER_KEY,
+    OFFSETS_ASCENDING,
+    SURVIVORS_IDENTICAL,
+    OutputFacts,
+    SegmentFacts,
+)
 from logwright.checks.results import Verdicts
 from logwright.checks.segments import (
     Pair,
@@ -36,7 +43,7 @@ from logwright.checks.segments import (
     segment_facts,
     set_valueless,
 )
-from logwright.compaction.model import CleanPlan, OutputFacts, SegmentFacts, StagedCleaning
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.compaction.source import Source, Window, open_window
 from logwright.format.batch import DELETE_HORIZON
 from logwright.format.scan import bad_crcs
@@ -137,13 +144,13 @@ def _unmatched(pair: Pair, verdicts: Verdicts) -> _Matched:
 
 def _survey(task: _Examination, pair: Pair) -> SegmentFacts:
     """Facts of one staged segment; batches whose records cannot be read are set apart."""
-    cells = laws.new_cells()
-    order = task.verdicts.cells["offsets_ascending"]
+    cells = kernels.new_cells()
+    order = task.verdicts.cells[OFFSETS_ASCENDING]
     staged = pair.staged
     for run in runs(staged, pair.readable_rows()):
         rows, window = open_decodable(pair, run, task.verdicts)
         while rows.size:
-            at, status = laws.survey(
+            at, status = kernels.survey(
                 staged.data, window.scratch, window.batches, window.spans, cells, order
             )
             if status != OK:
@@ -172,7 +179,7 @@ def _match_batches(task: _Examination, matched: _Matched) -> None:
         readable = pair.readable[rows]
         rows, source_rows = rows[readable], source_rows[readable]
         same = np.zeros(len(rows), dtype=np.bool_)
-        laws.match_batches(
+        kernels.match_batches(
             staged.data, staged.batches[rows], source.data, batches, source_rows, same
         )
         identical[source_rows[same]] = True
@@ -180,9 +187,9 @@ def _match_batches(task: _Examination, matched: _Matched) -> None:
         gone = ~identical & (partners < 0) & (batches["count"] > 0) & ~batches["discard"]
         beyond = batches["last_offset"] > task.staged.last_mapped_offset
         for row in np.flatnonzero(gone & beyond):
-            task.verdicts.blame("latest_value_per_key", int(batches[row]["last_offset"]))
+            task.verdicts.blame(LATEST_VALUE_PER_KEY, int(batches[row]["last_offset"]))
     for row in np.flatnonzero(~found & pair.readable):
-        task.verdicts.blame("survivors_identical", int(staged.batches[row]["base_offset"]))
+        task.verdicts.blame(SURVIVORS_IDENTICAL, int(staged.batches[row]["base_offset"]))
 
 
 def _check_sources(task: _Examination, matched: _Matched, keys: KeyTable, *, compare: bool) -> None:
@@ -206,9 +213,9 @@ def _compare(
 ) -> None:
     """Compare the records of two windows, batch by batch."""
     (output, left), (source, right) = staged, original
-    cells = [task.verdicts.cells[law] for law in ("survivors_identical", "latest_value_per_key")]
+    cells = [task.verdicts.cells[check] for check in (SURVIVORS_IDENTICAL, LATEST_VALUE_PER_KEY)]
     verdicts = np.stack(cells)
-    row, status = laws.check_survivors(
+    row, status = kernels.check_survivors(
         output.data,
         left.scratch,
         left.batches,
@@ -234,7 +241,7 @@ def _key_table(task: _Examination) -> KeyTable:
         records=records,
         budget_bytes=task.plan.cleaner.map_bytes(like_kafka=False),
         last_mapped_offset=task.staged.last_mapped_offset,
-        verdict=task.verdicts.cells["latest_value_per_key"],
+        verdict=task.verdicts.cells[LATEST_VALUE_PER_KEY],
     )
 
 

@@ -33,7 +33,7 @@ MIN_TIMESTAMP: Final = 4
 MAX_TIMESTAMP: Final = 5
 FACT_CELLS: Final = 6
 
-# The cells of a law's verdict, int64[2].
+# The cells of a check's verdict, int64[2].
 VIOLATIONS: Final = 0
 FIRST_OFFENDER: Final = 1
 
@@ -187,7 +187,7 @@ def weigh_keys(
     Args:
         limits: see `_hash_keys`.
         room: int64[1], how many more keys the table can take.
-        verdict: int64[2], of the law on latest values.
+        verdict: int64[2], of the check on latest values.
         found: (uint64[n], uint64[n], int64[n]), room for all records of the window.
         judge: false to note, true to judge.
 
@@ -262,7 +262,7 @@ def check_survivors(
     batch is marked `discard` (`set_valueless`). (row, status).
 
     `staged` and `batches` are pairs of one batch each, of equal base offsets. verdicts:
-    int64[2, 2], of the survivors' law and of the latest values' law.
+    int64[2, 2], of the survivors' check and of the latest values' check.
     """
     for row in range(len(staged)):
         left = staged_scratch if staged[row].attributes & CODEC_MASK != 0 else staged_data

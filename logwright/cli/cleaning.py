@@ -13,8 +13,9 @@ from logwright.cli.planning import FailureLog, compaction_object, plan_one
 from logwright.errors import LogwrightError, QualityError
 
 if TYPE_CHECKING:
+    from logwright.checks.model import OutputFacts
     from logwright.cli.request import Request
-    from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+    from logwright.compaction.model import CleanPlan, StagedCleaning
     from logwright.maintain import CommitResult
 
 
@@ -224,14 +225,14 @@ def _judge_and_commit(built: Sequence[_Built], failures: FailureLog) -> None:
             cleaning.fail(failures, result)
             continue
         staged, facts = result
-        broken = [law for law in facts.laws if not law.holds]
+        broken = facts.failed
         if not broken:
             good.append((cleaning, staged))
             continue
         maintain.discard(cleaning.plan)
         found = ", ".join(
-            f"{law.law} ({law.violations} violations, the first at offset {law.first_offset})"
-            for law in broken
+            f"{one.name} ({one.violations} violations, the first at offset {one.first_offset})"
+            for one in broken
         )
         error = QualityError(
             f"the compacted output of {cleaning.plan.log.partition} breaks {found}.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 
-from logwright.compaction.model import OutputFacts, SegmentFacts
+from logwright.checks.model import OutputFacts, SegmentFacts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""A partition compared with an earlier state of itself, by the laws of a cleaning.
+"""A partition compared with an earlier state of itself, by the checks of a cleaning.
 
 The later log is taken for the staged output of a cleaning of the whole earlier one, which
 `checks.examine` judges: nothing new, every survivor as it was, the latest value of each key
@@ -11,6 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from logwright import maintain
+from logwright.checks.model import (
+    CRC_VALID,
+    INDEX_ENTRIES_VALID,
+    LATEST_VALUE_PER_KEY,
+    OFFSETS_ASCENDING,
+    SURVIVORS_IDENTICAL,
+)
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction.model import (
     CleaningOptions,
@@ -49,11 +56,11 @@ _NO_STATS: Final = CleaningStats(
     copy_seconds=0.0,
 )
 _MEANING: Final = {
-    "crc_valid": "record batches cannot be read or fail their CRC",
-    "offsets_ascending": "offsets do not ascend",
-    "survivors_identical": "records are not those that the earlier log has at their offset",
-    "latest_value_per_key": "records are gone, with no later one of their key",
-    "index_entries_valid": "index entries do not tell the truth",
+    CRC_VALID: "record batches cannot be read or fail their CRC",
+    OFFSETS_ASCENDING: "offsets do not ascend",
+    SURVIVORS_IDENTICAL: "records are not those that the earlier log has at their offset",
+    LATEST_VALUE_PER_KEY: "records are gone, with no later one of their key",
+    INDEX_ENTRIES_VALID: "index entries do not tell the truth",
 }
 
 
@@ -65,7 +72,7 @@ def compare_partition(
     *,
     now_ms: TimestampMs,
 ) -> list[Fault]:
-    """The laws that do not hold between two states of a partition. Effects: reads both.
+    """The checks that fail between two states of a partition. Effects: reads both.
 
     Raises:
         UncleanLogDir, CorruptLogError, UnsupportedFormatError, NotALogDir, UnreadableFile: one of
@@ -95,11 +102,10 @@ def compare_partition(
         Fault(
             path=later.directory,
             position=None,
-            problem=f"{law.violations} times {_MEANING[law.law]}, first at offset"
-            f" {law.first_offset}",
+            problem=f"{check.violations} times {_MEANING[check.name]}, first at offset"
+            f" {check.first_offset}",
         )
-        for law in facts.laws
-        if not law.holds
+        for check in facts.failed
     ]
 
 

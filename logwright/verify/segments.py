@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import thorough_kernels as kernels
 from logwright.compaction.source import Source, open_window, row_ranges
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CONTROL
@@ -88,8 +88,10 @@ def _reads(source: Source, rows: NDArray[np.int64]) -> bool:
         return False
     if not _counts_are_possible(window.batches):
         return False
-    _, status = laws.survey(source.data, window.scratch, window.batches, window.spans, facts, order)
-    return bool(status == OK and order[laws.VIOLATIONS] == 0)
+    _, status = kernels.survey(
+        source.data, window.scratch, window.batches, window.spans, facts, order
+    )
+    return bool(status == OK and order[kernels.VIOLATIONS] == 0)
 
 
 def _record_fault(source: Source, row: int) -> list[Fault]:
@@ -103,11 +105,11 @@ def _record_fault(source: Source, row: int) -> list[Fault]:
         if not _counts_are_possible(window.batches):
             problem = f"the record count of the batch at offset {offset} is impossible"
         else:
-            _, status = laws.survey(
+            _, status = kernels.survey(
                 source.data, window.scratch, window.batches, window.spans, facts, order
             )
             raise_for_status(int(status), path=source.path, position=position, base_offset=offset)
-            if order[laws.VIOLATIONS]:
+            if order[kernels.VIOLATIONS]:
                 problem = f"the offsets of the records at offset {offset} do not ascend"
     except (CorruptBatch, UnsupportedFormatError) as error:
         problem = error.problem.removesuffix(".")
@@ -115,8 +117,8 @@ def _record_fault(source: Source, row: int) -> list[Fault]:
 
 
 def _cells() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Cells for `laws.survey`: facts, and the verdict on the order of offsets."""
-    facts = np.zeros(laws.FACT_CELLS, dtype=np.int64)
+    """Cells for `kernels.survey`: facts, and the verdict on the order of offsets."""
+    facts = np.zeros(kernels.FACT_CELLS, dtype=np.int64)
     return facts, np.array([0, -1], dtype=np.int64)
 
 
