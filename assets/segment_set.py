@@ -145,9 +145,7 @@ def quality(
     with unstaged_on_error(deduped):
         wave = examine_wave(deduped, lambda: spark.session)
         storage = Path(context.instance.storage_directory())
-        judgement = judge(
-            wave, policies.load(), lambda: spark.session, storage=storage, run_name=context.run_id
-        )
+        judgement = judge(wave, policies.load(), storage=storage, run_name=context.run_id)
     wave = with_failures(wave, judgement.failures)
     discard_failed(wave)
     yield from check_evaluations(wave, judgement)

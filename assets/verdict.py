@@ -12,6 +12,7 @@ from logwright.checks.model import (
     LATEST_VALUE_PER_KEY,
     OFFSETS_ASCENDING,
     SURVIVORS_IDENTICAL,
+    CheckResult,
 )
 
 Severity = Literal["WARN", "ERROR"]
@@ -65,7 +66,6 @@ class Verdict:
         """The verdict in words."""
         if self.passed:
             return CHECKS[self.check]
-        at = "" if self.first_offset is None else f", the first at offset {self.first_offset}"
+        result = CheckResult(self.check, self.violations, self.first_offset)
         rules = f" ({', '.join(self.broken)})" if self.broken else ""
-        count = "1 violation" if self.violations == 1 else f"{self.violations} violations"
-        return f"{self.check}: {count}{at}{rules}"
+        return f"{result.sentence}{rules}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from logwright.units import Offset
+from logwright.compaction.model import CleanPlan
+from logwright.errors import QualityError
 
 CRC_VALID: Final = "crc_valid"
 OFFSETS_ASCENDING: Final = "offsets_ascending"
@@ -33,12 +35,19 @@ class CheckResult(NamedTuple):
 
     name: str
     violations: int
-    first_offset: Offset | None = None
+    first_offset: int | None = None
 
     @property
     def passed(self) -> bool:
         """No violation was found."""
         return self.violations == 0
+
+    @property
+    def sentence(self) -> str:
+        """The result of a failed check, as all messages show it."""
+        count = "1 violation" if self.violations == 1 else f"{self.violations} violations"
+        at = "" if self.first_offset is None else f", the first at offset {self.first_offset}"
+        return f"{self.name}: {count}{at}"
 
 
 class SegmentFacts(NamedTuple):
@@ -86,3 +95,17 @@ class OutputFacts(NamedTuple):
     def failed(self) -> tuple[CheckResult, ...]:
         """The checks that did not pass."""
         return tuple(check for check in self.checks if not check.passed)
+
+
+def refusal(plan: CleanPlan, sentences: Iterable[str]) -> QualityError:
+    """Return the error of a log whose staged output must not be swapped in.
+
+    Args:
+        plan: what the output was made by.
+        sentences: the checks that failed, see `CheckResult.sentence`.
+    """
+    return QualityError(
+        f"the compacted output failed its checks: {'; '.join(sentences)}.",
+        path=plan.log.directory,
+        remedy="Nothing was changed.",
+    )
