@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from logwright import committing
-from logwright.checks import packed_kernels, quick, quick_kernels, thorough, thorough_kernels
+from logwright.checks import kernels, quick, quick_kernels, thorough, thorough_kernels
 from logwright.checks import segments as check_segments
 from logwright.compaction import build
 from logwright.compaction import receipt as digest
@@ -129,7 +129,11 @@ def _of_matched(args: _Arguments, _result: object) -> int:
 
 
 def _of_both(args: _Arguments, _result: object) -> int:
-    return int(args[2]["size"].sum()) + int(args[6]["size"].sum())
+    return _of_side(args, None) + int(args[1].batches["size"].sum())
+
+
+def _of_side(args: _Arguments, _result: object) -> int:
+    return int(args[0].batches["size"].sum())
 
 
 _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
@@ -153,13 +157,13 @@ _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (quick, "open_window", "windows", _nothing),
     (quick_kernels, "find_verbatim", "equal batches", _nothing),
     (quick_kernels, "check_rebuilt", "equal records", _of_both),
-    (packed_kernels, "check_packed", "equal records", _of_batches(2)),
+    (quick_kernels, "check_packed", "equal records", _of_batches(2)),
     (thorough, "bad_crcs", "CRC", _of_batches(1)),
     (thorough, "open_window", "windows", _nothing),
-    (thorough_kernels, "survey", "survey of records", _of_batches(2)),
+    (kernels, "survey", "survey of records", _of_side),
     (thorough_kernels, "match_batches", "equal batches", _of_matched),
     (thorough_kernels, "check_survivors", "equal records", _of_both),
-    (thorough_kernels, "weigh_keys", "decode, hash, map", _of_batches(2)),
+    (thorough_kernels, "weigh_keys", "decode, hash, map", _of_side),
     (live, "fingerprint", "is the plan stale", _nothing),
     (committing, "execute_together", "renames", _nothing),
 )

@@ -1,5 +1,5 @@
-"""Judge the staged index files entry by entry against the batches (segment-files rules of Kafka
-4.3.0).
+"""Check the staged index files, entry by entry, against the batches (Kafka 4.3.0: OffsetIndex,
+TimeIndex).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from logwright.kernel import kernel
 from logwright.log.mapped import map_file
 
 _OFFSET_ENTRY: Final = 8
-"""Bytes: of the offset 4, of the position 4."""
+"""Bytes: offset 4, position 4."""
 _TIME_ENTRY: Final = 12
-"""Bytes: of the timestamp 8, of the offset 4."""
+"""Bytes: timestamp 8, offset 4."""
 
 
 def check_indexes(
     segment: StagedSegment, staged: Source, directory: Path
 ) -> tuple[tuple[int, int], list[int]]:
-    """((offset index entries, time index entries), offsets of the entries that are wrong).
+    """Return ((offset index entries, time index entries), offsets of the wrong entries).
 
     An offset index entry is the last offset of the batch that starts at its position. A time index
     entry's offset is the last offset of a batch, and no batch up to it has a larger timestamp; one
@@ -47,7 +47,7 @@ def check_indexes(
 
 @kernel
 def _judge_offsets(data: Any, batches: Any, base_offset: int, wrong: Any) -> int:
-    """Put the offsets of the wrong entries of an offset index into `wrong`; how many."""
+    """Put the offsets of the wrong entries of an offset index into `wrong`; return their number."""
     count, before = 0, -1
     for at in range(0, len(data), _OFFSET_ENTRY):
         delta, position = read_int32(data, at), read_int32(data, at + 4)
@@ -72,7 +72,7 @@ def _judge_offsets(data: Any, batches: Any, base_offset: int, wrong: Any) -> int
 def _judge_times(
     data: Any, batches: Any, largest: Any, base_offset: int, wrong: Any, count: int
 ) -> int:
-    """The same of a time index, behind so many others.
+    """Do the same for a time index, after the first `count` offsets in `wrong`.
 
     largest: int64[n], largest timestamp of the batches up to each.
     """

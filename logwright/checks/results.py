@@ -1,47 +1,36 @@
-"""The verdicts of an examination: for each check how often it was broken, and where first."""
+"""What an examination counts: for each check the violations, and the offset of the first."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from logwright.checks import thorough_kernels as kernels
+from logwright.checks import kernels
 from logwright.checks.model import CHECK_NAMES, CheckResult
-from logwright.units import Offset
-
-
-def blame_at(verdict: NDArray[np.int64], offset: int) -> None:
-    """Count a violation, as the kernels do (`kernels.blame`)."""
-    if verdict[kernels.VIOLATIONS] == 0 or offset < verdict[kernels.FIRST_OFFENDER]:
-        verdict[kernels.FIRST_OFFENDER] = offset
-    verdict[kernels.VIOLATIONS] += 1
 
 
 class Verdicts:
-    """Violations and first offender of each check, int64[2] each."""
+    """The verdict of each check, by its name (`kernels.new_verdict`)."""
 
     def __init__(self) -> None:
-        self.cells = {check: np.array([0, -1], dtype=np.int64) for check in CHECK_NAMES}
+        self.of = {name: kernels.new_verdict() for name in CHECK_NAMES}
 
-    def blame(self, check: str, offset: int) -> None:
+    def blame(self, name: str, offset: int) -> None:
         """Count a violation at this offset."""
-        blame_at(self.cells[check], offset)
+        kernels.blame(self.of[name], offset)
 
     def add(self, others: Verdicts) -> None:
-        """Count those of another examination too."""
-        for check, cells in others.cells.items():
-            if cells[kernels.VIOLATIONS]:
-                before = int(self.cells[check][kernels.VIOLATIONS])
-                self.blame(check, int(cells[kernels.FIRST_OFFENDER]))
-                self.cells[check][kernels.VIOLATIONS] = before + cells[kernels.VIOLATIONS]
+        """Count those of another part of the examination too."""
+        for name, verdict in others.of.items():
+            if verdict.violations:
+                before = int(self.of[name].violations)
+                self.blame(name, int(verdict.first_offset))
+                self.of[name].violations = before + verdict.violations
 
     def results(self) -> tuple[CheckResult, ...]:
-        """How each check fared."""
+        """Return how each check fared."""
         return tuple(
             CheckResult(
                 name=name,
-                violations=int(cells[kernels.VIOLATIONS]),
-                first_offset=Offset(int(cells[kernels.FIRST_OFFENDER])) if cells[0] else None,
+                violations=int(verdict.violations),
+                first_offset=int(verdict.first_offset) if verdict.violations else None,
             )
-            for name, cells in self.cells.items()
+            for name, verdict in self.of.items()
         )

@@ -122,10 +122,11 @@ class GroupFacts(NamedTuple):
         first_ordinals: of each source segment, number of its first record.
         kept_records: of each source segment, records that are not dead.
         changes: batches that do not stay as they are.
-        mostly_set: sum of the batches that keep most of their records (`digest.keeps_most`) or stay
-            as they are, modulo 2**64.
-        mostly_digest, mostly_mapped: their mapped keys, sum and number.
-        mostly_tombstones: their tombstones.
+        summed_set: sum of the batches whose keys the checks take from the map pass, modulo 2**64:
+            those that stay as they are, and uncompressed ones that keep most of their records
+            (`receipt.keeps_most`).
+        summed_digest, summed_mapped: their mapped keys, sum and number.
+        summed_tombstones: their tombstones.
         verbatim_min_timestamp_ms: smallest timestamp of those that stay, ms; None without records.
         aborted_set: sum of the batches that go as data of aborted transactions, but what is
             below the log start offset.
@@ -134,10 +135,10 @@ class GroupFacts(NamedTuple):
     first_ordinals: tuple[int, ...]
     kept_records: tuple[int, ...]
     changes: int
-    mostly_set: int
-    mostly_digest: int
-    mostly_mapped: int
-    mostly_tombstones: int
+    summed_set: int
+    summed_digest: int
+    summed_mapped: int
+    summed_tombstones: int
     verbatim_min_timestamp_ms: TimestampMs | None
     aborted_set: int
 
@@ -147,7 +148,7 @@ class PackedFacts(NamedTuple):
 
     Attributes:
         content: sum of their records, modulo 2**64.
-        digest, mapped: sum and number of their mapped keys, but of those that keep all records.
+        digest, mapped: sum and number of their mapped keys.
     """
 
     content: int

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.checks import thorough_kernels as kernels
+from logwright.checks import kernels
 from logwright.compaction.source import Source, open_window, row_ranges
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CONTROL
@@ -81,45 +81,35 @@ def _unreadable_records(source: Source, readable: NDArray[np.int64]) -> list[Fau
 
 def _reads(source: Source, rows: NDArray[np.int64]) -> bool:
     """Whether all of these can be read without a fault."""
-    facts, order = _cells()
+    order = kernels.new_verdict()
     try:
         window = open_window(source, rows)
     except (CorruptBatch, UnsupportedFormatError):
         return False
     if not _counts_are_possible(window.batches):
         return False
-    _, status = kernels.survey(
-        source.data, window.scratch, window.batches, window.spans, facts, order
-    )
-    return bool(status == OK and order[kernels.VIOLATIONS] == 0)
+    _, status = kernels.survey(kernels.side_of(source, window), kernels.new_facts(), order)
+    return bool(status == OK and order.violations == 0)
 
 
 def _record_fault(source: Source, row: int) -> list[Fault]:
     """What is wrong inside one batch, nothing if it can be read."""
     batch = source.batches[row]
     position, offset = int(batch["position"]), int(batch["base_offset"])
-    facts, order = _cells()
+    order = kernels.new_verdict()
     problem = None
     try:
         window = open_window(source, np.array([row]))
         if not _counts_are_possible(window.batches):
             problem = f"the record count of the batch at offset {offset} is impossible"
         else:
-            _, status = kernels.survey(
-                source.data, window.scratch, window.batches, window.spans, facts, order
-            )
+            _, status = kernels.survey(kernels.side_of(source, window), kernels.new_facts(), order)
             raise_for_status(int(status), path=source.path, position=position, base_offset=offset)
-            if order[kernels.VIOLATIONS]:
+            if order.violations:
                 problem = f"the offsets of the records at offset {offset} do not ascend"
     except (CorruptBatch, UnsupportedFormatError) as error:
         problem = error.problem.removesuffix(".")
     return [] if problem is None else [Fault(path=source.path, position=position, problem=problem)]
-
-
-def _cells() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Cells for `kernels.survey`: facts, and the verdict on the order of offsets."""
-    facts = np.zeros(kernels.FACT_CELLS, dtype=np.int64)
-    return facts, np.array([0, -1], dtype=np.int64)
 
 
 def _counts_are_possible(batches: NDArray[np.void]) -> bool:
