@@ -1,8 +1,8 @@
-"""A partition compared with an earlier state of itself, by the checks of a cleaning.
+"""Compare a partition with an earlier state of itself, by the checks of a cleaning.
 
-The later log is taken for the staged output of a cleaning of the whole earlier one, which
-`checks.examine` judges: nothing new, every survivor as it was, the latest value of each key
-still there, offsets kept.
+The later log is treated as the staged output of a cleaning of the whole earlier one, and given to
+the thorough checks: nothing is new, every survivor is unchanged, the latest value of each key is
+still there, and offsets stayed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _MEANING: Final = {
     OFFSETS_ASCENDING: "offsets do not ascend",
     SURVIVORS_IDENTICAL: "records are not those that the earlier log has at their offset",
     LATEST_VALUE_PER_KEY: "records are gone, with no later one of their key",
-    INDEX_ENTRIES_VALID: "index entries do not tell the truth",
+    INDEX_ENTRIES_VALID: "index entries do not agree with the .log",
 }
 
 
@@ -72,7 +72,7 @@ def compare_partition(
     *,
     now_ms: TimestampMs,
 ) -> list[Fault]:
-    """The checks that fail between two states of a partition. Effects: reads both.
+    """Return the checks that fail between two states of a partition. Effects: reads both.
 
     Raises:
         UncleanLogDir, CorruptLogError, UnsupportedFormatError, NotALogDir, UnreadableFile: one of
@@ -88,8 +88,8 @@ def compare_partition(
     )
     later = observe(log_dir, partition, high_watermark="end")
     faults = _check_bounds(plan.log, later)
-    segments, strange = _as_staged(plan.log, later)
-    faults += strange
+    segments, unknown = _as_staged(plan.log, later)
+    faults += unknown
     if not segments:
         return faults
     covered = plan.log.with_segments((*plan.log.segments, _end(plan.log)))
@@ -123,18 +123,18 @@ def _check_bounds(earlier: PartitionLog, later: PartitionLog) -> list[Fault]:
 def _as_staged(
     earlier: PartitionLog, later: PartitionLog
 ) -> tuple[tuple[StagedSegment, ...], list[Fault]]:
-    """Each segment of the later log, with those of the earlier one that it stands for."""
+    """Return each segment of the later log with those of the earlier one that it replaces."""
     known = [segment.base_offset for segment in earlier.segments]
     bases = [segment.base_offset for segment in later.segments]
     staged: list[StagedSegment] = []
-    strange: list[Fault] = []
+    unknown: list[Fault] = []
     ends = [*bases[1:], None]
     for segment, end in zip(later.segments, ends, strict=True):
         base = segment.base_offset
         if base not in known:
             if segment.log_bytes:
                 problem = f"the earlier log has no segment {base}"
-                strange.append(Fault(path=later.directory, position=None, problem=problem))
+                unknown.append(Fault(path=later.directory, position=None, problem=problem))
             continue
         sources = tuple(one for one in known if base <= one and (end is None or one < end))
         staged.append(
@@ -149,11 +149,11 @@ def _as_staged(
                 modified_ns=segment.modified_ns,
             )
         )
-    return tuple(staged), strange
+    return tuple(staged), unknown
 
 
 def _end(log: PartitionLog) -> Segment:
-    """An empty segment at the log's end, so that its last one counts as sealed."""
+    """Return an empty segment at the log's end, so that its last one counts as sealed."""
     return log.active._replace(
         base_offset=log.log_end_offset,
         log_bytes=ByteCount(0),
