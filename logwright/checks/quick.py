@@ -57,7 +57,7 @@ _Results = tuple[np.record, np.record]
 
 
 @dataclass(slots=True, kw_only=True)
-class _Check:
+class _Examination:
     """The state of one examination.
 
     Attributes:
@@ -98,7 +98,7 @@ def examine_quickly(
     verdicts = Verdicts()
     pairs = open_pairs(plan, staged, verdicts)
     discard_valueless(plan, [source for pair in pairs for source in pair.sources])
-    task = _Check(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
+    task = _Examination(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
     facts = [_check_pair(task, pair, means or Means()) for pair in pairs]
     for segment in staged.standing:
         task.digest += segment.facts.summed_digest
@@ -108,7 +108,7 @@ def examine_quickly(
     return output_facts(plan, staged, pairs, facts, verdicts)
 
 
-def _check_range(task: _Check) -> None:
+def _check_range(task: _Examination) -> None:
     """Require that every segment below the end of the cleaning is replaced or stays, once."""
     reached = [
         segment.base_offset
@@ -122,7 +122,7 @@ def _check_range(task: _Check) -> None:
     task.require(len(reached) == len(standing) + len(replaced), reached[0] if reached else 0)
 
 
-def _check_sums(task: _Check) -> None:
+def _check_sums(task: _Examination) -> None:
     """Require that the output holds what the map holds, that the sample finds the map right, and
     that no record is unaccounted for.
     """
@@ -149,7 +149,7 @@ def _reports_of(pair: Pair) -> tuple[GroupFacts, PackedFacts]:
     return facts, packed
 
 
-def _check_pair(task: _Check, pair: Pair, means: Means) -> SegmentFacts:
+def _check_pair(task: _Examination, pair: Pair, means: Means) -> SegmentFacts:
     """Judge one staged segment, and gather its facts."""
     (report, packed), base = _reports_of(pair), pair.segment.base_offset
     _number_records(pair, report)
@@ -178,10 +178,10 @@ def _check_pair(task: _Check, pair: Pair, means: Means) -> SegmentFacts:
     return segment_facts(task.plan, pair, task.staged.directory, facts, task.verdicts)
 
 
-def _check_runs(task: _Check, pair: Pair, work: list[_Run], means: Means) -> _Results:
+def _check_runs(task: _Examination, pair: Pair, work: list[_Run], means: Means) -> _Results:
     """Judge the batches of a staged segment, by one thread or several."""
 
-    def one(own: _Check, results: _Results, run: _Run) -> None:
+    def one(own: _Examination, results: _Results, run: _Run) -> None:
         source, rows, partners = run
         _check_run(own, (pair, source), rows, partners, results)
         means.throttle.observe(int(pair.staged.batches["size"][rows].sum()))
@@ -229,7 +229,7 @@ def _number_records(pair: Pair, report: GroupFacts) -> None:
         source.batches["first_ordinal"] += first_ordinal
 
 
-def _partners(task: _Check, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _partners(task: _Examination, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return, for each staged batch, number of the source and row of the batch that has its base
     offset; -1 and -1 where there is none.
     """
@@ -245,7 +245,7 @@ def _partners(task: _Check, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def _check_run(
-    task: _Check,
+    task: _Examination,
     pair_and_source: tuple[Pair, Source],
     rows: NDArray[np.int64],
     partners: NDArray[np.int64],
@@ -274,7 +274,9 @@ def _check_run(
             judge(task, pair_and_source, (rows[chosen], partners[chosen]), results)
 
 
-def _note_unmapped(task: _Check, pair: Pair, rows: NDArray[np.int64], facts: np.record) -> None:
+def _note_unmapped(
+    task: _Examination, pair: Pair, rows: NDArray[np.int64], facts: np.record
+) -> None:
     """Count the records without a key in batches that lie above the map's end."""
     beyond = pair.staged.batches["last_offset"][rows] > task.staged.last_mapped_offset
     rows = rows[beyond]
@@ -286,7 +288,7 @@ def _note_unmapped(task: _Check, pair: Pair, rows: NDArray[np.int64], facts: np.
     _add_null_keys(facts, own)
 
 
-def _limits(task: _Check) -> quick_kernels.Limits:
+def _limits(task: _Examination) -> quick_kernels.Limits:
     """Return what rebuilt batches are judged by."""
     retention_ms = task.plan.config.delete_retention_ms
     horizon_ms = min(task.plan.now_ms + retention_ms, INT64_MAX)
@@ -294,7 +296,7 @@ def _limits(task: _Check) -> quick_kernels.Limits:
 
 
 def _sum_packed(
-    task: _Check,
+    task: _Examination,
     pair_and_source: tuple[Pair, Source],
     matched: tuple[NDArray[np.int64], NDArray[np.int64]],
     results: _Results,
@@ -321,7 +323,7 @@ def _sum_packed(
 
 
 def _compare(
-    task: _Check,
+    task: _Examination,
     pair_and_source: tuple[Pair, Source],
     matched: tuple[NDArray[np.int64], NDArray[np.int64]],
     results: _Results,
@@ -346,7 +348,7 @@ def _compare(
         rows, left, right = rows[rest], left.only(rest), right.only(rest)
 
 
-def _check_gone(task: _Check, source: Source, partners: NDArray[np.int64]) -> None:
+def _check_gone(task: _Examination, source: Source, partners: NDArray[np.int64]) -> None:
     """Blame missing batches above the map's end, except markers and aborted data."""
     batches, last_mapped = source.batches, task.staged.last_mapped_offset
     if source.first_row("last_offset", last_mapped + 1) == len(batches):
@@ -359,7 +361,7 @@ def _check_gone(task: _Check, source: Source, partners: NDArray[np.int64]) -> No
         task.verdicts.blame(LATEST_VALUE_PER_KEY, int(batches[row]["last_offset"]))
 
 
-def _check_report(task: _Check, pair: Pair, found: np.record) -> None:
+def _check_report(task: _Examination, pair: Pair, found: np.record) -> None:
     """Require that the build summed the keys of the batches that stay, all of them mapped, and took
     the batches for aborted that the markers say.
     """
