@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.logs import BenchLog
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import kernels as check_kernels
 from logwright.compaction import batch_receipt as witness
 from logwright.compaction import receipt as digest
 from logwright.compaction.keys import fill as mapping
@@ -19,7 +19,7 @@ from logwright.compaction.keys import read as reading
 from logwright.compaction.rewrite import copy as copying
 from logwright.compaction.rewrite.cache import REBUILT_BATCH
 from logwright.compaction.rewrite.segment import BUFFER_BYTES
-from logwright.compaction.source import Source, Window, open_window, row_ranges
+from logwright.compaction.source import Source, open_window, row_ranges
 from logwright.compaction.unpack import NOT_GIVEN, Workspace
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
@@ -105,12 +105,9 @@ class Bench:
 
     def survey(self) -> None:
         """Walk the records."""
-        cells, order = np.zeros(laws.FACT_CELLS, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        facts, order = check_kernels.new_facts(), check_kernels.new_verdict()
         for window in self.windows:
-            self._survey(window, cells, order)
-
-    def _survey(self, window: Window, cells: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        laws.survey(self.source.data, window.scratch, window.batches, window.spans, cells, order)
+            check_kernels.survey(check_kernels.side_of(self.source, window), facts, order)
 
     def copy_all(self) -> None:
         """Copy every batch as it is."""

@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from logwright import committing
-from logwright.checks import packed_kernels, quick, quick_kernels, thorough, thorough_kernels
-from logwright.checks import segments as checked_segments
-from logwright.compaction import build, receipt
-from logwright.compaction.keys import backward, fill, prepare, survivors
+from logwright.checks import kernels, quick, quick_kernels, thorough, thorough_kernels
+from logwright.checks import segments as check_segments
+from logwright.compaction import build
+from logwright.compaction import receipt as digest
+from logwright.compaction.keys import backward, survivors
+from logwright.compaction.keys import fill as mapping
+from logwright.compaction.keys import prepare as preparing
 from logwright.compaction.rewrite import copy as copying
-from logwright.compaction.rewrite import segment
+from logwright.compaction.rewrite import segment as writer
 from logwright.steps import live
 
 REST: Final = "Python and all else"
@@ -126,37 +129,41 @@ def _of_matched(args: _Arguments, _result: object) -> int:
 
 
 def _of_both(args: _Arguments, _result: object) -> int:
-    return int(args[2]["size"].sum()) + int(args[6]["size"].sum())
+    return _of_side(args, None) + int(args[1].batches["size"].sum())
+
+
+def _of_side(args: _Arguments, _result: object) -> int:
+    return int(args[0].batches["size"].sum())
 
 
 _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
-    (prepare, "open_source", "header scan", _nothing),
-    (fill, "map_batches", "CRC, decode, hash, map", _of_mapped),
+    (preparing, "open_source", "header scan", _nothing),
+    (mapping, "map_batches", "CRC, decode, hash, map", _of_mapped),
     (backward, "map_backwards", "CRC, decode, hash, map, rebuild", _of_mapped_backwards),
-    (receipt, "sum_map", "sums", _nothing),
+    (digest, "sum_map", "sums", _nothing),
     (build, "group_facts", "sums", _nothing),
     (build, "standing_segment", "indexes", _nothing),
     (survivors, "mark_unmapped", "transactions", _nothing),
     (survivors, "decide_fates", "transactions", _nothing),
     (survivors, "discard_batches", "transactions", _nothing),
     (copying, "recopy", "recopy", _nothing),
-    (segment._Output, "write", "write", _nothing),  # noqa: SLF001 -- the one call that writes
+    (writer._Output, "write", "write", _nothing),  # noqa: SLF001 -- the one call that writes
     (os, "fsync", "fsync", _nothing),
-    (checked_segments, "open_source", "header scan", _nothing),
-    (checked_segments, "scan_whatever", "header scan", _nothing),
-    (checked_segments, "open_window", "windows", _nothing),
-    (checked_segments, "check_indexes", "indexes", _nothing),
+    (check_segments, "open_source", "header scan", _nothing),
+    (check_segments, "scan_whatever", "header scan", _nothing),
+    (check_segments, "open_window", "windows", _nothing),
+    (check_segments, "check_indexes", "indexes", _nothing),
     (quick, "bad_crcs", "CRC", _of_batches(1)),
     (quick, "open_window", "windows", _nothing),
     (quick_kernels, "find_verbatim", "equal batches", _nothing),
     (quick_kernels, "check_rebuilt", "equal records", _of_both),
-    (packed_kernels, "check_packed", "equal records", _of_batches(2)),
+    (quick_kernels, "check_packed", "equal records", _of_batches(2)),
     (thorough, "bad_crcs", "CRC", _of_batches(1)),
     (thorough, "open_window", "windows", _nothing),
-    (thorough_kernels, "survey", "survey of records", _of_batches(2)),
+    (kernels, "survey", "survey of records", _of_side),
     (thorough_kernels, "match_batches", "equal batches", _of_matched),
     (thorough_kernels, "check_survivors", "equal records", _of_both),
-    (thorough_kernels, "weigh_keys", "decode, hash, map", _of_batches(2)),
+    (thorough_kernels, "weigh_keys", "decode, hash, map", _of_side),
     (live, "fingerprint", "is the plan stale", _nothing),
     (committing, "execute_together", "renames", _nothing),
 )

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from logwright.checks import examine as examining
+from logwright.checks.model import OutputFacts
 from logwright.committing import CommitResult, commit, commit_many
 from logwright.compaction import build as building
 from logwright.compaction.build import discard_staging, give_up, silent
 from logwright.compaction.keys.state import Progress
-from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.compaction.runtime import Means
 from logwright.config.topic import TopicConfig
 from logwright.deletion.commit import (

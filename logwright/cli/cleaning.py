@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog, compaction_object, plan_one
-from logwright.errors import LogwrightError, QualityError
+from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
+    from logwright.checks.model import OutputFacts
     from logwright.cli.request import Request
-    from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+    from logwright.compaction.model import CleanPlan, StagedCleaning
     from logwright.maintain import CommitResult
 
 
@@ -217,6 +218,7 @@ def _built_by_spark(request: Request, cleanings: Sequence[Cleaning]) -> Iterator
 
 def _judge_and_commit(built: Sequence[_Built], failures: FailureLog) -> None:
     from logwright import maintain  # noqa: PLC0415
+    from logwright.checks.model import refusal  # noqa: PLC0415
 
     good: list[tuple[Cleaning, StagedCleaning | None]] = []
     for cleaning, result in built:
@@ -224,21 +226,12 @@ def _judge_and_commit(built: Sequence[_Built], failures: FailureLog) -> None:
             cleaning.fail(failures, result)
             continue
         staged, facts = result
-        broken = [law for law in facts.laws if not law.holds]
-        if not broken:
+        if not facts.failed:
             good.append((cleaning, staged))
             continue
         maintain.discard(cleaning.plan)
-        found = ", ".join(
-            f"{law.law} ({law.violations} violations, the first at offset {law.first_offset})"
-            for law in broken
-        )
-        error = QualityError(
-            f"the compacted output of {cleaning.plan.log.partition} breaks {found}.",
-            path=cleaning.plan.log.directory,
-            remedy="Nothing was changed.",
-        )
-        cleaning.fail(failures, error)
+        failed = (check.sentence for check in facts.failed)
+        cleaning.fail(failures, refusal(cleaning.plan, failed))
     _commit(good, failures)
 
 

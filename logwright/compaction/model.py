@@ -122,10 +122,11 @@ class GroupFacts(NamedTuple):
         first_ordinals: of each source segment, number of its first record.
         kept_records: of each source segment, records that are not dead.
         changes: batches that do not stay as they are.
-        mostly_set: sum of the batches that keep most of their records (`digest.keeps_most`) or stay
-            as they are, modulo 2**64.
-        mostly_digest, mostly_mapped: their mapped keys, sum and number.
-        mostly_tombstones: their tombstones.
+        summed_set: sum of the batches whose keys the checks take from the map pass, modulo 2**64:
+            those that stay as they are, and uncompressed ones that keep most of their records
+            (`receipt.keeps_most`).
+        summed_digest, summed_mapped: their mapped keys, sum and number.
+        summed_tombstones: their tombstones.
         verbatim_min_timestamp_ms: smallest timestamp of those that stay, ms; None without records.
         aborted_set: sum of the batches that go as data of aborted transactions, but what is
             below the log start offset.
@@ -134,10 +135,10 @@ class GroupFacts(NamedTuple):
     first_ordinals: tuple[int, ...]
     kept_records: tuple[int, ...]
     changes: int
-    mostly_set: int
-    mostly_digest: int
-    mostly_mapped: int
-    mostly_tombstones: int
+    summed_set: int
+    summed_digest: int
+    summed_mapped: int
+    summed_tombstones: int
     verbatim_min_timestamp_ms: TimestampMs | None
     aborted_set: int
 
@@ -147,7 +148,7 @@ class PackedFacts(NamedTuple):
 
     Attributes:
         content: sum of their records, modulo 2**64.
-        digest, mapped: sum and number of their mapped keys, but of those that keep all records.
+        digest, mapped: sum and number of their mapped keys.
     """
 
     content: int
@@ -265,64 +266,3 @@ class StagedCleaning(NamedTuple):
     stats: CleaningStats
     standing: tuple[StandingSegment, ...] = ()
     keys: KeyFacts | None = None
-
-
-class LawResult(NamedTuple):
-    """How one conservation law fared.
-
-    Attributes:
-        law: its name.
-        violations: how many records or batches broke it.
-        first_offset: offset of the first offender, None if there is none.
-    """
-
-    law: str
-    violations: int
-    first_offset: Offset | None = None
-
-    @property
-    def holds(self) -> bool:
-        """No violation was found."""
-        return self.violations == 0
-
-
-class SegmentFacts(NamedTuple):
-    """What was read back from one staged segment: one row of the frame that the contracts check.
-
-    Offsets are -1 where there is nothing (an empty segment).
-    """
-
-    topic_partition: str
-    base_offset: int
-    log_bytes: int
-    batches: int
-    records: int
-    tombstones: int
-    null_key_records: int
-    first_null_key_offset: int
-    first_offset: int
-    last_offset: int
-    min_magic: int
-    max_magic: int
-    max_codec: int
-    min_timestamp_ms: int
-    max_timestamp_ms: int
-    largest_batch_bytes: int
-    index_entries: int
-    timeindex_entries: int
-    misplaced_index_entries: int
-
-
-class OutputFacts(NamedTuple):
-    """All that the quality checks judge: read back from the staged files, not remembered from
-    building them.
-    """
-
-    topic_partition: str
-    plan_id: str
-    laws: tuple[LawResult, ...]
-    segments: tuple[SegmentFacts, ...] = ()
-    source_records: int = 0
-    source_bytes: int = 0
-    expected_records: int = 0
-    expected_bytes: int = 0

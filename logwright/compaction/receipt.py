@@ -9,8 +9,8 @@ of these, modulo 2**64. Sums need no order: passes, shards and segments add up.
 2. Of each shard the offset map's entries are summed: the latest record of each key (`sum_map`).
    Those of the clean section that the map does not supersede are added (`sum_probed`).
 3. What the output must hold is 2. What it does hold is known from its own bytes (`quick`) and, of
-   batches that keep most of their records, from 1, less what is missing. Neither asks the dead
-   bitmap.
+   batches that stay as they are and of uncompressed ones that keep most of their records, from 1,
+   less what is missing. Neither asks the dead bitmap.
 4. The map itself is tried by a sample of the keys, drawn by their hashes: they are sorted
    (`KeySample`). A log of few records is its own sample.
 """

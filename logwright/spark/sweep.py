@@ -37,7 +37,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from logwright import maintain
-from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+from logwright.checks.model import OutputFacts
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.compaction.runtime import Means, Throttle
 from logwright.compaction.unsynced import Unsynced
 from logwright.errors import LogwrightError, invariant

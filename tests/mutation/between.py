@@ -92,7 +92,7 @@ BETWEEN = (
     Fault(
         family="hint: aborted data that was mapped is expected to go",
         file="checks/quick.py",
-        right="    task.require(aborted % _ALL == told.aborted_set, base)",
+        right="    task.require(aborted % _ALL == report.aborted_set, base)",
         wrong="    task.require(aborted % _ALL >= 0, base)",
         tests=("tests/unit/compaction/test_outcomes.py",),
     ),

@@ -72,6 +72,21 @@ ONLY_IN = {
 }
 """Where a library of the platform may be imported: the engine knows none of them."""
 
+SHARED_WITH_CHECKS = {
+    f"logwright.compaction.{name}"
+    for name in (
+        "batch_receipt",
+        "keys.offset_map",
+        "keys.siphash",
+        "model",
+        "outcomes",
+        "receipt",
+        "runtime",
+        "source",
+    )
+}
+"""What the checks use of a cleaning: values, reading, hash and sums, but none of its rules."""
+
 HANDED_OVER = {
     ("logwright.compaction.model", "logwright.roll.plan"): "a cleaning carries the roll before it",
     ("logwright.swap.plan", "logwright.compaction.model"): "the swap puts in what was staged",
@@ -122,6 +137,18 @@ def test_operations_do_not_know_each_other() -> None:
             foreign = within(name, set(packages) - set(own))
             if own and foreign and (module.name, name) not in HANDED_OVER:
                 wrong.append(f"{module.path}:{line} imports {name}")
+    assert wrong == []
+
+
+def test_checks_have_rules_of_their_own() -> None:
+    """A check that used a rule of the two passes would repeat its fault."""
+    wrong = [
+        f"{module.path}:{line} imports {name}"
+        for module in engine()
+        if within(module.name, ["logwright.checks"])
+        for line, name in imports(module)
+        if within(name, ["logwright.compaction"]) and name not in SHARED_WITH_CHECKS
+    ]
     assert wrong == []
 
 

@@ -107,7 +107,7 @@ def _rebuild(
         end = at + HEADER_BYTES + packed
         finish_batch(out, at, end, data, batch, summary)
         told[2][:] = np.uint64(0)
-        bear_witness(scratch, span, batch, dead, summary[KEPT], told)
+        bear_witness(scratch, span, batch, dead, told)
         entry = entries[row]
         entry.at, entry.size = used[BEFORE] + at, end - at
         entry.kept, entry.max_timestamp = summary[KEPT], summary[MAX_TIMESTAMP]

@@ -274,7 +274,7 @@ def _place_packed(
     packed = pack(plain, written, codec, out, at, table, cells)
     if packed <= 0:
         return NOT_PACKED
-    bear_witness(scratch, (np.int64(0), size), batch, dead, summary[KEPT], told)
+    bear_witness(scratch, (np.int64(0), size), batch, dead, told)
     place_rebuilt(data, batch, at + packed, interval, out, indexes, state, summary)
     return DONE
 

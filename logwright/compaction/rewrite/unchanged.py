@@ -70,8 +70,8 @@ def _sum_batches(batches: Any, dead: Any, limits: Any, sums: Any, counts: Any) -
             counts[_CHANGES] += 1
         elif batch.count > 0:
             counts[_MIN_TIMESTAMP] = min(counts[_MIN_TIMESTAMP], batch.min_timestamp)
-        is_told = alive == batch.count or batch.attributes & CODEC_MASK == 0
-        if batch.count > 0 and (stays or (is_told and keeps_most(alive, batch, last_mapped))):
+        is_packed = batch.attributes & CODEC_MASK != 0
+        if batch.count > 0 and (stays or (not is_packed and keeps_most(alive, batch, last_mapped))):
             sums[_SET] += mix_batch(batch)
             sums[_DIGEST] += batch.keys_digest
             counts[_MAPPED] += batch.mapped
@@ -100,10 +100,10 @@ def group_facts(
         ),
         kept_records=tuple(kept),
         changes=int(counts[_CHANGES]),
-        mostly_set=int(sums[_SET]),
-        mostly_digest=int(sums[_DIGEST]),
-        mostly_mapped=int(counts[_MAPPED]),
-        mostly_tombstones=int(counts[_TOMBSTONES]),
+        summed_set=int(sums[_SET]),
+        summed_digest=int(sums[_DIGEST]),
+        summed_mapped=int(counts[_MAPPED]),
+        summed_tombstones=int(counts[_TOMBSTONES]),
         verbatim_min_timestamp_ms=None if smallest == INT64_MAX else TimestampMs(smallest),
         aborted_set=int(sums[_ABORTED]),
     )

@@ -57,13 +57,13 @@ def a_plan(directory: Path, codecs: tuple[int, ...]) -> CleanPlan:
 
 
 def output(plan: CleanPlan, *, threads: int = 1) -> dict[str, str]:
-    """Digests of the staged files; the laws hold for them."""
+    """Digests of the staged files; the checks hold for them."""
     means = Means(threads=threads)
     staged = maintain.build(plan, means=means)
     assert 1 == len(staged.segments)
     assert 0 < min(staged.stats.batches_verbatim, staged.stats.batches_dropped)
     assert 2 * BATCHES // 3 <= staged.stats.batches_rebuilt
-    assert [] == [law for law in maintain.examine(plan, staged, means=means).laws if not law.holds]
+    assert () == maintain.examine(plan, staged, means=means).failed
     digests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in staged.directory.iterdir()
@@ -162,7 +162,7 @@ def test_small_windows_give_the_same_verdict(
     staged = maintain.build(plan)
     offset = plant(staged)
     whole = maintain.examine(plan, staged)
-    assert offset in {law.first_offset for law in whole.laws if law.violations == 1}
+    assert offset in {check.first_offset for check in whole.checks if check.violations == 1}
     monkeypatch.setattr(source, "WINDOW_BYTES", window_bytes)
     monkeypatch.setattr(source, "COMPRESSED_WINDOW_BYTES", window_bytes)
     assert whole == maintain.examine(plan, staged)

@@ -84,7 +84,7 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Every field; what nothing is remembered of is left out, and then the file."""
     state = {
         T0: NOTHING.with_pause(pause("a", expires_at_ms=LATER)).with_failure(
-            QualityError("a law broke."), NOW
+            QualityError("a check failed."), NOW
         ),
         T1: PartitionState(move=OpenMove(move_id="0" * 32, destination="/d", since_ms=NOW)),
         TopicPartition("u", 0): NOTHING,

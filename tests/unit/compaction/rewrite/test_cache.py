@@ -49,7 +49,7 @@ def waiting(found: Survivors) -> tuple[int, int]:
 
 
 def output(plan: CleanPlan, *, threads: int = 1) -> dict[str, str]:
-    """Digests of the staged files, which hold all laws."""
+    """Digests of the staged files, which pass all checks."""
     staged = maintain.build(plan, means=Means(threads=threads))
     assert set() == broken(examine_quickly(plan, staged))
     digests = {
@@ -194,7 +194,7 @@ def damage(found: Survivors) -> None:
 
 
 @pytest.mark.parametrize("spoil", [exchange, damage])
-def test_a_fault_of_what_waits_breaks_a_law(
+def test_a_fault_of_what_waits_breaks_a_check(
     tmp_path: Path, spoil: Callable[[Survivors], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checks read what was written, however it came to be."""
