@@ -5,7 +5,7 @@
    and modification time counts. Not due: listed with the time when they will be.
 2. **Leftovers that are worth nothing**: every ``.cleaned``; a ``.swap`` while there is a
    ``.cleaned`` and a ``.log`` of the same base, since then that swap was not committed and no old
-   file had gone (`logwright.swap.plan`, R1); also of a lower base, if there is no ``.log`` of its
+   file had gone (`logwright.swap.steps`, R1); also of a lower base, if there is no ``.log`` of its
    own (`logwright.undo.steps`, U1). LogLoader 4.3.0 drops them too. Another ``.swap`` may be all
    that is left of its records and must be put in place by a recovery: nothing is done then.
 3. Indexes without a log, which a roll leaves that was cut short, and its temporary snapshot.

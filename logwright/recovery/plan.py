@@ -22,6 +22,7 @@ from logwright.format.names import (
     TIMEINDEX,
     TXNINDEX,
     segment_file_name,
+    segment_files,
 )
 from logwright.format.valid import valid_batches
 from logwright.log.mapped import map_file
@@ -233,11 +234,7 @@ def _splits(loading: Loading, files: Mapping[str, str]) -> tuple[SegmentSplit, .
                 for part in sorted([*loading.segments, *loading.dropped], key=_base_offset)
                 if part.split_from == segment.base_offset
             ),
-            files=tuple(
-                name
-                for suffix in SEGMENT_SUFFIXES
-                if (name := segment_file_name(segment.base_offset, suffix)) in files
-            ),
+            files=segment_files(segment.base_offset, files),
             modified_ns=segment.stamp.modified_ns,
         )
         for segment in loading.split

@@ -72,7 +72,7 @@ ONLY_IN = {
 
 HANDED_OVER = {
     ("logwright.compaction.model", "logwright.roll.plan"): "a cleaning carries the roll before it",
-    ("logwright.swap.plan", "logwright.compaction.model"): "the swap puts in what was staged",
+    ("logwright.swap.steps", "logwright.compaction.model"): "the swap puts in what was staged",
 }
 """The values that one operation takes from another, each with its reason."""
 
