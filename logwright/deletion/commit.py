@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logwright.config.kept import forget_topic_locked, read_kept
-from logwright.deletion.listing import DeletedDirectory, DeletedListing, list_deleted
+from logwright.deletion.observe import DeletedDirectory, DeletedListing, list_deleted
 from logwright.deletion.plan import (
     PurgedLog,
     delete_steps,

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from logwright.deletion.listing import DeletedDirectory, DeletedListing
+    from logwright.deletion.observe import DeletedDirectory, DeletedListing
     from logwright.format.names import TopicPartition
 
 

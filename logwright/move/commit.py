@@ -18,7 +18,7 @@ from logwright.errors import PreconditionError
 from logwright.format.names import BROKER_LOCK, TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
-from logwright.move.copying import (
+from logwright.move.build import (
     Copied,
     Copying,
     Progress,
@@ -28,7 +28,7 @@ from logwright.move.copying import (
     total_bytes,
 )
 from logwright.move.hold import locked, paused, places_of, uninterrupted
-from logwright.move.listing import (
+from logwright.move.observe import (
     Stage,
     check_destination,
     check_directories,

@@ -15,7 +15,7 @@ from typing import Final
 from logwright.errors import LogwrightError, Paused, PreconditionError, StalePlan
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition_directory
-from logwright.move.listing import Stage, stage_of
+from logwright.move.observe import Stage, stage_of
 from logwright.move.plan import Places
 from logwright.state.model import NOTHING, OpenMove, PartitionState, Pause, printable
 from logwright.state.store import change_state, read_state

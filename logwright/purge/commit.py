@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from logwright.locks import lock_log_dir, lock_partition
-from logwright.purge.listing import list_partition
+from logwright.purge.observe import list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.state.hold import refuse_held
 from logwright.steps.filesystem import RealFileSystem

@@ -39,7 +39,7 @@ from logwright.format.names import (
     segment_file_name,
 )
 from logwright.purge.ledger import compact_ledger
-from logwright.purge.listing import STAGING, PartitionListing, PlainFile
+from logwright.purge.observe import STAGING, PartitionListing, PlainFile
 from logwright.steps.step import FileStep, FsyncDir, RemoveDir, Unlink
 from logwright.units import ByteCount, TimestampMs
 

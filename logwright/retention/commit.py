@@ -19,10 +19,10 @@ from logwright.retention.plan import RetentionPlan
 from logwright.retention.steps import retire_segments, undo_facts
 from logwright.retention.times import require_old
 from logwright.state.hold import refuse_held
-from logwright.steps.checkpoints import set_leader_epochs
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log, partition_file, set_offsets
 from logwright.steps.room import room_or_without
+from logwright.steps.set_checkpoints import set_leader_epochs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from logwright.errors import invariant
-from logwright.steps.copying import copy_bytes
+from logwright.steps.copy_range import copy_bytes
 from logwright.steps.step import AnyPath
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

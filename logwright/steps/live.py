@@ -15,7 +15,7 @@ from logwright.errors import (
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.files import exists, open_log_dir, open_partition_dir, read_file
 from logwright.log.load import fingerprint
-from logwright.steps import checkpoints
+from logwright.steps import set_checkpoints
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 
@@ -121,7 +121,7 @@ def set_offsets_locked(
     for name, offset in offsets.items():
         with open_log_dir(log_dir) as directory:
             content = _content(directory, name)
-        steps = checkpoints.set_offsets(log_dir / name, content, {partition: offset})
+        steps = set_checkpoints.set_offsets(log_dir / name, content, {partition: offset})
         execute(steps, files)
 
 

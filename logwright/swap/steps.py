@@ -25,8 +25,8 @@ from logwright.format.names import (
     segment_file_name,
     segment_files,
 )
-from logwright.steps.checkpoints import set_offsets
 from logwright.steps.replace_segments import Replacement, replace_segments
+from logwright.steps.set_checkpoints import set_offsets
 from logwright.steps.step import FileStep, FsyncFile, SetMtime, SetOwner
 
 if TYPE_CHECKING:

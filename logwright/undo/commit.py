@@ -21,10 +21,10 @@ from logwright.format.valid import valid_batches
 from logwright.log.mapped import map_file
 from logwright.log.producers import Replay, replay_batches
 from logwright.state.hold import refuse_held
-from logwright.steps.checkpoints import set_leader_epochs
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log, partition_file, set_offsets
 from logwright.steps.replace import replace_file
+from logwright.steps.set_checkpoints import set_leader_epochs
 from logwright.undo.plan import UndoPlan, plan_undo
 from logwright.undo.steps import undo_steps
 

@@ -224,7 +224,7 @@ BETWEEN = (
     ),
     Fault(
         family="move: what a partition knows of ingests stays behind",
-        file="move/listing.py",
+        file="move/observe.py",
         right="one.startswith(CARRIED)",
         wrong="not one",
         tests=("tests/unit/cli/test_move.py",),

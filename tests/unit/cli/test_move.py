@@ -9,7 +9,7 @@ import pytest
 
 from logwright.errors import QualityError
 from logwright.locks import lock_partition
-from logwright.move.copying import ROUNDS
+from logwright.move.build import ROUNDS
 from logwright.state.file import STATE_FILE
 from logwright.steps.filesystem import FileSystem
 from tests.crash.filesystems import Crash

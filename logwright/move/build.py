@@ -9,7 +9,7 @@ from typing import Final
 from logwright.errors import DiskFull, QualityError, StalePlan
 from logwright.log.checkpoints import read_checkpoints
 from logwright.log.model import FileStamp
-from logwright.move.listing import (
+from logwright.move.observe import (
     Files,
     check_destination,
     check_source,
