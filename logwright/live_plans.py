@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogwrightError
 from logwright.locks import give_lock_back, take_lock
+from logwright.log.files import names_in
 from logwright.ofd_lock import try_lock
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _key(log_dir: Path) -> _Key:
 def _remove_dead(log_dir: Path, own: str) -> None:
     """Lock files of processes that died before they staged anything: no purge looks for them."""
     with suppress(OSError, LogwrightError):
-        for name in os.listdir(log_dir):  # noqa: PTH208 -- names are enough
+        for name in names_in(log_dir):
             if _LOCK_NAME.fullmatch(name) and name != _lock_name(own):
                 _is_held(log_dir, name)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from logwright.cli.request import Request
     from logwright.config.topic import TopicConfig
     from logwright.format.names import TopicPartition
-    from logwright.log.marked import MarkedDirectory
+    from logwright.log.log_dir import MarkedDirectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from logwright.format.deleted_logs import DeletedLog
 from logwright.format.names import DELETE_DIRECTORY, TopicPartition, marked_directory_name
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
-from logwright.log.files import open_partition_dir
+from logwright.log.files import names_in, open_partition_dir
 from logwright.state.model import PartitionState
 from logwright.state.store import change_state_locked, read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -242,8 +242,8 @@ def _drop_entries(log_dir: Path, partition: TopicPartition, files: FileSystem) -
 
 
 def _has_log(log_dir: Path, topic: str) -> bool:
-    """There is a partition of the topic. Effects: lists the log directory."""
-    found = (TopicPartition.parse(path.name) for path in log_dir.iterdir())
+    """Whether there is a partition of the topic. Effects: lists the log directory."""
+    found = map(TopicPartition.parse, names_in(log_dir))
     return any(one is not None and one.topic == topic for one in found)
 
 

@@ -148,6 +148,20 @@ def file_names(directory: OpenDir) -> list[str]:
         raise unreadable(error, directory.path) from error
 
 
+def names_in(directory: Path) -> list[str]:
+    """Names of all entries of a directory, sorted; none if it is not there. Effects: reads it.
+
+    Raises:
+        UnreadableFile: it cannot be read.
+    """
+    try:
+        return sorted(os.listdir(directory))  # noqa: PTH208 -- names are enough
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise unreadable(error, directory) from error
+
+
 def exists(directory: OpenDir, name: str) -> bool:
     """Whether there is anything of this name. Effects: asks the file system.
 

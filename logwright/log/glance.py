@@ -27,7 +27,8 @@ from logwright.format.index import TIME_ENTRY_BYTES
 from logwright.format.native import address, call
 from logwright.kernel import kernel
 from logwright.log.files import DIRECTORY_FLAGS, FILE_FLAGS, OpenDir
-from logwright.log.listing import is_of_a_log, stamp
+from logwright.log.kinds import is_of_a_log
+from logwright.log.listing import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence

@@ -32,7 +32,6 @@ from logwright.log.checkpoints import (
 from logwright.log.files import (
     OpenDir,
     exists,
-    list_directory,
     open_child_dir,
     open_file,
     open_log_dir,
@@ -41,6 +40,7 @@ from logwright.log.files import (
 )
 from logwright.log.glance import Glance
 from logwright.log.listing import segment_stems, snapshot_offsets, stamp_files
+from logwright.log.log_dir import list_log_dir
 from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
 from logwright.log.producers import Producers, first_batch_at, load_producers
 from logwright.log.tail import first_batch_max_timestamp, log_end_offset
@@ -75,23 +75,19 @@ def list_partitions(log_dir: Path) -> list[TopicPartition]:
         UnreadableFile: it cannot be read.
     """
     with open_log_dir(log_dir) as directory:
-        entries = list_directory(directory)
-    partitions: list[TopicPartition] = []
-    for entry in entries:
-        found = TopicPartition.parse(entry.name)
-        if found is None or found.directory_name != entry.name:
-            continue
-        if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
-            partitions.append(found)
-    if not partitions and _LOG_DIR_FILES.isdisjoint(entry.name for entry in entries):
+        found = list_log_dir(directory)
+    if not found.partitions and _LOG_DIR_FILES.isdisjoint(found.names):
         raise NotALogDir(
             "this is no log directory: it has no partition directory, no checkpoint file and no"
             f" {META_PROPERTIES}.",
             path=log_dir,
             remedy="Give a directory of a broker's log.dirs.",
         )
-    chosen = [found for found in partitions if found.topic != CLUSTER_METADATA_TOPIC]
-    return sorted(chosen)
+    return sorted(
+        partition
+        for name, partition in found.partitions.items()
+        if partition.directory_name == name and partition.topic != CLUSTER_METADATA_TOPIC
+    )
 
 
 def fingerprint(

@@ -22,9 +22,7 @@ from logwright.format.names import (
 )
 from logwright.log.files import (
     OpenDir,
-    exists,
-    file_names,
-    list_directory,
+    names_in,
     not_regular,
     open_file,
     open_log_dir,
@@ -32,11 +30,10 @@ from logwright.log.files import (
     read_span,
     unreadable,
 )
-from logwright.log.listing import segment_stems, stamp_files
+from logwright.log.listing import read_listing, segment_stems, stamp_files, stamp_of
 from logwright.log.load import META_PROPERTIES, list_partitions
 from logwright.log.model import FileStamp
 from logwright.move.plan import Places
-from logwright.units import ByteCount
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 IDENTITY: Final = (b"cluster.id", b"node.id", b"broker.id")
@@ -123,17 +120,14 @@ def check_destination(places: Places) -> None:
             "Two current copies keep a broker from starting: look at both, remove one.",
         )
     begins = f"{places.partition}."
-    with open_log_dir(places.destination) as directory:
-        for entry in list_directory(directory):
-            name = entry.name
-            if name.startswith(begins) and name.endswith(FUTURE_DIRECTORY):
-                if name == places.future.name:
-                    continue
-                raise _refused(
-                    "another move of this partition is unfinished here.",
-                    places.destination / name,
-                    "Let the broker finish its own move, or remove the directory.",
-                )
+    for name in names_in(places.destination):
+        others = name.startswith(begins) and name.endswith(FUTURE_DIRECTORY)
+        if others and name != places.future.name:
+            raise _refused(
+                "another move of this partition is unfinished here.",
+                places.destination / name,
+                "Let the broker finish its own move, or remove the directory.",
+            )
 
 
 def check_source(places: Places) -> None:
@@ -159,30 +153,21 @@ def list_files(root: Path, *names: str) -> Files:
     Raises:
         UnreadableFile: there is something else than files.
     """
-    found: Files = {}
     with open_below(root, *names) as directory:
-        stamps = stamp_files(directory)
-        for entry in list_directory(directory):
-            if entry.name == WORK_DIRECTORY or entry.name.endswith(DELETED):
-                continue
-            if entry.name not in stamps:
-                raise not_regular(directory.path / entry.name)
-            found[entry.name] = stamps[entry.name]
-        if exists(directory, WORK_DIRECTORY):
-            with open_below(root, *names, WORK_DIRECTORY) as work:
-                for name in (one for one in file_names(work) if one.startswith(CARRIED)):
-                    path = f"{WORK_DIRECTORY}/{name}"
-                    found[path] = _stamp(work, name)._replace(name=path)
+        listing = read_listing(directory, stamp_of)
+    for name in listing.others:
+        if name != WORK_DIRECTORY and not name.endswith(DELETED):
+            raise not_regular(Path(directory.name, name))
+    found = {name: one for name, one in listing.files.items() if not name.endswith(DELETED)}
+    if WORK_DIRECTORY in {*listing.files, *listing.others}:
+        with open_below(root, *names, WORK_DIRECTORY) as work:
+            inside = read_listing(work, stamp_of)
+        for name in (one for one in (*inside.files, *inside.others) if one.startswith(CARRIED)):
+            if name not in inside.files:
+                raise not_regular(Path(work.name, name))
+            path = f"{WORK_DIRECTORY}/{name}"
+            found[path] = inside.files[name]._replace(name=path)
     return {name: found[name] for name in sorted(found)}
-
-
-def _stamp(directory: OpenDir, name: str) -> FileStamp:
-    fd = open_file(directory, name)
-    try:
-        status = os.fstat(fd)
-    finally:
-        os.close(fd)
-    return FileStamp(name, ByteCount(status.st_size), status.st_mtime_ns, status.st_ino)
 
 
 def room(places: Places, files: tuple[FileStamp, ...]) -> Room:

@@ -16,7 +16,6 @@ that loads it after an unclean stop. A deleted log's directory is left alone: so
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count, pairwise
@@ -39,18 +38,24 @@ from logwright.format.names import (
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition_directory
 from logwright.log.checkpoints import Checkpoints
-from logwright.log.files import open_partition_dir
+from logwright.log.files import names_in, open_partition_dir
 from logwright.log.listing import look_for_damage, stamp_files
 from logwright.log.load import list_partitions
 from logwright.log.mapped import map_file
-from logwright.recovery.marked import has_entries, left_out, marked_logs, observe_log
 from logwright.recovery.model import (
     DirectoryPlan,
     DirectoryResult,
     RecoveryOptions,
     RecoveryPlan,
 )
-from logwright.recovery.observe import read_all_offsets, read_offsets
+from logwright.recovery.observe import (
+    has_entries,
+    left_out,
+    marked_logs,
+    observe_log,
+    read_all_offsets,
+    read_offsets,
+)
 from logwright.recovery.plan import plan_recovery
 from logwright.recovery.splitting import overflows
 from logwright.recovery.steps import CUT, keeps, recovery_steps
@@ -302,7 +307,7 @@ def _make_cut(plan: RecoveryPlan) -> Path:
     """A new directory for what is cut out. Effects: makes it."""
     partition = plan.observed.directory
     with make_private(partition, WORK_DIRECTORY, CUT) as parent:
-        taken = set(os.listdir(parent.fd))  # noqa: PTH208 -- an open directory
+        taken = set(names_in(parent.path))
     names = (f"{plan.now_ms}-{number}" for number in count())
     name = next(name for name in names if name not in taken)
     with make_private(partition, WORK_DIRECTORY, CUT, name) as made:

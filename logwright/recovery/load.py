@@ -38,10 +38,10 @@ from logwright.format.names import (
 )
 from logwright.format.reindex import build_indexes
 from logwright.format.valid import ValidBatches
+from logwright.log.kinds import file_kinds
 from logwright.log.mapped import map_file
 from logwright.recovery.epochs import assign_batches, trim
 from logwright.recovery.indexes import index_problem
-from logwright.recovery.leftovers import orphans_of
 from logwright.recovery.model import Action, Finding, Observed
 from logwright.recovery.producers import ProducerState, SnapshotFiles
 from logwright.recovery.segments import (
@@ -121,7 +121,7 @@ class Loading:
         self._load_producers()
 
     def _remove_orphans(self) -> None:
-        self.orphans = orphans_of(self.files)
+        self.orphans = file_kinds(self.files).orphans
         if self.orphans:
             self._find("removed", self.orphans, "there is no log to these indexes")
 

@@ -25,8 +25,9 @@ from logwright.format.names import (
     segment_files,
 )
 from logwright.format.valid import valid_batches
+from logwright.log.kinds import file_kinds
 from logwright.log.mapped import map_file
-from logwright.recovery.leftovers import find_leftovers, valid_swaps
+from logwright.recovery.leftovers import find_leftovers
 from logwright.recovery.load import Loading
 from logwright.recovery.model import (
     Action,
@@ -148,7 +149,7 @@ def _refuse_loss(plan: RecoveryPlan) -> None:
 def _next_offsets(observed: Observed) -> dict[str, int]:
     """Where each committed ``.log.swap`` ends. Effects: reads their headers."""
     found: dict[str, int] = {}
-    for name in valid_swaps(observed.stamps):
+    for name in file_kinds(observed.stamps).committed_swaps:
         if name.endswith(LOG + SWAP):
             base = int(name[:20])
             data = map_file(observed.directory / name, expected_bytes=observed.stamps[name].bytes)

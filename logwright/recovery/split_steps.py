@@ -23,6 +23,7 @@ from logwright.format.names import (
 )
 from logwright.format.reindex import build_indexes
 from logwright.format.valid import valid_batches
+from logwright.log.files import names_in
 from logwright.log.mapped import map_file
 from logwright.recovery.model import RecoveryPlan, SegmentSplit, SplitPart
 from logwright.steps.replace_segments import Replacement, replace_segments
@@ -49,7 +50,7 @@ def split_steps(plan: RecoveryPlan, split: SegmentSplit) -> Iterator[FileStep]:
         old=split.files,
         temporary=() if parts is split.parts else new[0],
     )
-    present = {path.name for path in directory.iterdir()}
+    present = frozenset(names_in(directory))
     yield from replace_segments(change, present=present, now_ms=plan.now_ms)
 
 

@@ -51,6 +51,7 @@ from logwright.format.names import (
 )
 from logwright.format.reindex import build_indexes
 from logwright.format.valid import valid_batches
+from logwright.log.files import names_in
 from logwright.log.mapped import map_file
 from logwright.recovery.model import RecoveryPlan, SegmentRepair
 from logwright.recovery.split_steps import split_steps
@@ -194,7 +195,7 @@ def _remove_segments(plan: RecoveryPlan) -> Iterator[FileStep]:
     by_segment: dict[str, list[str]] = {}
     for name in plan.dropped_files:
         by_segment.setdefault(name[:20], []).append(name)
-    deleted = deleted_names(plan.dropped_files, present=_present(directory))
+    deleted = deleted_names(plan.dropped_files, present=names_in(directory))
     if plan.dropped_files and not keeps(plan):
         yield from record_retirement(directory, deleted.values(), now_ms=plan.now_ms)
     for names in by_segment.values():
@@ -216,7 +217,7 @@ def _retire(plan: RecoveryPlan, names: Sequence[str]) -> Iterator[FileStep]:
     if plan.options.like_kafka or not names:
         yield from _unlink(directory, names)
         return
-    present = _present(directory)
+    present = set(names_in(directory))
     deleted = recorded_names(names, plan.ledger, present=present)
     others = [name for name in names if name not in deleted]
     if others:
@@ -225,11 +226,6 @@ def _retire(plan: RecoveryPlan, names: Sequence[str]) -> Iterator[FileStep]:
         deleted |= more
     yield from (Rename(directory / name, directory / deleted[name]) for name in names)
     yield FsyncDir(directory)
-
-
-def _present(directory: Path) -> set[str]:
-    """The names that are taken, by steps before too. Effects: lists the directory."""
-    return {path.name for path in directory.iterdir()}
 
 
 def _repair(plan: RecoveryPlan, repair: SegmentRepair) -> Iterator[FileStep]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from logwright.errors import LogDirLocked
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, MARKER_ASIDE
 from logwright.locks import lock_file
+from logwright.log.files import names_in
 from logwright.ofd_lock import try_lock
 from logwright.steps.step import FsyncDir, Unlink
 
@@ -86,7 +87,7 @@ def aside(nonce: str) -> str:
 
 def markers_aside(log_dir: Path) -> tuple[Path, ...]:
     """The markers that lie aside, one unless somebody copied it. Effects: lists the directory."""
-    return tuple(sorted(path for path in log_dir.iterdir() if path.name.startswith(MARKER_ASIDE)))
+    return tuple(log_dir / name for name in names_in(log_dir) if name.startswith(MARKER_ASIDE))
 
 
 def discard_markers(log_dir: Path) -> tuple[FileStep, ...]:
