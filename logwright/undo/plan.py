@@ -67,6 +67,9 @@ class UndoPlan:
         checkpoints: this partition's entry by file name, as before the operation.
         epochs: the leader epochs as before; None if they stay.
         bytes: of the ``.log`` files that come back.
+        replayed: the ``.log`` files of the whole log, present name by live name in the order of
+            their offsets, if its producers must be read from them: no snapshot has them. A
+            recovery drops all snapshots, as Kafka does, where a retention took every record.
     """
 
     log: PartitionLog
@@ -79,6 +82,7 @@ class UndoPlan:
     checkpoints: Mapping[str, int | None]
     epochs: tuple[LeaderEpoch, ...] | None
     bytes: ByteCount
+    replayed: Mapping[str, str]
 
     @property
     def bases(self) -> tuple[Offset, ...]:
@@ -114,19 +118,32 @@ def plan_undo(log: PartitionLog, ledger: bytes | None, epochs: Sequence[LeaderEp
         found = [_retained(log, lines[0], stamps)]
         checkpoints, before = _start_before(log, lines[0], epochs)
     groups = tuple(group for group in found if group is not None)
-    logs = [name for group in groups for live, name in group.names.items() if live.endswith(LOG)]
+    back = {live: name for group in groups for live, name in group.names.items()}
+    snapshots = _left_behind(lines, groups, stamps)
+    has_snapshot = any(live.endswith(SNAPSHOT) for live in (*stamps, *back, *snapshots))
+    replays = origin.operation == "retain" and not has_snapshot
     return UndoPlan(
         log=log,
         operation=origin.operation,
         id=origin.id,
         at_ms=TimestampMs(lines[0].at_ms),
         groups=groups,
-        snapshots=_left_behind(lines, groups, stamps),
+        snapshots=snapshots,
         finished=tuple(name for line in lines for name in line.files),
         checkpoints=checkpoints,
         epochs=before,
-        bytes=ByteCount(sum(stamps[name].bytes for name in logs)),
+        bytes=ByteCount(
+            sum(stamps[name].bytes for live, name in back.items() if live.endswith(LOG))
+        ),
+        replayed=_all_logs(log, back) if replays else {},
     )
+
+
+def _all_logs(log: PartitionLog, back: Mapping[str, str]) -> dict[str, str]:
+    """Live name to present name of every ``.log``, of those that come back too."""
+    live = (segment_file_name(segment.base_offset, LOG) for segment in log.segments)
+    logs = dict.fromkeys(live) | {name: old for name, old in back.items() if name.endswith(LOG)}
+    return {name: logs[name] or name for name in sorted(logs)}
 
 
 def _left_behind(

@@ -24,6 +24,7 @@ from logwright.format.names import (
     segment_file_name,
     segment_files,
 )
+from logwright.steps.replace import replace_file
 from logwright.steps.replace_segments import Replacement, replace_segments
 from logwright.steps.retire import record_retirement
 from logwright.steps.step import FileStep, FsyncDir, Link, Unlink
@@ -31,6 +32,7 @@ from logwright.steps.step import FileStep, FsyncDir, Link, Unlink
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from logwright.log.model import PartitionLog
     from logwright.undo.plan import Comeback, UndoPlan
     from logwright.units import Offset, TimestampMs
 
@@ -59,6 +61,13 @@ def undo_steps(plan: UndoPlan, identity: str, *, now_ms: TimestampMs) -> tuple[F
     steps += record_retirement(directory, (), now_ms=now_ms, origin=done)
     steps += [Unlink(directory / name, missing_ok=True) for name in plan.finished]
     return (*steps, FsyncDir(directory))
+
+
+def snapshot_steps(log: PartitionLog, content: bytes) -> tuple[FileStep, ...]:
+    """Return the steps that write a producer snapshot of this content at the log's end."""
+    path = log.directory / segment_file_name(log.log_end_offset, SNAPSHOT)
+    active = log.directory / segment_file_name(log.active.base_offset, LOG)
+    return replace_file(path, content, like=active)
 
 
 def _extend(directory: Path, group: Comeback, present: set[str]) -> list[FileStep]:
