@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from logwright.errors import (
     CorruptLogError,
     DiskFull,
+    NotALogDir,
     StalePlan,
     UnreadableFile,
     UnsupportedFormatError,
@@ -84,7 +85,7 @@ def look_twice(
         try:
             with lock_partition(log_dir, partition):
                 return look(partition)
-        except (UnreadableFile, DiskFull):
+        except (NotALogDir, UnreadableFile, DiskFull):
             raise error from None
 
 

@@ -8,12 +8,12 @@ do not need the lock; who plans one waits, since a directory without the marker 
 from __future__ import annotations
 
 import os
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogDirLocked
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, MARKER_ASIDE
+from logwright.lock_files import wait_for
 from logwright.locks import lock_file
 from logwright.log.files import names_in
 from logwright.ofd_lock import try_lock
@@ -31,7 +31,6 @@ APPEND_WAIT_SECONDS: Final = 600.0
 """How long an append waits for those before it: each takes as long as its bytes."""
 PLAN_WAIT_SECONDS: Final = 30.0
 """How long a plan waits for an append or a recovery to end."""
-_POLL_SECONDS: Final = 0.004
 
 
 @contextmanager
@@ -53,15 +52,12 @@ def wait_for_marker(log_dir: Path) -> None:
     Raises:
         LogDirLocked: it takes longer than `PLAN_WAIT_SECONDS`.
     """
-    deadline = time.monotonic() + PLAN_WAIT_SECONDS
-    while marker_is_taken(log_dir):
-        if time.monotonic() >= deadline:
-            raise LogDirLocked(
-                "another logwright process appends to a log of this directory, or recovers it.",
-                path=log_dir / MARKER_LOCK,
-                remedy="Wait for it to end, then run it again.",
-            )
-        time.sleep(_POLL_SECONDS)
+    if wait_for(lambda: None if marker_is_taken(log_dir) else True, PLAN_WAIT_SECONDS) is None:
+        raise LogDirLocked(
+            "another logwright process appends to a log of this directory, or recovers it.",
+            path=log_dir / MARKER_LOCK,
+            remedy="Wait for it to end, then run it again.",
+        )
 
 
 def marker_is_taken(log_dir: Path) -> bool:

@@ -120,7 +120,7 @@ BETWEEN = (
     Fault(
         family="two at once: a directory that was renamed is locked",
         file="locks.py",
-        right="yield _is_named(directory, parent, path.parents[1].name)",
+        right="yield is_named(directory.fd, parent, name)",
         wrong="yield True",
         tests=("tests/unit/locks/test_locks.py",),
     ),

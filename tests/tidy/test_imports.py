@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "logwright.config",
         "logwright.steps",
+        "logwright.lock_files",
         "logwright.locks",
         "logwright.live_plans",
         "logwright.owners",
