@@ -14,11 +14,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, Literal
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from logwright.errors import CorruptLogError, LogwrightError, QualityError, UnsupportedFormatError
 from logwright.format.names import TopicPartition
-from logwright.units import TimestampMs
+from logwright.units import INT64_MAX, TimestampMs
 
 FIRST_RETRY_MS: Final = 15 * 60 * 1000
 LAST_RETRY_MS: Final = 24 * 60 * 60 * 1000
@@ -31,6 +35,28 @@ FOR_GOOD: Final = (CorruptLogError, UnsupportedFormatError, QualityError)
 """Errors that trying again at once does not mend."""
 
 _LAST_DATETIME_MS: Final = 253_402_300_799_999
+_LARGEST_PATH: Final = 4_096
+_IN_THE_FILE: Final = ConfigDict(alias_generator=to_camel, strict=True)
+"""How the state file is read and written (`logwright.state.file`)."""
+
+
+def _require_printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("not printable")
+    return text
+
+
+def _require_absolute(text: str) -> str:
+    if not Path(text).is_absolute():
+        raise ValueError("not an absolute path")
+    return text
+
+
+_Printable = Annotated[str, AfterValidator(_require_printable)]
+_Text = Annotated[_Printable, Field(max_length=LARGEST_TEXT)]
+_Path = Annotated[_Printable, Field(max_length=_LARGEST_PATH), AfterValidator(_require_absolute)]
+_Number = Annotated[int, Field(ge=0, le=INT64_MAX)]
+_Time = Annotated[TimestampMs, Field(ge=0, le=INT64_MAX)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +70,12 @@ class Pause:
         expires_at_ms: from when on it does not count, None = it stays until it is lifted.
     """
 
-    owner: str
-    reason: str
-    since_ms: TimestampMs
-    expires_at_ms: TimestampMs | None
+    __pydantic_config__ = _IN_THE_FILE
+
+    owner: _Text
+    reason: _Text
+    since_ms: _Time
+    expires_at_ms: _Time | None = None
 
     def holds(self, now_ms: TimestampMs) -> bool:
         """Its time is not over."""
@@ -78,14 +106,16 @@ class Quarantine:
             topic of that name, is not in quarantine.
     """
 
-    cause: str
-    problem: str
-    file: str | None
-    position: int | None
-    since_ms: TimestampMs
-    retry_at_ms: TimestampMs
-    failures: int
-    topic_id: str | None = None
+    __pydantic_config__ = _IN_THE_FILE
+
+    cause: _Text
+    problem: _Text
+    file: _Text | None = None
+    position: _Number | None = None
+    since_ms: _Time
+    retry_at_ms: _Time
+    failures: _Number
+    topic_id: _Text | None = None
 
     def holds(self, now_ms: TimestampMs) -> bool:
         """It is not to be tried again yet."""
@@ -115,9 +145,11 @@ class OpenMove:
         since_ms: when it began.
     """
 
-    move_id: str
-    destination: str
-    since_ms: TimestampMs
+    __pydantic_config__ = _IN_THE_FILE
+
+    move_id: Annotated[str, Field(alias="id", pattern=r"^[0-9a-f]{32}$")]
+    destination: _Path
+    since_ms: _Time
 
     @property
     def owner(self) -> str:
@@ -139,6 +171,8 @@ class PartitionState:
         quarantine: None if it can be cleaned, as far as is known.
         move: None if no move is open.
     """
+
+    __pydantic_config__ = _IN_THE_FILE
 
     pauses: tuple[Pause, ...] = ()
     quarantine: Quarantine | None = None
