@@ -12,11 +12,15 @@ from logwright.config.kept import forget_topic_locked, read_kept
 from logwright.deletion.observe import DeletedDirectory, DeletedListing, list_deleted
 from logwright.deletion.plan import (
     PurgedLog,
+    cannot_restore,
+    find_restorable,
+    plan_purge_log,
+    plan_purge_logs,
+)
+from logwright.deletion.steps import (
     delete_steps,
     forget_steps,
     mark_purging,
-    plan_purge_log,
-    plan_purge_logs,
     rename_steps,
     restore_steps,
     unlink_steps,
@@ -110,7 +114,7 @@ def find_deleted(log_dir: Path, partition: TopicPartition) -> DeletedLog:
     Raises:
         CannotUndo: there is none on record, or it is purged.
     """
-    return _restorable(list_deleted(log_dir), partition)
+    return find_restorable(list_deleted(log_dir), partition)
 
 
 def restore_log(log_dir: Path, deletion: DeletedLog) -> None:
@@ -128,8 +132,8 @@ def restore_log(log_dir: Path, deletion: DeletedLog) -> None:
         lock_checkpoints(log_dir),
     ):
         listing = list_deleted(log_dir)
-        if _restorable(listing, partition) != deletion:
-            raise _refuse(log_dir, partition, "it was deleted again since.")
+        if find_restorable(listing, partition) != deletion:
+            raise cannot_restore(log_dir, partition, "it was deleted again since.")
         set_offsets_locked(log_dir, partition, deletion.checkpoints, files)
         execute(restore_steps(log_dir, deletion), files)
         _forget(listing, {deletion.directory}, files)
@@ -262,27 +266,3 @@ def _forget(listing: DeletedListing, gone: Collection[str], files: FileSystem) -
         if name not in gone and name in listing.directories
     }
     execute(forget_steps(listing.log_dir, listing.record, remaining), files)
-
-
-def _restorable(listing: DeletedListing, partition: TopicPartition) -> DeletedLog:
-    if partition in listing.live:
-        raise _refuse(listing.log_dir, partition, "there is a log of that name.")
-    found = [
-        deletion
-        for name, deletion in listing.deletions.items()
-        if deletion.partition == partition and name in listing.directories
-    ]
-    if not found:
-        raise _refuse(listing.log_dir, partition, "no deletion of it is on record.")
-    last = max(found, key=lambda deletion: deletion.at_ms)
-    if last.purging:
-        raise _refuse(listing.log_dir, partition, "its files are purged.")
-    return last
-
-
-def _refuse(log_dir: Path, partition: TopicPartition, problem: str) -> CannotUndo:
-    return CannotUndo(
-        f"the deletion of {partition} cannot be undone: {problem}",
-        path=log_dir,
-        remedy="Nothing was changed.",
-    )

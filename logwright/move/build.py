@@ -17,13 +17,8 @@ from logwright.move.observe import (
     list_files,
     room,
 )
-from logwright.move.plan import (
-    Places,
-    copy_steps,
-    directory_steps,
-    files_to_copy,
-    settle_steps,
-)
+from logwright.move.plan import Places, files_to_copy
+from logwright.move.steps import copy_steps, directory_steps, settle_steps
 from logwright.steps.filesystem import FileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import CopyRange, FileStep

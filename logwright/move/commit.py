@@ -37,14 +37,8 @@ from logwright.move.observe import (
     room,
     stage_of,
 )
-from logwright.move.plan import (
-    Places,
-    abandon_steps,
-    files_to_copy,
-    hide_steps,
-    place_steps,
-    retire_steps,
-)
+from logwright.move.plan import Places, files_to_copy
+from logwright.move.steps import abandon_steps, hide_steps, place_steps, retire_steps
 from logwright.state.model import NOTHING, OpenMove, PartitionState
 from logwright.state.store import change_state, read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -146,7 +140,7 @@ def move_partition(
     wrap: Callable[[FileSystem], FileSystem] = lambda fs: fs,
 ) -> MoveResult:
     """Move a partition's log, or go on with a move that was cut short. Effects: see
-    `logwright.move.plan`; locks, the state file, all four checkpoints of both directories.
+    `logwright.move.steps`; locks, the state file, all four checkpoints of both directories.
 
     Args:
         source, destination: two log directories of one stopped broker.

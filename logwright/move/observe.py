@@ -44,7 +44,7 @@ CARRIED: Final = (INGEST_BATCHES, INGEST_JOURNAL)
 
 Files = dict[str, FileStamp]
 Stage = Literal["copying", "hidden", "placed", "done"]
-"""C or D, W1, W2 and F of `logwright.move.plan`."""
+"""C or D, W1, W2 and F of `logwright.move.steps`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
