@@ -79,7 +79,7 @@ def acquire_in_time(directory: OpenDir, name: str, wait_seconds: float) -> int:
     and errors: as `acquire`.
 
     Raises:
-        LogDirLocked: it was not free for so long.
+        LogDirLocked: it was not free in this time.
     """
     file = wait_for(lambda: acquire(directory, name, "exclusive"), wait_seconds)
     if file is None:

@@ -1,4 +1,4 @@
-"""Deletions of whole logs, their undoing and their purge, from beginning to end."""
+"""Delete whole logs, restore them, and purge them."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs)
 
 
 def finish_deletion(log_dir: Path, partition: TopicPartition) -> DeletedLog:
-    """Do what an interrupted deletion left: take away the checkpoint entries of a log that has its
-    new name already. Effects: replaces checkpoint files.
+    """Finish an interrupted deletion: remove the checkpoint entries of a log that has its new name
+    already. Effects: replaces checkpoint files.
 
     Raises:
         LogDirLocked: a broker works on the directory. Nothing was changed.
@@ -118,7 +118,7 @@ def find_deleted(log_dir: Path, partition: TopicPartition) -> DeletedLog:
 
 
 def restore_log(log_dir: Path, deletion: DeletedLog) -> None:
-    """Bring a deleted log back. Effects: gives it its checkpoint entries and its name.
+    """Restore a deleted log. Effects: gives it its checkpoint entries and its name.
 
     Raises:
         LogDirLocked: a broker works on the directory. Nothing was changed.
@@ -147,7 +147,7 @@ def plan_purge_deleted(
     delay_ms: int,
     named: Collection[TopicPartition] | None = None,
 ) -> tuple[PurgedLog, ...]:
-    """What a purge would do with deleted logs. Effects: reads."""
+    """Plan a purge of deleted logs. Effects: reads."""
     listing = list_deleted(log_dir)
     return plan_purge_logs(listing, now_ms=now_ms, delay_ms=delay_ms, named=named)
 
@@ -182,7 +182,7 @@ def purge_deleted(
             for plan in plans
         )
         gone = {plan.directory for plan in done if plan.goes}
-        with lock_checkpoints(log_dir), room_or_without("the record without what is gone"):
+        with lock_checkpoints(log_dir), room_or_without("compacting the record of deletions"):
             _forget(list_deleted(log_dir), gone, files)
     return done
 
@@ -192,7 +192,7 @@ def _purge(
 ) -> PurgedLog:
     """Remove one deleted log, if it is still there to go. Effects: as `purge_deleted`.
 
-    The directory is opened by the first file that goes: when nothing brings it back any more.
+    The directory is opened by the first step: from then on nothing can restore it.
     """
     name, partition = plan.directory, plan.partition
     with lock_checkpoints(log_dir):
@@ -204,13 +204,13 @@ def _purge(
             return plan
         marked = _beyond_undo(directory, files)
         if directory.record is not None:
-            with room_or_without("checkpoints without its entries, for now"):
+            with room_or_without("removing its checkpoint entries, which is done after its files"):
                 _drop_entries(log_dir, partition, files)
     try:
         execute(unlink_steps(marked), files)
     except StepFailed as error:
         if error.errno_name != "ENOENT" or os.path.lexists(marked.path):
-            raise  # else another purge has removed the rest
+            raise  # otherwise another purge has removed the rest
     if directory.record is not None:
         with lock_checkpoints(log_dir):
             _drop_entries(log_dir, partition, files)
@@ -219,15 +219,15 @@ def _purge(
 
 
 def _beyond_undo(directory: DeletedDirectory, files: FileSystem) -> DeletedDirectory:
-    """The directory, where no undo brings it back any more. Effects: appends to the record, or
-    gives the directory another name.
+    """Make a restore impossible. Effects: appends to the record, or gives the directory another
+    name; returns the directory as it is then.
     """
     log_dir = directory.path.parent
     try:
         execute(mark_purging(log_dir, directory), files)
     except DiskFull as error:
         name = marked_directory_name(directory.partition, uuid.uuid4().hex, DELETE_DIRECTORY)
-        _LOG.warning("no room for the record of a purge, renamed to %s instead: %s", name, error)
+        _LOG.warning("disk full: renamed to %s instead of recording the purge: %s", name, error)
         execute(rename_steps(directory, name), files)
         return list_deleted(log_dir).directories[name]
     return directory
@@ -252,8 +252,8 @@ def _has_log(log_dir: Path, topic: str) -> bool:
 
 
 def _without_holds(state: PartitionState) -> PartitionState:
-    """Pauses and a quarantine were of the deleted log: another one that gets its name has none. A
-    move goes on.
+    """Pauses and a quarantine belong to the deleted log: another one with its name has none. An
+    open move stays.
     """
     return PartitionState(move=state.move)
 

@@ -1,4 +1,4 @@
-"""A log directory, seen: its partitions, its checkpoints, and one partition's log as a value.
+"""Read a log directory: its partitions, its checkpoints, and one partition's log as a value.
 
 1. All entries of the partition's directory are listed and stamped once; that is also the
    fingerprint.
@@ -65,8 +65,8 @@ _TIME_ENTRIES: Final = struct.Struct(">qiqi")
 def list_partitions(log_dir: Path) -> list[TopicPartition]:
     """The partitions in a log directory, sorted. Effects: reads the directory.
 
-    By name only. A symlink with a partition's name is listed, so that it is not passed over in
-    silence: `observe` refuses it. Copies to delete, to move and stray ones are left out, as are the
+    By name only. A symlink with a partition's name is listed, so that `observe` refuses it instead
+    of ignoring it. Deleted, future and stray logs are left out, as are the
     cluster metadata log and the remote log cache, which log maintenance never touches.
 
     Raises:
@@ -78,7 +78,7 @@ def list_partitions(log_dir: Path) -> list[TopicPartition]:
         found = list_log_dir(directory)
     if not found.partitions and _LOG_DIR_FILES.isdisjoint(found.names):
         raise NotALogDir(
-            "this is no log directory: it has no partition directory, no checkpoint file and no"
+            "not a log directory: it has no partition directory, no checkpoint file and no"
             f" {META_PROPERTIES}.",
             path=log_dir,
             remedy="Give a directory of a broker's log.dirs.",
@@ -137,7 +137,7 @@ def observe(
 
 
 class Shared(NamedTuple):
-    """What the partitions of a log directory are looked at with.
+    """What `observe_one` needs besides the partition.
 
     Attributes:
         log_dir, directory: the log directory, and the same open.
@@ -281,7 +281,7 @@ def _segment(
 
 def _broken_entries(directory: OpenDir, index: FileStamp, entry_bytes: int) -> CorruptIndex:
     return CorruptIndex(
-        f"{index.bytes} bytes are no whole number of entries of {entry_bytes} bytes.",
+        f"{index.bytes} bytes are not a multiple of the entry size of {entry_bytes} bytes.",
         path=directory.path / index.name,
         position=index.bytes - index.bytes % entry_bytes,
         remedy=_REBUILD,

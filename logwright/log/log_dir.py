@@ -63,8 +63,8 @@ class TreeEntry(NamedTuple):
 def list_log_dir(directory: OpenDir) -> LogDirListing:
     """List a log directory without following links. Effects: reads it.
 
-    A symlink with a partition's name is listed, so that it is not passed over in silence: whoever
-    opens it refuses it.
+    A symlink with a partition's name is listed, so that opening it is refused
+    instead of it being ignored.
 
     Raises:
         UnreadableFile: it cannot be read.
@@ -100,7 +100,7 @@ def list_marked(log_dir: Path) -> tuple[MarkedDirectory, ...]:
 
 def list_tree(root: Path) -> tuple[TreeEntry, ...]:
     """All entries below a directory, each directory before what is in it; links are not followed.
-    What vanishes meanwhile is left out. Effects: reads the directories.
+    What vanishes while they are read is left out. Effects: reads the directories.
     """
     found: list[TreeEntry] = []
     for parent, directories, files in os.walk(root):

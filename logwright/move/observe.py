@@ -1,4 +1,4 @@
-"""What a move looks at: files of both sides, their bytes, and the log directories themselves."""
+"""Observe what a move needs: the files of both sides, their bytes, and the log directories."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from logwright.move.plan import Places
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 IDENTITY: Final = (b"cluster.id", b"node.id", b"broker.id")
-"""What two log directories of one broker have in common (meta.properties)."""
+"""Properties that all log directories of a broker share (meta.properties)."""
 
 CARRIED: Final = (INGEST_BATCHES, INGEST_JOURNAL)
-"""Beginnings of the names of those files of the work directory that are copied."""
+"""Prefixes of the names of those files of the work directory that are copied."""
 
 Files = dict[str, FileStamp]
 Stage = Literal["copying", "hidden", "placed", "done"]
@@ -56,10 +56,10 @@ class Room:
 
 
 def stage_of(places: Places) -> Stage:
-    """How far a move that has begun came. Effects: looks at names.
+    """Return how far a move has come. Effects: looks at names.
 
     Raises:
-        PreconditionError: the directories are as no move leaves them.
+        PreconditionError: no move leaves the directories like this.
         NotALogDir: the partition is in neither log directory.
     """
     live, moved = places.live.is_dir(), places.moved.is_dir()
@@ -84,10 +84,10 @@ def stage_of(places: Places) -> Stage:
 
 
 def check_directories(source: Path, destination: Path) -> None:
-    """Refuse a destination that is none. Effects: reads names and both meta.properties.
+    """Refuse a destination that does not fit. Effects: reads names and both meta.properties.
 
     Raises:
-        NotALogDir: one of them is no log directory.
+        NotALogDir: one of them is not a log directory.
         PreconditionError: they are one directory, one is in the other, or they belong to different
             brokers.
     """
@@ -131,7 +131,7 @@ def check_destination(places: Places) -> None:
 
 
 def check_source(places: Places) -> None:
-    """Refuse a log that a broker would have to mend first: in the destination it might not.
+    """Refuse a log that a broker would have to repair first: in the destination it might not.
 
     Effects: lists it.
 
@@ -171,7 +171,7 @@ def list_files(root: Path, *names: str) -> Files:
 
 
 def room(places: Places, files: tuple[FileStamp, ...]) -> Room:
-    """Effects: asks the file system."""
+    """Return the free and the needed space. Effects: asks the file system."""
     found = os.statvfs(places.destination)
     return Room(free=found.f_bavail * found.f_frsize, needed=sum(one.bytes for one in files))
 
@@ -179,13 +179,13 @@ def room(places: Places, files: tuple[FileStamp, ...]) -> Room:
 def differing(
     places: Places, files: Mapping[str, FileStamp], read: Callable[[int], None]
 ) -> frozenset[str]:
-    """Names of the files of which the copy has other bytes. Effects: reads both, the copy from the
-    disk and not from the memory where it can.
+    """Return the names of the files whose copy has other bytes. Effects: reads both, the copy from
+    the disk and not from the page cache where possible.
 
     Args:
         places: of the move.
         files: the source's.
-        read: told of the bytes that were read of each side.
+        read: called with the bytes that were read of each side.
     """
     wrong = set()
     with (
@@ -201,7 +201,7 @@ def differing(
 
 @contextmanager
 def open_below(root: Path, *names: str) -> Iterator[OpenDir]:
-    """A directory below a log directory, open; no link on the way is followed.
+    """Open a directory below a log directory; no link on the way is followed.
 
     Raises:
         NotALogDir: there is no such log directory.

@@ -21,11 +21,11 @@ F      SOURCE/TOPIC-N.ID-delete; DEST/TOPIC-N  serves DEST/TOPIC-N, deletes   re
                                                ``-delete`` after its delay    entries
 =====  ======================================  =============================  =================
 
-- **Never two current copies**: the source loses its name first. Two would keep a broker from
-  starting, but nothing would say which of them is right.
+- **Never two current copies**: the source loses its name first. Two copies would keep a broker from
+  starting, and nothing would say which of them is right.
 - **Never none that a broker can see**: between the two renames there is no TOPIC-N. A broker that
   started then would make a new, empty log for it, and delete a source named ``-delete``. So the
-  source is ``-moved`` for that instant, which is no name of a partition: LogManager refuses the log
+  source is ``-moved`` for that moment, which is not a partition's name: LogManager refuses the log
   directory, says which directory it is, and changes nothing.
 - Each phase of the switch is one rename, and the next begins with the fsync that makes it durable:
   so a crash leaves one of these states, whatever the file system reorders, and so does a crash of
@@ -59,7 +59,7 @@ from logwright.steps.step import (
 )
 
 RANGE_BYTES: Final = 32 * 1024 * 1024
-"""One step copies at most so much: the progress bar moves on between steps."""
+"""Limit of one copy step: the progress bar moves between steps."""
 
 
 def directory_steps(places: Places) -> Iterator[tuple[Path, tuple[FileStep, ...]]]:
@@ -114,9 +114,7 @@ def hide_steps(places: Places) -> tuple[FileStep, ...]:
 
 
 def place_steps(places: Places) -> tuple[FileStep, ...]:
-    """W1 to W2: the copy gets it, once it is durable that the source has lost it, whoever did
-    that.
-    """
+    """W1 to W2: the copy gets the name, once it is durable that the source has lost it."""
     return (FsyncDir(places.source), RenameDir(places.copy, places.placed))
 
 
@@ -135,7 +133,7 @@ def retire_steps(places: Places) -> tuple[FileStep, ...]:
 def abandon_steps(
     places: Places, *, hidden: bool, copied: Mapping[str, FileStamp]
 ) -> tuple[FileStep, ...]:
-    """From C, D or W1 back: the source gets its name again, then the copy goes.
+    """From C, D or W1 back: the source gets its name again, then the copy is removed.
 
     Args:
         places: of the move.

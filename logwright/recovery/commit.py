@@ -1,16 +1,16 @@
-"""A recovery of a log directory from beginning to end.
+"""Plan and execute a recovery of a log directory.
 
-1. Plan each partition; nothing is changed. Whoever only looks stops here.
-2. Under the locks: the clean-shutdown marker goes, also one that an append put aside, then the
-   partitions are repaired by groups: all of a group are locked, compared with what was planned,
-   repaired one by one, and stay locked until their offset checkpoints are written. So nobody
-   changes a log in between, and no entry is written for one that is gone.
-3. The marker is written last, and only if every partition of the directory is as a clean stop
-   leaves it: recovered now, or clean before. Appends take the marker away too: it is looked at and
-   changed under the lock of the checkpoints.
+1. Plan each partition; nothing is changed. A dry run stops here.
+2. Under the locks: remove the clean-shutdown marker, also one that an append renamed. Then repair
+   the partitions in groups: all of a group are locked, compared with what was planned, repaired one
+   by one, and stay locked until their offset checkpoints are written. So nobody changes a log in
+   between, and no entry is written for a log that is gone.
+3. Write the marker last, and only if every partition of the directory is as a clean stop leaves it:
+   recovered now, or clean before. Appends remove the marker too: it is read and changed under the
+   lock of the checkpoints.
 
-The future and stray logs of a directory are recovered with all of its partitions, as a broker does
-that loads it after an unclean stop. A deleted log's directory is left alone: so does the broker.
+Future and stray logs of a directory are recovered with its partitions, as by a broker that loads it
+after an unclean stop. Directories of deleted logs are left alone, as by a broker.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ from logwright.units import Offset, TimestampMs
 _LOG = logging.getLogger(__name__)
 
 UNKNOWN_BROKER_EPOCH: Final = b'{"version":0,"brokerEpoch":-1}'
-"""Of a marker that no broker wrote: a controller takes it for an unclean stop (KIP-966)."""
+"""The marker of a directory that no broker stopped: a controller treats it as an unclean stop
+(KIP-966)."""
 
 GROUP: Final = 32
 """Partitions that are locked at once; each holds three files open."""
@@ -82,11 +83,11 @@ Settings = Callable[[str], TopicConfig]
 def partitions_to_recover(
     log_dir: Path, wanted: Iterable[TopicPartition]
 ) -> tuple[TopicPartition, ...]:
-    """Those that a cleaning would refuse by what their files are named, and those with a closed
-    segment whose offsets overflow: Kafka's cleaner splits it. Effects: lists directories; reads the
-    headers of segments that may overflow.
+    """Return the partitions that a cleaning would refuse because of their file names, and those
+    with a closed segment whose offsets overflow, which Kafka's cleaner splits. Effects: lists
+    directories; reads the headers of segments that may overflow.
 
-    Without the clean-shutdown marker these are all of the directory: it counts for all of them.
+    Without the clean-shutdown marker these are all partitions of the directory.
 
     Raises:
         NotALogDir, UnreadableFile: the directory cannot be listed.
@@ -100,7 +101,7 @@ def partitions_to_recover(
 
 
 def _is_damaged(log_dir: Path, partition: TopicPartition) -> bool:
-    """One that cannot be looked at counts too: its recovery says why, and the others go on."""
+    """Whether it needs a recovery; True if it cannot be read: its recovery then says why."""
     try:
         with open_partition_dir(log_dir, partition) as directory:
             stamps = stamp_files(directory)
@@ -123,11 +124,11 @@ def plan_directory(
     now_ms: TimestampMs,
     options: RecoveryOptions,
 ) -> DirectoryPlan:
-    """Decide about some partitions of a log directory. Effects: reads it.
+    """Plan the recovery of some partitions of a log directory. Effects: reads it.
 
     Raises:
-        NotALogDir, UnreadableFile, LogDirLocked: of the directory as a whole. What is wrong with a
-            partition is put down as its failure.
+        NotALogDir, UnreadableFile, LogDirLocked: of the directory as a whole. An error of one
+            partition is recorded as its failure.
     """
     wait_for_marker(log_dir)
     wanted = set(partitions)
@@ -174,13 +175,13 @@ def plan_directory(
 
 
 def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
-    """Do it. Effects: changes the logs, checkpoints and marker, under the locks.
+    """Execute it. Effects: changes the logs, checkpoints and marker, under the locks.
 
     Raises:
         LogDirLocked: a broker or another recovery works on the directory. Nothing was changed.
         StalePlan: the marker came or went since. Nothing was changed.
-        DiskFull, StepFailed: the checkpoints or the marker could not be written. What goes wrong
-            with a partition is put down as its failure, and the directory stays without marker.
+        DiskFull, StepFailed: the checkpoints or the marker could not be written. An error of one
+            partition is recorded as its failure, and the directory stays without marker.
     """
     result = DirectoryResult(
         failures=dict(plan.failures), marked_failures=dict(plan.marked_failures)
@@ -213,18 +214,18 @@ def _take_marker(plan: DirectoryPlan, files: FileSystem) -> None:
                 path=marker,
                 remedy="Nothing was changed. Plan again.",
             )
-        # What an append put aside says nothing of a directory that was recovered.
+        # A marker that an append renamed says nothing about a directory that was recovered.
         execute(discard_markers(plan.log_dir), files)
         if plan.marker is not None and plan.changes:
             execute((Unlink(marker), FsyncDir(plan.log_dir)), files)
 
 
 def _put_marker(plan: DirectoryPlan, result: DirectoryResult, files: FileSystem) -> bool:
-    """Whether the directory counts as clean now. Effects: writes the marker.
+    """Return whether the directory counts as clean now. Effects: writes the marker.
 
-    Without one before, every log that is there now must have been recovered: one may have come
-    since it was planned. With one, and nothing to change, it was not taken, and is not written: who
-    has it now puts it back.
+    If there was none, every present log must have been recovered: one may have been added since the
+    plan. If there was one and nothing changed, it was not removed and is not written: an append
+    that has it now puts it back.
     """
     if plan.marker is not None and not plan.changes:
         return True
@@ -240,7 +241,7 @@ def _put_marker(plan: DirectoryPlan, result: DirectoryResult, files: FileSystem)
 def _commit_group(
     group: Sequence[RecoveryPlan], files: FileSystem, result: DirectoryResult
 ) -> bool:
-    """Whether one of them was left halfway. Effects: repairs them, writes their checkpoints."""
+    """Repair a group; whether one was left halfway. Effects: the logs and their checkpoints."""
     log_dir = group[0].observed.log_dir
     interrupted = False
     recovered: list[RecoveryPlan] = []
@@ -315,7 +316,7 @@ def _make_cut(plan: RecoveryPlan) -> Path:
 
 
 def _write_checkpoints(log_dir: Path, plans: Iterable[RecoveryPlan], files: FileSystem) -> None:
-    """What a clean stop records of these logs; the entries of others stay."""
+    """Write what a clean stop records of these logs; other entries stay."""
     points: dict[TopicPartition, Offset | None] = {}
     starts: dict[TopicPartition, Offset | None] = {}
     watermarks: dict[TopicPartition, Offset | None] = {}

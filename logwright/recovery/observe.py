@@ -1,4 +1,4 @@
-"""What a recovery looks at first: names, sizes and times, checkpoints, leader epochs.
+"""Observe a partition for a recovery: names, sizes and times, checkpoints, leader epochs.
 
 Unlike `logwright.log.load.observe` this reads a directory in whatever state a crash left it. A
 checkpoint file that cannot be read counts as empty, as when a broker loads the log.
@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
-    """An offset checkpoint file; one that is missing or cannot be understood has no entries.
+    """Read an offset checkpoint file; a missing or malformed one has no entries.
     Effects: reads it.
 
     Raises:
@@ -51,7 +51,7 @@ def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
     try:
         return parse_offset_checkpoint(map_file(path).tobytes(), path)
     except (CorruptCheckpoint, UnsupportedFormatError) as error:
-        _LOG.warning("checkpoint counts as empty: %s", error)
+        _LOG.warning("checkpoint ignored: %s", error)
         return {}
 
 
@@ -73,7 +73,7 @@ def observe(
     *,
     name: str | None = None,
 ) -> Observed:
-    """A partition as it lies there. Effects: reads its directory and leader epochs.
+    """Read a partition as it is. Effects: reads its directory and leader epochs.
 
     Args:
         checkpoints: of the log directory; `NO_ENTRIES` if its entries are those of another log.
@@ -81,7 +81,7 @@ def observe(
 
     Raises:
         NotALogDir: there is no such partition.
-        UnreadableFile: what has the name of a log's file is no regular file, or cannot be read.
+        UnreadableFile: what has the name of a log's file is not a regular file, or cannot be read.
         UncleanLogDir: a log's file has a name that no broker writes.
         UnsupportedFormatError: the leader epochs are of another version.
     """
@@ -115,8 +115,8 @@ def observe_log(
 
 
 def has_entries(log_dir: Path, partition: TopicPartition, name: str) -> bool:
-    """Whether the checkpoints' entries of a partition are of the log in this directory: of a future
-    log they are, unless the partition's current log is here too (LogManager.logsByDir). Effects:
+    """Whether the checkpoints' entries of a partition belong to the log in this directory. A future
+    log has them unless the partition's current log is here too (LogManager.logsByDir). Effects:
     looks for the directory.
     """
     if name == partition.directory_name:
@@ -126,8 +126,8 @@ def has_entries(log_dir: Path, partition: TopicPartition, name: str) -> bool:
 
 
 def marked_logs(log_dir: Path) -> tuple[MarkedDirectory, ...]:
-    """Future and stray logs with any file of a log: without one there is nothing to recover, as in
-    the directory of a move of ours that is under way. Effects: lists them.
+    """Return the future and stray logs that have a log's file. Without one there is nothing to
+    recover, as in the directory of an open `logwright move`. Effects: lists them.
 
     Raises:
         NotALogDir, UnreadableFile: the log directory or one of them cannot be listed.
@@ -156,5 +156,5 @@ def _epochs(path: Path) -> tuple[LeaderEpoch, ...] | None:
     try:
         return parse_leader_epochs(map_file(path).tobytes(), path)
     except CorruptCheckpoint as error:
-        _LOG.warning("leader epochs are built anew: %s", error)
+        _LOG.warning("leader epochs are rebuilt: %s", error)
         return None

@@ -8,12 +8,12 @@
                     "sinceMs":1,"retryAtMs":2,"failures":1,"topicId":"<22 of base64>"},
       "move":{"id":"<32 hex>","destination":"/...","sinceMs":1}}}}
 
-It lies in the root, not in the partitions: one read tells of all of them at each tick of a sensor,
-and a partition keeps its pause while its directory has another name (`logwright.move`). A broker
-ignores a plain file there.
+It is in the root, not in the partitions: a sensor's tick reads one file for all of them, and a
+partition keeps its pause while its directory has another name (`logwright.move`). A broker ignores
+a plain file there.
 
-What is read is not trusted. A file that is not of this form is refused as a whole: to pass over a
-line could mean to clean what is paused.
+The content is not trusted. A file that does not have this form is refused as a whole: ignoring an
+entry could mean cleaning a paused partition.
 """
 
 from __future__ import annotations

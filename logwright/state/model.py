@@ -1,8 +1,8 @@
 """Pauses, quarantine and open moves of the partitions of one log directory, as values.
 
 1. **Pause**: nobody maintains the partition while at least one pause holds. Each owner has at most
-   one, so setting it twice and lifting it once leaves none: the count of pauses cannot run away
-   (KAFKA-9087). One whose time is over does not count any more.
+   one, so setting it twice and lifting it once leaves none: pauses cannot accumulate (KAFKA-9087).
+   An expired pause does not count.
 2. **Quarantine**: cleaning the partition failed for good. It is left alone until the retry time,
    which is further away after each failure; a cleaning that succeeds ends it
    (LogCleanerManager.markPartitionUncleanable, 4.3.0, lasts until the broker stops).
@@ -32,7 +32,7 @@ LARGEST_TEXT: Final = 1_000
 """Characters of an owner, a reason or a problem."""
 
 FOR_GOOD: Final = (CorruptLogError, UnsupportedFormatError, QualityError)
-"""Errors that trying again at once does not mend."""
+"""Errors that a retry does not fix."""
 
 _LAST_DATETIME_MS: Final = 253_402_300_799_999
 _LARGEST_PATH: Final = 4_096
@@ -61,7 +61,7 @@ _Time = Annotated[TimestampMs, Field(ge=0, le=INT64_MAX)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """One owner's wish that a partition be left alone.
+    """One owner's request to leave a partition alone.
 
     Attributes:
         owner: who wants it; one pause each.
@@ -164,7 +164,7 @@ class OpenMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """What is remembered of one partition.
+    """The state of one partition.
 
     Attributes:
         pauses: one of each owner, by owner.
@@ -213,8 +213,8 @@ class PartitionState:
         return replace(self, quarantine=quarantine)
 
     def hold(self, now_ms: TimestampMs, *, force: bool = False) -> Hold | None:
-        """Why it is to be left alone now; None if it is not. A pause goes before a quarantine,
-        which `force` passes over; nothing passes over a pause.
+        """Return why it must be left alone now; None if it need not be. A pause comes before a
+        quarantine. `force` overrides a quarantine; nothing overrides a pause.
         """
         pauses = tuple(one for one in self.pauses if one.holds(now_ms))
         if pauses:
@@ -239,7 +239,7 @@ class Hold:
 
 
 LogDirState = Mapping[TopicPartition, PartitionState]
-"""What is remembered of the partitions of one log directory; nothing of those that are not in it.
+"""The states of the partitions of one log directory; partitions without a state are not in it.
 """
 
 NOTHING: Final = PartitionState()

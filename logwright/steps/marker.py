@@ -1,8 +1,8 @@
-"""The clean-shutdown marker: who may take it away, and its name while a log grows.
+"""The clean-shutdown marker: who may remove it, and its name during an append.
 
-An append puts it aside and back, a recovery removes it and writes it last. Both hold an exclusive
-lock on ``<log dir>/.logwright-marker.lock`` meanwhile. Other operations leave the marker alone, and
-do not need the lock; who plans one waits, since a directory without the marker looks unclean.
+An append renames it and renames it back; a recovery removes it and writes it last. Both hold an
+exclusive lock on ``<log dir>/.logwright-marker.lock``. Other operations leave the marker alone and
+do not need the lock. Their planning waits, since a directory without the marker looks unclean.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ PLAN_WAIT_SECONDS: Final = 30.0
 
 @contextmanager
 def lock_marker(log_dir: Path, *, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Be the only one of ours who takes the marker away or puts it back. Taken after the log
+    """Be the only logwright process that removes the marker or puts it back. Taken after the log
     directory's lock, before a partition's. Effects: makes the lock file, removes it on release.
 
     Raises:
-        LogDirLocked: it was not free for so long.
+        LogDirLocked: it was not free in this time.
     """
     with lock_file(log_dir, MARKER_LOCK, wait_seconds=wait_seconds):
         yield
 
 
 def wait_for_marker(log_dir: Path) -> None:
-    """Wait while another process has taken the marker away and is at work. Not for who holds
-    `lock_marker`. Effects: reads only.
+    """Wait while another process has removed the marker and is at work. A caller that holds
+    `lock_marker` must not call it. Effects: reads only.
 
     Raises:
         LogDirLocked: it takes longer than `PLAN_WAIT_SECONDS`.
@@ -61,7 +61,7 @@ def wait_for_marker(log_dir: Path) -> None:
 
 
 def marker_is_taken(log_dir: Path) -> bool:
-    """Whether another process has taken the marker away and is at work. Effects: reads."""
+    """Whether another process has removed the marker and is at work. Effects: reads."""
     return not (log_dir / CLEAN_SHUTDOWN_MARKER).exists() and _is_held(log_dir / MARKER_LOCK)
 
 
@@ -82,11 +82,11 @@ def aside(nonce: str) -> str:
 
 
 def markers_aside(log_dir: Path) -> tuple[Path, ...]:
-    """The markers that lie aside, one unless somebody copied it. Effects: lists the directory."""
+    """The renamed markers, one unless somebody copied it. Effects: lists the directory."""
     return tuple(log_dir / name for name in names_in(log_dir) if name.startswith(MARKER_ASIDE))
 
 
 def discard_markers(log_dir: Path) -> tuple[FileStep, ...]:
-    """The steps that remove what lies aside. Effects: lists the directory."""
+    """Return the steps that remove renamed markers. Effects: lists the directory."""
     found = markers_aside(log_dir)
     return (*(Unlink(path, missing_ok=True) for path in found), FsyncDir(log_dir)) if found else ()

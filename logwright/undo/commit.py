@@ -1,4 +1,4 @@
-"""An undo from beginning to end."""
+"""Read what an undo needs, and execute its plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def decide_undo(log: PartitionLog) -> UndoPlan:
-    """What an undo would bring back. Effects: reads the ledger and the leader epochs.
+    """Plan an undo. Effects: reads the ledger and the leader epochs.
 
     Raises:
         CannotUndo: there is nothing, or it is purged, or the log moved on.
@@ -42,7 +42,7 @@ def decide_undo(log: PartitionLog) -> UndoPlan:
 
 
 def undo_partition(plan: UndoPlan, *, now_ms: TimestampMs) -> None:
-    """Bring it back. Effects: changes the log, under the locks, as `logwright.undo.steps` says.
+    """Execute an undo. Effects: changes the log, under the locks, as `logwright.undo.steps` says.
 
     Raises:
         LogDirLocked: a broker or another process works on it. Nothing was changed.
@@ -54,7 +54,7 @@ def undo_partition(plan: UndoPlan, *, now_ms: TimestampMs) -> None:
     log = plan.log
     with live_log(log) as files:
         refuse_held(log.log_dir, log.partition, now_ms, force=True)
-        # the epochs first: a record that is seen again must have one
+        # the epochs first: a record that is visible again must have one
         if plan.epochs is not None:
             content, _ = _epochs(log)
             execute(set_leader_epochs(log.directory, content or None, plan.epochs), files)
