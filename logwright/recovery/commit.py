@@ -1,71 +1,56 @@
-"""Plan and execute a recovery of a log directory.
+"""Execute a recovery of a log directory.
 
-1. Plan each partition; nothing is changed. A dry run stops here.
-2. Under the locks: remove the clean-shutdown marker, also one that an append renamed. Then repair
+1. Under the locks: remove the clean-shutdown marker, also one that an append renamed. Then repair
    the partitions in groups: all of a group are locked, compared with what was planned, repaired one
    by one, and stay locked until their offset checkpoints are written. So nobody changes a log in
    between, and no entry is written for a log that is gone.
-3. Write the marker last, and only if every partition of the directory is as a clean stop leaves it:
+2. Write the marker last, and only if every partition of the directory is as a clean stop leaves it:
    recovered now, or clean before. Appends remove the marker too: it is read and changed under the
    lock of the checkpoints.
-
-Future and stray logs of a directory are recovered with its partitions, as by a broker that loads it
-after an unclean stop. Directories of deleted logs are left alone, as by a broker.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from typing import Final
 
-from logwright.config.topic import TopicConfig
 from logwright.errors import LogwrightError, StalePlan
 from logwright.format.checkpoints import serialize_offset_checkpoint
-from logwright.format.deletions import LEDGER
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     HIGH_WATERMARK_CHECKPOINT,
-    LOG,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     WORK_DIRECTORY,
     TopicPartition,
-    segment_file_name,
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition_directory
 from logwright.log.checkpoints import Checkpoints
-from logwright.log.files import names_in, open_partition_dir
-from logwright.log.listing import look_for_damage, stamp_files
-from logwright.log.load import list_partitions
-from logwright.log.mapped import map_file
+from logwright.log.files import names_in
 from logwright.recovery.model import (
     DirectoryPlan,
     DirectoryResult,
-    RecoveryOptions,
     RecoveryPlan,
 )
 from logwright.recovery.observe import (
     has_entries,
     left_out,
-    marked_logs,
     observe_log,
     read_all_offsets,
     read_offsets,
 )
-from logwright.recovery.plan import plan_recovery
-from logwright.recovery.splitting import overflows
 from logwright.recovery.steps import CUT, keeps, recovery_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.marker import discard_markers, lock_marker, wait_for_marker
+from logwright.steps.marker import discard_markers, lock_marker
 from logwright.steps.replace import replace_file
 from logwright.steps.step import FileStep, FsyncDir, Unlink
 from logwright.steps.work import make_private
-from logwright.units import Offset, TimestampMs
+from logwright.units import Offset
 
 _LOG = logging.getLogger(__name__)
 
@@ -75,103 +60,6 @@ UNKNOWN_BROKER_EPOCH: Final = b'{"version":0,"brokerEpoch":-1}'
 
 GROUP: Final = 32
 """Partitions that are locked at once; each holds three files open."""
-
-Settings = Callable[[str], TopicConfig]
-"""Gives a topic's effective settings."""
-
-
-def partitions_to_recover(
-    log_dir: Path, wanted: Iterable[TopicPartition]
-) -> tuple[TopicPartition, ...]:
-    """Return the partitions that a cleaning would refuse because of their file names, and those
-    with a closed segment whose offsets overflow, which Kafka's cleaner splits. Effects: lists
-    directories; reads the headers of segments that may overflow.
-
-    Without the clean-shutdown marker these are all partitions of the directory.
-
-    Raises:
-        NotALogDir, UnreadableFile: the directory cannot be listed.
-        LogDirLocked: an append or a recovery works on it for too long.
-    """
-    present = list_partitions(log_dir)
-    wait_for_marker(log_dir)
-    if not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
-        return tuple(present)
-    return tuple(one for one in sorted(set(wanted)) if one in present and _is_damaged(log_dir, one))
-
-
-def _is_damaged(log_dir: Path, partition: TopicPartition) -> bool:
-    """Whether it needs a recovery; True if it cannot be read: its recovery then says why."""
-    try:
-        with open_partition_dir(log_dir, partition) as directory:
-            stamps = stamp_files(directory)
-        damage = look_for_damage(stamps)
-        bases = [int(stem) for stem in damage.stems]
-        logs = log_dir / partition.directory_name
-        return bool(damage.findings) or any(
-            overflows(logs / segment_file_name(base, LOG), base, following)
-            for base, following in pairwise(bases)
-        )
-    except LogwrightError:
-        return True
-
-
-def plan_directory(
-    log_dir: Path,
-    partitions: Iterable[TopicPartition],
-    settings: Settings,
-    *,
-    now_ms: TimestampMs,
-    options: RecoveryOptions,
-) -> DirectoryPlan:
-    """Plan the recovery of some partitions of a log directory. Effects: reads it.
-
-    Raises:
-        NotALogDir, UnreadableFile, LogDirLocked: of the directory as a whole. An error of one
-            partition is recorded as its failure.
-    """
-    wait_for_marker(log_dir)
-    wanted = set(partitions)
-    present = list_partitions(log_dir)
-    checkpoints = read_all_offsets(log_dir)
-    plans: list[RecoveryPlan] = []
-    failures: dict[TopicPartition, LogwrightError] = {}
-    marked_failures: dict[str, LogwrightError] = {}
-
-    def decide(partition: TopicPartition, name: str) -> RecoveryPlan:
-        config = settings(partition.topic)
-        observed = observe_log(log_dir, partition, name, checkpoints)
-        ledger = observed.directory / WORK_DIRECTORY / LEDGER
-        return plan_recovery(
-            observed,
-            ledger=map_file(ledger).tobytes() if ledger.exists() else b"",
-            now_ms=now_ms,
-            expiration_ms=config.producer_id_expiration_ms,
-            index_interval_bytes=config.index_interval_bytes,
-            options=options,
-        )
-
-    for partition in (one for one in present if one in wanted):
-        try:
-            plans.append(decide(partition, partition.directory_name))
-        except LogwrightError as error:
-            failures[partition] = error
-    marker = log_dir / CLEAN_SHUTDOWN_MARKER
-    whole = not marker.exists() and wanted.issuperset(present)
-    marked = marked_logs(log_dir) if whole else ()
-    for one in marked:
-        try:
-            plans.append(decide(one.partition, one.name))
-        except LogwrightError as error:
-            marked_failures[one.name] = error
-    return DirectoryPlan(
-        log_dir=log_dir,
-        marker=map_file(marker).tobytes() if marker.exists() else None,
-        plans=tuple(plans),
-        failures=failures,
-        marked_failures=marked_failures,
-        left_out=left_out(log_dir, wanted, {one.name for one in marked}),
-    )
 
 
 def commit_directory(plan: DirectoryPlan) -> DirectoryResult:

@@ -1,4 +1,4 @@
-"""Read what an undo needs, and execute its plan."""
+"""Execute an undo."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import logging
 import secrets
 from typing import TYPE_CHECKING
 
-from logwright.format.checkpoints import parse_leader_epochs
-from logwright.format.deletions import LEDGER
-from logwright.format.names import LEADER_EPOCH_CHECKPOINT, WORK_DIRECTORY
+from logwright.format.names import LEADER_EPOCH_CHECKPOINT
 from logwright.format.snapshot import serialize_snapshot
 from logwright.format.valid import valid_batches
 from logwright.log.mapped import map_file
@@ -17,28 +15,13 @@ from logwright.state.hold import refuse_held
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log, partition_file, set_offsets
 from logwright.steps.set_checkpoints import set_leader_epochs
-from logwright.undo.plan import UndoPlan, plan_undo
+from logwright.undo.plan import UndoPlan
 from logwright.undo.steps import snapshot_steps, undo_steps
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from logwright.log.model import PartitionLog
     from logwright.units import TimestampMs
 
 _LOG = logging.getLogger(__name__)
-
-
-def decide_undo(log: PartitionLog) -> UndoPlan:
-    """Plan an undo. Effects: reads the ledger and the leader epochs.
-
-    Raises:
-        CannotUndo: there is nothing, or it is purged, or the log moved on.
-        CorruptCheckpoint, UnreadableFile: a file cannot be read.
-    """
-    ledger = log.directory / WORK_DIRECTORY / LEDGER
-    content = map_file(ledger).tobytes() if ledger.exists() else None
-    return plan_undo(log, content, parse_leader_epochs(*_epochs(log)))
 
 
 def undo_partition(plan: UndoPlan, *, now_ms: TimestampMs) -> None:
@@ -56,7 +39,7 @@ def undo_partition(plan: UndoPlan, *, now_ms: TimestampMs) -> None:
         refuse_held(log.log_dir, log.partition, now_ms, force=True)
         # the epochs first: a record that is visible again must have one
         if plan.epochs is not None:
-            content, _ = _epochs(log)
+            content = partition_file(log.log_dir, log.partition, LEADER_EPOCH_CHECKPOINT)
             execute(set_leader_epochs(log.directory, content or None, plan.epochs), files)
         set_offsets(log.log_dir, log.partition, plan.checkpoints, files)
         if plan.replayed:
@@ -81,8 +64,3 @@ def _producers(plan: UndoPlan) -> bytes:
         found = valid_batches(data, base_offset=int(live[:20]), check_crcs=False)
         replay_batches(replay, data, found.batches)
     return serialize_snapshot([replay.entries[producer] for producer in sorted(replay.entries)])
-
-
-def _epochs(log: PartitionLog) -> tuple[bytes, Path]:
-    content = partition_file(log.log_dir, log.partition, LEADER_EPOCH_CHECKPOINT)
-    return content or b"", log.directory / LEADER_EPOCH_CHECKPOINT
