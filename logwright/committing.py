@@ -39,7 +39,7 @@ from logwright.steps.interpreter import execute
 from logwright.steps.live import locked_partition, refuse_changed
 from logwright.steps.step import FileStep
 from logwright.steps.together import execute_together
-from logwright.swap.plan import checkpoint_steps, standing_steps, swap_steps
+from logwright.swap.steps import checkpoint_steps, standing_steps, swap_steps
 from logwright.units import ByteCount, Offset
 
 GROUP: Final = 32

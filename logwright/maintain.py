@@ -45,12 +45,8 @@ from logwright.planning import HighWatermark, observe_unlocked, plan_clean, plan
 from logwright.planning import Settings as CleaningSettings
 from logwright.purge.commit import purge_partition
 from logwright.purge.plan import PurgeResult
-from logwright.recovery.commit import (
-    Settings,
-    commit_directory,
-    partitions_to_recover,
-    plan_directory,
-)
+from logwright.recovery.commit import commit_directory
+from logwright.recovery.directory_plan import Settings, partitions_to_recover, plan_directory
 from logwright.recovery.model import DirectoryResult, RecoveryOptions
 from logwright.retention.commit import retain_partition
 from logwright.retention.plan import RetentionPlan, retention_hold
@@ -61,7 +57,8 @@ from logwright.roll.plan import plan_roll as decide_roll
 from logwright.state.hold import holds, quarantine_failure
 from logwright.state.model import NOTHING
 from logwright.state.store import read_state
-from logwright.undo.commit import decide_undo, undo_partition
+from logwright.undo.commit import undo_partition
+from logwright.undo.observe import decide_undo
 from logwright.undo.plan import UndoPlan
 from logwright.units import TimestampMs
 

@@ -1,7 +1,7 @@
 """Kafka's metrics of what cannot be cleaned: ``uncleanable-partitions-count`` and
 ``uncleanable-bytes`` (LogCleanerManager 4.3.0).
 
-The bytes are told from names and sizes, since the log itself may be unreadable: those of the
+The bytes are computed from names and sizes, since the log itself may be unreadable: those of the
 sealed segments from the one with the first dirty offset on. Kafka leaves out what is too young.
 """
 

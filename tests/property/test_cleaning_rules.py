@@ -21,7 +21,7 @@ from logwright.format.names import segment_file_name
 from logwright.format.record import Record, read_records
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.swap.plan import swap_steps
+from logwright.swap.steps import swap_steps
 from tests import twins
 from tests.property.made_up_logs import (
     NOW_MS,

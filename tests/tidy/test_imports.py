@@ -38,6 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "logwright.config",
         "logwright.steps",
+        "logwright.lock_files",
         "logwright.locks",
         "logwright.live_plans",
         "logwright.owners",
@@ -89,7 +90,7 @@ SHARED_WITH_CHECKS = {
 
 HANDED_OVER = {
     ("logwright.compaction.model", "logwright.roll.plan"): "a cleaning carries the roll before it",
-    ("logwright.swap.plan", "logwright.compaction.model"): "the swap puts in what was staged",
+    ("logwright.swap.steps", "logwright.compaction.model"): "the swap puts in what was staged",
 }
 """The values that one operation takes from another, each with its reason."""
 

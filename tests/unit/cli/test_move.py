@@ -9,7 +9,7 @@ import pytest
 
 from logwright.errors import QualityError
 from logwright.locks import lock_partition
-from logwright.move.copying import ROUNDS
+from logwright.move.build import ROUNDS
 from logwright.state.file import STATE_FILE
 from logwright.steps.filesystem import FileSystem
 from tests.crash.filesystems import Crash
@@ -105,7 +105,7 @@ def test_refuses_what_is_no_log_dir(move: Call, pair: Pair, tmp_path: Path) -> N
     """A missing directory, an empty one, one inside the source."""
     before = tree(pair.root)
     (tmp_path / "empty").mkdir()
-    refused(move("--yes", to=tmp_path / "empty"), pair, before, "this is no log directory")
+    refused(move("--yes", to=tmp_path / "empty"), pair, before, "not a log directory")
     refused(move("--yes", to=tmp_path / "none"), pair, before, "does not exist")
     inside = pair.source / "u-0"
     inside.mkdir()
@@ -146,7 +146,7 @@ def test_refuses_what_is_no_file(move: Call, pair: Pair, kind: str) -> None:
         path.mkdir()
     else:
         os.mkfifo(path)
-    refused(move("--yes"), pair, tree(pair.root), "no regular file")
+    refused(move("--yes"), pair, tree(pair.root), "expected a regular file")
 
 
 def test_refuses_malformed_checkpoints_before_anything(move: Call, pair: Pair) -> None:

@@ -137,7 +137,7 @@ GOOD = {"owner": "a", "reason": "r", "sinceMs": 1, "expiresAtMs": None}
 def test_file_of_another_form_is_refused_as_a_whole(tmp_path: Path, content: bytes) -> None:
     """To guess could mean to clean what is paused."""
     (tmp_path / STATE_FILE).write_bytes(content)
-    with pytest.raises(UnreadableFile, match="is no state file"):
+    with pytest.raises(UnreadableFile, match="is not a state file"):
         read_state(tmp_path)
     with pytest.raises(UnreadableFile):
         change_state(tmp_path, T0, lambda now: now.with_pause(pause("a")))
