@@ -43,7 +43,8 @@ import numpy as np
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 Signature = tuple[str, ...]
-"""The types of arguments, one word each: ``1:"|u1"`` is an array of one dimension and its type;
+"""The types of arguments, one word each: ``1:"|u1"`` is an array of one dimension and its type,
+``r:`` one record of an array;
 ``i``, ``u``, ``f``, ``b`` and ``n`` are int64, uint64, float64, bool and None; ``(`` … ``)`` is a
 tuple, and ``module:Class(`` … ``)`` a named one."""
 
@@ -191,6 +192,9 @@ def describe(argument: Any, words: list[str], cells: list[int]) -> None:
         cells.append(_PACKED_INT.unpack(_PACKED_FLOAT.pack(argument))[0])
     elif argument is None:
         words.append("n")
+    elif isinstance(argument, np.void) and argument.base is not None:
+        words.append(f"r:{json.dumps(_dtype_fields(argument.dtype))}")
+        cells.append(argument.__array_interface__["data"][0])
     else:
         message = f"a kernel takes no {type(argument).__name__}"
         raise TypeError(message)

@@ -27,10 +27,18 @@ class Pair(NamedTuple):
 
 
 @kernel
-def everything(rows: Any, pair: Any, numbers: Any, flag: bool, nothing: Any) -> Any:  # noqa: ANN401
+def everything(  # noqa: PLR0917 -- kernels are called by position
+    rows: Any,  # noqa: ANN401
+    last: Any,  # noqa: ANN401
+    pair: Any,  # noqa: ANN401
+    numbers: Any,  # noqa: ANN401
+    flag: bool,
+    nothing: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
     """Results of each type, made of arguments of each type."""
     rows[1].small = rows[0].small + 1
     unsigned, real = numbers
+    last.first = 9
     if nothing is None:
         pair.array[0, 1] = pair.number
     return (rows[0].first, not flag), unsigned, real * 2, rows[0].flag, None
@@ -55,9 +63,9 @@ def test_arguments_and_results_of_each_type() -> None:
     rows[0] = (-5, True, 7)
     table = np.zeros((2, 2), dtype=np.int32)
     largest = np.uint64(2**64 - 1)
-    result = everything(rows, Pair(table, 3), (largest, 1.25), flag_of(), None)
+    result = everything(rows, rows[1], Pair(table, 3), (largest, 1.25), flag_of(), None)
     assert ((-5, False), 2**64 - 1, 2.5, True, None) == result
-    assert (8, 3) == (rows[1]["small"], table[0, 1])
+    assert (8, 3, 9) == (rows[1]["small"], table[0, 1], rows[1]["first"])
 
 
 def flag_of() -> np.bool_:
@@ -65,11 +73,11 @@ def flag_of() -> np.bool_:
     return np.bool_(True)
 
 
-@pytest.mark.parametrize("argument", ["text", np.zeros(4)[::2], np.zeros(1, dtype=ROW)[0]])
+@pytest.mark.parametrize("argument", ["text", np.zeros(4)[::2], np.void(b"ab")])
 def test_no_other_argument(argument: object) -> None:
     """What a kernel cannot take is refused by its type."""
     with pytest.raises(TypeError, match="a kernel takes"):
-        everything(argument, Pair(np.zeros((1, 2)), 0), (np.uint64(0), 0.0), True, None)
+        everything(argument, argument, Pair(np.zeros((1, 2)), 0), (np.uint64(0), 0.0), True, None)
 
 
 def run(code: str, **variables: str) -> str:
