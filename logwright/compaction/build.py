@@ -4,7 +4,7 @@
 2. They are grouped (`plan.group_segments`): each group becomes one segment.
 3. A segment that would become what it is stays (`standing`).
 4. Recopy each other group into one staged segment with its indexes (`recopy`), make it durable
-   (`Means.sync`), with the modification time of the group's last source, which retention falls
+   (`Runtime.sync`), with the modification time of the group's last source, which retention falls
    back on.
 
 The same function runs in a Spark task. It takes no lock of the log: staged files are of use to
@@ -34,7 +34,7 @@ from logwright.compaction.model import (
 from logwright.compaction.rewrite import copy as copying
 from logwright.compaction.rewrite.segment import SegmentWriter
 from logwright.compaction.rewrite.unchanged import group_facts, standing_segment
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.errors import DiskFull, LogwrightError, StalePlan, StepFailed
 from logwright.format.names import WORK_DIRECTORY
 from logwright.live_plans import end_plan, hold_plan
@@ -54,12 +54,12 @@ def staging_directory(plan: CleanPlan) -> Path:
 
 
 def build(
-    plan: CleanPlan, *, progress: Progress = silent, means: Means | None = None
+    plan: CleanPlan, *, progress: Progress = silent, runtime: Runtime | None = None
 ) -> StagedCleaning:
     """Build what the partition will hold after this cleaning. Effects: reads the log, writes the
     staging directory.
 
-    `means`: one thread and no throttle, if not given.
+    `runtime`: one thread and no throttle, if not given.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log is refused as it
@@ -67,13 +67,13 @@ def build(
         DiskFull, StepFailed: the output could not be written.
         After any of these the staging directory is gone.
     """
-    means = means or Means()
+    runtime = runtime or Runtime()
     try:
-        survivors = find_survivors(plan, progress=progress, means=means)
+        survivors = find_survivors(plan, progress=progress, runtime=runtime)
         hold_plan(plan.log.log_dir, plan.plan_id)
         below = (WORK_DIRECTORY, STAGING, plan.plan_id)
         with make_private(plan.log.directory_text, *below) as directory:
-            return _recopy(plan, survivors, directory, progress, means)
+            return _recopy(plan, survivors, directory, progress, runtime)
     except OSError as error:
         raise give_up(plan, error) from error
     except LogwrightError:
@@ -124,7 +124,7 @@ def _recopy(
     survivors: Survivors,
     directory: PrivateDirectory,
     progress: Progress,
-    means: Means,
+    runtime: Runtime,
 ) -> StagedCleaning:
     started = time.perf_counter()
     rule = np.array([plan.config.index_interval_bytes, new_horizon_ms(plan)], dtype=np.int64)
@@ -162,12 +162,12 @@ def _recopy(
             facts=facts,
             hash_key=survivors.keys.hash_key,
             last_mapped_offset=survivors.last_mapped_offset,
-            means=means,
+            runtime=runtime,
             rebuilt=survivors.rebuilt,
         )
         staged.append(writer.write(copied))
         cells += writer.state
-    means.sync(directory.fd)
+    runtime.sync(directory.fd)
     return StagedCleaning(
         plan_id=plan.plan_id,
         directory=directory.path,

@@ -37,7 +37,7 @@ def map_rows(task: MapTask, work: list[Rows], how: How) -> tuple[int, int] | Non
     Raises:
         CorruptBatch, UnsupportedFormatError: the first batch that cannot be read, by its place.
     """
-    step_bytes = task.means.throttle.step_bytes
+    step_bytes = task.runtime.throttle.step_bytes
     steps = [
         (number, (source, begin, end))
         for number, (source, first, last) in enumerate(work)
@@ -260,7 +260,7 @@ def _done(task: MapTask, reader: Reader, step: Rows, how: How) -> None:
         task.progress("map", task.bytes_done, task.total_bytes)
         if how.primary and how.mode == reading.INSERT and task.rebuilt is None:
             foresee(task)
-    task.means.throttle.observe(length)
+    task.runtime.throttle.observe(length)
 
 
 def _remove_obstacle(reader: Reader, source: Source, row: int, status: int) -> int:

@@ -20,7 +20,7 @@ from logwright.compaction.keys import offset_map
 from logwright.compaction.keys import read as reading
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite.cache import RebuiltBatches
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source
 from logwright.compaction.unpack import Workspace
 from logwright.errors import invariant
@@ -63,7 +63,7 @@ class MapTask:
     """
 
     plan: CleanPlan
-    means: Means
+    runtime: Runtime
     progress: Progress
     total_bytes: int
     records: int

@@ -38,7 +38,7 @@ from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
 from logwright.compaction.rewrite.cache import RebuiltBatches
 from logwright.compaction.rewrite.copy import discard_batches
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source
 from logwright.compaction.transactions import (
     UNMAPPED,
@@ -102,7 +102,7 @@ class _Pass:
     aborted: tuple[tuple[AbortedTransaction, ...], ...] = ()
 
 
-def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Survivors:
+def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> Survivors:
     """Read the keys below the first uncleanable offset and find the dead records. Effects: reads
     the segments.
 
@@ -117,7 +117,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
     sources = open_sources(plan)
     indexes = TransactionIndexes(plan.log)
     task = _Pass(
-        plan=plan, sources=sources, indexes=indexes, map=_map_task(plan, sources, progress, means)
+        plan=plan, sources=sources, indexes=indexes, map=_map_task(plan, sources, progress, runtime)
     )
     if any(source.attributes & UNMAPPED for source in sources):
         bound = plan.compaction.first_uncleanable_offset
@@ -159,17 +159,19 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
     )
 
 
-def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means: Means) -> MapTask:
+def _map_task(
+    plan: CleanPlan, sources: list[Source], progress: Progress, runtime: Runtime
+) -> MapTask:
     """With an empty map."""
     records = sum(source.records for source in sources)
     bits = (records + 7) // 8
-    backwards = means.threads == 1 and not plan.options.like_kafka and mostly_compressed(sources)
+    backwards = runtime.threads == 1 and not plan.options.like_kafka and mostly_compressed(sources)
     beside = beside_map_bytes(sources, rebuilt=backwards)
     total_bytes = sum(source.log.bytes for source in sources)
     dirty = dirty_records(plan, sources)
     return MapTask(
         plan=plan,
-        means=means,
+        runtime=runtime,
         progress=progress,
         total_bytes=total_bytes,
         records=dirty,
@@ -177,7 +179,7 @@ def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means:
         dead=np.zeros(bits, dtype=np.uint8),
         expired=np.zeros(bits, dtype=np.uint8),
         ends_when_full=plan.options.like_kafka,
-        readers=[Reader(notes=digest.new_notes(records)) for _ in range(means.threads)],
+        readers=[Reader(notes=digest.new_notes(records)) for _ in range(runtime.threads)],
         horizon_ms=new_horizon_ms(plan),
         rebuilt=RebuiltBatches(plan.log.directory, output_bytes=total_bytes) if backwards else None,
     )

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from logwright.compaction.batch_receipt import Told, like_told
 from logwright.compaction.rewrite import copy as copying
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source, decompress_batch, row_ranges
 from logwright.compaction.unpack import NOT_GIVEN, Workspace
 from logwright.errors import invariant
@@ -125,14 +125,14 @@ class PieceWriter:
         self._failed = False
         self._free: SimpleQueue[_Space] = SimpleQueue()
 
-    def write(self, sources: list[Source], means: Means, copied: Callable[[int], None]) -> None:
+    def write(self, sources: list[Source], runtime: Runtime, copied: Callable[[int], None]) -> None:
         """Copy the sources; `copied` is told the bytes of each piece that is done.
 
         Raises:
             OSError: the file cannot be written.
             LogwrightError: a batch cannot be read, or what `check` raises.
         """
-        limit = min(PIECE_BYTES, means.throttle.step_bytes)
+        limit = min(PIECE_BYTES, runtime.throttle.step_bytes)
         pieces = [
             (source, first, last)
             for source in sources
@@ -140,16 +140,16 @@ class PieceWriter:
                 source, first=0, last=len(source.batches), window_bytes=limit
             )
         ]
-        for _ in range(means.threads):
+        for _ in range(runtime.threads):
             self._free.put(_Space())
 
         def one(piece: Piece) -> None:
             read, written = self._write_piece(piece)
-            means.throttle.observe(read + written)
+            runtime.throttle.observe(read + written)
             with self._turn:
                 copied(read)
 
-        pool = ThreadPoolExecutor(means.threads)
+        pool = ThreadPoolExecutor(runtime.threads)
         try:
             for _ in pool.map(one, [(number, *piece) for number, piece in enumerate(pieces)]):
                 pass

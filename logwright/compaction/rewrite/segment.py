@@ -15,7 +15,7 @@ from logwright.compaction import batch_receipt as witness
 from logwright.compaction.model import GroupFacts, PackedFacts, StagedSegment
 from logwright.compaction.rewrite import copy as copying
 from logwright.compaction.rewrite.chunks import PieceWriter, new_indexes, new_state, remove_obstacle
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source, row_ranges
 from logwright.compaction.unpack import NOT_GIVEN, Workspace
 from logwright.errors import UnsupportedFormatError
@@ -45,7 +45,7 @@ class SegmentWriter:
         aborted: the entries of its ``.txnindex``; without any there is no such file.
         facts: of the group, which are handed on.
         hash_key, last_mapped_offset: of the first pass.
-        means: threads that copy, and the throttle of what is read and written.
+        runtime: threads that copy, and the throttle of what is read and written.
         rebuilt: uint8[n], the bytes that the sources' `rebuilt` is about.
     """
 
@@ -60,7 +60,7 @@ class SegmentWriter:
         facts: GroupFacts,
         hash_key: tuple[int, int],
         last_mapped_offset: int,
-        means: Means,
+        runtime: Runtime,
         rebuilt: NDArray[np.uint8],
     ) -> None:
         self._directory = directory
@@ -70,7 +70,7 @@ class SegmentWriter:
         self._aborted = aborted
         self._facts = facts
         self._told = witness.new_told(hash_key, last_mapped_offset)
-        self._means = means
+        self._runtime = runtime
         self._rebuilt = rebuilt
         self._base_offset = sources[0][0].base_offset
         self._modified_ns = sources[-1][0].modified_ns
@@ -91,7 +91,7 @@ class SegmentWriter:
             UnsupportedFormatError: the output would be larger than a segment can be.
         """
         with self._create(LOG) as log:
-            if self._means.threads > 1:
+            if self._runtime.threads > 1:
                 self._copy_in_pieces(log, copied)
             else:
                 for _, source in self._sources:
@@ -125,10 +125,10 @@ class SegmentWriter:
 
     def _create(self, suffix: str) -> _Output:
         name = segment_file_name(self._base_offset, suffix)
-        return _Output(self._directory.create(name), like=self._like, sync=self._means.sync)
+        return _Output(self._directory.create(name), like=self._like, sync=self._runtime.sync)
 
     def _copy(self, source: Source, log: _Output, copied: Callable[[int], None]) -> None:
-        space, throttle = self._space, self._means.throttle
+        space, throttle = self._space, self._runtime.throttle
         self.state[copying.GIVEN] = NOT_GIVEN
         for first, last in row_ranges(
             source, first=0, last=len(source.batches), window_bytes=throttle.step_bytes
@@ -169,7 +169,7 @@ class SegmentWriter:
             check=self._refuse_large,
             rebuilt=self._rebuilt,
         )
-        pieces.write([source for _, source in self._sources], self._means, copied)
+        pieces.write([source for _, source in self._sources], self._runtime, copied)
 
     def _make_room(self, needed: int, log: _Output) -> None:
         """Empty the buffer, and enlarge it if even then it is too small."""
@@ -238,7 +238,7 @@ class _Output:
         return self._descriptor
 
     def sync(self, modified_ns: int | None) -> None:
-        """Give it this modification time, if any, and make all of it durable (`Means.sync`)."""
+        """Give it this modification time, if any, and make all of it durable (`Runtime.sync`)."""
         if modified_ns is not None:
             os.utime(self._descriptor, ns=(modified_ns, modified_ns))
         self._sync(self._descriptor)

@@ -17,7 +17,7 @@ from logwright.compaction.keys import read as reading
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
 from logwright.compaction.rewrite import chunks as pieces
 from logwright.compaction.rewrite import segment as writer
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
@@ -58,12 +58,12 @@ def a_plan(directory: Path, codecs: tuple[int, ...]) -> CleanPlan:
 
 def output(plan: CleanPlan, *, threads: int = 1) -> dict[str, str]:
     """Digests of the staged files; the checks hold for them."""
-    means = Means(threads=threads)
-    staged = maintain.build(plan, means=means)
+    runtime = Runtime(threads=threads)
+    staged = maintain.build(plan, runtime=runtime)
     assert 1 == len(staged.segments)
     assert 0 < min(staged.stats.batches_verbatim, staged.stats.batches_dropped)
     assert 2 * BATCHES // 3 <= staged.stats.batches_rebuilt
-    assert () == maintain.examine(plan, staged, means=means).failed
+    assert () == maintain.examine(plan, staged, runtime=runtime).failed
     digests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in staged.directory.iterdir()
@@ -110,7 +110,7 @@ def test_a_full_map_is_halved_under_several_threads(
     monkeypatch.setattr(reading, "FOUND_RECORDS", 40)
     for _ in range(20):
         assert whole == output(few, threads=3)
-    staged = maintain.build(few, means=Means(threads=3))
+    staged = maintain.build(few, runtime=Runtime(threads=3))
     assert staged.stats.map_reads > 2
     maintain.discard(few)
 
@@ -130,7 +130,7 @@ def test_of_several_threads_the_first_damage_is_told(
     monkeypatch.setattr(steps, "STEP_BYTES", 2000)
     for _ in range(20):
         with pytest.raises(CorruptBatch) as caught:
-            maintain.build(plan, means=Means(threads=3))
+            maintain.build(plan, runtime=Runtime(threads=3))
         assert caught.value.path == logs[0]
 
 

@@ -22,7 +22,7 @@ from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite import cache as rebuilt
 from logwright.compaction.rewrite.copy import count_dead
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.errors import CorruptBatch
 from tests.log_builder import LogBuilder
 from tests.unit.checks.test_quick import a_log, a_plan, broken
@@ -31,7 +31,7 @@ CODECS = [1, 2, 3, 4]
 
 
 def found_in(plan: CleanPlan) -> Survivors:
-    return find_survivors(plan, progress=maintain.silent, means=Means())
+    return find_survivors(plan, progress=maintain.silent, runtime=Runtime())
 
 
 def waiting(found: Survivors) -> tuple[int, int]:
@@ -50,7 +50,7 @@ def waiting(found: Survivors) -> tuple[int, int]:
 
 def output(plan: CleanPlan, *, threads: int = 1) -> dict[str, str]:
     """Digests of the staged files, which pass all checks."""
-    staged = maintain.build(plan, means=Means(threads=threads))
+    staged = maintain.build(plan, runtime=Runtime(threads=threads))
     assert set() == broken(examine_quickly(plan, staged))
     digests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
@@ -201,9 +201,9 @@ def test_a_fault_of_what_waits_breaks_a_check(
     find = building.find_survivors
 
     def spoiled(
-        plan: CleanPlan, *, progress: Callable[[str, int, int], None], means: Means
+        plan: CleanPlan, *, progress: Callable[[str, int, int], None], runtime: Runtime
     ) -> Survivors:
-        found = find(plan, progress=progress, means=means)
+        found = find(plan, progress=progress, runtime=runtime)
         spoil(found)
         return found
 
