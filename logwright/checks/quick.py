@@ -100,7 +100,7 @@ def examine_quickly(
     discard_valueless(plan, [source for pair in pairs for source in pair.sources])
     task = _Examination(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
     facts = [_check_pair(task, pair, runtime or Runtime()) for pair in pairs]
-    for segment in staged.standing:
+    for segment in staged.unchanged:
         task.digest += segment.facts.summed_digest
         task.mapped += segment.facts.summed_mapped
     _check_range(task)
@@ -115,11 +115,11 @@ def _check_range(task: _Examination) -> None:
         for segment in task.plan.rolled_log.sealed
         if segment.base_offset < task.staged.end_offset
     ]
-    standing = [segment.base_offset for segment in task.staged.standing]
+    unchanged = [segment.base_offset for segment in task.staged.unchanged]
     replaced = [base for each in task.staged.segments for base in each.source_base_offsets]
-    for base in set(reached) ^ {*standing, *replaced}:
+    for base in set(reached) ^ {*unchanged, *replaced}:
         task.verdicts.blame(LATEST_VALUE_PER_KEY, base)
-    task.require(len(reached) == len(standing) + len(replaced), reached[0] if reached else 0)
+    task.require(len(reached) == len(unchanged) + len(replaced), reached[0] if reached else 0)
 
 
 def _check_sums(task: _Examination) -> None:

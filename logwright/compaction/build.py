@@ -2,7 +2,7 @@
 
 1. Find the survivors (`survivors`): two bits of knowledge per record, from the keys alone.
 2. They are grouped (`plan.group_segments`): each group becomes one segment.
-3. A segment that would become what it is stays (`standing`).
+3. A segment that would become what it is stays (`unchanged`).
 4. Recopy each other group into one staged segment with its indexes (`recopy`), make it durable
    (`Runtime.sync`), with the modification time of the group's last source, which retention falls
    back on.
@@ -29,11 +29,11 @@ from logwright.compaction.model import (
     CleanPlan,
     StagedCleaning,
     StagedSegment,
-    StandingSegment,
+    UnchangedSegment,
 )
 from logwright.compaction.rewrite import copy as copying
 from logwright.compaction.rewrite.segment import SegmentWriter
-from logwright.compaction.rewrite.unchanged import group_facts, standing_segment
+from logwright.compaction.rewrite.unchanged import group_facts, unchanged_segment
 from logwright.compaction.runtime import Runtime
 from logwright.errors import DiskFull, LogwrightError, StalePlan, StepFailed
 from logwright.format.names import WORK_DIRECTORY
@@ -138,7 +138,7 @@ def _recopy(
 
     cells = np.zeros(copying.STATE_CELLS, dtype=np.int64)
     staged: list[StagedSegment] = []
-    standing: list[StandingSegment] = []
+    unchanged: list[UnchangedSegment] = []
     for group, aborted in zip(survivors.groups, survivors.aborted, strict=True):
         facts = group_facts(
             [source for _, source in group],
@@ -146,9 +146,9 @@ def _recopy(
             log_start_offset=plan.log.log_start_offset,
             last_mapped_offset=survivors.last_mapped_offset,
         )
-        stays = standing_segment(plan, group, facts, aborted)
+        stays = unchanged_segment(plan, group, facts, aborted)
         if stays is not None:
-            standing.append(stays)
+            unchanged.append(stays)
             cells[copying.RECORDS] += stays.records
             cells[copying.VERBATIM] += len(group[0][1].batches)
             copied(stays.log_bytes)
@@ -174,29 +174,32 @@ def _recopy(
         end_offset=Offset(survivors.end_offset),
         last_mapped_offset=Offset(survivors.last_mapped_offset),
         segments=tuple(staged),
-        standing=tuple(standing),
+        unchanged=tuple(unchanged),
         keys=survivors.keys,
-        stats=_stats(plan, survivors, (staged, standing), cells, time.perf_counter() - started),
+        stats=_stats(plan, survivors, (staged, unchanged), cells, time.perf_counter() - started),
     )
 
 
 def _stats(
     plan: CleanPlan,
     survivors: Survivors,
-    output: tuple[list[StagedSegment], list[StandingSegment]],
+    output: tuple[list[StagedSegment], list[UnchangedSegment]],
     cells: NDArray[np.int64],
     copy_seconds: float,
 ) -> CleaningStats:
-    staged, standing = output
+    staged, unchanged = output
     rewritten = [segment for group in survivors.groups for segment, _ in group]
     return CleaningStats(
         bytes_read=ByteCount(sum(each.log_bytes for each in rewritten)),
         bytes_written=ByteCount(sum(each.log_bytes for each in staged)),
-        bytes_kept=ByteCount(sum(each.log_bytes for each in standing)),
+        bytes_kept=ByteCount(sum(each.log_bytes for each in unchanged)),
         records_read=sum(source.records for group in survivors.groups for _, source in group),
         records_written=int(cells[copying.RECORDS]),
         segments_before=len(plan.rolled_log.segments),
-        segments_after=len(plan.rolled_log.segments) - len(rewritten) + len(staged) + len(standing),
+        segments_after=len(plan.rolled_log.segments)
+        - len(rewritten)
+        + len(staged)
+        + len(unchanged),
         map_reads=survivors.map_reads,
         map_records=survivors.map_records,
         map_bytes=ByteCount(survivors.map_bytes),

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.model import CleanPlan, GroupFacts, StandingSegment
+from logwright.compaction.model import CleanPlan, GroupFacts, UnchangedSegment
 from logwright.compaction.receipt import keeps_most, mix_batch
 from logwright.compaction.rewrite import copy as copying
 from logwright.compaction.source import Source
@@ -109,12 +109,12 @@ def group_facts(
     )
 
 
-def standing_segment(
+def unchanged_segment(
     plan: CleanPlan,
     group: list[tuple[Segment, Source]],
     facts: GroupFacts,
     aborted: tuple[AbortedTransaction, ...],
-) -> StandingSegment | None:
+) -> UnchangedSegment | None:
     """The segment of a group that stays as it is; None if it must be rewritten. Effects: reads its
     indexes.
     """
@@ -127,7 +127,7 @@ def standing_segment(
         return None
     if not _indexes_are_right(plan, segment, source):
         return None
-    return StandingSegment(
+    return UnchangedSegment(
         base_offset=segment.base_offset,
         log_bytes=ByteCount(source.log.bytes),
         records=source.records,
