@@ -36,7 +36,7 @@ from logwright.compaction.keys.rows import map_rows
 from logwright.compaction.keys.state import How, MapTask, Progress, Reader
 from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
-from logwright.compaction.rewrite.cache import RebuiltBatches
+from logwright.compaction.rewrite.cache import RebuildCache
 from logwright.compaction.rewrite.copy import discard_batches
 from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source
@@ -64,7 +64,7 @@ class Survivors:
         end_offset: latest mapped offset + 1: the next first dirty offset.
         removed_superseded, removed_tombstones, removed_null_keys, removed_aborted, removed_markers:
             dead records by cause.
-        rebuilt: uint8[n], the bytes that the sources' `rebuilt` is about.
+        cached: uint8[n], the content of the rebuild cache.
         keys: what must survive, for the checks.
     """
 
@@ -82,7 +82,7 @@ class Survivors:
     removed_null_keys: int
     removed_aborted: int
     removed_markers: int
-    rebuilt: NDArray[np.uint8]
+    cached: NDArray[np.uint8]
     keys: KeyFacts
     seconds: float
 
@@ -127,7 +127,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> 
         while task.map.shards:
             _map_shard(task)
     finally:
-        rebuilt = _rebuilt(task)
+        cached = _cached(task)
     dead, expired, state = task.map.dead, task.map.expired, task.map.state
     null_keys = int(state.counters[offset_map.NULL_KEYS])
     superseded = int(np.bitwise_count(dead).sum(dtype=np.int64)) - null_keys
@@ -153,7 +153,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> 
         removed_null_keys=null_keys,
         removed_aborted=int(discarded[0]),
         removed_markers=int(discarded[1]),
-        rebuilt=rebuilt,
+        cached=cached,
         keys=_key_facts(task),
         seconds=time.perf_counter() - started,
     )
@@ -181,15 +181,15 @@ def _map_task(
         ends_when_full=plan.options.like_kafka,
         readers=[Reader(notes=digest.new_notes(records)) for _ in range(runtime.threads)],
         horizon_ms=new_horizon_ms(plan),
-        rebuilt=RebuiltBatches(plan.log.directory, output_bytes=total_bytes) if backwards else None,
+        cache=RebuildCache(plan.log.directory, output_bytes=total_bytes) if backwards else None,
     )
 
 
-def _rebuilt(task: _Pass) -> NDArray[np.uint8]:
-    """The bytes of what was rebuilt on the way."""
-    if task.map.rebuilt is None:
+def _cached(task: _Pass) -> NDArray[np.uint8]:
+    """Return the content of the rebuild cache."""
+    if task.map.cache is None:
         return np.zeros(0, dtype=np.uint8)
-    return task.map.rebuilt.close([source.rebuilt for source in task.sources])
+    return task.map.cache.close([source.cached for source in task.sources])
 
 
 def _map_shard(task: _Pass) -> None:

@@ -195,7 +195,7 @@ def test_a_fault_of_the_build_breaks_the_check_of_latest_values(
     ) -> Survivors:
         survivors = find(plan, progress=progress, runtime=runtime)
         for _, source in (pair for group in survivors.groups for pair in group):
-            source.rebuilt["size"] = 0  # what was rebuilt before is right
+            source.cached["size"] = 0  # what was rebuilt before is right
         spoil(survivors)
         return survivors
 

@@ -15,8 +15,7 @@ from logwright.compaction import source
 from logwright.compaction import unpack as unpacking
 from logwright.compaction.keys import read as reading
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
-from logwright.compaction.rewrite import chunks as pieces
-from logwright.compaction.rewrite import segment as writer
+from logwright.compaction.rewrite import chunks
 from logwright.compaction.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
@@ -91,8 +90,7 @@ def test_small_windows_and_buffers_give_the_same_bytes(
     monkeypatch.setattr(steps, "STEP_BYTES", window_bytes)
     monkeypatch.setattr(reading, "FOUND_RECORDS", window_bytes // 50)
     monkeypatch.setattr(unpacking, "SCRATCH_BYTES", window_bytes)
-    monkeypatch.setattr(writer, "BUFFER_BYTES", buffer_bytes)
-    monkeypatch.setattr(pieces, "PIECE_BYTES", buffer_bytes)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", buffer_bytes)
     assert whole == output(plan, threads=threads)
 
 
