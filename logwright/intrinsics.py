@@ -214,6 +214,8 @@ class _Cells:
         if isinstance(kind, types.NoneType):
             return context.get_dummy_value()
         cell = builder.load(self._next())
+        if isinstance(kind, types.Record):
+            return builder.inttoptr(cell, context.get_value_type(kind))
         if isinstance(kind, types.Boolean):
             return builder.icmp_signed("!=", cell, ir.IntType(64)(0))
         return builder.bitcast(cell, context.get_value_type(kind))

@@ -163,8 +163,8 @@ def _type(word: str, words: Iterator[str]) -> Any:
         return _SCALARS[word]
     if not word.endswith("("):
         dimensions, _, dtype_word = word.partition(":")
-        dtype = _dtype(json.loads(dtype_word))
-        return types.Array(numba.from_dtype(dtype), int(dimensions), "C")
+        kind = numba.from_dtype(_dtype(json.loads(dtype_word)))
+        return types.Array(kind, int(dimensions), "C") if int(dimensions) else kind
     members = tuple(_type(each, words) for each in iter(partial(next, words), ")"))
     if word == "(":
         return types.Tuple(members)
