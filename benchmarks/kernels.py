@@ -16,9 +16,10 @@ from logwright.compaction import receipt as digest
 from logwright.compaction.keys import fill as mapping
 from logwright.compaction.keys import offset_map
 from logwright.compaction.keys import read as reading
-from logwright.compaction.rewrite import copy as copying
-from logwright.compaction.rewrite.cache import REBUILT_BATCH
-from logwright.compaction.rewrite.segment import BUFFER_BYTES
+from logwright.compaction.rewrite.cache import CACHED_BATCH
+from logwright.compaction.rewrite.chunks import CHUNK_BYTES
+from logwright.compaction.rewrite.copy import CachedBatches, CopyRule, copy_batches
+from logwright.compaction.rewrite.output import new_output
 from logwright.compaction.source import Source, open_window, row_ranges
 from logwright.compaction.unpack import NOT_GIVEN, Workspace
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
@@ -28,7 +29,7 @@ from logwright.units import INT64_MAX
 
 ROUNDS: Final = 5
 _KEPT_EVERY: Final = 3
-"""Of the recopied records every third is kept."""
+"""Every third of the rewritten records is kept."""
 
 
 class Bench:
@@ -111,36 +112,31 @@ class Bench:
 
     def copy_all(self) -> None:
         """Copy every batch as it is."""
-        self._recopy(self._bitmap())
+        self._rewrite(self._bitmap())
 
     def rebuild_all(self) -> None:
         """Rebuild every batch."""
         dead = np.ones(len(self._bitmap()) * 8, dtype=np.uint8)
         dead[::_KEPT_EVERY] = 0
-        self._recopy(np.packbits(dead, bitorder="little"))
+        self._rewrite(np.packbits(dead, bitorder="little"))
 
-    def _recopy(self, dead: NDArray[np.uint8]) -> None:
+    def _rewrite(self, dead: NDArray[np.uint8]) -> None:
         rows = len(self.source.batches)
         self.space.need_kept(int(self.source.batches["count"].max()))
-        out = np.empty(BUFFER_BYTES, dtype=np.uint8)
-        state = np.zeros(copying.STATE_CELLS, dtype=np.int64)
-        indexes = (np.zeros((rows, 2), dtype=np.int64), np.zeros((rows + 1, 2), dtype=np.int64))
-        rule = np.array([4096, INT64_MAX], dtype=np.int64)
+        output = new_output(batches=rows, buffer=np.empty(CHUNK_BYTES, dtype=np.uint8))
         row = 0
         while row < rows:
-            state[copying.BUFFERED] = 0
-            row, _ = copying.recopy(
+            output.state["buffered"] = 0
+            row, _ = copy_batches(
                 self.source.data,
                 self.source.batches,
                 row,
                 dead,
-                rule,
-                out,
-                indexes,
-                state,
-                self.space.for_recopy(),
+                CopyRule(4096, INT64_MAX),
+                output,
+                self.space.for_rewrite(),
                 self.told,
-                (np.zeros(0, dtype=REBUILT_BATCH), out),
+                CachedBatches(np.zeros(0, dtype=CACHED_BATCH), output.buffer),
             )
 
 

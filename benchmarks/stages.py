@@ -142,7 +142,7 @@ _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (backward, "map_backwards", "CRC, decode, hash, map, rebuild", _of_mapped_backwards),
     (digest, "sum_map", "sums", _nothing),
     (build, "group_facts", "sums", _nothing),
-    (build, "standing_segment", "indexes", _nothing),
+    (build, "unchanged_segment", "indexes", _nothing),
     (survivors, "mark_unmapped", "transactions", _nothing),
     (survivors, "decide_fates", "transactions", _nothing),
     (survivors, "discard_batches", "transactions", _nothing),

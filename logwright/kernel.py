@@ -44,7 +44,7 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 
 Signature = tuple[str, ...]
 """The types of arguments, one word each: ``1:"|u1"`` is an array of one dimension and its type,
-``r:`` one record of an array;
+``0:[…]`` a record of a structured array, to which the kernel can write;
 ``i``, ``u``, ``f``, ``b`` and ``n`` are int64, uint64, float64, bool and None; ``(`` … ``)`` is a
 tuple, and ``module:Class(`` … ``)`` a named one."""
 
@@ -178,6 +178,9 @@ def describe(argument: Any, words: list[str], cells: list[int]) -> None:
         for each in argument:
             describe(each, words, cells)
         words.append(")")
+    elif isinstance(argument, np.void):
+        words.append(_array_word(argument))
+        cells.append(_data_address(np.frombuffer(argument, dtype=np.uint8)))
     elif isinstance(argument, bool | np.bool_):
         words.append("b")
         cells.append(int(argument))
@@ -192,9 +195,6 @@ def describe(argument: Any, words: list[str], cells: list[int]) -> None:
         cells.append(_PACKED_INT.unpack(_PACKED_FLOAT.pack(argument))[0])
     elif argument is None:
         words.append("n")
-    elif isinstance(argument, np.void) and argument.base is not None:
-        words.append(f"r:{json.dumps(_dtype_fields(argument.dtype))}")
-        cells.append(argument.__array_interface__["data"][0])
     else:
         message = f"a kernel takes no {type(argument).__name__}"
         raise TypeError(message)

@@ -164,7 +164,7 @@ def _type(word: str, words: Iterator[str]) -> Any:
     if not word.endswith("("):
         dimensions, _, dtype_word = word.partition(":")
         kind = numba.from_dtype(_dtype(json.loads(dtype_word)))
-        return kind if dimensions == "r" else types.Array(kind, int(dimensions), "C")
+        return types.Array(kind, int(dimensions), "C") if int(dimensions) else kind
     members = tuple(_type(each, words) for each in iter(partial(next, words), ")"))
     if word == "(":
         return types.Tuple(members)

@@ -18,7 +18,7 @@ from logwright.compaction import build as building
 from logwright.compaction.build import discard_staging, give_up, silent
 from logwright.compaction.keys.state import Progress
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.config.topic import TopicConfig
 from logwright.deletion.commit import (
     delete_log,
@@ -106,7 +106,7 @@ __all__ = [
 
 
 def build(
-    plan: CleanPlan, *, progress: Progress = silent, means: Means | None = None
+    plan: CleanPlan, *, progress: Progress = silent, runtime: Runtime | None = None
 ) -> StagedCleaning:
     """Build what a partition will hold. Effects and errors: see `compaction.build.build`.
 
@@ -115,20 +115,22 @@ def build(
     """
     try:
         with enough_memory(plan.log.directory):
-            return building.build(plan, progress=progress, means=means)
+            return building.build(plan, progress=progress, runtime=runtime)
     except OutOfMemory:
         discard_staging(plan)
         raise
 
 
-def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = None) -> OutputFacts:
+def examine(
+    plan: CleanPlan, staged: StagedCleaning, *, runtime: Runtime | None = None
+) -> OutputFacts:
     """Judge what was built. Effects and errors: see `checks.examine.examine`.
 
     Raises:
         OutOfMemory: the log needs more memory than there is.
     """
     with enough_memory(plan.log.directory):
-        return examining.examine(plan, staged, means=means)
+        return examining.examine(plan, staged, runtime=runtime)
 
 
 def lag_metrics(results: Iterable[CommitResult]) -> dict[str, int]:

@@ -9,12 +9,14 @@ from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 
 __all__ = ["examine", "examine_thoroughly"]
 
 
-def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = None) -> OutputFacts:
+def examine(
+    plan: CleanPlan, staged: StagedCleaning, *, runtime: Runtime | None = None
+) -> OutputFacts:
     """Judge the staged output of a plan by the checks that its options choose. Effects: reads the
     staged files and the segments they were made from.
 
@@ -24,7 +26,7 @@ def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = No
     Args:
         plan: of the cleaning.
         staged: its output.
-        means: threads and throttle of the quick checks; by default one thread, no throttle.
+        runtime: threads and throttle of the quick checks; by default one thread, no throttle.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -32,7 +34,7 @@ def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = No
     """
     if plan.options.checks == "thorough":
         return examine_thoroughly(plan, staged)
-    quick = examine_quickly(plan, staged, means=means)
+    quick = examine_quickly(plan, staged, runtime=runtime)
     if not quick.failed:
         return quick
     thorough = examine_thoroughly(plan, staged)

@@ -39,7 +39,7 @@ from logwright.checks.segments import (
     segment_facts,
 )
 from logwright.compaction.model import CleanPlan, GroupFacts, KeyFacts, PackedFacts, StagedCleaning
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source, open_window
 from logwright.errors import invariant
 from logwright.format.batch import CODEC_MASK, TRANSACTIONAL
@@ -79,7 +79,7 @@ class _Examination:
 
 
 def examine_quickly(
-    plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = None
+    plan: CleanPlan, staged: StagedCleaning, *, runtime: Runtime | None = None
 ) -> OutputFacts:
     """Judge the staged output by itself, by the source batches of rebuilt ones, and by what the
     build reports. Effects: reads the staged files; maps the segments they were made from.
@@ -87,7 +87,7 @@ def examine_quickly(
     Args:
         plan: of the cleaning.
         staged: its output.
-        means: threads and throttle; by default one thread, no throttle.
+        runtime: threads and throttle; by default one thread, no throttle.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -99,8 +99,8 @@ def examine_quickly(
     pairs = open_pairs(plan, staged, verdicts)
     discard_valueless(plan, [source for pair in pairs for source in pair.sources])
     task = _Examination(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
-    facts = [_check_pair(task, pair, means or Means()) for pair in pairs]
-    for segment in staged.standing:
+    facts = [_check_pair(task, pair, runtime or Runtime()) for pair in pairs]
+    for segment in staged.unchanged:
         task.digest += segment.facts.summed_digest
         task.mapped += segment.facts.summed_mapped
     _check_range(task)
@@ -115,11 +115,11 @@ def _check_range(task: _Examination) -> None:
         for segment in task.plan.rolled_log.sealed
         if segment.base_offset < task.staged.end_offset
     ]
-    standing = [segment.base_offset for segment in task.staged.standing]
+    unchanged = [segment.base_offset for segment in task.staged.unchanged]
     replaced = [base for each in task.staged.segments for base in each.source_base_offsets]
-    for base in set(reached) ^ {*standing, *replaced}:
+    for base in set(reached) ^ {*unchanged, *replaced}:
         task.verdicts.blame(LATEST_VALUE_PER_KEY, base)
-    task.require(len(reached) == len(standing) + len(replaced), reached[0] if reached else 0)
+    task.require(len(reached) == len(unchanged) + len(replaced), reached[0] if reached else 0)
 
 
 def _check_sums(task: _Examination) -> None:
@@ -149,7 +149,7 @@ def _reports_of(pair: Pair) -> tuple[GroupFacts, PackedFacts]:
     return facts, packed
 
 
-def _check_pair(task: _Examination, pair: Pair, means: Means) -> SegmentFacts:
+def _check_pair(task: _Examination, pair: Pair, runtime: Runtime) -> SegmentFacts:
     """Judge one staged segment, and gather its facts."""
     (report, packed), base = _reports_of(pair), pair.segment.base_offset
     _number_records(pair, report)
@@ -160,7 +160,7 @@ def _check_pair(task: _Examination, pair: Pair, means: Means) -> SegmentFacts:
         for source, rows in zip(pair.sources, rows_of, strict=True)
         for run in runs(pair.staged, rows)
     ]
-    found, facts = _check_runs(task, pair, work, means)
+    found, facts = _check_runs(task, pair, work, runtime)
     for number, (source, rows) in enumerate(zip(pair.sources, rows_of, strict=True)):
         kept = int(pair.staged.batches["count"][rows].sum(dtype=np.int64))
         task.require(kept == report.kept_records[number], source.base_offset)
@@ -178,21 +178,21 @@ def _check_pair(task: _Examination, pair: Pair, means: Means) -> SegmentFacts:
     return segment_facts(task.plan, pair, task.staged.directory, facts, task.verdicts)
 
 
-def _check_runs(task: _Examination, pair: Pair, work: list[_Run], means: Means) -> _Results:
+def _check_runs(task: _Examination, pair: Pair, work: list[_Run], runtime: Runtime) -> _Results:
     """Judge the batches of a staged segment, by one thread or several."""
 
     def one(own: _Examination, results: _Results, run: _Run) -> None:
         source, rows, partners = run
         _check_run(own, (pair, source), rows, partners, results)
-        means.throttle.observe(int(pair.staged.batches["size"][rows].sum()))
+        runtime.throttle.observe(int(pair.staged.batches["size"][rows].sum()))
 
-    if means.threads == 1 or len(work) == 1:
+    if runtime.threads == 1 or len(work) == 1:
         results = _no_results()
         for run in work:
             one(task, results, run)
         return results
     judged = [(replace(task, verdicts=Verdicts()), _no_results(), run) for run in work]
-    with ThreadPoolExecutor(means.threads) as pool:
+    with ThreadPoolExecutor(runtime.threads) as pool:
         for _ in pool.map(lambda arguments: one(*arguments), judged):
             pass
     found, facts = _no_results()

@@ -236,7 +236,7 @@ def output_facts(
 ) -> OutputFacts:
     """Put together all that was found out about a staged cleaning."""
     sources = [source for pair in pairs for source in pair.sources]
-    standing = sum(segment.records for segment in staged.standing)
+    unchanged = sum(segment.records for segment in staged.unchanged)
     return OutputFacts(
         topic_partition=str(plan.log.partition),
         plan_id=plan.plan_id,
@@ -244,6 +244,6 @@ def output_facts(
         segments=tuple(facts),
         source_records=sum(source.records for source in sources),
         source_bytes=sum(source.log.bytes for source in sources),
-        expected_records=staged.stats.records_written - standing,
+        expected_records=staged.stats.records_written - unchanged,
         expected_bytes=staged.stats.bytes_written,
     )

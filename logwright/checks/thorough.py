@@ -59,7 +59,7 @@ class _Examination:
     """The state of one examination.
 
     Attributes:
-        standing: the segments that stay as they are.
+        unchanged: the segments that stay as they are.
         tombstones_may_go: also those without a delete horizon.
     """
 
@@ -67,7 +67,7 @@ class _Examination:
     staged: StagedCleaning
     verdicts: Verdicts
     matched: list[_Matched]
-    standing: list[Source]
+    unchanged: list[Source]
     tombstones_may_go: bool
 
     @property
@@ -77,8 +77,8 @@ class _Examination:
     @property
     def output(self) -> list[tuple[Source, NDArray[np.int64]]]:
         """The segments of the output, with the rows that can be read."""
-        standing = [(source, np.arange(len(source.batches))) for source in self.standing]
-        return [*standing, *((pair.staged, pair.readable_rows()) for pair in self.pairs)]
+        unchanged = [(source, np.arange(len(source.batches))) for source in self.unchanged]
+        return [*unchanged, *((pair.staged, pair.readable_rows()) for pair in self.pairs)]
 
 
 def examine_thoroughly(
@@ -99,18 +99,18 @@ def examine_thoroughly(
     """
     verdicts = Verdicts()
     pairs = open_pairs(plan, staged, verdicts)
-    standing = open_sources(plan, {segment.base_offset for segment in staged.standing})
+    unchanged = open_sources(plan, {segment.base_offset for segment in staged.unchanged})
     task = _Examination(
         plan=plan,
         staged=staged,
         verdicts=verdicts,
         matched=[_unmatched(pair, verdicts) for pair in pairs],
-        standing=[*standing.values()],
+        unchanged=[*unchanged.values()],
         tombstones_may_go=tombstones_may_go,
     )
     sources = [source for pair in pairs for source in pair.sources]
-    output = [*(pair.staged for pair in pairs), *task.standing]
-    discard_valueless(plan, [*sources, *task.standing], output)
+    output = [*(pair.staged for pair in pairs), *task.unchanged]
+    discard_valueless(plan, [*sources, *task.unchanged], output)
     facts: list[SegmentFacts] = []
     keys = _key_table(task)
     for shard in keys.shards():

@@ -94,9 +94,9 @@ class Cleaning:
         words = [f"rolled ({self.first_plan.roll.cause})"] if self.rolled else []
         if not self.passes:
             words.append("; ".join(self.first_plan.compaction.reasons))
-        standing = sum(staged.stats.bytes_kept for _, staged in self.passes)
-        if standing:
-            words.append(f"{human_bytes(standing)} not rewritten")
+        unchanged = sum(staged.stats.bytes_kept for _, staged in self.passes)
+        if unchanged:
+            words.append(f"{human_bytes(unchanged)} not rewritten")
         reads = max((staged.stats.map_reads for _, staged in self.passes), default=1)
         if reads > 1:
             words.append(f"keys read {reads} times")
@@ -184,18 +184,18 @@ def _built_here(
 ) -> Iterator[list[_Built]]:
     """Build and examine in this process, one after the other. Effects: staged files."""
     from logwright import maintain  # noqa: PLC0415
-    from logwright.compaction.runtime import Means, Throttle  # noqa: PLC0415
+    from logwright.compaction.runtime import Runtime, Throttle  # noqa: PLC0415
 
     if not cleanings:
         return
     rate = min(each.plan.cleaner.io_max_bytes_per_second for each in cleanings)
-    means = Means(threads=threads, throttle=Throttle(rate))
+    runtime = Runtime(threads=threads, throttle=Throttle(rate))
     for cleaning in cleanings:
         plan = cleaning.plan
         try:
             with request.output.progress(str(plan.log.partition)) as progress:
-                staged = maintain.build(plan, progress=progress, means=means)
-                facts = maintain.examine(plan, staged, means=means)
+                staged = maintain.build(plan, progress=progress, runtime=runtime)
+                facts = maintain.examine(plan, staged, runtime=runtime)
         except LogwrightError as error:
             maintain.discard(plan)
             yield [(cleaning, error)]

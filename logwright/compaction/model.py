@@ -156,7 +156,7 @@ class PackedFacts(NamedTuple):
     mapped: int
 
 
-class StandingSegment(NamedTuple):
+class UnchangedSegment(NamedTuple):
     """A segment that the cleaning leaves as it is: cleaned, its files would have the same bytes.
 
     Attributes:
@@ -201,7 +201,7 @@ class CleaningStats(NamedTuple):
         bytes_read, records_read: of all segments in the cleaning's range.
         bytes_written: ``.log`` bytes that were staged.
         bytes_kept: ``.log`` bytes of segments that stay: Kafka rewrites them to the same bytes.
-        records_written: records that are left, in staged and standing segments.
+        records_written: records that are left, in staged and unchanged segments.
         map_reads: how many times the keys were read (K), 1 unless the map outgrew its budget.
         map_records: records that were offered to the offset map.
         map_bytes: size of the offset map at its largest.
@@ -254,7 +254,7 @@ class StagedCleaning(NamedTuple):
         end_offset: the first dirty offset after this cleaning.
         last_mapped_offset: latest offset of the map; records above it were kept whatever their key.
         segments: one per group that is rewritten, ascending by base offset.
-        standing: the segments that stay, ascending.
+        unchanged: the segments that stay, ascending.
         keys: what the map pass found out about the keys.
     """
 
@@ -264,5 +264,5 @@ class StagedCleaning(NamedTuple):
     last_mapped_offset: Offset
     segments: tuple[StagedSegment, ...]
     stats: CleaningStats
-    standing: tuple[StandingSegment, ...] = ()
+    unchanged: tuple[UnchangedSegment, ...] = ()
     keys: KeyFacts | None = None

@@ -71,7 +71,7 @@ def available_cores() -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class Runtime:
     """What a cleaning may use.
 
     Attributes:

@@ -26,7 +26,7 @@ class Unsynced:
         self._descriptors: list[int] = []
 
     def add(self, descriptor: int) -> None:
-        """One more; in the place of fsync(2) as `Means.sync`. The descriptor stays the caller's. A
+        """One more; instead of fsync(2) as `Runtime.sync`. The descriptor stays the caller's. A
         file of a log that has many becomes durable at once.
         """
         if len(self._descriptors) < _MOST:

@@ -1,4 +1,4 @@
-"""The file steps of a move, and what each of its states means to a broker and to us.
+"""The file steps of a move, and what each of its states runtime to a broker and to us.
 
 The copy is made where no broker looks, in the work directory of a directory with a future log's
 name: ``DEST/TOPIC-N.ID-future/.logwright/copy``. Kafka loads that directory as an empty log without

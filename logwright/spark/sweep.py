@@ -39,7 +39,7 @@ from pyspark.errors import PySparkException
 from logwright import maintain
 from logwright.checks.model import OutputFacts
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Means, Throttle
+from logwright.compaction.runtime import Runtime, Throttle
 from logwright.compaction.unsynced import Unsynced
 from logwright.errors import LogwrightError, invariant
 from logwright.live_plans import end_plan, hold_plan
@@ -124,9 +124,9 @@ def examine_partitions(
     yield from _each_log(maintain.examine, plans_and_staged, plans, spark)
 
 
-def _build_and_examine(plan: CleanPlan, *, means: Means) -> tuple[StagedCleaning, OutputFacts]:
-    staged = maintain.build(plan, means=means)
-    return staged, maintain.examine(plan, staged, means=means)
+def _build_and_examine(plan: CleanPlan, *, runtime: Runtime) -> tuple[StagedCleaning, OutputFacts]:
+    staged = maintain.build(plan, runtime=runtime)
+    return staged, maintain.examine(plan, staged, runtime=runtime)
 
 
 def _context(spark: SparkSession | SparkContext) -> SparkContext | None:
@@ -292,9 +292,9 @@ def _run_bin(
     results = []
     for large in (each for each in calls if not each.small):
         files = Unsynced()
-        means = Means(threads=large.threads, throttle=throttle, sync=files.start)
+        runtime = Runtime(threads=large.threads, throttle=throttle, sync=files.start)
         for number, arguments in _unpacked(large):
-            result = _sync(number, files, *_run(function, arguments, means))
+            result = _sync(number, files, *_run(function, arguments, runtime))
             results.append(pickle.dumps([result]))
         _freeze_once()
     results += _run_small(function, throttle, [each for each in calls if each.small])
@@ -318,8 +318,8 @@ def _run_small(
             done = []
             for number, arguments in _unpacked(some):
                 files = Unsynced()
-                means = Means(threads=some.threads, throttle=throttle, sync=files.add)
-                done.append((number, files, *_run(function, arguments, means)))
+                runtime = Runtime(threads=some.threads, throttle=throttle, sync=files.add)
+                done.append((number, files, *_run(function, arguments, runtime)))
             for _, files, _, _ in done:
                 files.begin()
             waiting.append([pool.submit(_sync, *each) for each in done])
@@ -346,12 +346,12 @@ def _sync(number: int, files: Unsynced, plan: CleanPlan, result: object) -> tupl
 
 
 def _run(
-    function: Callable[..., object], arguments: _Arguments, means: Means
+    function: Callable[..., object], arguments: _Arguments, runtime: Runtime
 ) -> tuple[CleanPlan, object]:
     """(what the call is about, the result or error)."""
     result: object
     try:
-        result = function(*arguments, means=means)
+        result = function(*arguments, runtime=runtime)
     except LogwrightError as error:
         result = error
     except Exception as fault:  # noqa: BLE001 - one log's must not stop the others; the driver reports it

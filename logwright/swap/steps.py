@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from logwright.compaction.model import StagedSegment, StandingSegment
+    from logwright.compaction.model import StagedSegment, UnchangedSegment
     from logwright.log.model import PartitionLog
     from logwright.units import Offset, TimestampMs
 
@@ -72,11 +72,13 @@ def _origin(log: PartitionLog, staged: StagedSegment, staging: Path) -> Origin:
     return Origin(operation="swap", id=staging.name, facts=facts)
 
 
-def standing_steps(log: PartitionLog, standing: Sequence[StandingSegment]) -> tuple[FileStep, ...]:
+def unchanged_steps(
+    log: PartitionLog, unchanged: Sequence[UnchangedSegment]
+) -> tuple[FileStep, ...]:
     """Return the steps that give the indexes of unchanged segments the modification time of their
     logs, as the cleaner does for those that it rewrites.
     """
-    kept = {segment.base_offset for segment in standing}
+    kept = {segment.base_offset for segment in unchanged}
     stamps = {stamp.name: stamp.modified_ns for stamp in log.fingerprint.files}
     names = [
         (segment_file_name(segment.base_offset, suffix), segment.modified_ns)

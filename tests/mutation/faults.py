@@ -39,14 +39,14 @@ FAULTS = (
     Fault(
         family="delete horizon: not set for a tombstone",
         file="compaction/rewrite/batch.py",
-        right="    elif summary[HAS_TOMBSTONE] == 1 or batch.empty_marker:",
+        right="    elif summary.has_tombstone == 1 or batch.empty_marker:",
         wrong="    elif batch.empty_marker:",
     ),
     Fault(
         family="delete horizon: moves",
         file="compaction/rewrite/batch.py",
         right="    if has_horizon:",
-        wrong="    if has_horizon and summary[HAS_TOMBSTONE] == 0:",
+        wrong="    if has_horizon and summary.has_tombstone == 0:",
     ),
     Fault(
         family="delete horizon: not set for a marker",
@@ -117,14 +117,14 @@ FAULTS = (
     Fault(
         family="rebuilt batch: max timestamp of what was read",
         file="compaction/rewrite/batch.py",
-        right="summary[MAX_TIMESTAMP] = batch.max_timestamp if append_time else largest",
-        wrong="summary[MAX_TIMESTAMP] = batch.max_timestamp",
+        right="summary.max_timestamp = batch.max_timestamp if append_time else largest",
+        wrong="summary.max_timestamp = batch.max_timestamp",
     ),
     Fault(
         family="rebuilt batch: base timestamp of the last kept record",
         file="compaction/rewrite/batch.py",
-        right="kept[0, TIMESTAMP] if count > 0",
-        wrong="kept[count - 1, TIMESTAMP] if count > 0",
+        right="kept[0].timestamp if count > 0",
+        wrong="kept[count - 1].timestamp if count > 0",
     ),
     Fault(
         family="rebuilt batch: append time is lost",
@@ -134,21 +134,21 @@ FAULTS = (
     ),
     Fault(
         family="index: one entry too many",
-        file="compaction/rewrite/copy.py",
-        right="    if state[SINCE_ENTRY] > interval:",
-        wrong="    if state[SINCE_ENTRY] >= interval:",
+        file="compaction/rewrite/output.py",
+        right="    if state.bytes_since_entry > interval:",
+        wrong="    if state.bytes_since_entry >= interval:",
     ),
     Fault(
         family="index: first offset of the batch",
         file="compaction/rewrite/copy.py",
-        right="        offset_index[entry, 0] = batch.last_offset",
-        wrong="        offset_index[entry, 0] = batch.base_offset",
+        right="note_batch(output, interval, batch.last_offset, batch.size,",
+        wrong="note_batch(output, interval, batch.base_offset, batch.size,",
     ),
     Fault(
         family="time index: last batch that has the largest timestamp",
-        file="compaction/rewrite/copy.py",
-        right="    if max_timestamp > state[LARGEST_TIMESTAMP]:",
-        wrong="    if max_timestamp >= state[LARGEST_TIMESTAMP]:",
+        file="compaction/rewrite/output.py",
+        right="    if max_timestamp > state.largest_timestamp:",
+        wrong="    if max_timestamp >= state.largest_timestamp:",
     ),
     Fault(
         family="grouping: offsets",

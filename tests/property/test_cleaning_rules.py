@@ -90,9 +90,9 @@ def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
             return
         before = read(builder)
         staged = maintain.build(planned)
-        standing = {each.base_offset for each in staged.standing}
+        unchanged = {each.base_offset for each in staged.unchanged}
         groups = sorted(
-            [*(each.source_base_offsets for each in staged.segments), *((b,) for b in standing)]
+            [*(each.source_base_offsets for each in staged.segments), *((b,) for b in unchanged)]
         )
         expected = twins.clean(before[:-1], rules(log, planned, before, groups))
         assert expected.end_offset == staged.end_offset
@@ -103,7 +103,7 @@ def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
             aborted = read_aborted(staged.directory, segment.base_offset)
             assert expected.aborted[segment.base_offset] == list(aborted)
         for segment in before:
-            if segment.base_offset in standing:
+            if segment.base_offset in unchanged:
                 wanted = expected.written[segment.base_offset]
                 assert wanted == [whole for _, whole, _ in segment.batches]
                 aborted = read_aborted(builder.directory, segment.base_offset)
@@ -114,7 +114,7 @@ def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
 
 def _check_figures(facts: OutputFacts, staged: StagedCleaning) -> None:
     assert () == facts.failed
-    kept = sum(segment.records for segment in (*facts.segments, *staged.standing))
+    kept = sum(segment.records for segment in (*facts.segments, *staged.unchanged))
     assert kept == staged.stats.records_written
     assert staged.stats.records_read - kept == (
         staged.stats.removed_superseded

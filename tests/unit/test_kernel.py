@@ -27,21 +27,21 @@ class Pair(NamedTuple):
 
 
 @kernel
-def everything(  # noqa: PLR0917 -- kernels are called by position
-    rows: Any,  # noqa: ANN401
-    last: Any,  # noqa: ANN401
-    pair: Any,  # noqa: ANN401
-    numbers: Any,  # noqa: ANN401
-    flag: bool,
-    nothing: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
-    """Results of each type, made of arguments of each type."""
+def everything(rows: Any, pair: Any, numbers: Any, flag: bool, nothing: Any) -> Any:  # noqa: ANN401
+    """Results of each type, made of arguments of each type but records."""
     rows[1].small = rows[0].small + 1
     unsigned, real = numbers
-    last.first = 9
     if nothing is None:
         pair.array[0, 1] = pair.number
     return (rows[0].first, not flag), unsigned, real * 2, rows[0].flag, None
+
+
+@kernel
+def add_to(row: Any, pair: Any) -> None:  # noqa: ANN401
+    """Change two records of structured arrays, one of them in a tuple."""
+    row.first += pair.number
+    row.flag = pair.array.flag
+    pair.array.small -= 1
 
 
 def test_all_that_a_kernel_is_made_of_counts() -> None:
@@ -63,9 +63,17 @@ def test_arguments_and_results_of_each_type() -> None:
     rows[0] = (-5, True, 7)
     table = np.zeros((2, 2), dtype=np.int32)
     largest = np.uint64(2**64 - 1)
-    result = everything(rows, rows[1], Pair(table, 3), (largest, 1.25), flag_of(), None)
+    result = everything(rows, Pair(table, 3), (largest, 1.25), flag_of(), None)
     assert ((-5, False), 2**64 - 1, 2.5, True, None) == result
-    assert (8, 3, 9) == (rows[1]["small"], table[0, 1], rows[1]["first"])
+    assert (8, 3) == (rows[1]["small"], table[0, 1])
+
+
+def test_a_record_is_shared() -> None:
+    """A kernel writes to the array that the record is from, whatever type of record it is."""
+    rows = np.zeros(3, dtype=ROW)
+    rows[2] = (0, True, 7)
+    add_to(rows[1], Pair(rows.view(np.recarray)[2], -4))
+    assert [(0, False, 0), (-4, True, 0), (0, True, 6)] == rows.tolist()
 
 
 def flag_of() -> np.bool_:
@@ -73,11 +81,11 @@ def flag_of() -> np.bool_:
     return np.bool_(True)
 
 
-@pytest.mark.parametrize("argument", ["text", np.zeros(4)[::2], np.void(b"ab")])
+@pytest.mark.parametrize("argument", ["text", np.zeros(4)[::2], np.zeros(1, dtype="M8[s]")[0]])
 def test_no_other_argument(argument: object) -> None:
     """What a kernel cannot take is refused by its type."""
     with pytest.raises(TypeError, match="a kernel takes"):
-        everything(argument, argument, Pair(np.zeros((1, 2)), 0), (np.uint64(0), 0.0), True, None)
+        everything(argument, Pair(np.zeros((1, 2)), 0), (np.uint64(0), 0.0), True, None)
 
 
 def run(code: str, **variables: str) -> str:

@@ -1,7 +1,7 @@
 """First pass over a compressed log, from the newest batch to the oldest: what survives of a batch
 is rebuilt as soon as it is mapped, while it is decompressed.
 
-See `rebuilt` for what that is good for. What a kernel cannot do of it, the caller does, and calls
+See `rewrite.cache` for why. What a kernel cannot do of it, the caller does, and calls
 it again; what is not rebuilt here, the second pass rebuilds.
 """
 
@@ -15,15 +15,7 @@ from logwright.compaction.batch_receipt import CONTENT, DIGEST, MAPPED, bear_wit
 from logwright.compaction.keys.fill import put_window
 from logwright.compaction.keys.offset_map import FULL
 from logwright.compaction.keys.read import read_batches
-from logwright.compaction.rewrite.batch import (
-    KEPT,
-    MAX_TIMESTAMP,
-    SETS_HORIZON,
-    finish_batch,
-    summarise,
-    write_records,
-)
-from logwright.compaction.rewrite.cache import BEFORE, NEEDED, USED
+from logwright.compaction.rewrite.batch import finish_batch, summarise, write_records
 from logwright.compaction.rewrite.copy import GROWTH_PER_RECORD, count_dead
 from logwright.compaction.unpack import NOT_GIVEN, is_packed
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
@@ -84,8 +76,8 @@ def _rebuild(
     """Rebuild those compressed batches of [rows[0], rows[1]) that lose some of their records, as
     far as is known.
     """
-    scratch, plain, pack_table, cells, summary, kept = space
-    entries, out, used, horizon_ms, told = store
+    scratch, plain, summary = space.scratch, space.plain, space.summary
+    entries, out, state, horizon_ms, told = store
     for row in range(rows[0], rows[1]):
         batch = batches[row]
         if not is_packed(batch) or batch.discard or batch.attributes & CONTROL != 0:
@@ -95,13 +87,13 @@ def _rebuild(
         if dead_records == batch.count or (dead_records == 0 and not sets_horizon):
             continue
         span = (spans[row - rows[0], 0], spans[row - rows[0], 1])
-        summarise(scratch, span, batch, dead, horizon_ms, summary, kept)
-        if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
+        summarise(scratch, span, batch, dead, horizon_ms, summary, space.kept)
+        if summary.kept == batch.count and summary.sets_horizon == 0:
             continue
-        written = write_records(plain, np.int64(0), scratch, summary, kept)
-        at = used[USED]
+        written = write_records(plain, np.int64(0), scratch, summary, space.kept)
+        at = state.used
         codec = np.int64(batch.attributes) & CODEC_MASK
-        packed = pack(plain, written, codec, out, at + HEADER_BYTES, pack_table, cells)
+        packed = pack(plain, written, codec, out, at + HEADER_BYTES, space.table, space.cells)
         if packed <= 0:
             continue
         end = at + HEADER_BYTES + packed
@@ -109,15 +101,15 @@ def _rebuild(
         told[2][:] = np.uint64(0)
         bear_witness(scratch, span, batch, dead, told)
         entry = entries[row]
-        entry.at, entry.size = used[BEFORE] + at, end - at
-        entry.kept, entry.max_timestamp = summary[KEPT], summary[MAX_TIMESTAMP]
-        entry.sets_horizon = summary[SETS_HORIZON]
+        entry.at, entry.size = state.before + at, end - at
+        entry.kept, entry.max_timestamp = summary.kept, summary.max_timestamp
+        entry.sets_horizon = summary.sets_horizon
         entry.content, entry.digest, entry.mapped = (
             told[2][CONTENT],
             told[2][DIGEST],
             told[2][MAPPED],
         )
-        used[USED] = end
+        state.used = end
 
 
 @kernel
@@ -143,26 +135,26 @@ def map_backwards(
         bounds, map_, reader: as of `mapping.map_batches`: map_ is (limits, table, key, bits,
             counters), reader (found, notes, totals, room of `reading.room_for_sums`).
         space: of the Workspace; its plain memory has the room of `plain_bytes`, its list `found`'s.
-        store: (REBUILT_BATCH[n] of all batches, buffer with the room of `room_needed`, cells of its
-            state, delete horizon that batches get now, what is told of `witness`).
+        store: (CACHED_BATCH[n] of all batches, buffer with the room of `room_needed`,
+            CACHE_STATE, delete horizon that batches get now, what is told of `witness`).
     """
     limits, table, key, bits, counters = map_
     found, notes, totals, (starts, sums, spans) = reader
     counters[FULL] = 0
     first, end = np.int64(rows[0]), np.int64(rows[1])
-    used, sampled = store[2], notes[2]
+    state, sampled = store[2], notes[2]
     growth, one_by_one = _USUAL_GROWTH, INT64_MAX
     while first < end:
-        if used[USED] + used[NEEDED] > len(store[1]):
+        if state.used + state.needed > len(store[1]):
             return end, np.int64(STORE_FULL)
         start = end - 1
         if given == NOT_GIVEN and end <= one_by_one:
-            start = _window_start(batches, first, end, np.float64(len(space[0])) / growth)
+            start = _window_start(batches, first, end, np.float64(len(space.scratch)) / growth)
         length, before = end - start, sampled[0]
         sums[:length] = np.uint64(0)
         told = (starts[: length + 1], sums[:length], notes, spans[:length])
         stop, taken, status = read_batches(
-            data, batches, (start, end), given, bounds, key, found, space[0], space[3], told
+            data, batches, (start, end), given, bounds, key, found, space.scratch, space.cells, told
         )
         if stop < end:
             sampled[0] = before

@@ -10,7 +10,7 @@ from typing import Final
 
 from logwright.compaction.keys import offset_map
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.rewrite.cache import REBUILT_BATCH
+from logwright.compaction.rewrite.cache import CACHED_BATCH
 from logwright.compaction.source import Source, open_source
 from logwright.errors import PolicyError
 from logwright.format.batch import CODEC_MASK
@@ -73,7 +73,7 @@ def beside_map_bytes(sources: list[Source], *, rebuilt: bool) -> int:
     batches, what is known of each that is rebuilt on the way, and two bitmaps with one bit for each
     record.
     """
-    each = BATCH.itemsize + (REBUILT_BATCH.itemsize if rebuilt else 0)
+    each = BATCH.itemsize + (CACHED_BATCH.itemsize if rebuilt else 0)
     headers = sum(len(source.batches) for source in sources) * each
     return headers + sum(source.records for source in sources) // _RECORDS_PER_BYTE
 

@@ -5,8 +5,8 @@
    The map's outcome does not depend on the order (`offset_map`), and reading is most of the work.
 3. When the map is full it is cut down to a part of the hashes, a shard (`map_task`). What was read
    for the larger shard and is not mapped yet is read again.
-4. One thread reads a compressed log backwards, and rebuilds its batches on the way (`rebuilt`), as
-   long as the map holds all hashes.
+4. One thread reads a compressed log backwards, and rebuilds its batches on the way
+   (`rewrite.cache`), as long as the map holds all hashes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from logwright.compaction.keys import backward, offset_map
 from logwright.compaction.keys import fill as mapping
 from logwright.compaction.keys import read as reading
 from logwright.compaction.keys.state import How, MapTask, Reader, Rows, foresee, split_shard
-from logwright.compaction.rewrite.cache import NEEDED, REBUILT_BATCH, RebuiltBatches
+from logwright.compaction.rewrite.cache import CACHED_BATCH, RebuildCache
 from logwright.compaction.source import Source, decompress_batch, row_ranges
 from logwright.compaction.unpack import NOT_GIVEN
 from logwright.errors import CorruptBatch, UnsupportedFormatError
@@ -37,14 +37,14 @@ def map_rows(task: MapTask, work: list[Rows], how: How) -> tuple[int, int] | Non
     Raises:
         CorruptBatch, UnsupportedFormatError: the first batch that cannot be read, by its place.
     """
-    step_bytes = task.means.throttle.step_bytes
+    step_bytes = task.runtime.throttle.step_bytes
     steps = [
         (number, (source, begin, end))
         for number, (source, first, last) in enumerate(work)
         for begin, end in row_ranges(source, first=first, last=last, window_bytes=step_bytes)
     ]
-    if task.rebuilt is not None and how.primary and how.once:
-        _map_all_backwards(task, task.rebuilt, [step for _, step in steps], how)
+    if task.cache is not None and how.primary and how.once:
+        _map_all_backwards(task, task.cache, [step for _, step in steps], how)
         return None
     if len(task.readers) == 1 or task.ends_when_full or len(steps) == 1:
         for number, step in steps:
@@ -109,35 +109,35 @@ def _map_alone(task: MapTask, step: Rows, how: How) -> int | None:
     return None
 
 
-def _map_all_backwards(task: MapTask, store: RebuiltBatches, steps: list[Rows], how: How) -> None:
+def _map_all_backwards(task: MapTask, cache: RebuildCache, steps: list[Rows], how: How) -> None:
     """The last step first. Should a batch be unreadable, all are read for the first such one."""
     try:
         for step in reversed(steps):
-            _map_backwards(task, store, step, how)
+            _map_backwards(task, cache, step, how)
     except (CorruptBatch, UnsupportedFormatError):
         for step in steps:
             _map_alone(task, step, How(offsets=(0, 0), primary=True, mode=reading.FLAG))
         raise
 
 
-def _map_backwards(task: MapTask, store: RebuiltBatches, step: Rows, how: How) -> None:
+def _map_backwards(task: MapTask, cache: RebuildCache, step: Rows, how: How) -> None:
     """Read, map and rebuild one step; what is left of it when that is not possible any more, is
     mapped as else.
     """
     (source, first, row), (reader, *_) = step, task.readers
     state, space, notes = task.state, reader.workspace, reader.notes
     _make_ready(reader, step)
-    if not len(source.rebuilt):
-        source.rebuilt = np.zeros(len(source.batches), dtype=REBUILT_BATCH)
+    if not len(source.cached):
+        source.cached = np.zeros(len(source.batches), dtype=CACHED_BATCH)
     last_mapped = task.plan.compaction.first_uncleanable_offset - 1
     told = new_told((state.key.low, state.key.high), last_mapped)
     limits = np.array([state.capacity, False], dtype=np.int64)
     room = reading.room_for_sums(backward.WINDOW_RECORDS, together=True)
     given = NOT_GIVEN
-    while first < row and len(task.shards) == 1 and not store.closed:
+    while first < row and len(task.shards) == 1 and not cache.closed:
         space.need_plain(backward.plain_bytes(len(space.scratch)))
         space.need_kept(len(reader.found[0]))
-        store.used[NEEDED] = backward.room_needed(len(space.scratch))
+        cache.state["needed"] = backward.room_needed(len(space.scratch))
         row, status = backward.map_backwards(
             source.data,
             source.batches,
@@ -146,12 +146,12 @@ def _map_backwards(task: MapTask, store: RebuiltBatches, step: Rows, how: How) -
             _bounds(task, how),
             (limits, state.table, told[0], (task.dead, task.expired), state.counters),
             (reader.found, (notes.mask, notes.sample, notes.sampled), notes.totals, room),
-            space.for_recopy(),
-            (source.rebuilt, store.out, store.used, task.horizon_ms, told),
+            space.for_rewrite(),
+            (source.cached, cache.out, cache.state, task.horizon_ms, told),
         )
         row, given = int(row), NOT_GIVEN
         if status == backward.STORE_FULL:
-            store.empty()
+            cache.empty()
         elif status != OK:
             given = _remove_obstacle(reader, source, row - 1, status)
         elif state.counters[offset_map.FULL]:
@@ -258,9 +258,9 @@ def _done(task: MapTask, reader: Reader, step: Rows, how: How) -> None:
             task.sample.add(reader.notes, probed=how.mode == reading.PROBE)
         task.bytes_done += length
         task.progress("map", task.bytes_done, task.total_bytes)
-        if how.primary and how.mode == reading.INSERT and task.rebuilt is None:
+        if how.primary and how.mode == reading.INSERT and task.cache is None:
             foresee(task)
-    task.means.throttle.observe(length)
+    task.runtime.throttle.observe(length)
 
 
 def _remove_obstacle(reader: Reader, source: Source, row: int, status: int) -> int:

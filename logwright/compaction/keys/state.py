@@ -19,8 +19,8 @@ from logwright.compaction import receipt as digest
 from logwright.compaction.keys import offset_map
 from logwright.compaction.keys import read as reading
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.rewrite.cache import RebuiltBatches
-from logwright.compaction.runtime import Means
+from logwright.compaction.rewrite.cache import RebuildCache
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source
 from logwright.compaction.unpack import Workspace
 from logwright.errors import invariant
@@ -57,13 +57,13 @@ class MapTask:
         shards: of hashes, [start, end): the first is the one that is mapped now.
         readers: one for each thread.
         horizon_ms: delete horizon that batches get now.
-        rebuilt: where compressed batches wait that are rebuilt on the way, None if none are.
+        cache: of batches that are rebuilt on the way, None if none are.
         seen: distinct keys and records when the last step was done.
         turn: held by who changes the map or anything else that threads share.
     """
 
     plan: CleanPlan
-    means: Means
+    runtime: Runtime
     progress: Progress
     total_bytes: int
     records: int
@@ -73,7 +73,7 @@ class MapTask:
     ends_when_full: bool
     readers: list[Reader]
     horizon_ms: int
-    rebuilt: RebuiltBatches | None = None
+    cache: RebuildCache | None = None
     shards: list[tuple[int, int]] = field(
         default_factory=lambda: [(0, offset_map.SHARD_SPACE)],
     )

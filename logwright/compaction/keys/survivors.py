@@ -36,9 +36,9 @@ from logwright.compaction.keys.rows import map_rows
 from logwright.compaction.keys.state import How, MapTask, Progress, Reader
 from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
-from logwright.compaction.rewrite.cache import RebuiltBatches
+from logwright.compaction.rewrite.cache import RebuildCache
 from logwright.compaction.rewrite.copy import discard_batches
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source
 from logwright.compaction.transactions import (
     UNMAPPED,
@@ -64,7 +64,7 @@ class Survivors:
         end_offset: latest mapped offset + 1: the next first dirty offset.
         removed_superseded, removed_tombstones, removed_null_keys, removed_aborted, removed_markers:
             dead records by cause.
-        rebuilt: uint8[n], the bytes that the sources' `rebuilt` is about.
+        cached: uint8[n], the content of the rebuild cache.
         keys: what must survive, for the checks.
     """
 
@@ -82,7 +82,7 @@ class Survivors:
     removed_null_keys: int
     removed_aborted: int
     removed_markers: int
-    rebuilt: NDArray[np.uint8]
+    cached: NDArray[np.uint8]
     keys: KeyFacts
     seconds: float
 
@@ -102,7 +102,7 @@ class _Pass:
     aborted: tuple[tuple[AbortedTransaction, ...], ...] = ()
 
 
-def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Survivors:
+def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> Survivors:
     """Read the keys below the first uncleanable offset and find the dead records. Effects: reads
     the segments.
 
@@ -117,7 +117,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
     sources = open_sources(plan)
     indexes = TransactionIndexes(plan.log)
     task = _Pass(
-        plan=plan, sources=sources, indexes=indexes, map=_map_task(plan, sources, progress, means)
+        plan=plan, sources=sources, indexes=indexes, map=_map_task(plan, sources, progress, runtime)
     )
     if any(source.attributes & UNMAPPED for source in sources):
         bound = plan.compaction.first_uncleanable_offset
@@ -127,7 +127,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
         while task.map.shards:
             _map_shard(task)
     finally:
-        rebuilt = _rebuilt(task)
+        cached = _cached(task)
     dead, expired, state = task.map.dead, task.map.expired, task.map.state
     null_keys = int(state.counters[offset_map.NULL_KEYS])
     superseded = int(np.bitwise_count(dead).sum(dtype=np.int64)) - null_keys
@@ -153,23 +153,25 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
         removed_null_keys=null_keys,
         removed_aborted=int(discarded[0]),
         removed_markers=int(discarded[1]),
-        rebuilt=rebuilt,
+        cached=cached,
         keys=_key_facts(task),
         seconds=time.perf_counter() - started,
     )
 
 
-def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means: Means) -> MapTask:
+def _map_task(
+    plan: CleanPlan, sources: list[Source], progress: Progress, runtime: Runtime
+) -> MapTask:
     """With an empty map."""
     records = sum(source.records for source in sources)
     bits = (records + 7) // 8
-    backwards = means.threads == 1 and not plan.options.like_kafka and mostly_compressed(sources)
+    backwards = runtime.threads == 1 and not plan.options.like_kafka and mostly_compressed(sources)
     beside = beside_map_bytes(sources, rebuilt=backwards)
     total_bytes = sum(source.log.bytes for source in sources)
     dirty = dirty_records(plan, sources)
     return MapTask(
         plan=plan,
-        means=means,
+        runtime=runtime,
         progress=progress,
         total_bytes=total_bytes,
         records=dirty,
@@ -177,17 +179,17 @@ def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means:
         dead=np.zeros(bits, dtype=np.uint8),
         expired=np.zeros(bits, dtype=np.uint8),
         ends_when_full=plan.options.like_kafka,
-        readers=[Reader(notes=digest.new_notes(records)) for _ in range(means.threads)],
+        readers=[Reader(notes=digest.new_notes(records)) for _ in range(runtime.threads)],
         horizon_ms=new_horizon_ms(plan),
-        rebuilt=RebuiltBatches(plan.log.directory, output_bytes=total_bytes) if backwards else None,
+        cache=RebuildCache(plan.log.directory, output_bytes=total_bytes) if backwards else None,
     )
 
 
-def _rebuilt(task: _Pass) -> NDArray[np.uint8]:
-    """The bytes of what was rebuilt on the way."""
-    if task.map.rebuilt is None:
+def _cached(task: _Pass) -> NDArray[np.uint8]:
+    """Return the content of the rebuild cache."""
+    if task.map.cache is None:
         return np.zeros(0, dtype=np.uint8)
-    return task.map.rebuilt.close([source.rebuilt for source in task.sources])
+    return task.map.cache.close([source.cached for source in task.sources])
 
 
 def _map_shard(task: _Pass) -> None:

@@ -18,7 +18,7 @@ from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction import build as building
 from logwright.compaction.keys.survivors import Survivors
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.format.names import segment_file_name
 from logwright.units import Offset, TimestampMs
@@ -191,11 +191,11 @@ def test_a_fault_of_the_build_breaks_the_check_of_latest_values(
     find = building.find_survivors
 
     def spoiled(
-        plan: CleanPlan, *, progress: Callable[[str, int, int], None], means: Means
+        plan: CleanPlan, *, progress: Callable[[str, int, int], None], runtime: Runtime
     ) -> Survivors:
-        survivors = find(plan, progress=progress, means=means)
+        survivors = find(plan, progress=progress, runtime=runtime)
         for _, source in (pair for group in survivors.groups for pair in group):
-            source.rebuilt["size"] = 0  # what was rebuilt before is right
+            source.cached["size"] = 0  # what was rebuilt before is right
         spoil(survivors)
         return survivors
 
