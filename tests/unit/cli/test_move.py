@@ -126,7 +126,7 @@ def test_refuses_a_destination_that_has_it(move: Call, pair: Pair, name: str) ->
     """As current or as a broker's own future log."""
     (pair.destination / name).mkdir()
     before = tree(pair.root)
-    said = "has this partition already" if name == "t-0" else "another move"
+    said = "already has this partition" if name == "t-0" else "another move"
     refused(move("--yes"), pair, before, said)
 
 
