@@ -1,4 +1,4 @@
-"""What a purge of deleted logs looks at: their directories, what is in them, and their record."""
+"""Observe what a purge of deleted logs needs: their directories and the record of deletions."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class DeletedDirectory:
         partition: as on record; without one as the name says, the topic perhaps cut.
         record: None if it was not deleted by us.
         at_ms: when it was deleted; without a record the later of the directory's times.
-        logs, others: files below it, the ``.log`` files (of any stage) apart.
+        logs, others: files below it: the ``.log`` files (of any stage), and the others.
         directories: all below it, each before those inside it.
-        foreign: what no log has: names, relative to it. With any of these it is not purged.
+        foreign: relative names of entries that no log has. With any of these it is not purged.
         bytes: of all its files.
     """
 
@@ -65,8 +65,8 @@ class DeletedListing:
     Attributes:
         record: content of the record of deletions, None if there is none.
         deletions: what it says, by directory name.
-        directories: that are there, by name.
-        live: partitions that have a directory of their own.
+        directories: the deleted logs' directories, by name.
+        live: partitions that have a directory.
     """
 
     log_dir: Path

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgedLog:
-    """A deleted log and why it goes or stays.
+    """A deleted log, whether it is purged, and why.
 
     Attributes:
         due_at_ms: when it may go.
@@ -47,7 +47,7 @@ def plan_purge_logs(
     delay_ms: int,
     named: Collection[TopicPartition] | None,
 ) -> tuple[PurgedLog, ...]:
-    """Decide which deleted logs go.
+    """Decide which deleted logs are purged.
 
     Args:
         listing: the log directory.

@@ -29,7 +29,7 @@ FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _READ_BYTES: Final = 8 * 1024 * 1024
 
 _NOT_REGULAR: Final = frozenset((errno.ELOOP, errno.EISDIR, errno.ESPIPE, errno.ENXIO))
-"""Of a symlink, a directory, a FIFO, a socket; what opening them says, or reading at a position."""
+"""Errors of opening, or reading at a position of, a symlink, a directory, a FIFO or a socket."""
 
 _PERMISSION: Final = "Give this user read permission, or run as the broker's user."
 

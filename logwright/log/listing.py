@@ -106,7 +106,7 @@ def stamp_of(name: str, status: os.stat_result) -> FileStamp:
 
 
 def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
-    """All plain files, by name and in its order; Kafka passes over what is not a file, too.
+    """Return all plain files in the order of their names. Kafka ignores other entries, too.
 
     Effects and errors: as `read_listing`.
     """

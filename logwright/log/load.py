@@ -209,7 +209,7 @@ def _last_stable_offset(
     segments: tuple[Segment, ...],
     offsets: tuple[Offset, Offset, Offset],
 ) -> Offset:
-    """Of a transaction that began in what was deleted since, the first batch that is left counts
+    """For a transaction that began in deleted records, the first remaining batch counts
     (UnifiedLog.maybeIncrementFirstUnstableOffset); `offsets`: log start, log end, high watermark.
     """
     start, end, committed = offsets

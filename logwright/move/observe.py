@@ -49,14 +49,14 @@ Stage = Literal["copying", "hidden", "placed", "done"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What is free on the destination's file system, and what is needed, in bytes."""
+    """Free and needed space on the destination's file system, in bytes."""
 
     free: int
     needed: int
 
 
 def stage_of(places: Places) -> Stage:
-    """Return how far a move has come. Effects: looks at names.
+    """Return how far a move has come. Effects: checks names.
 
     Raises:
         PreconditionError: no move leaves the directories like this.
@@ -77,9 +77,9 @@ def stage_of(places: Places) -> Stage:
             remedy="Name a partition that is in this log directory.",
         )
     raise PreconditionError(
-        f"{places.partition} is there twice, or the copy of an open move is gone.",
+        f"{places.partition} exists twice, or the copy of an open move is missing.",
         path=places.moved,
-        remedy="Nothing was changed. Look at both; keep one, under its plain name.",
+        remedy="Nothing was changed. Check both, and keep one under its plain name.",
     )
 
 
@@ -97,7 +97,7 @@ def check_directories(source: Path, destination: Path) -> None:
     if real[0] == real[1] or source.samefile(destination):
         raise _refused("the destination is the source.", destination, "Name another one.")
     if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
-        raise _refused("one log directory lies in the other.", destination, "Name another one.")
+        raise _refused("one log directory is inside the other.", destination, "Name another one.")
     ours, theirs = _identity(source), _identity(destination)
     if any(theirs.get(name, value) != value for name, value in ours.items()):
         raise _refused(
@@ -115,9 +115,9 @@ def check_destination(places: Places) -> None:
     """
     if os.path.lexists(places.placed):
         raise _refused(
-            "the destination has this partition already.",
+            "the destination already has this partition.",
             places.placed,
-            "Two current copies keep a broker from starting: look at both, remove one.",
+            "Two current copies keep a broker from starting. Check both and remove one.",
         )
     begins = f"{places.partition}."
     for name in names_in(places.destination):
@@ -146,12 +146,12 @@ def check_source(places: Places) -> None:
 
 
 def list_files(root: Path, *names: str) -> Files:
-    """The files that are copied, by name: all but ``.deleted`` ones, which stay behind with the
-    source; of our work directory what the partition remembers of ingests: without it, an input
-    that is repeated would be appended again. Effects: lists the directories.
+    """Return the files to copy, by name: all but ``.deleted`` ones, which stay in the source, and
+    from our work directory the records of ingests, without which a repeated input would be
+    appended again. Effects: lists the directories.
 
     Raises:
-        UnreadableFile: there is something else than files.
+        UnreadableFile: there is something other than files.
     """
     with open_below(root, *names) as directory:
         listing = read_listing(directory, stamp_of)

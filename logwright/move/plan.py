@@ -55,7 +55,7 @@ class Places:
 
     @property
     def future(self) -> Path:
-        """The directory in the destination around the copy."""
+        """The directory in the destination that contains the copy."""
         return self._marked(self.destination, FUTURE_DIRECTORY)
 
     @property
@@ -70,7 +70,7 @@ class Places:
 
     @property
     def copy_work(self) -> Path:
-        """The copy's work directory: what the partition remembers of ingests goes along."""
+        """The copy's work directory, for the partition's records of ingests."""
         return self.copy / WORK_DIRECTORY
 
     @property

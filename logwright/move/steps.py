@@ -100,7 +100,7 @@ def copy_steps(
 
 
 def settle_steps(places: Places, names: Mapping[str, FileStamp]) -> tuple[FileStep, ...]:
-    """Make all of the copy durable, also what an earlier run made and did not sync."""
+    """Make all of the copy durable, with the files that an earlier run made and did not sync."""
     return (
         *(FsyncFile(places.copy / name) for name in names),
         *(FsyncDir(path) for path in (places.copy_work, places.copy, places.work, places.future)),
@@ -119,8 +119,8 @@ def place_steps(places: Places) -> tuple[FileStep, ...]:
 
 
 def retire_steps(places: Places) -> tuple[FileStep, ...]:
-    """W2 to F: what was around the copy goes; then, once all of that is durable, the source is
-    given up.
+    """W2 to F: the directories around the copy are removed; once all of that is durable, the source
+    is given its deleted name.
     """
     return (
         FsyncDir(places.destination),

@@ -1,4 +1,4 @@
-"""What a purge looks at: a partition's plain files, its ledger and its staging directories."""
+"""Observe what a purge needs: a partition's plain files, its ledger, its staging directories."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class StagingDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionListing:
-    """A partition's directory as a purge sees it.
+    """A partition directory as a purge sees it.
 
     Attributes:
         ledger: content of the ledger, None if there is none.
@@ -126,7 +126,7 @@ def _read_ledger(path: Path) -> bytes | None:
 
 
 def _staging_directories(log_dir: Path, parent: Path) -> tuple[StagingDirectory, ...]:
-    """Those that are there when they are looked at: each goes with the end of its plan."""
+    """Return the staging directories. One may vanish in between: each is removed with its plan."""
     found = []
     for path in (parent / name for name in names_in(parent)):
         if path.is_symlink() or not path.is_dir():

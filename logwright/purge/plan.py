@@ -79,7 +79,7 @@ class PurgePlan:
 def plan_purge(
     listing: PartitionListing, *, now_ms: TimestampMs, file_delete_delay_ms: int
 ) -> PurgePlan:
-    """Decide what goes. The partition must be locked, so that what is listed stays as it is.
+    """Decide what is removed. The partition must be locked, so that the listing stays true.
 
     Args:
         listing: the partition's directory.

@@ -59,7 +59,7 @@ UNKNOWN_BROKER_EPOCH: Final = b'{"version":0,"brokerEpoch":-1}'
 (KIP-966)."""
 
 GROUP: Final = 32
-"""Partitions that are locked at once; each holds three files open."""
+"""How many partitions are locked together; each holds three files open."""
 
 
 def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
@@ -93,7 +93,7 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
 
 
 def _take_marker(plan: DirectoryPlan, files: FileSystem) -> None:
-    """The marker goes before anything changes. Effects: removes it."""
+    """Remove the marker before anything changes. Effects: removes it."""
     marker = plan.log_dir / CLEAN_SHUTDOWN_MARKER
     with lock_checkpoints(plan.log_dir):
         if marker.exists() != (plan.marker is not None):
@@ -193,7 +193,7 @@ def _commit(plan: RecoveryPlan, files: FileSystem, result: DirectoryResult) -> N
 
 
 def _make_cut(plan: RecoveryPlan) -> Path:
-    """A new directory for what is cut out. Effects: makes it."""
+    """Make a directory for the removed data. Effects: makes it."""
     partition = plan.observed.directory
     with make_private(partition, WORK_DIRECTORY, CUT) as parent:
         taken = set(names_in(parent.path))

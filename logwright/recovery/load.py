@@ -279,7 +279,7 @@ class Loading:
         return ProducerState(snapshots, now_ms=self.now_ms, expiration_ms=self.expiration_ms)
 
     def _state_before(self, segment: LoadedSegment, snapshots: SnapshotFiles) -> ProducerState:
-        """The producers where a segment begins. Snapshots behind that go from `snapshots`."""
+        """The producers where a segment begins. Later snapshots are removed from `snapshots`."""
         state = self._new_state(snapshots)
         state.load(
             self.segments,
@@ -315,7 +315,7 @@ class Loading:
             if len(entries):
                 target, begin = entries[-1].tolist()
         found = segment.batches(check_crcs=False, begin=begin if 0 < begin < segment.size else 0)
-        if found.end in ("length", "crc"):  # CRCs are not looked at: it is no batch of any kind
+        if found.end in ("length", "crc"):  # CRCs are not checked: it is not a batch of any kind
             raise CorruptBatch(
                 f"{ENDS[found.end]}.",
                 path=segment.path,

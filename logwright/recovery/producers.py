@@ -41,7 +41,7 @@ class SnapshotFiles:
 
     @classmethod
     def of(cls, directory: Path, names: Iterable[str]) -> Self:
-        """Those among a partition's files."""
+        """The snapshots among a partition's files."""
         parsed = map(parse_segment_file_name, names)
         return cls(directory, [one[0] for one in parsed if one is not None and one[1] == SNAPSHOT])
 

@@ -164,7 +164,7 @@ def _manifest(plan: RecoveryPlan) -> bytes:
 
 
 def _roll_back(plan: RecoveryPlan) -> Iterator[FileStep]:
-    """1: the guard goes last."""
+    """1: the guard is removed last."""
     directory, leftovers = plan.observed.directory, plan.leftovers
     yield from _unlink(directory, leftovers.rolled_back)
     yield from _unlink(directory, leftovers.cleaned)
@@ -173,7 +173,7 @@ def _roll_back(plan: RecoveryPlan) -> Iterator[FileStep]:
 
 
 def _finish_swaps(plan: RecoveryPlan) -> Iterator[FileStep]:
-    """2: what a log's swap covers goes but for what is renamed over."""
+    """2: retire what a swap covers, except files that are renamed over."""
     directory, leftovers = plan.observed.directory, plan.leftovers
     finals = {source: name for name, source in leftovers.files.items() if source != name}
     covered = [name for name in leftovers.covered if name not in finals.values()]

@@ -261,7 +261,7 @@ def _by_start_offset(start: Offset) -> _Predicate:
 
 
 def _by_size(left: Sequence[Segment], limit: int) -> _Predicate:
-    """The bytes that are left shrink with each segment that goes."""
+    """The remaining bytes shrink with each deleted segment."""
     bytes_left: int = sum(segment.log_bytes for segment in left)
 
     def breach(segment: Segment, _: Segment | None) -> _Breach | str:

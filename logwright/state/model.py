@@ -78,7 +78,7 @@ class Pause:
     expires_at_ms: _Time | None = None
 
     def holds(self, now_ms: TimestampMs) -> bool:
-        """Its time is not over."""
+        """Whether it has not expired."""
         return self.expires_at_ms is None or now_ms < self.expires_at_ms
 
     @property
@@ -92,7 +92,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """A partition that could not be cleaned, for a cause that does not go away by itself.
+    """A partition that could not be cleaned, for a cause that a retry does not fix.
 
     Attributes:
         cause: name of the error, such as ``CorruptBatch``.
@@ -118,7 +118,7 @@ class Quarantine:
     topic_id: _Text | None = None
 
     def holds(self, now_ms: TimestampMs) -> bool:
-        """It is not to be tried again yet."""
+        """Whether its retry time has not come yet."""
         return now_ms < self.retry_at_ms
 
     @property
@@ -153,12 +153,12 @@ class OpenMove:
 
     @property
     def owner(self) -> str:
-        """Of the pause that it sets."""
+        """Owner of the pause that it sets."""
         return f"move:{self.move_id}"
 
     @property
     def sentence(self) -> str:
-        """Where it leads and since when."""
+        """Its destination and when it began."""
         return f"an unfinished move to {self.destination} since {instant(self.since_ms)}"
 
 

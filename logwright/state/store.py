@@ -68,7 +68,7 @@ def _of_topic(
 
 
 def _topic_id(directory: OpenDir, partition: TopicPartition) -> str | None:
-    """Of a partition in an open log directory; None if it cannot be read."""
+    """The topic id of a partition in an open log directory; None if it cannot be read."""
     try:
         with open_child_dir(directory, partition) as opened:
             return read_topic_id(opened)

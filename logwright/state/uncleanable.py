@@ -51,7 +51,7 @@ def _quarantined(log_dir: Path) -> tuple[TopicPartition, ...]:
 
 
 def uncleanable_bytes(log_dir: Path, partition: TopicPartition) -> int:
-    """Of one partition; 0 if its directory cannot be listed. Effects: reads names and a
+    """The bytes of one partition; 0 if its directory cannot be listed. Effects: reads names and a
     checkpoint.
     """
     try:

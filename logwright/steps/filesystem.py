@@ -281,7 +281,7 @@ class RealFileSystem:
         return found
 
     def _forget_directories(self) -> None:
-        """Those that are open may be about to lose their names."""
+        """Close the cached directories: they may be about to lose their names."""
         while self._opened:
             _, directory = self._opened.popitem()
             os.close(directory)
@@ -308,7 +308,7 @@ class RealFileSystem:
         """A path outside the roots is a bug."""
         below = [path[len(root) :] for root in self._roots if path.startswith(f"{root}/")]
         lies_in_one = len(below) == 1 and ".." not in below[0].split("/")
-        invariant(lies_in_one, "a step's path lies in no root")
+        invariant(lies_in_one, "a step's path is outside the roots")
 
 
 def _text(path: AnyPath) -> str:

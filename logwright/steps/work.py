@@ -151,7 +151,7 @@ def _make(directory: int, name: str, owner: os.stat_result) -> int:
 
 
 def _refused(error: OSError, path: str) -> OSError | UnreadableFile:
-    """The error with the whole path; what is a link or not a directory is refused."""
+    """Return the error with the whole path."""
     if error.errno in {errno.ELOOP, errno.ENOTDIR}:
         return UnreadableFile(
             "expected a directory, not a link or a file.",

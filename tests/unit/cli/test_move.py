@@ -111,7 +111,7 @@ def test_refuses_what_is_no_log_dir(move: Call, pair: Pair, tmp_path: Path) -> N
     inside.mkdir()
     (inside / "meta.properties").write_text("version=1\n")
     answer = move("--yes", to=inside)
-    assert (5, True) == (answer.status, "lies in the other" in answer.err)
+    assert (5, True) == (answer.status, "is inside the other" in answer.err)
 
 
 def test_refuses_another_brokers_directory(move: Call, pair: Pair) -> None:
@@ -126,7 +126,7 @@ def test_refuses_a_destination_that_has_it(move: Call, pair: Pair, name: str) ->
     """As current or as a broker's own future log."""
     (pair.destination / name).mkdir()
     before = tree(pair.root)
-    said = "has this partition already" if name == "t-0" else "another move"
+    said = "already has this partition" if name == "t-0" else "another move"
     refused(move("--yes"), pair, before, said)
 
 

@@ -68,7 +68,7 @@ def test_what_is_no_file_and_no_ledger_is_refused(tmp_path: Path) -> None:
     source = landing(tmp_path)
     (source / "link").symlink_to(tmp_path)
     (source / "real").symlink_to(__file__)
-    with pytest.raises(UnreadableFile, match="expected a regular file"):
+    with pytest.raises(UnreadableFile, match="no regular file"):
         list_input(source)
     with pytest.raises(UnreadableFile, match="no such input"):
         list_input(tmp_path / "nowhere")
