@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import Final
 
 from logwright.compaction.batch_receipt import new_told
-from logwright.compaction.keys.prepare import new_horizon_ms
 from logwright.compaction.keys.state import Progress
 from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import (
@@ -48,6 +47,7 @@ from logwright.compaction.rewrite.copy import CopyRule
 from logwright.compaction.rewrite.output import COUNTS
 from logwright.compaction.rewrite.segment import Group, SegmentWriter
 from logwright.compaction.rewrite.unchanged import group_facts, unchanged_segment
+from logwright.compaction.rules import delete_horizon_ms
 from logwright.compaction.runtime import Runtime
 from logwright.errors import DiskFull, LogwrightError, StalePlan, StepFailed
 from logwright.format.names import WORK_DIRECTORY
@@ -142,8 +142,9 @@ def _rewrite(
 ) -> StagedCleaning:
     """Steps 4 to 7 of a build. Effects: writes the staging directory."""
     started = time.perf_counter()
+    horizon_ms = delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms)
     rewrite = Rewrite(
-        rule=CopyRule(plan.config.index_interval_bytes, new_horizon_ms(plan)),
+        rule=CopyRule(plan.config.index_interval_bytes, horizon_ms),
         dead=survivors.dead,
         cached=survivors.cached,
         receipt=new_told(survivors.keys.hash_key, survivors.last_mapped_offset),

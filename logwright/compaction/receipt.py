@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.offset_map import find_slot, has_bit, ordinal_at
+from logwright.compaction.rules import EXPIRED, NULL_KEY, TOMBSTONE
 from logwright.format.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from logwright.kernel import inline_kernel, kernel
 
@@ -46,13 +47,6 @@ NOTHING_LEAVES: Final[Leaving] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype
 
 _Records = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]
 """First halves of hashes, ordinals, whether it is a tombstone."""
-
-# What a record is to the map.
-KEYED = np.uint8(0)
-NULL_KEY = np.uint8(1)
-EXPIRED = np.uint8(2)
-TOMBSTONE = np.uint8(3)
-"""One that stays."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ODD = np.uint64(0xD1B54A32D192ED03)
@@ -81,9 +75,32 @@ def keeps_most(kept: int, batch: Any, last_mapped: int) -> Any:
 
 
 @inline_kernel
-def horizon_reached(batch: Any, now_ms: int) -> Any:
-    """Whether tombstones of a batch may go (KIP-534)."""
+def _horizon_reached(batch: Any, now_ms: int) -> Any:
+    """Decide whether the tombstones of a batch may go (KIP-534). A rule of the checks' own, which
+    would not notice a fault in one that they share with the passes.
+    """
     return batch.attributes & DELETE_HORIZON != 0 and batch.base_timestamp <= now_ms
+
+
+@kernel
+def _mark_reached(batches: Any, now_ms: int, reached: Any) -> None:
+    for row in range(len(batches)):
+        reached[row] = _horizon_reached(batches[row], now_ms)
+
+
+def leaving(segments: list[NDArray[np.void]], now_ms: int) -> Leaving:
+    """Return which batches, BATCH[n] of each segment, have tombstones that may go.
+
+    Data that goes as aborted must not be in the map. It is not taken away here: the sums do not
+    agree if it is.
+    """
+    reached = [np.empty(len(batches), dtype=np.bool_) for batches in segments]
+    for batches, marks in zip(segments, reached, strict=True):
+        _mark_reached(batches, now_ms, marks)
+    if not any(bool(marks.any()) for marks in reached):
+        return NOTHING_LEAVES
+    firsts = np.concatenate([batches["first_ordinal"] for batches in segments])
+    return firsts, np.concatenate(reached)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -201,7 +218,7 @@ def sum_probed(
             continue
         while row + 1 < len(batches) and batches[row + 1].first_ordinal <= ordinal:
             row += 1
-        if kinds[index] == EXPIRED and horizon_reached(batches[row], bounds[2]):
+        if kinds[index] == EXPIRED and _horizon_reached(batches[row], bounds[2]):
             continue
         _add(totals, mask, hash1[index], ordinal)
 

@@ -17,8 +17,9 @@ from logwright.compaction.keys.offset_map import FULL
 from logwright.compaction.keys.read import read_batches
 from logwright.compaction.rewrite.batch import finish_batch, summarise, write_records
 from logwright.compaction.rewrite.copy import GROWTH_PER_RECORD, count_dead
+from logwright.compaction.rules import REBUILD, batch_fate
 from logwright.compaction.unpack import NOT_GIVEN, is_packed
-from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.native_codec import pack, packed_bound
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import OK
@@ -83,8 +84,7 @@ def _rebuild(
         if not is_packed(batch) or batch.discard or batch.attributes & CONTROL != 0:
             continue
         dead_records = count_dead(dead, batch.first_ordinal, batch.count)
-        sets_horizon = batch.has_tombstone and batch.attributes & DELETE_HORIZON == 0
-        if dead_records == batch.count or (dead_records == 0 and not sets_horizon):
+        if batch_fate(batch, batch.count - dead_records) != REBUILD:
             continue
         span = (spans[row - rows[0], 0], spans[row - rows[0], 1])
         summarise(scratch, span, batch, dead, horizon_ms, summary, space.kept)

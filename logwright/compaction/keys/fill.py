@@ -26,7 +26,8 @@ from logwright.compaction.keys.offset_map import (
     set_bit,
 )
 from logwright.compaction.keys.read import INSERT, PROBE, is_sharded, read_batches
-from logwright.compaction.receipt import EXPIRED, NULL_KEY, keep_sums, sum_found, sum_probed
+from logwright.compaction.receipt import keep_sums, sum_found, sum_probed
+from logwright.compaction.rules import EXPIRED, NULL_KEY, is_above_map, is_superseded
 from logwright.compaction.unpack import NOT_GIVEN
 from logwright.format.walk import OK
 from logwright.kernel import inline_kernel, kernel
@@ -74,11 +75,11 @@ def _insert(
                 return index
             put_entry(table, at, hash1[index], hash2[index], ordinal)
             counters[DISTINCT] += 1
-        elif latest < ordinal:
+        elif is_superseded(ordinal, latest):
+            set_bit(dead, ordinal)
+        elif is_superseded(latest, ordinal):
             set_bit(dead, latest)
             put_entry(table, at, hash1[index], hash2[index], ordinal)
-        elif latest > ordinal:
-            set_bit(dead, ordinal)
         counters[LATEST] = offsets[index]
     return taken
 
@@ -103,7 +104,7 @@ def _probe(table: Any, found: Any, taken: int, shard: Any, bits: Any, counters: 
             if part < shard_start or part >= shard_end:
                 continue
         at = find_slot(table, hash1[index], hash2[index])
-        if ordinal_at(table, at) > ordinal:
+        if is_superseded(ordinal, ordinal_at(table, at)):
             set_bit(dead, ordinal)
 
 
@@ -225,7 +226,9 @@ def _end_map(batches: Any, first: int, found: Any, stopped: int, dead: Any, coun
     if row > first:
         counters[LATEST] = max(counters[LATEST], batches[row - 1].last_offset)
     index = stopped - 1
-    while index >= 0 and kinds[index] == NULL_KEY and offsets[index] > counters[LATEST]:
+    while (
+        index >= 0 and kinds[index] == NULL_KEY and is_above_map(offsets[index], counters[LATEST])
+    ):
         dead[ordinals[index] >> 3] &= ~np.uint8(1 << (ordinals[index] & 7))
         counters[NULL_KEYS] -= 1
         index -= 1

@@ -16,7 +16,6 @@ from logwright.errors import PolicyError
 from logwright.format.batch import CODEC_MASK
 from logwright.format.scan import BATCH
 from logwright.log.mapped import MappedFiles
-from logwright.units import INT64_MAX
 
 _RECORDS_PER_BYTE: Final = 4
 _ROOMY_LOAD: Final = 0.75
@@ -61,11 +60,6 @@ def dirty_records(plan: CleanPlan, sources: list[Source]) -> int:
         source.records - source.records_before(source.first_row("last_offset", first_dirty))
         for source in sources
     )
-
-
-def new_horizon_ms(plan: CleanPlan) -> int:
-    """Delete horizon that batches get now, by ``delete.retention.ms`` (KIP-534)."""
-    return min(plan.now_ms + plan.config.delete_retention_ms, INT64_MAX)
 
 
 def beside_map_bytes(sources: list[Source], *, rebuilt: bool) -> int:

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 
 from logwright.compaction.keys.hashing import hash_keys, room_for_lanes
 from logwright.compaction.keys.offset_map import SHARD_SPACE
-from logwright.compaction.receipt import (
+from logwright.compaction.receipt import mix, note_batch, note_key
+from logwright.compaction.rules import (
     EXPIRED,
     KEYED,
     NULL_KEY,
-    TOMBSTONE,
-    mix,
-    note_batch,
-    note_key,
+    delete_horizon_reached,
+    is_above_map,
+    kind_of_record,
+    skips_map,
 )
 from logwright.compaction.unpack import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
-from logwright.format.batch import CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.format.batch import HEADER_BYTES
 from logwright.format.scan import has_right_crc
 from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, read_record
 from logwright.kernel import inline_kernel, kernel
@@ -153,19 +154,6 @@ def is_sharded(bounds: Any) -> Any:
     return bounds[4] > 0 or bounds[5] < SHARD_SPACE
 
 
-@inline_kernel
-def _rule(batch: Any, mode: int, now_ms: int) -> Any:
-    """(whether a batch is passed over, whether its tombstones may go).
-
-    Control batches have no keys; while inserting, `unmapped` batches are passed over, else the
-    discarded.
-    """
-    chosen = batch.unmapped if mode == INSERT else batch.discard
-    passed_over = chosen or batch.attributes & CONTROL != 0
-    expires = batch.attributes & DELETE_HORIZON != 0 and now_ms >= batch.base_timestamp
-    return passed_over, expires
-
-
 @kernel
 def _read_records(source: Any, span: Any, batch: Any, bounds: Any, found: Any, taken: int) -> Any:
     """Read the records of one batch, which lie in this span of the source; (records taken, status).
@@ -173,9 +161,9 @@ def _read_records(source: Any, span: Any, batch: Any, bounds: Any, found: Any, t
     """
     position, end = span
     positions, lengths, ordinals, offsets, kinds, _ = found
-    first_offset, end_offset, primary = bounds[0], bounds[1], bounds[3] == 1
-    passed_over, expires = _rule(batch, bounds[6], bounds[2])
-    tombstone = EXPIRED if expires else TOMBSTONE
+    first_offset, last_offset, primary = bounds[0], bounds[1] - 1, bounds[3] == 1
+    is_skipped = skips_map(batch, bounds[6] == INSERT)
+    expires = delete_horizon_reached(batch, bounds[2])
     base_offset, first_ordinal = batch.base_offset, batch.first_ordinal
     delta_limit = batch.last_offset - base_offset
     last_delta = np.int64(-1)
@@ -192,15 +180,14 @@ def _read_records(source: Any, span: Any, batch: Any, bounds: Any, found: Any, t
         offset = base_offset + delta
         first_delta = min(first_delta, time_delta)
         tombstones += value_length < 0
-        if passed_over or offset < first_offset or offset >= end_offset:
+        if is_skipped or offset < first_offset or is_above_map(offset, last_offset):
             continue
-        if length < 0 and not primary:
+        kind = kind_of_record(length, value_length, expires)
+        if kind == NULL_KEY and not primary:
             continue
         ordinals[taken], offsets[taken] = first_ordinal + index, offset
         positions[taken], lengths[taken] = np.uint64(at), np.uint64(max(length, 0))
-        kinds[taken] = tombstone if value_length < 0 else KEYED
-        if length < 0:
-            kinds[taken] = NULL_KEY
+        kinds[taken] = kind
         taken += 1
     if position != end:
         return taken, np.int64(TRAILING)

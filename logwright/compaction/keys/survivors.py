@@ -28,7 +28,6 @@ from logwright.compaction.keys.prepare import (
     beside_map_bytes,
     dirty_records,
     mostly_compressed,
-    new_horizon_ms,
     new_map,
     open_sources,
 )
@@ -38,6 +37,7 @@ from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
 from logwright.compaction.rewrite.cache import RebuildCache
 from logwright.compaction.rewrite.copy import discard_batches
+from logwright.compaction.rules import delete_horizon_ms
 from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source
 from logwright.compaction.transactions import (
@@ -180,7 +180,7 @@ def _map_task(
         expired=np.zeros(bits, dtype=np.uint8),
         ends_when_full=plan.options.like_kafka,
         readers=[Reader(notes=digest.new_notes(records)) for _ in range(runtime.threads)],
-        horizon_ms=new_horizon_ms(plan),
+        horizon_ms=delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms),
         cache=RebuildCache(plan.log.directory, output_bytes=total_bytes) if backwards else None,
     )
 
@@ -227,22 +227,10 @@ def _map_shard(task: _Pass) -> None:
 
 
 def _leaving(task: _Pass) -> digest.Leaving:
-    """Of all batches where the first record's ordinal is, and whether their tombstones may go;
-    nothing if there are none of these. Data that goes as aborted must not be in the map: it is not
-    taken away, so that the sums do not agree if it is.
-    """
+    """Return which batches have tombstones that may go, by the receipt's own rule."""
     if not any(source.attributes & DELETE_HORIZON for source in task.sources):
         return digest.NOTHING_LEAVES
-    batches = [source.batches for source in task.sources]
-    has_horizon = [(each["attributes"] & DELETE_HORIZON) != 0 for each in batches]
-    reached = [
-        has & (each["base_timestamp"] <= task.plan.now_ms)
-        for has, each in zip(has_horizon, batches, strict=True)
-    ]
-    if not any(bool(each.any()) for each in reached):
-        return digest.NOTHING_LEAVES
-    firsts = np.concatenate([each["first_ordinal"] for each in batches])
-    return firsts, np.concatenate(reached)
+    return digest.leaving([source.batches for source in task.sources], task.plan.now_ms)
 
 
 def _key_facts(task: _Pass) -> KeyFacts:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from logwright.compaction.keys.offset_map import has_bit
+from logwright.compaction.rules import rebuilt_base_timestamp, sets_delete_horizon
 from logwright.format.batch import (
     CODEC_MASK,
     DELETE_HORIZON,
@@ -86,7 +87,6 @@ def summarise(
         kept: KEPT_RECORD[n] with room for all records of the batch, is set.
     """
     append_time = batch.attributes & LOG_APPEND_TIME != 0
-    has_horizon = batch.attributes & DELETE_HORIZON != 0
     largest, shortest = np.int64(-1), np.int64(0)
     count = np.int64(0)
     position, end = span
@@ -99,16 +99,13 @@ def summarise(
         kept[count].timestamp, kept[count].rest, kept[count].stop = timestamp, rest, position
         largest, shortest = max(largest, timestamp), min(shortest, value_length)
         count += 1
-    summary.sets_horizon = 0
+    first = kept[0].timestamp if count > 0 else np.int64(-1)
+    sets_horizon = sets_delete_horizon(batch, shortest < 0)
     summary.kept = count
     summary.has_tombstone = shortest < 0
     summary.max_timestamp = batch.max_timestamp if append_time else largest
-    summary.base_timestamp = kept[0].timestamp if count > 0 else -1
-    if has_horizon:
-        summary.base_timestamp = batch.base_timestamp
-    elif summary.has_tombstone == 1 or batch.empty_marker:
-        summary.base_timestamp = horizon_ms
-        summary.sets_horizon = 1
+    summary.sets_horizon = sets_horizon
+    summary.base_timestamp = rebuilt_base_timestamp(batch, sets_horizon, horizon_ms, first)
 
 
 @kernel

@@ -25,8 +25,9 @@ from logwright.compaction.rewrite.batch import (
     write_records,
 )
 from logwright.compaction.rewrite.output import note_batch
+from logwright.compaction.rules import DELETE, RETAIN, RETAIN_EMPTY, batch_fate
 from logwright.compaction.unpack import NO_ROOM, NOT_GIVEN, unpack_batch
-from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.crc import prefetch_span
 from logwright.format.native_codec import pack, packed_bound
 from logwright.kernel import kernel
@@ -38,11 +39,6 @@ PLAIN_FULL: Final = 3
 NOT_UNPACKED: Final = 4
 NOT_PACKED: Final = 5
 NOT_REBUILT: Final = 6
-
-_DROP: Final = 0
-_VERBATIM: Final = 1
-_EMPTY: Final = 2
-_REBUILD: Final = 3
 
 GROWTH_PER_RECORD: Final = 14
 """Bytes by which a rebuilt record can be longer: 9 of a timestamp delta, 5 of a length."""
@@ -92,18 +88,6 @@ def count_dead(dead: Any, first: int, count: int) -> int:
             total += np.int64((dead[position >> 3] >> np.uint8(position & 7)) & np.uint8(1))
             position += 1
     return total
-
-
-@kernel
-def _fate(batch: Any, dead: Any) -> int:
-    """Decide what becomes of a batch, by its dead records and the horizon that is to be set."""
-    alive = batch.count - count_dead(dead, batch.first_ordinal, batch.count)
-    if alive == 0:
-        return _EMPTY if batch.keep_empty else _DROP
-    may_set_horizon = (
-        batch.has_tombstone or batch.empty_marker
-    ) and batch.attributes & DELETE_HORIZON == 0
-    return _VERBATIM if alive == batch.count and not may_set_horizon else _REBUILD
 
 
 @kernel
@@ -257,16 +241,17 @@ def copy_batches(
     state = output.state
     for row in range(first, len(batches)):
         batch = batches[row]
-        fate = _fate(batch, dead)
-        if fate == _DROP:
+        alive = batch.count - count_dead(dead, batch.first_ordinal, batch.count)
+        fate = batch_fate(batch, alive)
+        if fate == DELETE:
             state.dropped += 1
             continue
         state.needed = batch.size + np.int64(batch.count) * GROWTH_PER_RECORD
         if state.buffered + state.needed > len(output.buffer):
             return row, BUFFER_FULL
-        if fate == _VERBATIM:
+        if fate == RETAIN:
             copy_verbatim(data, batch, rule.interval_bytes, output)
-        elif fate == _EMPTY:
+        elif fate == RETAIN_EMPTY:
             summarise_empty(batch, space.summary)
             end = state.buffered + HEADER_BYTES
             place_rebuilt(data, batch, end, rule.interval_bytes, output, space.summary)

@@ -18,11 +18,12 @@ from logwright.compaction.model import CleanPlan, GroupFacts, UnchangedSegment
 from logwright.compaction.receipt import keeps_most, mix_batch
 from logwright.compaction.rewrite.copy import count_dead
 from logwright.compaction.rewrite.output import index_files, new_output, note_batch
+from logwright.compaction.rules import RETAIN, RETAIN_EMPTY, batch_fate, has_delete_horizon
 from logwright.compaction.source import Source
-from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.index import AbortedTransaction, serialize_txn_index
 from logwright.format.names import INDEX, TIMEINDEX, TXNINDEX, segment_file_name
-from logwright.kernel import kernel
+from logwright.kernel import inline_kernel, kernel
 from logwright.log.mapped import map_file
 from logwright.log.model import Segment
 from logwright.units import INT64_MAX, ByteCount, TimestampMs
@@ -41,6 +42,17 @@ _SUMS: Final = np.dtype(
 """Sums over the batches of a group, the fields of `GroupFacts`."""
 
 
+@inline_kernel
+def _is_emptied(batch: Any) -> Any:
+    """Decide whether an empty batch is written as it is: see `batch.finish_batch`."""
+    return (
+        batch.size == HEADER_BYTES
+        and batch.attributes & CODEC_MASK == 0
+        and batch.base_timestamp == -1
+        and not has_delete_horizon(batch)
+    )
+
+
 @kernel
 def _sum_batches(batches: Any, dead: Any, limits: Any, sums: Any) -> Any:
     """Add the batches of a source to the sums. Return how many of its records are not dead.
@@ -56,18 +68,8 @@ def _sum_batches(batches: Any, dead: Any, limits: Any, sums: Any) -> Any:
         is_data = batch.attributes & CONTROL == 0 and batch.count > 0
         if batch.discard and is_data and batch.last_offset >= log_start:
             sums.aborted += mix_batch(batch)
-        has_horizon = batch.attributes & DELETE_HORIZON != 0
-        if batch.count == 0:
-            stays = (
-                batch.keep_empty
-                and batch.size == HEADER_BYTES
-                and batch.attributes & CODEC_MASK == 0
-                and batch.base_timestamp == -1
-                and not has_horizon
-            )
-        else:
-            sets_horizon = (batch.tombstones > 0 or batch.empty_marker) and not has_horizon
-            stays = alive == batch.count and not sets_horizon
+        fate = batch_fate(batch, alive)
+        stays = fate == RETAIN or (fate == RETAIN_EMPTY and _is_emptied(batch))
         if not stays:
             sums.changes += 1
         elif batch.count > 0:
