@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "logwright.units",
         "logwright.errors",
+        "logwright.extras",
         "logwright.kernel",
         "logwright.ofd_lock",
         "logwright.garbage",
