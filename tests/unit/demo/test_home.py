@@ -15,7 +15,7 @@ from logwright.config.policies import Policies, load_policies
 from logwright.config.resolved import Sources, effective_pairs, resolve
 from logwright.config.sources import read_sources
 from logwright.demo import landing
-from logwright.demo.home import SETTINGS, NotADemoHome, opened, prepare
+from logwright.demo.home import SETTINGS, NoDemoArchive, NotADemoHome, opened, prepare
 from logwright.demo.pages import HOST, PortTaken, check_port
 from logwright.demo.survey import Account, Size, causes, comparison, survey, total
 from logwright.errors import LogDirLocked
@@ -47,6 +47,16 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with opened(root) as home:
         prepare(home, quiet)
     return root
+
+
+def test_an_installed_package_says_that_it_has_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wheel is small; before anything is written, the demo names where its log is."""
+    monkeypatch.setattr("logwright.demo.home.ARCHIVE", tmp_path / "kafka-logs.tar.xz")
+    with pytest.raises(NoDemoArchive, match="Run 'make demo' in a checkout"), opened(tmp_path / "a"):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_log_is_as_large_as_we_say(root: Path) -> None:
