@@ -22,7 +22,7 @@ _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_0
 _DURATION: Final = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
 
 
-class _Duration(click.ParamType[int]):
+class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
     """``90s``, ``30m``, ``2h``, ``7d``: in ms."""
 
     name = "DURATION"

@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "logwright.units",
         "logwright.errors",
+        "logwright.extras",
         "logwright.intrinsics",
         "logwright.kernel",
         "logwright.kernel_compiler",
