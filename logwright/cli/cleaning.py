@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog, compaction_object, plan_one
@@ -182,25 +182,36 @@ def clean_pass(
 def _built_here(
     request: Request, cleanings: Sequence[Cleaning], threads: int
 ) -> Iterator[list[_Built]]:
-    """Build and examine in this process, one after the other. Effects: staged files."""
+    """Build and examine in this process, small logs in groups. Effects: staged files."""
     from logwright import maintain  # noqa: PLC0415
     from logwright.compaction.runtime import Runtime, Throttle  # noqa: PLC0415
+    from logwright.sweep.groups import SMALL_LOG_BYTES, Group, run_groups, together  # noqa: PLC0415
 
     if not cleanings:
         return
-    rate = min(each.plan.cleaner.io_max_bytes_per_second for each in cleanings)
-    runtime = Runtime(threads=threads, throttle=Throttle(rate))
-    for cleaning in cleanings:
-        plan = cleaning.plan
-        try:
+
+    def build(plan: CleanPlan, *, runtime: Runtime) -> tuple[StagedCleaning, OutputFacts]:
+        if plan.compaction.total_bytes <= SMALL_LOG_BYTES:
+            staged = maintain.build(plan, runtime=runtime)
+        else:
             with request.output.progress(str(plan.log.partition)) as progress:
                 staged = maintain.build(plan, progress=progress, runtime=runtime)
-                facts = maintain.examine(plan, staged, runtime=runtime)
-        except LogwrightError as error:
-            maintain.discard(plan)
-            yield [(cleaning, error)]
-        else:
-            yield [(cleaning, (staged, facts))]
+        return staged, maintain.examine(plan, staged, runtime=runtime)
+
+    plans = [each.plan for each in cleanings]
+    sizes = [plan.compaction.total_bytes for plan in plans]
+    rate = min(plan.cleaner.io_max_bytes_per_second for plan in plans)
+    groups = (
+        Group(
+            numbers=numbers,
+            arguments=[(plans[number],) for number in numbers],
+            small=sizes[numbers[0]] <= SMALL_LOG_BYTES,
+            threads=1 if len(numbers) > 1 else threads,
+        )
+        for numbers in together(range(len(plans)), sizes)
+    )
+    for results in run_groups(build, groups, Throttle(rate)):
+        yield [(cleanings[number], cast("Any", result)) for number, result in results]
 
 
 def _built_by_spark(request: Request, cleanings: Sequence[Cleaning]) -> Iterator[list[_Built]]:
@@ -223,6 +234,7 @@ def _judge_and_commit(built: Sequence[_Built], failures: FailureLog) -> None:
     good: list[tuple[Cleaning, StagedCleaning | None]] = []
     for cleaning, result in built:
         if isinstance(result, LogwrightError):
+            maintain.discard(cleaning.plan)
             cleaning.fail(failures, result)
             continue
         staged, facts = result

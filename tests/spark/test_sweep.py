@@ -16,7 +16,8 @@ from logwright.format.names import TopicPartition
 from logwright.live_plans import plan_is_alive
 from logwright.spark import sweep
 from logwright.spark.session import TASKS_PER_CORE
-from logwright.spark.sweep import WorkerFault, build_partitions, clean_partitions
+from logwright.spark.sweep import build_partitions, clean_partitions
+from logwright.sweep.groups import WorkerFault
 from logwright.units import TimestampMs
 from tests.fixtures import copy_before, description, partition_of
 from tests.log_builder import START_MS, LogBuilder

@@ -6,12 +6,11 @@ import gc
 import os
 import sys
 
-from numba.core.dispatcher import Dispatcher
-
 from logwright import maintain
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.runtime import Runtime
 from logwright.errors import CorruptBatch
+from logwright.kernel import Kernel
 
 
 def double(number: int, *, runtime: Runtime) -> int:
@@ -62,8 +61,9 @@ def kernels() -> set[str]:
     """Names of those of ours that this process has in memory."""
     modules = [module for name, module in sys.modules.items() if name.startswith("logwright.")]
     return {
-        repr(value)
+        f"{value.name} {signature}"
         for module in modules
         for value in list(vars(module).values())
-        if isinstance(value, Dispatcher) and value.overloads
+        if isinstance(value, Kernel)
+        for signature in value._entries
     }

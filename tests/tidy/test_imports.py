@@ -54,6 +54,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.committing",
         "logwright.verify",
     ),
+    ("logwright.sweep",),
     ("logwright.spark",),
     ("logwright.resources",),
     ("logwright.assets",),

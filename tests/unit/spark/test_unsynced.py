@@ -22,7 +22,7 @@ from logwright.compaction.unsynced import Unsynced
 from logwright.config.topic import parse_settings
 from logwright.errors import StepFailed
 from logwright.spark import sweep
-from logwright.spark.packing import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER
+from logwright.sweep.groups import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER, together
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -70,7 +70,7 @@ def run(
             numbers=numbers,
             arguments=pickle.dumps([(some[number],) for number in numbers]),
         )
-        for numbers in sweep._together(range(len(some)), [size] * len(some))
+        for numbers in together(range(len(some)), [size] * len(some))
     ]
     found = sweep._run_bin(function, inf, calls)
     results = dict(chain.from_iterable(map(pickle.loads, found)))  # noqa: TID251
