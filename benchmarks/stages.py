@@ -21,8 +21,8 @@ from logwright.compaction import receipt as digest
 from logwright.compaction.keys import backward, survivors
 from logwright.compaction.keys import fill as mapping
 from logwright.compaction.keys import prepare as preparing
+from logwright.compaction.rewrite import chunks
 from logwright.compaction.rewrite import copy as copying
-from logwright.compaction.rewrite import segment as writer
 from logwright.steps import live
 
 REST: Final = "Python and all else"
@@ -146,8 +146,8 @@ _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (survivors, "mark_unmapped", "transactions", _nothing),
     (survivors, "decide_fates", "transactions", _nothing),
     (survivors, "discard_batches", "transactions", _nothing),
-    (copying, "recopy", "recopy", _nothing),
-    (writer._Output, "write", "write", _nothing),  # noqa: SLF001 -- the one call that writes
+    (copying, "copy_batches", "copy", _nothing),
+    (chunks, "_write_at", "write", _nothing),
     (os, "fsync", "fsync", _nothing),
     (check_segments, "open_source", "header scan", _nothing),
     (check_segments, "scan_whatever", "header scan", _nothing),
