@@ -52,36 +52,31 @@ def _drop_null_key(dead: Any, ordinal: int, counters: Any) -> None:
         counters.null_keys += 1
 
 
-@inline_kernel
-def _is_expired_elsewhere(found: Any, index: int, scope: Any, map_: Any) -> Any:
-    """Mark a tombstone that may go; return whether its hash belongs to another shard."""
-    if found.kinds[index] != EXPIRED:
-        return False
-    set_bit(map_.expired, found.ordinals[index])
-    part = found.hash1[index] >> np.uint64(32)
-    return part < np.uint64(scope.shard_start) or part >= np.uint64(scope.shard_end)
-
-
 @kernel
 def _insert(found: Any, taken: int, scope: Any, map_: Any) -> Any:
     """Insert the records of a window; return the index of the one that found the map full, else
     `taken`.
     """
     hash1, hash2, ordinals = found.hash1, found.hash2, found.ordinals
-    table, dead, capacity = map_.table, map_.dead, map_.capacity
-    counters = map_.counters[0]
+    offsets, kinds = found.offsets, found.kinds
+    table, dead, expired, counters = map_.table, map_.dead, map_.expired, map_.counters[0]
+    capacity, ends_when_full = map_.capacity, map_.ends_when_full
+    shard_start, shard_end = np.uint64(scope.shard_start), np.uint64(scope.shard_end)
     for index in range(taken):
         ahead = index + PREFETCH_DISTANCE
         if ahead < taken:
             prefetch_slot(table, hash2[ahead])
         ordinal = ordinals[index]
-        if found.kinds[index] == NULL_KEY:
+        if kinds[index] == NULL_KEY:
             _drop_null_key(dead, ordinal, counters)
             continue
-        if map_.ends_when_full and counters.distinct >= capacity:
+        if ends_when_full and counters.distinct >= capacity:
             return index
-        if _is_expired_elsewhere(found, index, scope, map_):
-            continue
+        if kinds[index] == EXPIRED:
+            set_bit(expired, ordinal)
+            part = hash1[index] >> np.uint64(32)
+            if part < shard_start or part >= shard_end:
+                continue
         at = find_slot(table, hash1[index], hash2[index])
         latest = ordinal_at(table, at)
         if latest < 0:
@@ -94,25 +89,29 @@ def _insert(found: Any, taken: int, scope: Any, map_: Any) -> Any:
         elif is_superseded(latest, ordinal):
             set_bit(dead, latest)
             put_entry(table, at, hash1[index], hash2[index], ordinal)
-        counters.latest = found.offsets[index]
+        counters.latest = offsets[index]
     return taken
 
 
 @kernel
 def _probe(found: Any, taken: int, scope: Any, map_: Any) -> None:
     """Mark the records of a window that the map supersedes."""
-    hash1, hash2, ordinals = found.hash1, found.hash2, found.ordinals
-    table, dead = map_.table, map_.dead
+    hash1, hash2, ordinals, kinds = found.hash1, found.hash2, found.ordinals, found.kinds
+    table, dead, expired = map_.table, map_.dead, map_.expired
+    shard_start, shard_end = np.uint64(scope.shard_start), np.uint64(scope.shard_end)
     for index in range(taken):
         ahead = index + PREFETCH_DISTANCE
         if ahead < taken:
             prefetch_slot(table, hash2[ahead])
         ordinal = ordinals[index]
-        if found.kinds[index] == NULL_KEY:
+        if kinds[index] == NULL_KEY:
             _drop_null_key(dead, ordinal, map_.counters[0])
             continue
-        if _is_expired_elsewhere(found, index, scope, map_):
-            continue
+        if kinds[index] == EXPIRED:
+            set_bit(expired, ordinal)
+            part = hash1[index] >> np.uint64(32)
+            if part < shard_start or part >= shard_end:
+                continue
         at = find_slot(table, hash1[index], hash2[index])
         if is_superseded(ordinal, ordinal_at(table, at)):
             set_bit(dead, ordinal)

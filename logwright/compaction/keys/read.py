@@ -44,7 +44,7 @@ NOT_UNPACKED: Final = 3
 MANY_RECORDS: Final = 4
 """The room for records is too small for one batch."""
 
-FOUND_RECORDS: Final = 8 * 1024
+FOUND_RECORDS: Final = 16 * 1024
 """So many are read before they are mapped."""
 SPAN: Final = np.dtype([("start", np.int64), ("end", np.int64)])
 """Where the records of a batch lie in the scratch memory."""
@@ -223,6 +223,9 @@ def _read_records(source: Any, span: Any, batch: Any, scope: Any, found: Any, ta
     position, end = span
     is_skipped = skips_map(batch, scope.action == INSERT)
     expires = delete_horizon_reached(batch, scope.now_ms)
+    first_offset, last_offset, primary = scope.first_offset, scope.last_offset, scope.primary
+    ordinals, offsets, kinds = found.ordinals, found.offsets, found.kinds
+    positions, lengths = found.hash1, found.hash2
     base_offset, first_ordinal = batch.base_offset, batch.first_ordinal
     delta_limit = batch.last_offset - base_offset
     last_delta = np.int64(-1)
@@ -239,14 +242,14 @@ def _read_records(source: Any, span: Any, batch: Any, scope: Any, found: Any, ta
         offset = base_offset + delta
         first_delta = min(first_delta, time_delta)
         tombstones += value_length < 0
-        if is_skipped or offset < scope.first_offset or is_above_map(offset, scope.last_offset):
+        if is_skipped or offset < first_offset or is_above_map(offset, last_offset):
             continue
         kind = kind_of_record(length, value_length, expires)
-        if kind == NULL_KEY and not scope.primary:
+        if kind == NULL_KEY and not primary:
             continue
-        found.ordinals[taken], found.offsets[taken] = first_ordinal + index, offset
-        found.hash1[taken], found.hash2[taken] = np.uint64(at), np.uint64(max(length, 0))
-        found.kinds[taken] = kind
+        ordinals[taken], offsets[taken] = first_ordinal + index, offset
+        positions[taken], lengths[taken] = np.uint64(at), np.uint64(max(length, 0))
+        kinds[taken] = kind
         taken += 1
     if position != end:
         return taken, np.int64(TRAILING)
