@@ -44,8 +44,8 @@ NOT_UNPACKED: Final = 3
 MANY_RECORDS: Final = 4
 """The room for records is too small for one batch."""
 
-FOUND_RECORDS: Final = 16 * 1024
-"""So many are read before they are mapped."""
+FOUND_RECORDS: Final = 32 * 1024
+"""So many are read before they are mapped: a call of a kernel costs up to 30 µs."""
 SPAN: Final = np.dtype([("start", np.int64), ("end", np.int64)])
 """Where the records of a batch lie in the scratch memory."""
 _NO_LIMIT = np.int64(1) << np.int64(62)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil
 from threading import Lock
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +44,16 @@ class Reader:
     """
 
     receipt: receipts.KeyReceipt
+    found: reading.FoundRecords
     workspace: Workspace = field(default_factory=Workspace)
-    found: reading.FoundRecords = field(
-        default_factory=lambda: reading.room_for_records(reading.FOUND_RECORDS)
-    )
+
+    @classmethod
+    def new(cls, records: int) -> Self:
+        """Return a reader for a log of so many records."""
+        return cls(
+            receipt=receipts.new_receipt(records),
+            found=reading.room_for_records(min(records, reading.FOUND_RECORDS)),
+        )
 
     def buffers(self, hash_key: NDArray[np.uint64]) -> reading.ReadBuffers:
         """Return what the kernels read into; it changes with each obstacle that is removed."""

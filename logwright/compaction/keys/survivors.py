@@ -173,7 +173,7 @@ def _map_task(
         state=new_map(plan, keys=dirty, records=records, other_bytes=others),
         dead=np.zeros(bits, dtype=np.uint8),
         expired=np.zeros(bits, dtype=np.uint8),
-        readers=[Reader(receipt=receipts.new_receipt(records)) for _ in range(runtime.threads)],
+        readers=[Reader.new(records) for _ in range(runtime.threads)],
         horizon_ms=delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms),
         cache=cache,
     )
