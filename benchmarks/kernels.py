@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from benchmarks.logs import BenchLog
 from logwright.checks import kernels as check_kernels
 from logwright.compaction import batch_receipt as witness
-from logwright.compaction import receipt as digest
-from logwright.compaction.keys import fill as mapping
-from logwright.compaction.keys import offset_map
+from logwright.compaction import receipt as receipts
+from logwright.compaction.keys import fill, offset_map
 from logwright.compaction.keys import read as reading
 from logwright.compaction.rewrite.cache import CACHED_BATCH
 from logwright.compaction.rewrite.chunks import CHUNK_BYTES
@@ -45,11 +44,22 @@ class Bench:
         self.windows = [open_window(self.source, slice(*rows)) for rows in ranges]
         slots = 2 * self.records
         self.map = offset_map.new_map(slots, capacity=slots - 1, largest=self.records)
-        self.notes = digest.new_notes(self.records)
-        digest.make_room(self.notes, self.records)
-        self.bits = (self._bitmap(), self._bitmap())
-        self.found = reading.room_for_records(reading.FOUND_RECORDS)
+        self.map_ = fill.OffsetMap(
+            table=self.map.table,
+            dead=self._bitmap(),
+            expired=self._bitmap(),
+            counters=self.map.counters,
+            capacity=self.map.capacity,
+            ends_when_full=False,
+        )
         self.space = Workspace()
+        self.reader = reading.ReadBuffers(
+            hash_key=np.array([self.map.key.low, self.map.key.high], dtype=np.uint64),
+            found=reading.room_for_records(reading.FOUND_RECORDS),
+            receipt=receipts.with_room(receipts.new_receipt(self.records), self.records),
+            scratch=self.space.scratch,
+            cells=self.space.cells,
+        )
         self.told = witness.new_told((self.map.key.low, self.map.key.high), -1)
 
     def _bitmap(self) -> NDArray[np.uint8]:
@@ -70,39 +80,34 @@ class Bench:
 
     def insert_keys(self) -> None:
         """The same, and insert."""
-        self.map.table[0][:] = 0
-        self.map.counters[offset_map.DISTINCT] = 0
+        self.map.table.entries[:] = 0
+        self.map.counters["distinct"] = 0
         self._map(reading.INSERT)
 
     def clear_map(self) -> None:
         """What `insert_keys` does first."""
-        self.map.table[0][:] = 0
+        self.map.table.entries[:] = 0
 
-    def _map(self, mode: int) -> None:
-        key = np.array([self.map.key.low, self.map.key.high], dtype=np.uint64)
-        limits = np.array([self.map.capacity, 0], dtype=np.int64)
-        shard = (0, offset_map.SHARD_SPACE)
-        bounds = np.array([0, INT64_MAX, 0, 1, *shard, mode], dtype=np.int64)
-        space = self.space
-        self.notes.sampled[0] = 0
-        mapping.map_batches(
-            self.source.data,
-            self.source.batches,
-            (0, len(self.source.batches)),
-            NOT_GIVEN,
-            bounds,
-            limits,
-            self.map.table,
-            key,
-            self.bits,
-            self.map.counters,
-            self.found,
-            space.scratch,
-            space.cells,
-            (self.notes.mask, self.notes.sample, self.notes.sampled),
-            self.notes.totals,
-            reading.room_for_sums(len(self.source.batches)),
+    def _map(self, action: int) -> None:
+        scope = reading.MapScope(
+            first_offset=0,
+            last_offset=INT64_MAX - 1,
+            now_ms=0,
+            primary=True,
+            shard_start=0,
+            shard_end=offset_map.SHARD_SPACE,
+            action=action,
         )
+        data, batches, row = self.source.data, self.source.batches, 0
+        self.reader.receipt.sampled[0] = 0
+        window = reading.room_for_sums(len(batches))
+        while row < len(batches):
+            rows = (row, len(batches))
+            stop, taken, _ = reading.read_batches(
+                data, batches, rows, NOT_GIVEN, scope, self.reader, window
+            )
+            read = (row, int(stop))
+            row = fill.put_window(batches, read, int(taken), scope, self.map_, self.reader, window)
 
     def survey(self) -> None:
         """Walk the records."""

@@ -18,8 +18,7 @@ from logwright.checks import kernels, quick, quick_kernels, thorough, thorough_k
 from logwright.checks import segments as check_segments
 from logwright.compaction import build
 from logwright.compaction import receipt as digest
-from logwright.compaction.keys import backward, survivors
-from logwright.compaction.keys import fill as mapping
+from logwright.compaction.keys import backward, read, step, survivors
 from logwright.compaction.keys import prepare as preparing
 from logwright.compaction.rewrite import chunks
 from logwright.compaction.rewrite import copy as copying
@@ -138,8 +137,9 @@ def _of_side(args: _Arguments, _result: object) -> int:
 
 _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (preparing, "open_source", "header scan", _nothing),
-    (mapping, "map_batches", "CRC, decode, hash, map", _of_mapped),
-    (backward, "map_backwards", "CRC, decode, hash, map, rebuild", _of_mapped_backwards),
+    (read, "read_batches", "CRC, decode, hash", _of_mapped),
+    (step, "put_window", "map", _nothing),
+    (backward, "read_backwards", "CRC, decode, hash, map, rebuild", _of_mapped_backwards),
     (digest, "sum_map", "sums", _nothing),
     (build, "group_facts", "sums", _nothing),
     (build, "unchanged_segment", "indexes", _nothing),

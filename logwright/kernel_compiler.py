@@ -136,7 +136,8 @@ def compile_object(kernel: Kernel, signature: Signature) -> bytes:
     compiled = called.overloads[kinds]
     # Optimized as a function of its own: within the wrapper LLVM would make other choices.
     function = compiled.library._final_module.get_function(compiled.fndesc.llvm_func_name)  # noqa: SLF001
-    function.add_function_attribute("noinline")
+    if not kernel.forceinline:  # LLVM refuses both
+        function.add_function_attribute("noinline")
     unpack = intrinsics.unpack_arguments(kinds)
     pack = intrinsics.pack_result(compiled.signature.return_type)
 

@@ -196,7 +196,7 @@ FAULTS = (
         family="partial map: holes are not passed",
         file="compaction/keys/survivors.py",
         right="        return task.plan.compaction.first_uncleanable_offset - 1\n",
-        wrong="        return int(task.state.counters[offset_map.LATEST])\n",
+        wrong='        return int(task.map.state.counters["latest"][0])\n',
     ),
     Fault(
         family="partial map: the checkpoint runs ahead",

@@ -17,7 +17,7 @@ from logwright import maintain
 from logwright.checks.quick import examine_quickly
 from logwright.compaction import build as building
 from logwright.compaction import unpack as unpacking
-from logwright.compaction.keys import survivors
+from logwright.compaction.keys import backward
 from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite import cache
@@ -125,7 +125,7 @@ def test_without_room_for_the_file_it_ends(
     def nearly_full(_: Path, *, output_bytes: int) -> cache.RebuildCache:
         return small(output_bytes=output_bytes + (1 << 60))
 
-    monkeypatch.setattr(survivors, "RebuildCache", nearly_full)
+    monkeypatch.setattr(backward, "RebuildCache", nearly_full)
     lose, wait = waiting(found_in(plan))
     assert 0 < wait < lose
     assert whole == output(plan)
