@@ -276,6 +276,8 @@ def _result_of(result: Any, cells: Iterator[int]) -> Any:
 
 @cache
 def _target_machine() -> Any:
+    with suppress(RuntimeError):  # llvmlite from 0.45 on does it by itself, and refuses
+        llvm.initialize()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())
