@@ -59,7 +59,7 @@ check: need-demo $(VENV)/.dev ## lint, format and types [1 min the first time, t
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy -p logwright
 
-unit: need-demo $(VENV)/.dev ## the tests that need no Java, Maven or browser [under 2 min]
+unit: need-demo $(VENV)/.dev ## the tests that need no Java, Maven or browser [1 min, more where kernels must be compiled]
 	@tests/run $(BIN)/python --unit
 
 test: need-test check ## lint, types and all tests; PYTEST_ARGS="-k name" [15 min]
