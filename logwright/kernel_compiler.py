@@ -16,7 +16,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
+import llvmlite
 import numba
 import numpy as np
 from numba import types
@@ -52,7 +52,9 @@ _SCALARS: Final = {
     "n": types.none,
 }
 MIN_CORES: Final = 2
-_second_process: list[subprocess.Popen[bytes]] = []
+_LLVMLITE: Final = tuple(map(int, llvmlite.__version__.split(".")[:2]))
+_second_process: list[int] = []
+"""Its process id."""
 _dispatchers: dict[int, Any] = {}
 """Numba's object of each kernel that was compiled here, by the kernel's identity."""
 
@@ -100,15 +102,10 @@ def _start_second_process(kernel: Kernel, signature: Signature) -> None:
         if (kernel.name, signature) in kernels:
             command = [sys.executable, "-m", __name__, str(group)]
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-            _second_process.append(
-                subprocess.Popen(
-                    command,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
-            )
+            nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
+            # Not waited for: it may go on when this process has ended.
+            pid = os.posix_spawn(sys.executable, command, environment, file_actions=nothing)
+            _second_process.append(pid)
 
 
 def compile_ahead(group: int) -> None:
@@ -134,9 +131,10 @@ def compile_object(kernel: Kernel, signature: Signature) -> bytes:
         called = _dispatcher(kernel)
         called.compile(kinds)
     compiled = called.overloads[kinds]
-    # Optimized as a function of its own: within the wrapper LLVM would make other choices.
+    # Optimized as a function of its own: within the wrapper LLVM would make other choices. LLVM
+    # refuses that for a function that must be inlined, and an old llvmlite does not know how.
     function = compiled.library._final_module.get_function(compiled.fndesc.llvm_func_name)  # noqa: SLF001
-    if not kernel.forceinline:  # LLVM refuses both
+    if not kernel.forceinline and _LLVMLITE >= (0, 45):
         function.add_function_attribute("noinline")
     unpack = intrinsics.unpack_arguments(kinds)
     pack = intrinsics.pack_result(compiled.signature.return_type)
