@@ -15,6 +15,13 @@ from numba.extending import intrinsic
 from numba.np import arrayobj
 
 
+def _word_at(context: Any, builder: Any, array: Any, index: Any, bits: int) -> Any:
+    """Pointer to an integer at an element of an array. Args: (Numba type, value) of the array."""
+    kind, value = array
+    data = context.make_array(kind)(context, builder, value).data
+    return builder.bitcast(builder.gep(data, [index]), ir.IntType(bits).as_pointer())
+
+
 @intrinsic
 def load_u64(_typing: Any, data: Any, index: Any) -> Any:
     """Little-endian uint64 at byte `index` of a C-contiguous uint8 array; the caller checks the
@@ -23,9 +30,7 @@ def load_u64(_typing: Any, data: Any, index: Any) -> Any:
     signature = types.uint64(data, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        pointer = builder.gep(array.data, [args[1]])
-        word = builder.bitcast(pointer, ir.IntType(64).as_pointer())
+        word = _word_at(context, builder, (signature.args[0], args[0]), args[1], 64)
         return builder.load(word, align=1)
 
     return signature, codegen
@@ -54,9 +59,8 @@ def prefetch(_typing: Any, array: Any, index: Any) -> Any:
     signature = types.void(array, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        target = context.make_array(signature.args[0])(context, builder, args[0])
         i32 = ir.IntType(32)
-        pointer = builder.bitcast(builder.gep(target.data, [args[1]]), ir.IntType(8).as_pointer())
+        pointer = _word_at(context, builder, (signature.args[0], args[0]), args[1], 8)
         kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), i32, i32, i32])
         function = builder.module.declare_intrinsic(
             "llvm.prefetch", tys=[ir.IntType(8).as_pointer()], fnty=kind
@@ -88,8 +92,8 @@ def address(_typing: Any, array: Any, index: Any) -> Any:
     signature = types.int64(array, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        target = context.make_array(signature.args[0])(context, builder, args[0])
-        return builder.ptrtoint(builder.gep(target.data, [args[1]]), ir.IntType(64))
+        element = _word_at(context, builder, (signature.args[0], args[0]), args[1], 8)
+        return builder.ptrtoint(element, ir.IntType(64))
 
     return signature, codegen
 
@@ -117,9 +121,8 @@ def store_u64(_typing: Any, data: Any, index: Any, word: Any) -> Any:
     signature = types.void(data, types.int64, types.uint64)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        pointer = builder.gep(array.data, [args[1]])
-        builder.store(args[2], builder.bitcast(pointer, ir.IntType(64).as_pointer()), align=1)
+        word = _word_at(context, builder, (signature.args[0], args[0]), args[1], 64)
+        builder.store(args[2], word, align=1)
         return context.get_dummy_value()
 
     return signature, codegen
@@ -131,10 +134,8 @@ def load_u32(_typing: Any, data: Any, index: Any) -> Any:
     signature = types.uint64(data, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        pointer = builder.gep(array.data, [args[1]])
-        word = builder.load(builder.bitcast(pointer, ir.IntType(32).as_pointer()), align=1)
-        return builder.zext(word, ir.IntType(64))
+        word = _word_at(context, builder, (signature.args[0], args[0]), args[1], 32)
+        return builder.zext(builder.load(word, align=1), ir.IntType(64))
 
     return signature, codegen
 

@@ -12,9 +12,10 @@ with llvmlite alone: importing Numba and inferring types would take longer than 
    without the GIL.
 
 The cache is never stale: its directory is named by a digest of all sources that hold kernels and of
-all modules that these import, of the versions of Numba and llvmlite, and of the CPU. It is in
-``NUMBA_CACHE_DIR`` if that is set, else in the user's cache directory, which other users cannot
-write: a cache is code.
+all modules that these import, of the versions of Numba and llvmlite, and of the CPU; kernels
+outside the package are not kept. It is in ``NUMBA_CACHE_DIR`` if that is set, else in the user's
+cache directory. A cache is code: a directory that another user owns or can write is not used. A
+file carries a digest of its content, so what a crash or a full disk left of it is compiled again.
 
 IMPORTANT: no kernel allocates; its caller passes all arrays, C-contiguous. A kernel must not write
 to an array that is mapped read-only.
@@ -22,6 +23,7 @@ to an array that is mapped read-only.
 
 from __future__ import annotations
 
+import array
 import ctypes
 import fcntl
 import hashlib
@@ -46,7 +48,7 @@ Signature = tuple[str, ...]
 """The types of arguments, one word each: ``1:"|u1"`` is an array of one dimension and its type,
 ``0:[…]`` a record of a structured array, to which the kernel can write;
 ``i``, ``u``, ``f``, ``b`` and ``n`` are int64, uint64, float64, bool and None; ``(`` … ``)`` is a
-tuple, and ``module:Class(`` … ``)`` a named one."""
+tuple, and ``module:Class:fields(`` … ``)`` a named one."""
 
 _HAS_KERNEL: Final = re.compile(rb"^@(?:inline_)?kernel\b", re.MULTILINE)
 _IMPORTED: Final = re.compile(rb"^[ \t]*(?:from|import) logwright\.([\w.]+)", re.MULTILINE)
@@ -113,22 +115,24 @@ class _Entry:
     """
 
     def __init__(self, content: bytes) -> None:
-        header, _, code = content.partition(b"\n")
-        said = json.loads(header)
-        self._result = said["result"]
+        line, _, code = content.partition(b"\n")
+        header = json.loads(line)
+        self._result = header["result"]
         self._result_cells = _cells_of(self._result)
         # Each object has an engine of its own: two may hold a function of the same name.
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
-        address = self._engine.get_function_address(said["symbol"])
+        address = self._engine.get_function_address(header["symbol"])
         self._call = _ENTRY_TYPE(address)
 
     def run(self, cells: list[int]) -> Any:
-        buffer = (ctypes.c_int64 * max(len(cells), self._result_cells))(*cells)
+        cells += [0] * (self._result_cells - len(cells))
+        buffer = array.array("q", cells)  # refuses what is not an int64
         result = ctypes.c_int64()
         failure = ctypes.c_void_p()
-        status = self._call(ctypes.byref(result), ctypes.byref(failure), ctypes.addressof(buffer))
+        address, _ = buffer.buffer_info()
+        status = self._call(ctypes.byref(result), ctypes.byref(failure), address)
         if status != 0:
             message = f"a kernel failed with status {status}"
             raise RuntimeError(message)
@@ -158,6 +162,8 @@ def intrinsic(name: str) -> Any:
 
 def describe(argument: Any, words: list[str], cells: list[int]) -> None:
     """Append an argument's types to `words` and its numbers, addresses and lengths to `cells`.
+
+    An integer of Python must be an int64: another one is refused when the kernel runs.
 
     Raises:
         TypeError: no kernel takes such an argument.
@@ -249,7 +255,10 @@ def _dtype_fields(dtype: Any) -> Any:
 
 @cache
 def _tuple_word(kind: type[tuple[Any, ...]]) -> str:
-    return "(" if kind is tuple else f"{kind.__module__}:{kind.__qualname__}("
+    if kind is tuple:
+        return "("
+    fields = ",".join(getattr(kind, "_fields", ()))
+    return f"{kind.__module__}:{kind.__qualname__}:{fields}("
 
 
 def _cells_of(result: Any) -> int:
@@ -289,11 +298,37 @@ def _object_file(kernel: Kernel, signature: Signature) -> bytes:
     not there; of several processes that need it one compiles.
     """
     path = object_path(kernel.name, signature)
-    with suppress(OSError):
-        return path.read_bytes()
+    content = read_object(path)
+    if content is not None:
+        return content
     from logwright import kernel_compiler  # noqa: PLC0415 -- Numba
 
+    if not kernel.function.__module__.startswith("logwright."):
+        return kernel_compiler.compile_object(kernel, signature)
     return kernel_compiler.compile_into_cache(kernel, signature, path)
+
+
+def read_object(path: Path) -> bytes | None:
+    """Return the content of an object file; None if there is none that can be trusted. Effects:
+    reads the file.
+    """
+    try:
+        if not is_private(path.parent):
+            return None
+        digest, _, content = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return content if digest == hashlib.sha256(content).hexdigest().encode() else None
+
+
+def is_private(directory: Path) -> bool:
+    """Whether only this user, or root, can have written into a directory. Effects: reads its mode.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    status = directory.stat()
+    return status.st_uid in {0, os.geteuid()} and not status.st_mode & 0o022
 
 
 def object_path(name: str, signature: Signature) -> Path:

@@ -13,12 +13,13 @@ same one.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -29,9 +30,18 @@ import numba
 import numpy as np
 from numba import types
 from numba.core import codegen
+from numba.core.compiler_lock import global_compiler_lock
 
 from logwright import intrinsics
-from logwright.kernel import Intrinsic, Kernel, Signature, file_lock, object_path
+from logwright.kernel import (
+    Intrinsic,
+    Kernel,
+    Signature,
+    file_lock,
+    is_private,
+    object_path,
+    read_object,
+)
 
 AHEAD: Final = Path(__file__).with_name("kernels.json")
 """Names and signatures of the kernels of a cleaning, in the order in which it calls them: those of
@@ -65,21 +75,31 @@ def compile_into_cache(kernel: Kernel, signature: Signature, path: Path) -> byte
     Effects: writes the file, and a lock file next to it; starts a second process at the first
     kernel of a cleaning. Where the cache cannot be written, the object is only returned.
     """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _start_second_process(kernel, signature)
-        with file_lock(path.with_suffix(".lock")) as _:
-            if not path.exists():
-                _write(path, compile_object(kernel, signature))
-        return path.read_bytes()
-    except OSError:
-        return compile_object(kernel, signature)
+    with ExitStack() as stack:
+        with suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if is_private(path.parent):
+                _start_second_process(kernel, signature)
+                stack.enter_context(file_lock(path.with_suffix(".lock")))
+        content = read_object(path)
+        if content is None:
+            content = compile_object(kernel, signature)
+            _write(path, content)
+        return content
 
 
 def _write(path: Path, content: bytes) -> None:
+    """Keep an object file, if its directory is our own and has room. Effects: writes it."""
     temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(content)
-    temporary.rename(path)
+    with suppress(OSError):
+        if not is_private(path.parent):
+            return
+        try:
+            digest = hashlib.sha256(content).hexdigest().encode()
+            temporary.write_bytes(digest + b"\n" + content)
+            temporary.rename(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def kernels_ahead() -> list[list[tuple[str, Signature]]]:
@@ -96,11 +116,12 @@ def _start_second_process(kernel: Kernel, signature: Signature) -> None:
     """Let another process compile the kernels that will be needed after this one, once, where the
     machine has two cores. Effects: a process, which ends when they are there.
     """
-    if _second_process or (os.cpu_count() or 1) < MIN_CORES or not sys.executable:
+    if _second_process or len(os.sched_getaffinity(0)) < MIN_CORES or not sys.executable:
         return
     for group, kernels in enumerate(kernels_ahead()):
         if (kernel.name, signature) in kernels:
-            command = [sys.executable, "-m", __name__, str(group)]
+            # -P: nothing is imported from the directory where the command was started.
+            command = [sys.executable, "-P", "-m", __name__, str(group)]
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
             # Not waited for: it may go on when this process has ended.
@@ -114,10 +135,10 @@ def compile_ahead(group: int) -> None:
     """
     for name, signature in reversed(kernels_ahead()[group]):
         path = object_path(name, signature)
-        if path.exists():
+        if read_object(path) is not None:
             continue
         with file_lock(path.with_suffix(".lock"), wait=False) as locked:
-            if locked and not path.exists():
+            if locked and read_object(path) is None:
                 module, _, function = f"logwright.{name}".rpartition(".")
                 kernel = getattr(importlib.import_module(module), function)
                 _write(path, compile_object(kernel, signature))
@@ -150,8 +171,6 @@ def compile_object(kernel: Kernel, signature: Signature) -> bytes:
     header = {
         "symbol": compiled_entry.fndesc.llvm_func_name,
         "result": _result_words(compiled.signature.return_type),
-        "kernel": kernel.name,
-        "signature": signature,
     }
     return json.dumps(header).encode() + b"\n" + bytes(code)
 
@@ -167,7 +186,7 @@ def _type(word: str, words: Iterator[str]) -> Any:
     members = tuple(_type(each, words) for each in iter(partial(next, words), ")"))
     if word == "(":
         return types.Tuple(members)
-    module, _, name = word.removesuffix("(").partition(":")
+    module, name, _ = word.removesuffix("(").split(":")
     return types.NamedTuple(members, getattr(importlib.import_module(module), name))
 
 
@@ -235,19 +254,20 @@ def _names(function: Any) -> set[str]:
 @contextmanager
 def _without_objects() -> Iterator[None]:
     """Let Numba neither optimize a library nor make machine code of it: it is only linked into the
-    entry, and all is optimized there.
+    entry, and all is optimized there. Meanwhile no other thread compiles anything with Numba.
     """
     library: Any = codegen.JITCodeLibrary
     kept = {
         name: getattr(library, name) for name in ("_optimize_final_module", "_finalize_specific")
     }
-    for name in kept:
-        setattr(library, name, _nothing)
-    try:
-        yield
-    finally:
-        for name, method in kept.items():
-            setattr(library, name, method)
+    with global_compiler_lock:
+        for name in kept:
+            setattr(library, name, _nothing)
+        try:
+            yield
+        finally:
+            for name, method in kept.items():
+                setattr(library, name, method)
 
 
 def _nothing(_library: Any) -> None:

@@ -38,7 +38,7 @@ def kernels_of_a_cleaning() -> list[Called]:
             _clean(Path(directory) / "logs", codec)
         if codec == LZ4:
             clean_small_logs()
-        groups.append(list(loaded))
+        groups.append(list(dict.fromkeys(loaded)))  # two threads may load one at once
         loaded.clear()
     Kernel.load = load  # type: ignore[method-assign]
     return groups

@@ -5,6 +5,7 @@ afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,8 +16,10 @@ from logwright.errors import LogwrightError
 if TYPE_CHECKING:
     from logwright.checks.model import OutputFacts
     from logwright.cli.request import Request
+    from logwright.compaction.keys.state import Progress
     from logwright.compaction.model import CleanPlan, StagedCleaning
     from logwright.maintain import CommitResult
+    from logwright.sweep.groups import Group
 
 
 class Cleaning:
@@ -185,7 +188,7 @@ def _built_here(
     """Build and examine in this process, small logs in groups. Effects: staged files."""
     from logwright import maintain  # noqa: PLC0415
     from logwright.compaction.runtime import Runtime, Throttle  # noqa: PLC0415
-    from logwright.sweep.groups import SMALL_LOG_BYTES, Group, run_groups, together  # noqa: PLC0415
+    from logwright.sweep.groups import SMALL_LOG_BYTES, run_groups  # noqa: PLC0415
 
     if not cleanings:
         return
@@ -199,19 +202,38 @@ def _built_here(
         return staged, maintain.examine(plan, staged, runtime=runtime)
 
     plans = [each.plan for each in cleanings]
-    sizes = [plan.compaction.total_bytes for plan in plans]
     rate = min(plan.cleaner.io_max_bytes_per_second for plan in plans)
-    groups = (
-        Group(
-            numbers=numbers,
-            arguments=[(plans[number],) for number in numbers],
-            small=sizes[numbers[0]] <= SMALL_LOG_BYTES,
-            threads=1 if len(numbers) > 1 else threads,
-        )
-        for numbers in together(range(len(plans)), sizes)
-    )
-    for results in run_groups(build, groups, Throttle(rate)):
+    for results in run_groups(build, _groups(request, plans, threads), Throttle(rate)):
         yield [(cleanings[number], cast("Any", result)) for number, result in results]
+
+
+def _groups(request: Request, plans: Sequence[CleanPlan], threads: int) -> Iterator[Group]:
+    """The plans in their order: a large log alone, which has a progress bar of its own, small ones
+    together, which share one. Effects: that bar, on stderr.
+    """
+    from logwright.sweep.groups import SMALL_LOG_BYTES, Group, together  # noqa: PLC0415
+
+    sizes = [plan.compaction.total_bytes for plan in plans]
+    total = sum(size for size in sizes if size <= SMALL_LOG_BYTES)
+    done = 0
+    with ExitStack() as bar:
+        progress: Progress | None = None
+        for numbers in together(range(len(plans)), sizes):
+            small = sizes[numbers[0]] <= SMALL_LOG_BYTES
+            if not small:
+                bar.close()
+                progress = None
+            elif progress is None:
+                progress = bar.enter_context(request.output.progress("small logs"))
+            if progress is not None:
+                progress("clean", done, total)
+                done += sum(sizes[number] for number in numbers)
+            yield Group(
+                numbers=numbers,
+                arguments=[(plans[number],) for number in numbers],
+                small=small,
+                threads=1 if len(numbers) > 1 else threads,
+            )
 
 
 def _built_by_spark(request: Request, cleanings: Sequence[Cleaning]) -> Iterator[list[_Built]]:

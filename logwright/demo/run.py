@@ -68,7 +68,7 @@ def _kernels_compiled_meanwhile(demo: DemoHome) -> Iterator[None]:
     Spark's workers look for them. Effects: a process; the cache of the kernels.
     """
     with subprocess.Popen(
-        [sys.executable, "-m", "logwright.spark.warmup"],
+        [sys.executable, "-P", "-m", "logwright.spark.warmup"],
         env=dict(demo.environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

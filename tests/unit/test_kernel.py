@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from logwright.kernel import kernel, kernel_sources
+from logwright.kernel import cache_directory, kernel, kernel_sources
 from logwright.kernel_compiler import kernels_ahead
 
 REPOSITORY = Path(__file__).parents[2]
@@ -146,3 +146,76 @@ def test_kernels_ahead_are_those_of_a_cleaning() -> None:
     assert [{(name, tuple(words)) for name, words in group} for group in found] == [
         set(group) for group in kernels_ahead()
     ]
+
+
+CRC = (
+    "import numpy as np, sys\n"
+    "from logwright.format.crc import span_crc32c\n"
+    "print(span_crc32c(np.frombuffer(b'123456789', dtype=np.uint8), 0, 9))\n"
+    "print('numba' in sys.modules)\n"
+)
+"""Prints the CRC-32C of the nine digits, and whether a kernel was compiled."""
+
+
+def crc(cache: Path) -> bool:
+    """Run the kernel with this cache; whether it was compiled."""
+    value, compiled = run(CRC, NUMBA_CACHE_DIR=str(cache)).split()
+    assert 0xE3069283 == int(value)
+    return compiled == "True"
+
+
+@pytest.mark.parametrize("left", [b"", b"{}", b"0" * 64 + b"\n{}\n"])
+def test_what_a_crash_left_of_an_object_file_is_compiled_again(tmp_path: Path, left: bytes) -> None:
+    """An empty file, a cut one, or one with other content than its digest says."""
+    assert crc(tmp_path)
+    (path,) = tmp_path.glob("*/format.crc.*.o")
+    path.write_bytes(left)
+    assert crc(tmp_path)
+    assert not crc(tmp_path)
+
+
+def test_a_cache_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+    """It is code: nothing is loaded from it, and nothing is written to it."""
+    assert crc(tmp_path)
+    (directory,) = tmp_path.iterdir()
+    directory.chmod(0o770)
+    before = {path: path.stat().st_mtime_ns for path in directory.iterdir()}
+    assert crc(tmp_path)
+    assert before == {path: path.stat().st_mtime_ns for path in directory.iterdir()}
+
+
+def test_an_integer_that_is_not_an_int64_is_refused() -> None:
+    """It is not cut to its lower 64 bits."""
+    numbers = (np.uint64(0), 0.0)
+    pair = Pair(np.zeros((2, 2), np.int32), 2**63)
+    with pytest.raises(OverflowError):
+        everything(np.zeros(2, dtype=ROW), pair, numbers, flag_of(), None)
+
+
+def test_a_kernel_outside_the_package_is_not_kept() -> None:
+    """The digest of the cache does not cover its source."""
+    pair = Pair(np.zeros((2, 2), np.int32), 0)
+    everything(np.zeros(2, dtype=ROW), pair, (np.uint64(0), 0.0), flag_of(), None)
+    assert not list(cache_directory().glob("tests.*"))
+
+
+def test_the_second_process_imports_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    """A log directory may hold anything."""
+    (tmp_path / "numba.py").write_text("open('imported', 'w').close()\n")
+    code = (
+        "import os\n"
+        "from logwright import kernel_compiler\n"
+        "from logwright.compaction.keys.backward import read_backwards\n"
+        "((_, signature),) = [one for one in kernel_compiler.kernels_ahead()[1]\n"
+        "                     if one[0] == read_backwards.name]\n"
+        "kernel_compiler._start_second_process(read_backwards, signature)\n"
+        "_, status = os.waitpid(kernel_compiler._second_process[0], 0)\n"
+        "print(status)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "-P", "-c", code]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    )
+    assert "0\n" == ended.stdout
+    assert not (tmp_path / "imported").exists()
