@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.logs import BenchLog
 from logwright.checks import kernels as check_kernels
-from logwright.compaction import batch_receipt as witness
+from logwright.compaction import batch_receipt
 from logwright.compaction import receipt as receipts
 from logwright.compaction.keys import fill, offset_map
 from logwright.compaction.keys import read as reading
@@ -60,7 +60,7 @@ class Bench:
             scratch=self.space.scratch,
             cells=self.space.cells,
         )
-        self.told = witness.new_told((self.map.key.low, self.map.key.high), -1)
+        self.receipt = batch_receipt.new_receipt((self.map.key.low, self.map.key.high), -1)
 
     def _bitmap(self) -> NDArray[np.uint8]:
         return np.zeros(self.records // 8 + 1, dtype=np.uint8)
@@ -140,7 +140,7 @@ class Bench:
                 CopyRule(4096, INT64_MAX),
                 output,
                 self.space.for_rewrite(),
-                self.told,
+                self.receipt,
                 CachedBatches(np.zeros(0, dtype=CACHED_BATCH), output.buffer),
             )
 

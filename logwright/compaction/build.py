@@ -32,7 +32,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from logwright.compaction.batch_receipt import new_told
+from logwright.compaction.batch_receipt import new_receipt
 from logwright.compaction.keys.state import Progress
 from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import (
@@ -147,7 +147,7 @@ def _rewrite(
         rule=CopyRule(plan.config.index_interval_bytes, horizon_ms),
         dead=survivors.dead,
         cached=survivors.cached,
-        receipt=new_told(survivors.keys.hash_key, survivors.last_mapped_offset),
+        receipt=new_receipt(survivors.keys.hash_key, survivors.last_mapped_offset),
         runtime=runtime,
     )
     total = sum(each.log_bytes for group in survivors.groups for each, _ in group)

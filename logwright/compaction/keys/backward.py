@@ -16,12 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.batch_receipt import (
-    CONTENT,
-    DIGEST,
-    MAPPED,
-    Told,
-    bear_witness,
-    new_told,
+    BatchReceipt,
+    add_batch,
+    new_receipt,
 )
 from logwright.compaction.keys.fill import put_window
 from logwright.compaction.keys.read import FLAG, WindowSums, read_batches, room_for_sums
@@ -65,7 +62,7 @@ class RebuildBuffers(NamedTuple):
     out: NDArray[np.uint8]
     state: np.void
     horizon_ms: int
-    receipt: Told
+    receipt: BatchReceipt
 
 
 def new_cache(plan: CleanPlan, sources: list[Source], *, threads: int) -> RebuildCache | None:
@@ -115,7 +112,7 @@ def _map_step_backwards(task: MapTask, cache: RebuildCache, step: Rows, mode: Ma
     if not len(source.cached):
         source.cached = np.zeros(len(source.batches), dtype=CACHED_BATCH)
     last_mapped = task.plan.compaction.first_uncleanable_offset - 1
-    receipt = new_told((task.state.key.low, task.state.key.high), last_mapped)
+    receipt = new_receipt((task.state.key.low, task.state.key.high), last_mapped)
     window = room_for_sums(WINDOW_RECORDS, together=True)
     given = NOT_GIVEN
     while first < row and len(task.shards) == 1 and not cache.closed:
@@ -189,7 +186,7 @@ def _rebuild(
     far as is known.
     """
     scratch, plain, summary = space.scratch, space.plain, space.summary
-    out, state, sums = store.out, store.state, store.receipt[2]
+    out, state, sums = store.out, store.state, store.receipt.sums
     for row in range(rows[0], rows[1]):
         batch = batches[row]
         if not is_packed(batch) or batch.discard or batch.attributes & CONTROL != 0:
@@ -210,13 +207,13 @@ def _rebuild(
             continue
         end = at + HEADER_BYTES + packed
         finish_batch(out, at, end, data, batch, summary)
-        sums[:] = np.uint64(0)
-        bear_witness(scratch, span, batch, dead, store.receipt)
+        sums.content = sums.digest = sums.mapped = np.uint64(0)
+        add_batch(scratch, span, batch, dead, store.receipt)
         entry = store.entries[row]
         entry.at, entry.size = state.before + at, end - at
         entry.kept, entry.max_timestamp = summary.kept, summary.max_timestamp
         entry.sets_horizon = summary.sets_horizon
-        entry.content, entry.digest, entry.mapped = sums[CONTENT], sums[DIGEST], sums[MAPPED]
+        entry.content, entry.digest, entry.mapped = sums.content, sums.digest, sums.mapped
         state.used = end
 
 

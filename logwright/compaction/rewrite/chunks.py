@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.batch_receipt import Told, like_told
+from logwright.compaction.batch_receipt import BatchReceipt
 from logwright.compaction.rewrite import copy as copying
 from logwright.compaction.rewrite.copy import CachedBatches, CopyRule
 from logwright.compaction.rewrite.output import Output, append_output, new_output
@@ -61,7 +61,7 @@ class Rewrite:
     rule: CopyRule
     dead: NDArray[np.uint8]
     cached: NDArray[np.uint8]
-    receipt: Told
+    receipt: BatchReceipt
     runtime: Runtime
     spaces: list[_Space] = field(default_factory=list)
 
@@ -82,7 +82,7 @@ class ChunkWriter:
         log: int,
         rewrite: Rewrite,
         output: Output,
-        receipt: Told,
+        receipt: BatchReceipt,
         *,
         check: Callable[[], None],
         copied: Callable[[int], None],
@@ -155,7 +155,7 @@ class ChunkWriter:
     def _write_chunk(self, number: int, space: _Space) -> None:
         source, first, last = self._chunks[number]
         output = new_output(batches=last - first, buffer=space.buffer)
-        receipt = like_told(self._receipt)
+        receipt = self._receipt.emptied()
         output = self._copy(source, slice(first, last), space, output, receipt)
         position = self._place(number, output, receipt)
         if position is None:
@@ -168,7 +168,7 @@ class ChunkWriter:
             self._copied(read)
 
     def _copy(
-        self, source: Source, rows: slice, space: _Space, output: Output, receipt: Told
+        self, source: Source, rows: slice, space: _Space, output: Output, receipt: BatchReceipt
     ) -> Output:
         """Copy the rows. Return the output, whose buffer may be a larger one."""
         work, state, row = space.work, output.state, 0
@@ -204,7 +204,7 @@ class ChunkWriter:
                     invariant(False, "the records of a batch cannot be compressed")  # noqa: FBT003
         return output
 
-    def _place(self, number: int, chunk: Output, receipt: Told) -> int | None:
+    def _place(self, number: int, chunk: Output, receipt: BatchReceipt) -> int | None:
         """Wait for the chunks before this one, and append it to the segment. Return where it is to
         be written, None if another chunk has failed.
         """
@@ -214,7 +214,7 @@ class ChunkWriter:
                 return None
             position = int(self._output.state["position"])
             append_output(self._output, chunk, self._rewrite.rule.interval_bytes)
-            self._receipt[2][:] += receipt[2]
+            self._receipt.add(receipt)
             self._check()
             self._placed += 1
             self._turn.notify_all()

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.batch_receipt import CONTENT, DIGEST, MAPPED, bear_witness
+from logwright.compaction.batch_receipt import add_batch
 from logwright.compaction.keys.offset_map import set_bit
 from logwright.compaction.rewrite.batch import (
     copy_bytes,
@@ -155,10 +155,10 @@ def _take_rebuilt(
     state.records += entry.kept
     state.rebuilt += 1
     state.horizons += entry.sets_horizon
-    sums = receipt[2]
-    sums[CONTENT] += entry.content
-    sums[DIGEST] += entry.digest
-    sums[MAPPED] += np.uint64(entry.mapped)
+    sums = receipt.sums
+    sums.content += entry.content
+    sums.digest += entry.digest
+    sums.mapped += np.uint64(entry.mapped)
     note_batch(output, interval, batch.last_offset, np.int64(entry.size), entry.max_timestamp)
     return DONE
 
@@ -193,7 +193,7 @@ def _place_packed(
     packed = pack(plain, written, codec, output.buffer, at, space.table, space.cells)
     if packed <= 0:
         return NOT_PACKED
-    bear_witness(scratch, (np.int64(0), size), batch, dead, receipt)
+    add_batch(scratch, (np.int64(0), size), batch, dead, receipt)
     place_rebuilt(data, batch, at + packed, rule.interval_bytes, output, summary)
     return DONE
 
@@ -235,7 +235,7 @@ def copy_batches(
         data: uint8[n], the source segment. batches: its BATCH rows.
         dead: bitmap by ordinal. rule: `CopyRule`. output: `Output`.
         space: `RewriteSpace`, its list has room for the records of each batch.
-        receipt: `batch_receipt.Told`.
+        receipt: `batch_receipt.BatchReceipt`.
         cache: `CachedBatches` for these rows.
     """
     state = output.state

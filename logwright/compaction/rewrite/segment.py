@@ -12,7 +12,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.batch_receipt import like_told
 from logwright.compaction.model import GroupFacts, PackedFacts, StagedSegment
 from logwright.compaction.rewrite.chunks import ChunkWriter, Rewrite
 from logwright.compaction.rewrite.output import Output, index_files, new_output
@@ -57,7 +56,7 @@ class SegmentWriter:
         self._directory = directory
         self._group = group
         self._rewrite = rewrite
-        self._receipt = like_told(rewrite.receipt)
+        self._receipt = rewrite.receipt.emptied()
         self._base_offset = sources[0][0].base_offset
         self._modified_ns = sources[-1][0].modified_ns
         self._like = os.stat(sources[0][1].log.path)  # noqa: PTH116 -- a path costs
@@ -87,7 +86,7 @@ class SegmentWriter:
         index, timeindex = index_files(self.output, self._base_offset)
         self._write_index(INDEX, index)
         self._write_index(TIMEINDEX, timeindex)
-        content, digest, mapped = self._receipt[2].tolist()
+        content, digest, mapped = self._receipt.sums.tolist()
         return StagedSegment(
             base_offset=self._base_offset,
             source_base_offsets=tuple(segment.base_offset for segment, _ in self._group.sources),
