@@ -1,3 +1,7 @@
 """What exists: the segment sets of all maintained logs, their checks and contracts, and the fleet's
 inventory.
 """
+
+from logwright.extras import require
+
+require("dagster", by="logwright.assets")

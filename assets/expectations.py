@@ -1,6 +1,6 @@
 """The Great Expectations suite on the profile of each log, and its Data Docs.
 
-The profile is one row for each log (`logwright.spark.profile`), so the suite takes a third of a
+The profile is one row for each log (`profile`), so the suite takes a third of a
 second for the whole run where it would take half a minute for a million records. Great Expectations
 is imported when it is needed: that takes seconds.
 """

@@ -142,13 +142,11 @@ def quality(
     policies: PolicyDirectory,
     spark: Spark,
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[SweepState] | dg.Output[None]]:
-    """Read the staged segments back; only logs that break no law, contract or expectation go on."""
+    """Read the staged segments back; only logs that pass every check go on."""
     with unstaged_on_error(deduped):
         state = examine_all(deduped, SparkExecutor(lambda: spark.session))
         storage = Path(context.instance.storage_directory())
-        judgement = judge(
-            state, policies.load(), lambda: spark.session, storage=storage, run_name=context.run_id
-        )
+        judgement = judge(state, policies.load(), storage=storage, run_name=context.run_id)
     state = state.with_failures(judgement.failures)
     discard_failed(state)
     yield from check_evaluations(state, judgement)

@@ -31,7 +31,9 @@ def plan(log_dir: Path, log: BenchLog) -> dict[str, object]:
     plan_all(log, log_dir)
     first = time.perf_counter()
     plan_all(log, log_dir)
-    return {"first": first - start, "wall": time.perf_counter() - first}
+    warm = time.perf_counter()
+    plan_all(log, log_dir)
+    return {"first": first - start, "wall": time.perf_counter() - warm}
 
 
 def sweep_warm(log_dir: Path, log: BenchLog, number: str) -> dict[str, object]:
@@ -84,7 +86,7 @@ def _warm_up(log_dir: Path, small: Path) -> None:
 def _clean(planned: CleanPlan) -> StagedCleaning:
     staged = build(planned)
     facts = examine(planned, staged)
-    invariant(all(law.holds for law in facts.laws), "the output of a benchmark breaks a law")
+    invariant(not facts.failed, "the output of a benchmark fails a check")
     commit(planned, staged)
     return staged
 

@@ -22,7 +22,7 @@
     │   ├─ Paused
     │   ├─ OutOfMemory
     │   └─ DiskFull
-    ├─ QualityError                6   a law or contract did not hold for the compacted output
+    ├─ QualityError                6   a check or contract failed on the compacted output
     └─ StepFailed                  7   the machine: a file step failed
 
     InvariantError(AssertionError)     our own fault; never caught
@@ -177,7 +177,7 @@ class DiskFull(PreconditionError):
 
 
 class QualityError(LogwrightError):
-    """The compacted output broke a law or a contract; the swap was not done."""
+    """The compacted output failed a check or a contract; the swap was not done."""
 
     exit_status = 6
 

@@ -23,6 +23,7 @@ from logwright.cli.recover import recover_first, show_recovery_first
 from logwright.cli.request import Request, engine_options, like_kafka_option
 from logwright.cli.retain import plan_one, show
 from logwright.errors import LogwrightError
+from logwright.extras import require
 from logwright.sweep.order import changes, cleaning_order
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def command(
     from logwright.locks import lock_log_dir  # noqa: PLC0415
 
     request.require_terminal()
+    if request.engine == "spark":
+        require("spark", by="--engine spark")
     failures = FailureLog(output=request.output)
     options = CleaningOptions(
         force=force,

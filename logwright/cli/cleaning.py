@@ -79,9 +79,9 @@ class Cleaning:
         words = [f"rolled ({self.first_plan.roll.cause})"] if self.rolled else []
         if not self.passes:
             words.append("; ".join(self.first_plan.compaction.reasons))
-        standing = sum(staged.stats.bytes_kept for _, staged in self.passes)
-        if standing:
-            words.append(f"{human_bytes(standing)} not rewritten")
+        unchanged = sum(staged.stats.bytes_kept for _, staged in self.passes)
+        if unchanged:
+            words.append(f"{human_bytes(unchanged)} not rewritten")
         reads = max((staged.stats.map_reads for _, staged in self.passes), default=1)
         if reads > 1:
             words.append(f"keys read {reads} times")

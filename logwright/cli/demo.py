@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from logwright.extras import require
+
 
 @click.command(name="demo")
 @click.option("--ui/--no-ui", default=True, help="Show Dagster's pages at the end.")
@@ -22,6 +24,7 @@ import click
 )
 def command(*, ui: bool, port: int, home: Path) -> None:
     """Make a log directory, compact it through the platform, and show what happened."""
+    require("dagster", by="demo")
     from logwright.demo.run import run_demo  # noqa: PLC0415 -- Dagster and Spark: not for --help
 
     run_demo(home=home, ui=ui, port=port)

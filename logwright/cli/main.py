@@ -74,6 +74,6 @@ def main() -> None:
 
     LOG_DIR is a log directory of a stopped broker; without TOPIC-N all its partitions are meant.
     Exit status: 0 done, also when there was nothing to do; 2 usage and settings; 3 corrupt data;
-    4 unsupported format; 5 the directory is not as it must be; 6 the output broke a law; 7 a step
-    failed.
+    4 unsupported format; 5 the directory is not as it must be; 6 the output failed a check; 7 a
+    step failed.
     """

@@ -78,7 +78,7 @@ def recover_first(
     Args:
         partitions: the command works on these; None: on those that the request names.
     """
-    from logwright.recovery.commit import partitions_to_recover, plan_directory  # noqa: PLC0415
+    from logwright.recovery.directory_plan import partitions_to_recover, plan_directory  # noqa: PLC0415
     from logwright.recovery.model import RecoveryOptions  # noqa: PLC0415 -- not for --help
 
     wanted = request.partitions() if partitions is None else partitions
@@ -127,7 +127,7 @@ def recover_or_show(
     command can go on with. Effects: changes the log directory, unless it is a dry run; output.
     """
     from logwright.locks import lock_log_dir  # noqa: PLC0415 -- not for --help
-    from logwright.recovery.commit import partitions_to_recover  # noqa: PLC0415
+    from logwright.recovery.directory_plan import partitions_to_recover  # noqa: PLC0415
 
     wanted = tuple(partitions)
     if not wanted:
@@ -157,7 +157,7 @@ def show_recovery_first(
         LogDirLocked: a broker runs on the directory, so it is not there to be recovered.
     """
     from logwright.locks import broker_kept_out  # noqa: PLC0415 -- not for --help
-    from logwright.recovery.commit import partitions_to_recover, plan_directory  # noqa: PLC0415
+    from logwright.recovery.directory_plan import partitions_to_recover, plan_directory  # noqa: PLC0415
     from logwright.recovery.model import RecoveryOptions  # noqa: PLC0415
 
     wanted = request.partitions() if partitions is None else partitions
@@ -204,7 +204,7 @@ def _settled(request: Request) -> bool:
 
 
 def _plan(request: Request, options: RecoveryOptions) -> DirectoryPlan:
-    from logwright.recovery.commit import plan_directory  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.recovery.directory_plan import plan_directory  # noqa: PLC0415 -- kernels: not for --help
 
     return plan_directory(
         request.log_dir,

@@ -183,7 +183,7 @@ class Request:
             raise click.exceptions.Exit(_DECLINED)
 
 
-class _Pair(click.ParamType[tuple[str, str]]):
+class _Pair(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
     """``KEY=VALUE``; the value may hold anything, commas and equals signs too."""
 
     name = "KEY=VALUE"
@@ -197,7 +197,7 @@ class _Pair(click.ParamType[tuple[str, str]]):
         return key.strip(), text
 
 
-class _Partition(click.ParamType[TopicPartition]):
+class _Partition(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
     """``TOPIC-N``, also with the slash that a shell completes."""
 
     name = "TOPIC-N"

@@ -43,7 +43,8 @@ def command(request: Request) -> None:
 
 def _undo_last(request: Request, partition: TopicPartition) -> None:
     """Effects: changes the log, unless it is a dry run."""
-    from logwright.undo.commit import plan_undo_of, undo_partition  # noqa: PLC0415 -- not for --help
+    from logwright.undo.commit import undo_partition  # noqa: PLC0415 -- not for --help
+    from logwright.undo.observe import plan_undo_of  # noqa: PLC0415
 
     plan = plan_undo_of(request.log_dir, partition)
     bases = list(plan.bases)

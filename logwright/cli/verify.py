@@ -24,7 +24,7 @@ _WRONG: Final = CorruptLogError.exit_status
     "--against",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="An earlier state of the log directory: the laws of a cleaning are checked between them.",
+    help="An earlier state of the log directory: check what a cleaning may have changed since.",
 )
 @request_options
 def command(request: Request, *, against: Path | None) -> None:

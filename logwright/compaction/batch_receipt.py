@@ -1,60 +1,70 @@
-"""What a rebuild tells of the records that it keeps of compressed batches, so that the checks need
-not decompress their source once more.
+"""The receipt of rebuilt compressed batches: sums over the records that they keep. With it the
+checks need not decompress the source once more.
 
-Where a batch is decompressed to be rebuilt, before anything is written, the records that are to
-stay are summed twice: by key and ordinal, as in `digest`, which must come to what the offset map
-holds; and by all that a record is. The checks sum the latter of what they decompress of the output.
+When a batch is decompressed to be rebuilt, before anything is written, the records that stay are
+summed twice: by key and ordinal, as in `receipt`, which must equal what the offset map holds; and
+by their whole content. The checks sum the content again, of what they decompress of the output.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.offset_map import has_bit
 from logwright.compaction.keys.siphash import load_tail, siphash64
-from logwright.compaction.receipt import keeps_most, mix
+from logwright.compaction.receipt import mix
 from logwright.format.batch import LOG_APPEND_TIME
 from logwright.format.crc import load_u64
 from logwright.format.walk import read_record
 from logwright.kernel import inline_kernel, kernel
 
-# The cells of what is told, uint64[TOLD_CELLS].
-CONTENT: Final = 0
-"""Sum of the records by all that they are: offset, time, key, value, headers."""
-DIGEST: Final = 1
-MAPPED: Final = 2
-"""Sum and number of the mapped keys, but of batches that keep all of their records: the map pass
-tells theirs."""
-TOLD_CELLS: Final = 3
+BATCH_SUMS: Final = np.dtype([("content", "<u8"), ("digest", "<u8"), ("mapped", "<u8")])
+"""Sum of the records by their content: offset, time, key, value, headers; sum and number of the
+mapped keys."""
 
 _ODD = np.uint64(0x9FB21C651E98DF25)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-Told = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64]]
-"""uint64[2] of the keys' hash, int64[1] of the map's last offset, uint64[TOLD_CELLS]."""
+class BatchReceipt(NamedTuple):
+    """The sums of some rebuilt batches.
+
+    Attributes:
+        hash_key: uint64[2], of the hash of keys.
+        last_mapped: the last offset of the offset map.
+        sums: BATCH_SUMS.
+    """
+
+    hash_key: NDArray[np.uint64]
+    last_mapped: int
+    sums: np.void
+
+    def emptied(self) -> BatchReceipt:
+        """Return another one with sums of its own, without a batch."""
+        return self._replace(sums=np.zeros(1, dtype=BATCH_SUMS)[0])
+
+    def add(self, other: BatchReceipt) -> None:
+        """Add the sums of other batches; they wrap around at 64 bits."""
+        for name in BATCH_SUMS.names or ():
+            total = int(self.sums[name]) + int(other.sums[name])
+            self.sums[name] = total & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def new_told(hash_key: tuple[int, int], last_mapped_offset: int) -> Told:
-    """Nothing is told yet."""
-    return (
-        np.array(hash_key, dtype=np.uint64),
-        np.array([last_mapped_offset], dtype=np.int64),
-        np.zeros(TOLD_CELLS, dtype=np.uint64),
+def new_receipt(hash_key: tuple[int, int], last_mapped_offset: int) -> BatchReceipt:
+    """Return a receipt without a batch."""
+    return BatchReceipt(
+        hash_key=np.array(hash_key, dtype=np.uint64),
+        last_mapped=int(last_mapped_offset),
+        sums=np.zeros(1, dtype=BATCH_SUMS)[0],
     )
-
-
-def like_told(told: Told) -> Told:
-    """The same with sums of its own."""
-    return told[0], told[1], np.zeros(TOLD_CELLS, dtype=np.uint64)
 
 
 @inline_kernel
 def content_of(data: Any, rest: int, stop: int, offset: int, timestamp: int) -> Any:
-    """64 bits that stand for a record, whose bytes behind its timestamp are data[rest:stop]."""
+    """Return 64 bits for a record, whose bytes after its timestamp are data[rest:stop]."""
     word = (np.uint64(offset) * _GOLDEN) ^ np.uint64(timestamp)
     word = (word ^ np.uint64(stop - rest)) * _ODD
     at = np.int64(rest)
@@ -67,18 +77,16 @@ def content_of(data: Any, rest: int, stop: int, offset: int, timestamp: int) -> 
 
 
 @kernel
-def bear_witness(source: Any, span: Any, batch: Any, dead: Any, kept: int, told: Any) -> None:
-    """Sum the records of a batch that are to stay.
+def add_batch(source: Any, span: Any, batch: Any, dead: Any, receipt: Any) -> None:
+    """Add the records of a batch that stay to a receipt.
 
     Args:
         source: uint8[n] that holds the batch's decompressed records in the span (start, end).
         batch: its BATCH row, checked by the first pass. dead: bitmap by ordinal.
-        kept: how many records stay.
-        told: `Told`.
+        receipt: `BatchReceipt`.
     """
-    key, last_mapped, sums = told
+    key, sums = receipt.hash_key, receipt.sums
     append_time = batch.attributes & LOG_APPEND_TIME != 0
-    by_map_pass = kept == batch.count and keeps_most(kept, batch, last_mapped[0])
     position, end = span
     for index in range(np.int64(batch.count)):
         position, _, time_delta, rest, delta, key_at, length, _ = read_record(source, position, end)
@@ -88,8 +96,8 @@ def bear_witness(source: Any, span: Any, batch: Any, dead: Any, kept: int, told:
             continue
         offset = batch.base_offset + delta
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + time_delta
-        sums[CONTENT] += content_of(source, rest, position, offset, timestamp)
-        if length >= 0 and offset <= last_mapped[0] and not by_map_pass:
+        sums.content += content_of(source, rest, position, offset, timestamp)
+        if length >= 0 and offset <= receipt.last_mapped:
             hash1 = siphash64(source, key_at, length, key[0], key[1])
-            sums[DIGEST] += mix(hash1, batch.first_ordinal + index)
-            sums[MAPPED] += np.uint64(1)
+            sums.digest += mix(hash1, batch.first_ordinal + index)
+            sums.mapped += np.uint64(1)

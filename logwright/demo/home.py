@@ -49,6 +49,10 @@ class NotADemoHome(PreconditionError):
     """The directory holds something else, which making the demo would overwrite."""
 
 
+class NoDemoArchive(PreconditionError):
+    """The packed log is not here: the repository has it, a wheel does not."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoHome:
     """Where everything of the demo is."""
@@ -105,9 +109,16 @@ def opened(root: Path) -> Iterator[DemoHome]:
     """The demo's directory, ours alone until the block ends. Effects: makes and locks it.
 
     Raises:
+        NoDemoArchive: there is nothing to unpack in it.
         NotADemoHome: it is there, and not of a demo.
         LogDirLocked: a demo runs in it.
     """
+    if not ARCHIVE.exists():
+        raise NoDemoArchive(
+            f"the demo's log {ARCHIVE.name} is not part of an installed package.",
+            path=ARCHIVE,
+            remedy="Run 'make demo' in a checkout of logwright.",
+        )
     root = root.absolute()
     if root.exists() and not (root / MARKER).exists() and (root.is_file() or any(root.iterdir())):
         raise NotADemoHome(

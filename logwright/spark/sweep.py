@@ -47,12 +47,10 @@ if TYPE_CHECKING:
     from logwright.sweep.executor import Results
 
 _Value = TypeVar("_Value")
+Arguments = tuple[object, ...]
 
 _RESULTS_DDL: Final = "results binary"
 _LOCAL: Final = re.compile(r"local\[([0-9]+)(?:,[0-9]+)?\]")
-
-
-_Arguments = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +76,7 @@ class SparkExecutor:
         self._session = session
 
     def call_each(
-        self, function: Callable[..., _Value], arguments: Sequence[_Arguments]
+        self, function: Callable[..., _Value], arguments: Sequence[Arguments]
     ) -> Results[_Value]:
         """See `Executor`. Effects: those of the function, in Spark's workers."""
         if arguments:
@@ -127,7 +125,7 @@ def _cores(spark: SparkSession | SparkContext) -> tuple[int, int]:
 
 def _each_log(
     function: Callable[..., _Value],
-    arguments: Sequence[_Arguments],
+    arguments: Sequence[Arguments],
     plans: Sequence[CleanPlan],
     spark: SparkSession | SparkContext,
 ) -> Iterator[_Value | LogwrightError]:
@@ -143,7 +141,7 @@ def _each_log(
 
 def _each(
     function: Callable[..., _Value],
-    arguments: Sequence[_Arguments],
+    arguments: Sequence[Arguments],
     sizes: Sequence[int],
     spark: SparkSession | SparkContext,
     *,
@@ -226,8 +224,8 @@ def _run_batches(run: _Run, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
 def _run_bin(
     function: Callable[..., object], bytes_per_second: float, calls: Sequence[_Calls]
 ) -> list[bytes]:
-    """In the worker: call `function` for each log of one bin; the results, some pickled together:
-    they have as much in common as plans.
+    """In the worker: call `function` for each log of one bin; the results of each group pickled
+    together: they have as much in common as plans.
     """
     groups = (
         # From our own driver.

@@ -10,13 +10,14 @@ from logwright.compaction.build import discard_staging, silent
 from logwright.errors import OutOfMemory, enough_memory
 
 if TYPE_CHECKING:
+    from logwright.checks.model import OutputFacts
     from logwright.compaction.keys.state import Progress
-    from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
-    from logwright.compaction.runtime import Means
+    from logwright.compaction.model import CleanPlan, StagedCleaning
+    from logwright.compaction.runtime import Runtime
 
 
 def build(
-    plan: CleanPlan, *, progress: Progress = silent, means: Means | None = None
+    plan: CleanPlan, *, progress: Progress = silent, runtime: Runtime | None = None
 ) -> StagedCleaning:
     """Build the log's compacted output. Effects and errors: see `logwright.compaction.build.build`.
 
@@ -25,7 +26,7 @@ def build(
     """
     try:
         with enough_memory(plan.log.directory):
-            return building.build(plan, progress=progress, means=means)
+            return building.build(plan, progress=progress, runtime=runtime)
     except OutOfMemory:
         discard_staging(plan)
         raise
@@ -36,7 +37,7 @@ def examine(
     staged: StagedCleaning,
     *,
     progress: Progress = silent,
-    means: Means | None = None,
+    runtime: Runtime | None = None,
 ) -> OutputFacts:
     """Examine what was built. Effects and errors: see `logwright.checks.examine.examine`.
 
@@ -46,16 +47,16 @@ def examine(
     size = plan.compaction.total_bytes
     progress("check", 0, size)
     with enough_memory(plan.log.directory):
-        facts = examining.examine(plan, staged, means=means)
+        facts = examining.examine(plan, staged, runtime=runtime)
     progress("check", size, size)
     return facts
 
 
 def build_and_examine(
-    plan: CleanPlan, *, progress: Progress = silent, means: Means | None = None
+    plan: CleanPlan, *, progress: Progress = silent, runtime: Runtime | None = None
 ) -> tuple[StagedCleaning, OutputFacts]:
     """Build and examine a log while its files are in the page cache. Effects and errors: as `build`
     and `examine`; the staged files of a log that cannot be examined stay.
     """
-    staged = build(plan, progress=progress, means=means)
-    return staged, examine(plan, staged, progress=progress, means=means)
+    staged = build(plan, progress=progress, runtime=runtime)
+    return staged, examine(plan, staged, progress=progress, runtime=runtime)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from logwright.compaction.build import give_up
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.unsynced import Unsynced
 from logwright.errors import LogwrightError
 
@@ -89,7 +89,7 @@ def call_groups(
     """Call the function for each log. Effects: those of the function.
 
     Args:
-        function: takes the arguments of a call, and `means`.
+        function: takes the arguments of a call, and `runtime`.
         groups: in the order in which they are worked on.
         throttle: what all calls together may read and write.
 
@@ -126,10 +126,10 @@ def _call(
     """Effects: those of the function."""
     files = Unsynced()
     sync = files.add if group.small else files.start
-    means = Means(threads=group.threads, throttle=throttle, sync=sync)
+    runtime = Runtime(threads=group.threads, throttle=throttle, sync=sync)
     result: Value | LogwrightError
     try:
-        result = function(*arguments, means=means)
+        result = function(*arguments, runtime=runtime)
     except LogwrightError as error:
         result = error
     except Exception as fault:  # noqa: BLE001 - one log's must not stop the others; it is reported

@@ -7,7 +7,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from logwright.compaction.runtime import Means, Throttle, available_cores
+from logwright.compaction.runtime import Runtime, Throttle, available_cores
 from logwright.errors import LogwrightError
 from logwright.live_plans import end_plan, hold_plan
 from logwright.sweep.calls import SMALL_LOG_BYTES, Group, call_groups, together
@@ -80,8 +80,8 @@ class LocalExecutor:
         if show is None:
             return function
 
-        def call(plan: CleanPlan, *rest: object, means: Means) -> Value:
-            return function(plan, *rest, means=means, progress=partial(show, plan))
+        def call(plan: CleanPlan, *rest: object, runtime: Runtime) -> Value:
+            return function(plan, *rest, runtime=runtime, progress=partial(show, plan))
 
         return call
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+from logwright.checks.model import OutputFacts
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import InvariantError, LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.retention.plan import RetentionPlan

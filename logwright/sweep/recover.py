@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING
 from logwright.errors import LogwrightError
 from logwright.ingest.settle import settle_before_recovery
 from logwright.locks import lock_log_dir
-from logwright.recovery.commit import (
-    Settings,
-    commit_directory,
-    partitions_to_recover,
-    plan_directory,
-)
+from logwright.recovery.commit import commit_directory
+from logwright.recovery.directory_plan import Settings, partitions_to_recover, plan_directory
 from logwright.recovery.model import DirectoryResult, RecoveryOptions
 
 if TYPE_CHECKING:

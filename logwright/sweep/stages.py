@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from logwright.checks.model import refusal
 from logwright.compaction.build import discard_staging
-from logwright.errors import LogwrightError, QualityError, StepFailed
+from logwright.errors import LogwrightError, StepFailed
 from logwright.locks import lock_log_dir
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit_many
@@ -119,20 +120,9 @@ def examine_all(state: SweepState, executor: Executor) -> SweepState:
 
 def judged(work: LogWork) -> LogWork:
     """Return an examined log: with a failure if its output breaks a check."""
-    broken = [law for law in work.facts.laws if not law.holds] if work.facts is not None else []
-    if not broken or work.plan is None:
+    if work.facts is None or work.plan is None or not work.facts.failed:
         return work
-    found = ", ".join(
-        f"{law.law} ({law.violations} violations, the first at offset {law.first_offset})"
-        for law in broken
-    )
-    return work.failed(
-        QualityError(
-            f"the compacted output of {work.partition} breaks {found}.",
-            path=work.plan.log.directory,
-            remedy="Nothing was changed.",
-        )
-    )
+    return work.failed(refusal(work.plan, (check.sentence for check in work.facts.failed)))
 
 
 def commit_all(state: SweepState) -> SweepState:

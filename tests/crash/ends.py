@@ -24,7 +24,7 @@ from logwright.format.names import (
 from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.purge.commit import purge_partition
 from logwright.state.file import STATE_FILE
-from logwright.undo.commit import plan_undo_of
+from logwright.undo.observe import plan_undo_of
 from logwright.units import TimestampMs
 from tests.crash.commands import Place
 from tests.ingested import Batch, read_batches

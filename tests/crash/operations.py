@@ -31,7 +31,8 @@ from logwright.sweep.build import build
 from logwright.sweep.commit import commit
 from logwright.sweep.plan import plan_cleaning
 from logwright.sweep.retain import retain as retain_log
-from logwright.undo.commit import plan_undo_of, undo_partition
+from logwright.undo.commit import undo_partition
+from logwright.undo.observe import plan_undo_of
 from logwright.units import TimestampMs
 from tests import fixtures
 from tests.comparison import CHECKPOINTS, read_checkpoint

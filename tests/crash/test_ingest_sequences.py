@@ -20,7 +20,7 @@ from logwright.ingest.journal import read_journal
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan
 from logwright.ingest.steps import record_steps
 from logwright.locks import lock_partition
-from logwright.recovery.commit import partitions_to_recover
+from logwright.recovery.directory_plan import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute

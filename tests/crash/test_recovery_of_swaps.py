@@ -13,7 +13,7 @@ from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
-from logwright.recovery.commit import plan_directory
+from logwright.recovery.directory_plan import plan_directory
 from logwright.recovery.model import RecoveryOptions
 from logwright.recovery.steps import recovery_steps
 from logwright.steps.filesystem import RealFileSystem
@@ -22,7 +22,7 @@ from logwright.steps.step import FileStep, FsyncDir, Rename
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit
 from logwright.sweep.plan import plan_cleaning
-from logwright.undo.commit import plan_undo_of
+from logwright.undo.observe import plan_undo_of
 from logwright.undo.steps import undo_steps
 from logwright.units import TimestampMs
 from tests.crash.operations import relink

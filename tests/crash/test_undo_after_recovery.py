@@ -12,7 +12,7 @@ import pytest
 
 from logwright.errors import CannotUndo
 from logwright.format.names import TopicPartition
-from logwright.recovery.commit import partitions_to_recover
+from logwright.recovery.directory_plan import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
 from logwright.sweep.recover import recover_directory
 from logwright.units import TimestampMs

@@ -282,8 +282,10 @@ def test_one_bad_partition_does_not_stop_the_others(log_dir: Path, damage: str) 
 # --- decompression bombs ------------------------------------------------------------------------
 
 BOMB_BYTES = 512 * MIB
-ROOM_BYTES = 160 * MIB
-"""Twice the limit of 64 MiB, since what grows is copied while it grows, and some air."""
+ROOM_BYTES = 224 * MIB
+"""Three times the limit of 64 MiB, and some air: the kernel's scratch memory, which was too small,
+and what grows in Python is copied while it grows. The harmless cleaning holds 110 MiB.
+"""
 
 MEASURED = f"""
 from pathlib import Path
@@ -359,6 +361,7 @@ def test_a_bomb_is_refused(
     """A batch that would become half a gibibyte is refused at the limit, in little memory."""
     log_dir = one_batch(tmp_path / "logs", codec, zeros(BOMB_BYTES))
     before = tree(log_dir)
+    measured(log_dir)  # it may have to compile a kernel that the harmless cleaning did not need
     answer, peak = measured(log_dir)
     refused(answer, CorruptBatch, log_dir / "t-0" / FIRST, 0)
     assert "more than the limit of" in answer.errors[0]["problem"]

@@ -24,7 +24,8 @@ from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit
 from logwright.sweep.plan import plan_cleaning
 from logwright.sweep.retain import retain as retain_log
-from logwright.undo.commit import plan_undo_of, undo_partition
+from logwright.undo.commit import undo_partition
+from logwright.undo.observe import plan_undo_of
 from logwright.units import TimestampMs
 from tests.sequences.brokers import broker, broker_crash
 from tests.sequences.content import (
@@ -87,7 +88,7 @@ def clean(world: World, choice: int) -> Step:
         if staged is not None:
             log.before[world.now] = ("swap", log.content)
             facts = examine(plan, staged)
-            broken = [law for law in facts.laws if not law.holds]
+            broken = facts.failed
             assert not broken, broken
         commit(plan, staged)
 

@@ -14,7 +14,7 @@ from typing import Final
 from logwright.config.topic import CleanerConfig, TopicConfig, parse_settings
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
-from logwright.recovery.commit import partitions_to_recover
+from logwright.recovery.directory_plan import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
 from logwright.sweep.recover import recover_directory
 from logwright.units import Offset, TimestampMs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction import runtime as means
+from logwright.compaction import runtime
 from logwright.sweep import executor
 from tests.log_builder import START_MS, LogBuilder
 from tests.unit.cli.conftest import Call
@@ -14,7 +14,7 @@ from tests.unit.cli.conftest import Call
 NAME = "log.cleaner.io.max.bytes.per.second"
 
 
-class Noted(means.Throttle):
+class Noted(runtime.Throttle):
     """Notes rates, and what they were asked to allow."""
 
     rates: list[float] = []  # noqa: RUF012 -- of all instances

@@ -16,7 +16,7 @@ from logwright.format.names import TopicPartition
 from logwright.ingest import commit as ingest_run
 from logwright.ingest.commit import commit_append, stage_append
 from logwright.ingest.model import Appended, AppendOptions
-from logwright.recovery.commit import partitions_to_recover
+from logwright.recovery.directory_plan import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.step import AnyPath

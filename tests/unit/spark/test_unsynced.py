@@ -15,7 +15,7 @@ import pytest
 from logwright.compaction import unsynced
 from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Means, Throttle
+from logwright.compaction.runtime import Runtime, Throttle
 from logwright.compaction.unsynced import Unsynced
 from logwright.config.topic import parse_settings
 from logwright.errors import StepFailed
@@ -93,7 +93,7 @@ def test_what_is_built_becomes_durable_later(tmp_path: Path, synced: set[int]) -
     """Files and directory, when it is told to; then no descriptor is left."""
     (plan,) = plans(tmp_path, 1)
     before, files = open_files(), Unsynced()
-    staged = build(plan, means=Means(sync=files.add))
+    staged = build(plan, runtime=Runtime(sync=files.add))
     assert set() == synced
     files.begin()
     files.finish()
@@ -172,8 +172,8 @@ def test_what_failed_before_keeps_its_error(
 ) -> None:
     """Nothing of it is made durable, and no descriptor is left."""
 
-    def build_and_fail(plan: CleanPlan, *, means: Means) -> None:
-        build(plan, means=means)
+    def build_and_fail(plan: CleanPlan, *, runtime: Runtime) -> None:
+        build(plan, runtime=runtime)
         raise StepFailed("this came first.", remedy="None.")
 
     def fail(_descriptor: int) -> None:

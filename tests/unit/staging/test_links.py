@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from logwright.compaction.build import discard_staging
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.errors import StalePlan
 from logwright.ingest.appender import Appender
 from logwright.ingest.model import AppendPlan
@@ -56,7 +56,7 @@ def test_link_during_a_build(log_dir: Path, link: str) -> None:
         if not found:
             found.append(swap_for_link(log_dir, link, plan.plan_id))
 
-    staged = build(plan, means=Means(sync=swapped_once))
+    staged = build(plan, runtime=Runtime(sync=swapped_once))
     assert names(found[0]) == ["canary"]
     (log_dir / "t-0" / link).unlink()
     with pytest.raises(StalePlan):

@@ -83,7 +83,7 @@ def test_large_logs_have_all_threads_and_are_committed_at_once(
     build = clean.build_and_examine
 
     def noted(one: CleanPlan, **given: Any) -> object:  # noqa: ANN401
-        threads.append(given["means"].threads)
+        threads.append(given["runtime"].threads)
         committed.append(len(read_checkpoints(tmp_path).cleaner_offset))
         return build(one, **given)
 
@@ -111,8 +111,8 @@ def test_one_that_fails_leaves_the_others(
         if where == "commit":
             (one.log.directory / f"{0:020d}.log").touch()
             return staged, facts
-        first = facts.laws[0]._replace(violations=1, first_offset=0)
-        return staged, facts._replace(laws=(first, *facts.laws[1:]))
+        first = facts.checks[0]._replace(violations=1, first_offset=0)
+        return staged, facts._replace(checks=(first, *facts.checks[1:]))
 
     monkeypatch.setattr(clean, "build_and_examine", fail)
     ended = {work.key: work for work in clean_logs(state, LocalExecutor())}

@@ -19,6 +19,7 @@ from logwright.sweep.plan import Outcome, plan_cleaning, plan_cleanings
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
+REPOSITORY = Path(__file__).parents[3]
 PARTITIONS = 131
 NOW_MS = TimestampMs(START_MS + 10_000)
 OPTIONS = CleaningOptions()
