@@ -180,7 +180,7 @@ def move_partition(
             if stage == "copying":
                 copied = copy_log(Copying(places=places, fs=fs, progress=progress, renew=renew))
             _switch(places, stage, fs)
-            _forget(places, fs)
+            _forget(places, now_ms, fs)
     _LOG.info("moved topic_partition=%s bytes=%d", partition, copied.bytes)
     return _result("moved" if stage == "copying" else "finished", copied)
 
@@ -250,21 +250,23 @@ def _switch(places: Places, stage: Stage, fs: FileSystem) -> None:
         execute((FsyncDir(places.source),), fs)
 
 
-def _forget(places: Places, fs: FileSystem) -> None:
+def _forget(places: Places, now_ms: TimestampMs, fs: FileSystem) -> None:
     """Remove the source's entries. Its quarantine moves along, and so do pauses that others have
-    set during the move. Effects: checkpoints and state files.
+    set during the move and that have not expired. Effects: checkpoints and state files.
     """
     set_offsets(places.source, places.partition, dict.fromkeys(CHECKPOINT_FILES), fs)
     partition = places.partition
     while (state := read_state(places.source).get(partition, NOTHING)) != NOTHING:
-        _hand_on(places, state, fs)
+        _hand_on(places, state, now_ms, fs)
 
 
-def _hand_on(places: Places, state: PartitionState, fs: FileSystem) -> None:
+def _hand_on(places: Places, state: PartitionState, now_ms: TimestampMs, fs: FileSystem) -> None:
     """Copy the source's state to the destination, then remove it from the source, unless it changed
     since. Effects: both state files.
     """
-    kept = replace(state.without_pauses(f"move:{places.move_id}"), move=None)
+    kept = replace(
+        state.without_pauses(f"move:{places.move_id}").without_expired(now_ms), move=None
+    )
 
     def joined(now: PartitionState) -> PartitionState:
         for pause in kept.pauses:

@@ -147,3 +147,13 @@ class Pauses(RuleBasedStateMachine):
 
 TestPauses = Pauses.TestCase
 TestPauses.settings = settings(max_examples=12, stateful_step_count=15, deadline=None)
+
+
+def test_an_expired_pause_stays_behind(tmp_path: Path) -> None:
+    """A pause that is over by the time of the move is not written to the other directory."""
+    pair = make_pair(tmp_path)
+    over = Pause(owner="ops", reason="over", since_ms=NOW_MS, expires_at_ms=NOW_MS)
+    change_state(pair.source, T0, lambda now: now.with_pause(over))
+    pair.move()
+    assert {} == read_state(pair.source)
+    assert {} == read_state(pair.destination)
