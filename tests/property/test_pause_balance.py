@@ -151,7 +151,7 @@ TestPauses.settings = settings(max_examples=12, stateful_step_count=15, deadline
 
 def test_an_expired_pause_stays_behind(tmp_path: Path) -> None:
     """A pause that is over by the time of the move is not written to the other directory."""
-    pair = make_pair(tmp_path)
+    pair = make_pair(tmp_path / "pair")
     over = Pause(owner="ops", reason="over", since_ms=NOW_MS, expires_at_ms=NOW_MS)
     change_state(pair.source, T0, lambda now: now.with_pause(over))
     pair.move()
