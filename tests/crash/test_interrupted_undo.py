@@ -96,7 +96,7 @@ def test_purge_of_what_is_paused_keeps_the_way_back(tmp_path: Path) -> None:
     later = [str(log.root), "t-0", "--yes", "--now", str(log.now + 10**9)]
     refused = CliRunner().invoke(main, ["purge", *later], catch_exceptions=False)
     assert 0 == refused.exit_code
-    assert "left alone: paused by" in refused.stderr
+    assert "skipped: paused by" in refused.stderr
     assert before == sorted(path.name for path in (log.root / "t-0").iterdir())
     CliRunner().invoke(main, ["resume", *words], catch_exceptions=False)
     CliRunner().invoke(main, ["purge", *later], catch_exceptions=False)

@@ -109,7 +109,7 @@ def test_one_named_partition_does_not_speak_for_them(call: Call, tmp_path: Path)
     log_dir, marked = unclean(tmp_path, "future")
     shutil.copytree(log_dir / "t-0", log_dir / "u-0", copy_function=shutil.copy2)
     answer = call("recover", log_dir, "t-0", *settings(CASE), "--yes")
-    assert f"because of u-0, {marked.name}" in answer.err
+    assert f"left out: u-0, {marked.name}" in answer.err
     assert not (log_dir / MARKER).exists()
 
 

@@ -96,7 +96,7 @@ def test_what_is_known_is_maintained(call: Call, log_dir: Path, tmp_path: Path) 
     entry = policies(tmp_path / "p", "[{name: t, cleanup.policy: delete, retention.ms: 1}]")
     answer = retain(call, log_dir, *entry)
     assert 0 == answer.status
-    assert "u-0: left alone: nothing says its cleanup.policy" in answer.err
+    assert "u-0: skipped: its cleanup.policy is unknown" in answer.err
     assert (GONE, KEPT) == (segments(log_dir, "t"), segments(log_dir, "u"))
     assert 2 == retain(call, log_dir, "u-0", *entry).status
     assert KEPT == segments(log_dir, "u")
@@ -210,7 +210,7 @@ def test_strays_are_left_alone(call: Call, log_dir: Path, command: str) -> None:
     words = (command, log_dir, "--yes", "--now", NOW)
     answer = call(*words, "--config", "cleanup.policy=compact,delete")
     assert 0 == answer.status, answer.err
-    assert f"u-0: left alone: it is stray: its topic id {uuid_text(2)} is of no topic" in answer.err
+    assert f"u-0: skipped: stray: its topic id {uuid_text(2)} is of no topic" in answer.err
     named = call(*words, "u-0", "--config", "cleanup.policy=compact,delete")
     assert 5 == named.status
     assert before == segments(log_dir, "u")
@@ -281,4 +281,4 @@ def test_inspect_shows_policies_and_strays(call: Call, log_dir: Path) -> None:
         assert line in text.splitlines()
     damage(path)
     assert {"t-0": (None, None), "u-0": (None, None)} == shown()
-    assert "Settings are not known" in call("inspect", log_dir).err
+    assert "Settings cannot be read" in call("inspect", log_dir).err
