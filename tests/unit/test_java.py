@@ -39,7 +39,7 @@ def test_java_home_goes_first(tmp_path: Path) -> None:
 def test_a_java_home_that_is_too_old_is_an_error(tmp_path: Path, version: str) -> None:
     """A wrong JAVA_HOME is said, not passed over: the operator would wonder which Java runs."""
     fake_java(tmp_path, version)
-    with pytest.raises(JavaNotFound, match="JAVA_HOME holds no Java 17") as caught:
+    with pytest.raises(JavaNotFound, match="JAVA_HOME does not contain Java 17") as caught:
         find_system_java({"JAVA_HOME": str(tmp_path), "PATH": os.environ["PATH"]})
     assert tmp_path == caught.value.path
     assert "apt-get" in str(caught.value)

@@ -210,7 +210,9 @@ def test_strays_are_left_alone(call: Call, log_dir: Path, command: str) -> None:
     words = (command, log_dir, "--yes", "--now", NOW)
     answer = call(*words, "--config", "cleanup.policy=compact,delete")
     assert 0 == answer.status, answer.err
-    assert f"u-0: skipped: stray: its topic id {uuid_text(2)} is of no topic" in answer.err
+    assert (
+        f"u-0: skipped: stray: its topic id {uuid_text(2)} is unknown to the cluster" in answer.err
+    )
     named = call(*words, "u-0", "--config", "cleanup.policy=compact,delete")
     assert 5 == named.status
     assert before == segments(log_dir, "u")
@@ -271,7 +273,7 @@ def test_inspect_shows_policies_and_strays(call: Call, log_dir: Path) -> None:
 
     assert {"t-0": ("unknown", None), "u-0": ("unknown", None)} == shown()
     path = metadata(log_dir, ("t", POLICY, "compact"), strays=True)
-    reason = f"its topic id {uuid_text(2)} is of no topic"
+    reason = f"its topic id {uuid_text(2)} is unknown to the cluster"
     assert {"t-0": ("compact", None), "u-0": ("unknown", reason)} == shown()
     rows = call("inspect", log_dir).out.splitlines()
     (row,) = [line for line in rows if line.startswith("u-0 ")]

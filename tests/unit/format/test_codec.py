@@ -338,7 +338,7 @@ def test_zstd_lies_are_refused(payload: bytes) -> None:
 
 def test_a_zstd_frame_may_not_claim_more_than_its_blocks_can_hold() -> None:
     """Refused before the library, which allocates what a frame claims."""
-    with pytest.raises(CodecError, match="cannot hold 1000 bytes"):
+    with pytest.raises(CodecError, match="cannot contain 1000 bytes"):
         decompress(ZSTD, ZSTD_LIES["content size that is not there"], limit=1 << 40)
 
 

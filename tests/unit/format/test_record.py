@@ -137,9 +137,9 @@ def test_bits_beyond_an_int32_are_dropped() -> None:
     [
         (decode_varint, b"\x80" * 5 + b"\x00", "more than 5"),
         (decode_varlong, b"\x80" * 10 + b"\x00", "more than 10"),
-        (decode_varint, b"\x80\x80", "end in a varint"),
-        (decode_varint, b"", "end in a varint"),
-        (decode_varlong, b"\xff" * 9, "end in a varint"),
+        (decode_varint, b"\x80\x80", "end inside a varint"),
+        (decode_varint, b"", "end inside a varint"),
+        (decode_varlong, b"\xff" * 9, "end inside a varint"),
     ],
 )
 def test_long_and_cut_off_varints_are_refused(

@@ -116,7 +116,7 @@ def test_two_siblings_with_metadata_are_refused(tmp_path: Path) -> None:
     own = log_dir(tmp_path / "a")
     for name in ("b", "c"):
         log_dir(tmp_path / name, metadata=True)
-    with pytest.raises(PreconditionError, match=r"/b/__cluster_metadata-0 and in .*/c/"):
+    with pytest.raises(PreconditionError, match=r"/b/__cluster_metadata-0 and .*/c/"):
         find_metadata(own)
 
 

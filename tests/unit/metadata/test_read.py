@@ -107,10 +107,14 @@ def test_segments_below_the_snapshot_are_not_read(directory: MetadataBuilder) ->
 def test_a_log_that_begins_behind_0_needs_a_snapshot(directory: MetadataBuilder) -> None:
     """Without one that reaches the first segment, settings could be missing: it is refused."""
     directory.segment(5, [setting("1")])
-    with pytest.raises(CorruptLogError, match="begins at offset 5, the log before it ends at 0"):
+    with pytest.raises(
+        CorruptLogError, match="starts at offset 5, but the log before it ends at 0"
+    ):
         read_metadata(directory.path)
     directory.snapshot(4, [topic("t", 1)])
-    with pytest.raises(CorruptLogError, match="begins at offset 5, the log before it ends at 4"):
+    with pytest.raises(
+        CorruptLogError, match="starts at offset 5, but the log before it ends at 4"
+    ):
         read_metadata(directory.path)
     directory.snapshot(5, [topic("t", 1)])
     assert (entry("1", 5), 6) == retention(directory)
@@ -163,7 +167,7 @@ def test_an_incomplete_snapshot_behind_the_log_is_refused(directory: MetadataBui
     """It had settings that nothing else has."""
     directory.segment(0, [topic("t", 1), setting("1")])
     path = directory.write(f"{3:020d}-{1:010d}.checkpoint", INCOMPLETE["no footer"])
-    with pytest.raises(CorruptLogError, match="the log ends before it at 2") as refused:
+    with pytest.raises(CorruptLogError, match="the log ends before it at offset 2") as refused:
         read_metadata(directory.path)
     assert path == refused.value.path
 
@@ -205,7 +209,7 @@ def test_damage_with_a_whole_batch_behind_it_is_refused(
 ) -> None:
     """That is no torn tail; file and position are named."""
     path = directory.write(f"{0:020d}.log", [FIRST, TORN[what], *batches(4, [NO_OP])])
-    with pytest.raises(CorruptBatch, match="damage behind offset 2") as refused:
+    with pytest.raises(CorruptBatch, match="corrupt after offset 2") as refused:
         read_metadata(directory.path)
     assert (path, len(FIRST)) == (refused.value.path, refused.value.position)
 
@@ -217,7 +221,7 @@ def test_a_torn_tail_of_a_segment_that_is_not_the_last_is_refused(
     """What follows it was written later, so something in between may be lost."""
     path = directory.write(f"{0:020d}.log", content)
     directory.segment(4, [NO_OP])
-    with pytest.raises(CorruptLogError, match=r"damaged batch at offset [24]") as refused:
+    with pytest.raises(CorruptLogError, match=r"corrupt batch at offset [24]") as refused:
         read_metadata(directory.path)
     assert path == refused.value.path
 
@@ -227,7 +231,7 @@ def test_a_batch_elsewhere_is_refused(directory: MetadataBuilder, base: int) -> 
     """The CRC does not cover a batch's offset, but it follows from the batches before it."""
     moved = base.to_bytes(8, "big") + SECOND[8:]
     path = directory.write(f"{0:020d}.log", [FIRST, moved])
-    with pytest.raises(CorruptBatch, match="begin") as refused:
+    with pytest.raises(CorruptBatch, match="start") as refused:
         read_metadata(directory.path)
     assert (path, len(FIRST)) == (refused.value.path, refused.value.position)
 
@@ -237,7 +241,7 @@ def test_a_gap_between_segments_is_refused(directory: MetadataBuilder, base: int
     """Each segment begins where the one before it ends."""
     directory.write(f"{0:020d}.log", [FIRST, SECOND])
     path = directory.segment(base, [NO_OP])
-    with pytest.raises(CorruptLogError, match=f"begins at offset {base}, .* ends at 4") as refused:
+    with pytest.raises(CorruptLogError, match=f"starts at offset {base}, .* ends at 4") as refused:
         read_metadata(directory.path)
     assert path == refused.value.path
 

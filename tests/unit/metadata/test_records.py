@@ -112,7 +112,7 @@ LATEST = {2: 0, 3: 2, 4: 0, 5: 2, 9: 0, 12: 0, 23: 0, 24: 0, 25: 0}
 def test_a_later_version_is_refused_by_name(api_key: int) -> None:
     """A message's version above the known ones is refused with the api key and the version."""
     later = LATEST[api_key] + 1
-    with pytest.raises(UnsupportedFormatError, match=f"api key {api_key} and version {later}"):
+    with pytest.raises(UnsupportedFormatError, match=f"api key {api_key} has version {later}"):
         decode_metadata_record(value(api_key, later, b""))
 
 
