@@ -92,7 +92,7 @@ def test_due_logs_are_asked_for_once(tmp_path: Path) -> None:
     )
     second = tick(due_logs, platform, None)
     assert not second.run_requests
-    assert "orders-0: a run works on it" in str(second.skip_message)
+    assert "orders-0: a run is working on it" in str(second.skip_message)
 
 
 def test_log_that_stays_as_it_was_is_asked_for_again_later(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_log_that_stays_as_it_was_is_asked_for_again_later(tmp_path: Path) -> No
     first = tick(due_logs, platform)
     second = tick(due_logs, platform, first.cursor)
     assert not second.run_requests
-    assert "a sweep left it as it was" in str(second.skip_message)
+    assert "unchanged since its last sweep" in str(second.skip_message)
     third = tick(due_logs, platform.at(platform.now_ms + RETRY_AFTER_MS), second.cursor)
     assert 2 == len(asked_logs(third))
 
