@@ -138,7 +138,7 @@ def test_no_broker_is_an_error_with_a_remedy(
     slow = ("--consumer-config", "socket.timeout.ms=200")
     answer = call(*words, f"127.0.0.1:{free_port()}", *slow)
     assert 5 == answer.status
-    assert "run it again" in answer.err
+    assert "Fix the cause and retry" in answer.err
     assert [] == list(tmp_path.glob("t-*"))
 
 
