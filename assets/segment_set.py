@@ -141,13 +141,11 @@ def quality(
     policies: PolicyDirectory,
     spark: Spark,
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[Wave] | dg.Output[None]]:
-    """Read the staged segments back; only logs that break no law, contract or expectation go on."""
+    """Read the staged segments back; only logs that pass every check go on."""
     with unstaged_on_error(deduped):
         wave = examine_wave(deduped, lambda: spark.session)
         storage = Path(context.instance.storage_directory())
-        judgement = judge(
-            wave, policies.load(), lambda: spark.session, storage=storage, run_name=context.run_id
-        )
+        judgement = judge(wave, policies.load(), storage=storage, run_name=context.run_id)
     wave = with_failures(wave, judgement.failures)
     discard_failed(wave)
     yield from check_evaluations(wave, judgement)

@@ -6,26 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-Severity = Literal["WARN", "ERROR"]
-
-LAWS: Final = (
-    "offsets_ascending",
-    "crc_valid",
-    "latest_value_per_key",
-    "survivors_identical",
-    "index_entries_valid",
+from logwright.checks.model import (
+    CRC_VALID,
+    INDEX_ENTRIES_VALID,
+    LATEST_VALUE_PER_KEY,
+    OFFSETS_ASCENDING,
+    SURVIVORS_IDENTICAL,
+    CheckResult,
 )
-"""The conservation laws, by the names that `OutputFacts.laws` gives them."""
+
+Severity = Literal["WARN", "ERROR"]
 
 SEGMENT_CONTRACT: Final = "segment_contract"
 LOG_PROFILE: Final = "log_profile"
 
 CHECKS: Final = {
-    "offsets_ascending": "Offsets ascend strictly and stay inside the source's range.",
-    "crc_valid": "Every batch of the output has the CRC-32C that its header says.",
-    "latest_value_per_key": "Each key's latest record survives, but tombstones past their horizon.",
-    "survivors_identical": "Survivors have the source's key, value, headers, offset and timestamp.",
-    "index_entries_valid": "Every entry of both indexes points at a batch that it describes.",
+    CRC_VALID: "Every batch of the output has the CRC-32C that its header says.",
+    OFFSETS_ASCENDING: "Offsets ascend strictly and stay inside the source's range.",
+    SURVIVORS_IDENTICAL: "Survivors have the source's key, value, headers, offset and timestamp.",
+    LATEST_VALUE_PER_KEY: "Each key's latest record survives, but tombstones past their horizon.",
+    INDEX_ENTRIES_VALID: "Every entry of both indexes points at a batch that it describes.",
     SEGMENT_CONTRACT: "Pandera: columns, types and ranges of what was read back from each segment.",
     LOG_PROFILE: "Great Expectations: the whole output against its source and the policy.",
 }
@@ -66,7 +66,6 @@ class Verdict:
         """The verdict in words."""
         if self.passed:
             return CHECKS[self.check]
-        at = "" if self.first_offset is None else f", the first at offset {self.first_offset}"
+        result = CheckResult(self.check, self.violations, self.first_offset)
         rules = f" ({', '.join(self.broken)})" if self.broken else ""
-        count = "1 violation" if self.violations == 1 else f"{self.violations} violations"
-        return f"{self.check}: {count}{at}{rules}"
+        return f"{result.sentence}{rules}"

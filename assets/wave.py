@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+from logwright.checks.model import OutputFacts
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import LogwrightError
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.state.model import Hold

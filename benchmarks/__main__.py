@@ -26,6 +26,7 @@ from benchmarks.report import (
 )
 from benchmarks.runs import ROOT
 from benchmarks.scale import scale_rows
+from benchmarks.startup import startup
 from benchmarks.sweeps import sweeps
 
 scale_option = click.option(
@@ -120,6 +121,15 @@ def kernels_command(*, scale: float, work_directory: Path | None) -> None:
     with _work(work_directory) as work:
         for case in ("u100", "u1k"):
             print(kernels(prepare(case, scale=scale, work=work)), end="\n\n")
+
+
+@main.command(name="startup")
+@work_option
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+def startup_command(*, work_directory: Path | None, rounds: int) -> None:
+    """Commands that have next to nothing to do, against the import of Numba."""
+    with _work(work_directory) as work:
+        print(startup(rounds=rounds, work=work))
 
 
 @main.command(name="spark")

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.logs import BenchLog
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import kernels as check_kernels
 from logwright.compaction import batch_receipt as witness
-from logwright.compaction import receipt as digest
-from logwright.compaction.keys import fill as mapping
-from logwright.compaction.keys import offset_map
+from logwright.compaction import receipt as receipts
+from logwright.compaction.keys import fill, offset_map
 from logwright.compaction.keys import read as reading
-from logwright.compaction.rewrite import copy as copying
-from logwright.compaction.rewrite.cache import REBUILT_BATCH
-from logwright.compaction.rewrite.segment import BUFFER_BYTES
-from logwright.compaction.source import Source, Window, open_window, row_ranges
+from logwright.compaction.rewrite.cache import CACHED_BATCH
+from logwright.compaction.rewrite.chunks import CHUNK_BYTES
+from logwright.compaction.rewrite.copy import CachedBatches, CopyRule, copy_batches
+from logwright.compaction.rewrite.output import new_output
+from logwright.compaction.source import Source, open_window, row_ranges
 from logwright.compaction.unpack import NOT_GIVEN, Workspace
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
@@ -28,7 +28,7 @@ from logwright.units import INT64_MAX
 
 ROUNDS: Final = 5
 _KEPT_EVERY: Final = 3
-"""Of the recopied records every third is kept."""
+"""Every third of the rewritten records is kept."""
 
 
 class Bench:
@@ -44,11 +44,22 @@ class Bench:
         self.windows = [open_window(self.source, slice(*rows)) for rows in ranges]
         slots = 2 * self.records
         self.map = offset_map.new_map(slots, capacity=slots - 1, largest=self.records)
-        self.notes = digest.new_notes(self.records)
-        digest.make_room(self.notes, self.records)
-        self.bits = (self._bitmap(), self._bitmap())
-        self.found = reading.room_for_records(reading.FOUND_RECORDS)
+        self.map_ = fill.OffsetMap(
+            table=self.map.table,
+            dead=self._bitmap(),
+            expired=self._bitmap(),
+            counters=self.map.counters,
+            capacity=self.map.capacity,
+            ends_when_full=False,
+        )
         self.space = Workspace()
+        self.reader = reading.ReadBuffers(
+            hash_key=np.array([self.map.key.low, self.map.key.high], dtype=np.uint64),
+            found=reading.room_for_records(reading.FOUND_RECORDS),
+            receipt=receipts.with_room(receipts.new_receipt(self.records), self.records),
+            scratch=self.space.scratch,
+            cells=self.space.cells,
+        )
         self.told = witness.new_told((self.map.key.low, self.map.key.high), -1)
 
     def _bitmap(self) -> NDArray[np.uint8]:
@@ -69,81 +80,68 @@ class Bench:
 
     def insert_keys(self) -> None:
         """The same, and insert."""
-        self.map.table[0][:] = 0
-        self.map.counters[offset_map.DISTINCT] = 0
+        self.map.table.entries[:] = 0
+        self.map.counters["distinct"] = 0
         self._map(reading.INSERT)
 
     def clear_map(self) -> None:
         """What `insert_keys` does first."""
-        self.map.table[0][:] = 0
+        self.map.table.entries[:] = 0
 
-    def _map(self, mode: int) -> None:
-        key = np.array([self.map.key.low, self.map.key.high], dtype=np.uint64)
-        limits = np.array([self.map.capacity, 0], dtype=np.int64)
-        shard = (0, offset_map.SHARD_SPACE)
-        bounds = np.array([0, INT64_MAX, 0, 1, *shard, mode], dtype=np.int64)
-        space = self.space
-        self.notes.sampled[0] = 0
-        mapping.map_batches(
-            self.source.data,
-            self.source.batches,
-            (0, len(self.source.batches)),
-            NOT_GIVEN,
-            bounds,
-            limits,
-            self.map.table,
-            key,
-            self.bits,
-            self.map.counters,
-            self.found,
-            space.scratch,
-            space.cells,
-            (self.notes.mask, self.notes.sample, self.notes.sampled),
-            self.notes.totals,
-            reading.room_for_sums(len(self.source.batches)),
+    def _map(self, action: int) -> None:
+        scope = reading.MapScope(
+            first_offset=0,
+            last_offset=INT64_MAX - 1,
+            now_ms=0,
+            primary=True,
+            shard_start=0,
+            shard_end=offset_map.SHARD_SPACE,
+            action=action,
         )
+        data, batches, row = self.source.data, self.source.batches, 0
+        self.reader.receipt.sampled[0] = 0
+        window = reading.room_for_sums(len(batches))
+        while row < len(batches):
+            rows = (row, len(batches))
+            stop, taken, _ = reading.read_batches(
+                data, batches, rows, NOT_GIVEN, scope, self.reader, window
+            )
+            read = (row, int(stop))
+            row = fill.put_window(batches, read, int(taken), scope, self.map_, self.reader, window)
 
     def survey(self) -> None:
         """Walk the records."""
-        cells, order = np.zeros(laws.FACT_CELLS, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        facts, order = check_kernels.new_facts(), check_kernels.new_verdict()
         for window in self.windows:
-            self._survey(window, cells, order)
-
-    def _survey(self, window: Window, cells: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        laws.survey(self.source.data, window.scratch, window.batches, window.spans, cells, order)
+            check_kernels.survey(check_kernels.side_of(self.source, window), facts, order)
 
     def copy_all(self) -> None:
         """Copy every batch as it is."""
-        self._recopy(self._bitmap())
+        self._rewrite(self._bitmap())
 
     def rebuild_all(self) -> None:
         """Rebuild every batch."""
         dead = np.ones(len(self._bitmap()) * 8, dtype=np.uint8)
         dead[::_KEPT_EVERY] = 0
-        self._recopy(np.packbits(dead, bitorder="little"))
+        self._rewrite(np.packbits(dead, bitorder="little"))
 
-    def _recopy(self, dead: NDArray[np.uint8]) -> None:
+    def _rewrite(self, dead: NDArray[np.uint8]) -> None:
         rows = len(self.source.batches)
         self.space.need_kept(int(self.source.batches["count"].max()))
-        out = np.empty(BUFFER_BYTES, dtype=np.uint8)
-        state = np.zeros(copying.STATE_CELLS, dtype=np.int64)
-        indexes = (np.zeros((rows, 2), dtype=np.int64), np.zeros((rows + 1, 2), dtype=np.int64))
-        rule = np.array([4096, INT64_MAX], dtype=np.int64)
+        output = new_output(batches=rows, buffer=np.empty(CHUNK_BYTES, dtype=np.uint8))
         row = 0
         while row < rows:
-            state[copying.BUFFERED] = 0
-            row, _ = copying.recopy(
+            output.state["buffered"] = 0
+            row, _ = copy_batches(
                 self.source.data,
                 self.source.batches,
                 row,
                 dead,
-                rule,
-                out,
-                indexes,
-                state,
-                self.space.for_recopy(),
+                CopyRule(4096, INT64_MAX),
+                output,
+                self.space.for_rewrite(),
                 self.told,
-                (np.zeros(0, dtype=REBUILT_BATCH), out),
+                CachedBatches(np.zeros(0, dtype=CACHED_BATCH), output.buffer),
             )
 
 

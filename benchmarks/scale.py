@@ -84,12 +84,10 @@ _Note = Callable[[str, str], None]
 
 def _note_fleet(log_dir: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
     found = [_worker("plan", log_dir, log) for _ in range(rounds)]
-    first, wall, look = (
-        Figure.of([each[name] for each in found]) for name in ("first", "wall", "look")
-    )
+    first, wall = (Figure.of([each[name] for each in found]) for name in ("first", "wall"))
     what = f"plan {number} partitions of two segments: wall s"
     note(f"{what}, the first plan of a process", seconds(first))
-    note(f"{what}, warm", f"{seconds(wall)}; of them to look at their files: {seconds(look)}")
+    note(f"{what}, warm", seconds(wall))
 
 
 def _note_sweep(work: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:

@@ -14,21 +14,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from logwright import committing
-from logwright.compaction import (
-    backward,
-    build,
-    digest,
-    laws,
-    mapping,
-    packed_laws,
-    pairs,
-    preparing,
-    quick,
-    quick_laws,
-    survivors,
-    thorough,
-    writer,
-)
+from logwright.checks import kernels, quick, quick_kernels, thorough, thorough_kernels
+from logwright.checks import segments as check_segments
+from logwright.compaction import build
+from logwright.compaction import receipt as digest
+from logwright.compaction.keys import backward, read, step, survivors
+from logwright.compaction.keys import prepare as preparing
+from logwright.compaction.rewrite import chunks
 from logwright.compaction.rewrite import copy as copying
 from logwright.steps import live
 
@@ -136,37 +128,42 @@ def _of_matched(args: _Arguments, _result: object) -> int:
 
 
 def _of_both(args: _Arguments, _result: object) -> int:
-    return int(args[2]["size"].sum()) + int(args[6]["size"].sum())
+    return _of_side(args, None) + int(args[1].batches["size"].sum())
+
+
+def _of_side(args: _Arguments, _result: object) -> int:
+    return int(args[0].batches["size"].sum())
 
 
 _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
     (preparing, "open_source", "header scan", _nothing),
-    (mapping, "map_batches", "CRC, decode, hash, map", _of_mapped),
-    (backward, "map_backwards", "CRC, decode, hash, map, rebuild", _of_mapped_backwards),
+    (read, "read_batches", "CRC, decode, hash", _of_mapped),
+    (step, "put_window", "map", _nothing),
+    (backward, "read_backwards", "CRC, decode, hash, map, rebuild", _of_mapped_backwards),
     (digest, "sum_map", "sums", _nothing),
     (build, "group_facts", "sums", _nothing),
-    (build, "standing_segment", "indexes", _nothing),
+    (build, "unchanged_segment", "indexes", _nothing),
     (survivors, "mark_unmapped", "transactions", _nothing),
     (survivors, "decide_fates", "transactions", _nothing),
     (survivors, "discard_batches", "transactions", _nothing),
-    (copying, "recopy", "recopy", _nothing),
-    (writer._Output, "write", "write", _nothing),  # noqa: SLF001 -- the one call that writes
+    (copying, "copy_batches", "copy", _nothing),
+    (chunks, "_write_at", "write", _nothing),
     (os, "fsync", "fsync", _nothing),
-    (pairs, "open_source", "header scan", _nothing),
-    (pairs, "scan_whatever", "header scan", _nothing),
-    (pairs, "open_window", "windows", _nothing),
-    (pairs, "check_indexes", "indexes", _nothing),
+    (check_segments, "open_source", "header scan", _nothing),
+    (check_segments, "scan_whatever", "header scan", _nothing),
+    (check_segments, "open_window", "windows", _nothing),
+    (check_segments, "check_indexes", "indexes", _nothing),
     (quick, "bad_crcs", "CRC", _of_batches(1)),
     (quick, "open_window", "windows", _nothing),
-    (quick_laws, "find_verbatim", "equal batches", _nothing),
-    (quick_laws, "check_rebuilt", "equal records", _of_both),
-    (packed_laws, "check_packed", "equal records", _of_batches(2)),
+    (quick_kernels, "find_verbatim", "equal batches", _nothing),
+    (quick_kernels, "check_rebuilt", "equal records", _of_both),
+    (quick_kernels, "check_packed", "equal records", _of_batches(2)),
     (thorough, "bad_crcs", "CRC", _of_batches(1)),
     (thorough, "open_window", "windows", _nothing),
-    (laws, "survey", "survey of records", _of_batches(2)),
-    (laws, "match_batches", "equal batches", _of_matched),
-    (laws, "check_survivors", "equal records", _of_both),
-    (laws, "weigh_keys", "decode, hash, map", _of_batches(2)),
+    (kernels, "survey", "survey of records", _of_side),
+    (thorough_kernels, "match_batches", "equal batches", _of_matched),
+    (thorough_kernels, "check_survivors", "equal records", _of_both),
+    (thorough_kernels, "weigh_keys", "decode, hash, map", _of_side),
     (live, "fingerprint", "is the plan stale", _nothing),
     (committing, "execute_together", "renames", _nothing),
 )

@@ -39,7 +39,7 @@ from logwright.steps.interpreter import execute
 from logwright.steps.live import locked_partition, refuse_changed
 from logwright.steps.step import FileStep
 from logwright.steps.together import execute_together
-from logwright.swap.plan import checkpoint_steps, standing_steps, swap_steps
+from logwright.swap.steps import checkpoint_steps, swap_steps, unchanged_steps
 from logwright.units import ByteCount, Offset
 
 GROUP: Final = 32
@@ -209,7 +209,7 @@ def _steps(one: _Commit) -> Iterator[FileStep]:
     plan, staged = one.plan, one.staged
     yield from sealing_steps(plan.log, plan.roll)
     if staged is not None:
-        yield from standing_steps(plan.rolled_log, staged.standing)
+        yield from unchanged_steps(plan.rolled_log, staged.unchanged)
         for segment in staged.segments:
             yield from swap_steps(plan.rolled_log, segment, staged.directory, now_ms=plan.now_ms)
 

@@ -1,50 +1,344 @@
-"""The one way in which functions are compiled: without the GIL, cached on disk, the cache never
-stale.
+"""Kernels: functions that Numba compiles once and that later processes load without Numba.
 
-Numba notices a change of the file of the function that is called, not of those whose functions or
-constants went into it. So the cache lies in a directory named by a digest of all sources that hold
-kernels, and of all that these import: another version, another directory. It is kept in
+A kernel that Python calls is compiled for the types of its arguments, together with all kernels
+that it calls, into one object file. The file is kept in a cache on disk. A later process loads it
+with llvmlite alone: importing Numba and inferring types would take longer than most cleanings.
+
+1. A call describes its arguments (`describe`): the signature, a tuple of words, and the cells,
+   one int64 for each number, address and length.
+2. The object file of that signature is loaded from the cache; if it is not there, Numba compiles it
+   (`logwright.kernel_compiler`).
+3. The compiled function reads its arguments from the cells and writes its result there. It runs
+   without the GIL.
+
+The cache is never stale: its directory is named by a digest of all sources that hold kernels and of
+all modules that these import, of the versions of Numba and llvmlite, and of the CPU. It is in
 ``NUMBA_CACHE_DIR`` if that is set, else in the user's cache directory, which other users cannot
 write: a cache is code.
 
-IMPORTANT: no kernel allocates; its caller gives it all arrays. So Numba need not count references
-to them (``_nrt=False``), which it otherwise does at every call, atomically, in the middle of the
-loop: a third of the time of the map pass. Small functions are inlined by LLVM, not by Numba
-(``inline="always"``).
+IMPORTANT: no kernel allocates; its caller passes all arrays, C-contiguous. A kernel must not write
+to an array that is mapped read-only.
 """
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import hashlib
+import json
+import os
 import re
-from collections.abc import Callable
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
+from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
-import numba
+import llvmlite.binding as llvm
+import numpy as np
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
+
+Signature = tuple[str, ...]
+"""The types of arguments, one word each: ``1:"|u1"`` is an array of one dimension and its type,
+``0:[…]`` a record of a structured array, to which the kernel can write;
+``i``, ``u``, ``f``, ``b`` and ``n`` are int64, uint64, float64, bool and None; ``(`` … ``)`` is a
+tuple, and ``module:Class(`` … ``)`` a named one."""
+
 _HAS_KERNEL: Final = re.compile(rb"^@(?:inline_)?kernel\b", re.MULTILINE)
 _IMPORTED: Final = re.compile(rb"^[ \t]*(?:from|import) logwright\.([\w.]+)", re.MULTILINE)
-_compiled_functions: list[Any] = []
+_COMPILER: Final = ("kernel", "kernel_compiler", "intrinsics")
+_lock: Final = threading.Lock()
+_array_words: dict[tuple[int, int], tuple[Any, str]] = {}
+
+
+class Kernel:
+    """A function that runs compiled. It is called like the function that it was made of, with
+    positional arguments.
+
+    Attributes:
+        function: the Python source.
+        forceinline: LLVM makes it part of every kernel that calls it.
+    """
+
+    def __init__(self, function: Callable[..., object], *, forceinline: bool) -> None:
+        self.function = function
+        self.forceinline = forceinline
+        self._entries: dict[Signature, _Entry] = {}
+
+    @property
+    def name(self) -> str:
+        """Module and name, as ``format.crc.span_crc32c``."""
+        return f"{self.function.__module__.removeprefix('logwright.')}.{self.function.__name__}"
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it. Effects: the arrays that it writes to; the first call may compile.
+
+        Raises:
+            TypeError: an argument is of a type that no kernel takes.
+        """
+        words: list[str] = []
+        cells: list[int] = []
+        for argument in arguments:
+            describe(argument, words, cells)
+        signature = tuple(words)
+        entry = self._entries.get(signature)
+        if entry is None:
+            entry = self.load(signature)
+        return entry.run(cells)
+
+    def load(self, signature: Signature) -> _Entry:
+        """Load the compiled function for these types, or compile it. Effects: the cache."""
+        with _lock:
+            if signature not in self._entries:
+                self._entries[signature] = _Entry(_object_file(self, signature))
+            return self._entries[signature]
+
+
+class Intrinsic:
+    """A function of `logwright.intrinsics`, by name: that module imports Numba."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class _Entry:
+    """A compiled function in memory.
+
+    Args:
+        content: of an object file in the cache: a line of JSON, then the object code.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        header, _, code = content.partition(b"\n")
+        said = json.loads(header)
+        self._result = said["result"]
+        self._result_cells = _cells_of(self._result)
+        # Each object has an engine of its own: two may hold a function of the same name.
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        address = self._engine.get_function_address(said["symbol"])
+        self._call = _ENTRY_TYPE(address)
+
+    def run(self, cells: list[int]) -> Any:
+        buffer = (ctypes.c_int64 * max(len(cells), self._result_cells))(*cells)
+        result = ctypes.c_int64()
+        failure = ctypes.c_void_p()
+        status = self._call(ctypes.byref(result), ctypes.byref(failure), ctypes.addressof(buffer))
+        if status != 0:
+            message = f"a kernel failed with status {status}"
+            raise RuntimeError(message)
+        return _result_of(self._result, iter(buffer))
+
+
+_ENTRY_TYPE: Final = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+)
+"""Numba's calling convention: status of (where the result goes, where a failure goes, argument)."""
+
+
+def kernel(function: _Function) -> _Function:
+    """Make a kernel of a function."""
+    return cast("_Function", Kernel(function, forceinline=False))
+
+
+def inline_kernel(function: _Function) -> _Function:
+    """The same, for small functions that are to become part of the kernels that call them."""
+    return cast("_Function", Kernel(function, forceinline=True))
+
+
+def intrinsic(name: str) -> Any:
+    """An instruction for kernels, see `logwright.intrinsics`."""
+    return Intrinsic(name)
+
+
+def describe(argument: Any, words: list[str], cells: list[int]) -> None:
+    """Append an argument's types to `words` and its numbers, addresses and lengths to `cells`.
+
+    Raises:
+        TypeError: no kernel takes such an argument.
+    """
+    kind = type(argument)
+    if kind is np.ndarray:
+        if not argument.flags.c_contiguous:
+            message = "a kernel takes only C-contiguous arrays"
+            raise TypeError(message)
+        words.append(_array_word(argument))
+        cells.append(_data_address(argument))
+        cells.extend(argument.shape)
+    elif kind is int:
+        words.append("i")
+        cells.append(argument)
+    elif isinstance(argument, tuple):
+        words.append(_tuple_word(type(argument)))
+        for each in argument:
+            describe(each, words, cells)
+        words.append(")")
+    elif isinstance(argument, np.void):
+        words.append(_array_word(argument))
+        cells.append(_data_address(np.frombuffer(argument, dtype=np.uint8)))
+    elif isinstance(argument, bool | np.bool_):
+        words.append("b")
+        cells.append(int(argument))
+    elif isinstance(argument, np.signedinteger):
+        words.append("i")
+        cells.append(int(argument))
+    elif isinstance(argument, np.unsignedinteger):
+        words.append("u")
+        cells.append(int(argument) - (int(argument) >> 63 << 64))
+    elif isinstance(argument, float | np.floating):
+        words.append("f")
+        cells.append(_PACKED_INT.unpack(_PACKED_FLOAT.pack(argument))[0])
+    elif argument is None:
+        words.append("n")
+    else:
+        message = f"a kernel takes no {type(argument).__name__}"
+        raise TypeError(message)
+
+
+_PACKED_INT: Final = struct.Struct("q")
+_PACKED_FLOAT: Final = struct.Struct("d")
+
+
+def _array_word(array: Any) -> str:
+    dtype = array.dtype
+    known = _array_words.get((id(dtype), array.ndim))
+    if known is None or known[0] is not dtype:
+        word = f"{array.ndim}:{json.dumps(_dtype_fields(dtype))}"
+        known = _array_words[id(dtype), array.ndim] = (dtype, word)
+    return known[1]
+
+
+def _data_address_in_struct(array: Any) -> int:
+    """The address of the first element, from the array's C struct: the first field after the object
+    head (``PyArrayObject_fields`` of NumPy's C ABI). `ndarray.ctypes` takes ten times as long.
+    """
+    return _int64_at(id(array) + _HEAD_BYTES).value
+
+
+def _data_address_by_ctypes(array: Any) -> int:
+    return int(array.ctypes.data)
+
+
+_int64_at: Final = ctypes.c_int64.from_address
+_HEAD_BYTES: Final = object.__basicsize__
+_PROBE: Final = np.zeros(1)
+_data_address: Final = (
+    _data_address_in_struct
+    if _data_address_in_struct(_PROBE) == _data_address_by_ctypes(_PROBE)
+    else _data_address_by_ctypes
+)
+
+
+def _dtype_fields(dtype: Any) -> Any:
+    """A dtype as JSON: its name; or its fields' names, dtypes and offsets, and its size."""
+    if dtype.names is None:
+        return dtype.str
+    fields = [dtype.fields[name] for name in dtype.names]
+    return [
+        dtype.names,
+        [_dtype_fields(field[0]) for field in fields],
+        [field[1] for field in fields],
+        dtype.itemsize,
+    ]
+
+
+@cache
+def _tuple_word(kind: type[tuple[Any, ...]]) -> str:
+    return "(" if kind is tuple else f"{kind.__module__}:{kind.__qualname__}("
+
+
+def _cells_of(result: Any) -> int:
+    return sum(map(_cells_of, result)) if isinstance(result, list) else 1
+
+
+def _result_of(result: Any, cells: Iterator[int]) -> Any:
+    """The Python value of a result, whose structure is lists of the words of a `Signature`."""
+    if isinstance(result, list):
+        return tuple(_result_of(each, cells) for each in result)
+    cell = next(cells)
+    match result:
+        case "i":
+            return cell
+        case "u":
+            return cell & 0xFFFF_FFFF_FFFF_FFFF
+        case "b":
+            return cell != 0
+        case "f":
+            return _PACKED_FLOAT.unpack(_PACKED_INT.pack(cell))[0]
+        case _:
+            return None
+
+
+@cache
+def _target_machine() -> Any:
+    with suppress(RuntimeError):  # llvmlite from 0.45 on does it by itself, and refuses
+        llvm.initialize()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(jit=True)
+
+
+def _object_file(kernel: Kernel, signature: Signature) -> bytes:
+    """The content of the object file of a signature. Effects: compiles it into the cache if it is
+    not there; of several processes that need it one compiles.
+    """
+    path = object_path(kernel.name, signature)
+    with suppress(OSError):
+        return path.read_bytes()
+    from logwright import kernel_compiler  # noqa: PLC0415 -- Numba
+
+    return kernel_compiler.compile_into_cache(kernel, signature, path)
+
+
+def object_path(name: str, signature: Signature) -> Path:
+    """Where the object file of a kernel's signature is kept."""
+    digest = hashlib.sha256("\n".join(signature).encode()).hexdigest()[:16]
+    return cache_directory() / f"{name}-{digest}.o"
+
+
+@contextmanager
+def file_lock(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold an exclusive lock on a file; whether it is held, which without `wait` it may not be.
+    Effects: creates the file.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(descriptor)
 
 
 @cache
 def cache_directory() -> Path:
-    """Where this version's compiled kernels are kept. Effects: reads the kernels' sources."""
-    digest = hashlib.sha256(numba.__version__.encode())
+    """The directory of the object files of these sources on this CPU. Effects: reads the kernels'
+    sources.
+    """
+    digest = hashlib.sha256()
+    for name in ("numba", "llvmlite"):
+        digest.update(metadata.version(name).encode())
+    digest.update(llvm.get_host_cpu_name().encode())
+    digest.update(llvm.get_host_cpu_features().flatten().encode())
     for content in kernel_sources().values():
         digest.update(content)
-    chosen = numba.config.CACHE_DIR
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
     root = Path(chosen) if chosen else Path("~/.cache/logwright").expanduser()
     return root / f"kernels-{digest.hexdigest()[:16]}"
 
 
 def kernel_sources() -> dict[str, bytes]:
     """Name below ``logwright`` to content of the modules that hold kernels and of all that these
-    import, directly or not, this one among them: whatever a compiled kernel can be made of.
-    Effects: reads the package's sources.
+    import, directly or not: whatever a compiled kernel can be made of. Effects: reads the package's
+    sources.
     """
     root = Path(__file__).parent
     sources = {
@@ -53,6 +347,7 @@ def kernel_sources() -> dict[str, bytes]:
         for path in root.glob(pattern)
     }
     wanted = [name for name, content in sources.items() if _HAS_KERNEL.search(content)]
+    wanted.extend(_COMPILER)
     found: set[str] = set()
     while wanted:
         name = wanted.pop()
@@ -62,38 +357,3 @@ def kernel_sources() -> dict[str, bytes]:
         imported = (match.decode() for match in _IMPORTED.findall(sources[name]))
         wanted += [one for one in imported if one in sources]
     return {name: sources[name] for name in sorted(found)}
-
-
-def kernel(function: _Function) -> _Function:
-    """Compile at the first call with these types; from the cache if it is there."""
-    return _compiled(function, forceinline=False)
-
-
-def inline_kernel(function: _Function) -> _Function:
-    """The same, for small functions that are to become part of those which call them."""
-    return _compiled(function, forceinline=True)
-
-
-def _compiled(function: _Function, *, forceinline: bool) -> _Function:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_directory())
-    try:
-        compiled: _Function = numba.njit(
-            function,
-            cache=True,
-            nogil=True,
-            error_model="numpy",
-            forceinline=forceinline,
-            _nrt=False,
-        )
-    finally:
-        numba.config.CACHE_DIR = before
-    _compiled_functions.append(compiled)
-    return compiled
-
-
-def kernels_are_loaded() -> bool:
-    """Whether this process has called a kernel: the first call loads all of Numba, half a
-    second.
-    """
-    return any(each.signatures for each in _compiled_functions)

@@ -1,6 +1,6 @@
 """Which plans are alive: a purge leaves their staging directories alone.
 
-A plan is alive from its build until its commit or its discarding, or until the process that made it
+A plan is alive from its build until it is committed or discarded, or until the process that made it
 dies. Its id holds a token of that process. While a process has plans that are alive in a log
 directory it holds an exclusive lock on ``<log dir>/.logwright-plans-<token>.lock``: one descriptor
 for each log directory, however many logs are planned. Whoever can take that lock, or finds no such
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogwrightError
 from logwright.locks import give_lock_back, take_lock
+from logwright.log.files import names_in
 from logwright.ofd_lock import try_lock
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def new_plan_id(now_ms: TimestampMs) -> str:
 
 
 def hold_plan(log_dir: Path, plan_id: str) -> None:
-    """A plan of this process is alive from now on; one of another process is that one's matter.
+    """Count a plan of this process as alive from now on; plans of other processes are ignored.
     Effects: makes and locks the lock file, if it is the first in this log directory.
 
     Raises:
@@ -91,7 +92,7 @@ def hold_plan(log_dir: Path, plan_id: str) -> None:
 
 
 def end_plan(log_dir: Path, plan_id: str) -> None:
-    """A plan is over; one that was not alive is no error. Effects: removes the lock file with the
+    """End a plan; one that was not alive is not an error. Effects: removes the lock file with the
     last plan of this process in this log directory.
     """
     here = _this_process()
@@ -120,8 +121,8 @@ def plan_is_alive(log_dir: Path, plan_id: str) -> bool:
 
 
 def _is_held(log_dir: Path, name: str) -> bool:
-    """Whether some other process, or thread, holds the lock file of this name; also if that cannot
-    be found out. Effects: removes one that nobody holds.
+    """Whether another process or thread holds the lock file of this name; True if that cannot be
+    found out. Effects: removes one that nobody holds.
     """
     try:
         file = os.open(log_dir / name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -157,15 +158,15 @@ def _key(log_dir: Path) -> _Key:
 
 
 def _remove_dead(log_dir: Path, own: str) -> None:
-    """Lock files of processes that died before they staged anything: no purge looks for them."""
+    """Remove lock files of processes that died before staging anything: no purge looks for them."""
     with suppress(OSError, LogwrightError):
-        for name in os.listdir(log_dir):  # noqa: PTH208 -- names are enough
+        for name in names_in(log_dir):
             if _LOCK_NAME.fullmatch(name) and name != _lock_name(own):
                 _is_held(log_dir, name)
 
 
 def _end_removed(here: _Process) -> None:
-    """Let go of the locks of log directories that are gone, with all that was staged there."""
+    """Release the locks of log directories that are gone, with all that was staged there."""
     for key, found in list(here.log_dirs.items()):
         if os.fstat(found.file).st_nlink == 0:
             del here.log_dirs[key]

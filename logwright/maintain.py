@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from logwright.checks import examine as examining
+from logwright.checks.model import OutputFacts
 from logwright.committing import CommitResult, commit, commit_many
 from logwright.compaction import build as building
 from logwright.compaction.build import discard_staging, give_up, silent
 from logwright.compaction.keys.state import Progress
-from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
-from logwright.compaction.runtime import Means
+from logwright.compaction.model import CleanPlan, StagedCleaning
+from logwright.compaction.runtime import Runtime
 from logwright.config.topic import TopicConfig
 from logwright.deletion.commit import (
     delete_log,
@@ -44,12 +45,8 @@ from logwright.planning import HighWatermark, observe_unlocked, plan_clean, plan
 from logwright.planning import Settings as CleaningSettings
 from logwright.purge.commit import purge_partition
 from logwright.purge.plan import PurgeResult
-from logwright.recovery.commit import (
-    Settings,
-    commit_directory,
-    partitions_to_recover,
-    plan_directory,
-)
+from logwright.recovery.commit import commit_directory
+from logwright.recovery.directory_plan import Settings, partitions_to_recover, plan_directory
 from logwright.recovery.model import DirectoryResult, RecoveryOptions
 from logwright.retention.commit import retain_partition
 from logwright.retention.plan import RetentionPlan, retention_hold
@@ -60,7 +57,8 @@ from logwright.roll.plan import plan_roll as decide_roll
 from logwright.state.hold import holds, quarantine_failure
 from logwright.state.model import NOTHING
 from logwright.state.store import read_state
-from logwright.undo.commit import decide_undo, undo_partition
+from logwright.undo.commit import undo_partition
+from logwright.undo.observe import decide_undo
 from logwright.undo.plan import UndoPlan
 from logwright.units import TimestampMs
 
@@ -108,7 +106,7 @@ __all__ = [
 
 
 def build(
-    plan: CleanPlan, *, progress: Progress = silent, means: Means | None = None
+    plan: CleanPlan, *, progress: Progress = silent, runtime: Runtime | None = None
 ) -> StagedCleaning:
     """Build what a partition will hold. Effects and errors: see `compaction.build.build`.
 
@@ -117,20 +115,22 @@ def build(
     """
     try:
         with enough_memory(plan.log.directory):
-            return building.build(plan, progress=progress, means=means)
+            return building.build(plan, progress=progress, runtime=runtime)
     except OutOfMemory:
         discard_staging(plan)
         raise
 
 
-def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = None) -> OutputFacts:
+def examine(
+    plan: CleanPlan, staged: StagedCleaning, *, runtime: Runtime | None = None
+) -> OutputFacts:
     """Judge what was built. Effects and errors: see `checks.examine.examine`.
 
     Raises:
         OutOfMemory: the log needs more memory than there is.
     """
     with enough_memory(plan.log.directory):
-        return examining.examine(plan, staged, means=means)
+        return examining.examine(plan, staged, runtime=runtime)
 
 
 def lag_metrics(results: Iterable[CommitResult]) -> dict[str, int]:

@@ -1,8 +1,9 @@
 """Who may change a log directory: root, or the broker's user.
 
-What we replace or make must belong to the user who owned it before: a broker that may not open its
-own lock file, or a checkpoint's ``.tmp``, does not start or takes the log directory offline. Only
-root may give files to another user (chown(2)). So anybody else is refused before he makes anything.
+Files that we replace or create must belong to the user who owned them before: a broker that may not
+open its own lock file, or a checkpoint's ``.tmp``, does not start or takes the log directory
+offline. Only root may give files to another user (chown(2)). So other users are refused before they
+create anything.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ _ROOT: Final = 0
 
 
 def refuse_other_user(directory: int, path: Path) -> None:
-    """Stop a user who cannot give to a directory's owner what he makes there. Effects: reads.
+    """Refuse a user whose files the owner of a directory could not replace. Effects: reads.
 
-    A log directory's owner is the broker's user, whoever made the directory: the one who owns
-    ``recovery-point-offset-checkpoint``, which a broker writes each minute. What is root's may be
-    made by anybody who has the right to: root can open and replace it.
+    The owner of a log directory is the broker's user, which owns
+    ``recovery-point-offset-checkpoint``: a broker writes that file each minute. If root owns the
+    directory, any user with the right to may create files, since root can open and replace them.
 
     Args:
         directory: a descriptor of a log directory, or of a directory in one.
-        path: what is to be made in it.
+        path: the file or directory to create.
 
     Raises:
         UnreadableFile: this process is neither root's nor the owner's.

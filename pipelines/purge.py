@@ -20,7 +20,7 @@ from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError
 from logwright.pipelines.due import shortened, skip_message
 from logwright.pipelines.runs import RUNS_IN_FLIGHT
-from logwright.purge.listing import list_partition
+from logwright.purge.observe import list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog

@@ -1,13 +1,15 @@
 """Detect changes of a log without opening its files."""
 
 import hashlib
-import os
 from pathlib import Path
 
 from logwright.config.resolved import maintenance_pairs
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
 from logwright.log.checkpoints import Checkpoints, read_checkpoints
+from logwright.log.files import open_partition_dir
+from logwright.log.listing import stamp_files
+from logwright.log.model import FileStamp
 from logwright.pipelines.markers import Markers
 from logwright.resources.log_dirs import MaintainedLog
 
@@ -30,9 +32,8 @@ class Signatures:
         Returns:
             16 hexadecimal digits.
         """
-        directory = log.log_dir / log.partition.directory_name
         parts = (
-            _stamps(directory),
+            _stamps(log),
             self._entries(log),
             self._settings_of(log.log_dir, log.partition.topic),
             log.log_dir in self._markers.missing,
@@ -62,11 +63,10 @@ class Signatures:
         return self._said[key]
 
 
-def _stamps(directory: Path) -> list[tuple[str, int, int]] | str:
-    """Return (name, bytes, modification time) of a partition's files."""
+def _stamps(log: MaintainedLog) -> list[FileStamp] | str:
+    """Return the stamps of a partition's files. Effects: lists the directory."""
     try:
-        with os.scandir(directory) as entries:
-            found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
-    except OSError as error:
-        return type(error).__name__
-    return sorted((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+        with open_partition_dir(log.log_dir, log.partition) as directory:
+            return list(stamp_files(directory).values())
+    except LogwrightError as error:
+        return str(error)

@@ -1,4 +1,4 @@
-"""Faults planted in staged output, each of which one law or contract must find."""
+"""Faults planted in staged output, each of which one check or contract must find."""
 
 from __future__ import annotations
 

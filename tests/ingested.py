@@ -14,7 +14,6 @@ from logwright.config.topic import parse_settings
 from logwright.format.batch import RecordBatch, parse_batch, walk_batches
 from logwright.format.names import TopicPartition
 from logwright.format.record import Record, read_records
-from logwright.ingest.columns import SCHEMA
 from logwright.ingest.commit import (
     commit_append,
     plan_append,
@@ -22,6 +21,7 @@ from logwright.ingest.commit import (
     stage_append,
 )
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan
+from logwright.ingest.schema import SCHEMA
 from logwright.ingest.staging import make_directory
 from logwright.units import TimestampMs
 

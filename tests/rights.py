@@ -1,4 +1,5 @@
-"""Rights that a test may need of the machine and that a machine may lack; found out by trying.
+"""What a test may need of the machine and a machine may lack: rights, and Pythons. Found out by
+trying.
 
 A test with the marker ``needs_rights("mounting", ...)`` is not run where one of them is missing.
 The run ends with a list of those tests, with their number. ``LOGWRIGHT_DEMAND_RIGHTS=1`` makes each
@@ -10,9 +11,11 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import pytest
+
+from tests.packaging.environments import PYTHONS, find_python
 
 NOBODY = 65534
 DEMAND = "LOGWRIGHT_DEMAND_RIGHTS"
@@ -40,6 +43,13 @@ def another_user() -> bool:
 RIGHTS: dict[str, tuple[Callable[[], object], str]] = {
     "mounting": (mounting, "mount a tmpfs: be root with CAP_SYS_ADMIN, or allow user namespaces"),
     "another_user": (another_user, "become another user: be root with CAP_SETUID and CAP_SETGID"),
+    **{
+        f"python{version}": (
+            partial(find_python, version),
+            f"run Python {version} from PATH",
+        )
+        for version in PYTHONS
+    },
 }
 
 

@@ -1,11 +1,15 @@
-"""The cleaning rules written down as plainly as can be, record by record: what the kernels must
-agree with.
+"""The specification of a cleaning, as plain as can be: what the kernels must agree with.
+
+1. The rules, on decoded batches and records; the numbers are those of `logwright.compaction.rules`.
+2. A whole cleaning by these rules (`clean`).
+3. The hash of the keys (`siphash128`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from logwright.format.batch import (
     CODEC_MASK,
@@ -23,49 +27,113 @@ from logwright.format.record import Record, encode_records, read_records
 from logwright.format.snapshot import ProducerEntry
 from logwright.units import TimestampMs
 
-_MASK = (1 << 64) - 1
+Fate = Literal["delete", "retain", "retain empty", "rebuild"]
+"""What is written for a batch."""
 
 
-def siphash128(
-    data: bytes, low: int, high: int, *, rounds: tuple[int, int] = (1, 3)
-) -> tuple[int, int]:
-    """SipHash-c-d with 128 bits of output, after the authors' description."""
+def should_retain_record(
+    record: Record, batch: RecordBatch, latest: Mapping[bytes, int], reached: int, now_ms: int
+) -> bool:
+    """Rules 2 to 6: Cleaner.shouldRetainRecord (4.3.0).
 
-    def rotate(word: int, bits: int) -> int:
-        return ((word << bits) | (word >> (64 - bits))) & _MASK
+    latest: offset of the latest record of each mapped key. reached: last offset of the map.
+    """
+    if batch.is_control:
+        return True
+    if record.offset > reached:
+        return True
+    if record.key is None:
+        return False
+    if latest.get(record.key, -1) > record.offset:
+        return False
+    if record.value is not None or batch.delete_horizon_ms is None:
+        return True
+    return now_ms < batch.delete_horizon_ms
 
-    v = [
-        0x736F6D6570736575 ^ low,
-        0x646F72616E646F6D ^ high ^ 0xEE,
-        0x6C7967656E657261 ^ low,
-        0x7465646279746573 ^ high,
-    ]
 
-    def mix(times: int) -> None:
-        for _ in range(times):
-            v[0] = (v[0] + v[1]) & _MASK
-            v[1] = rotate(v[1], 13) ^ v[0]
-            v[0] = rotate(v[0], 32)
-            v[2] = (v[2] + v[3]) & _MASK
-            v[3] = rotate(v[3], 16) ^ v[2]
-            v[0] = (v[0] + v[3]) & _MASK
-            v[3] = rotate(v[3], 21) ^ v[0]
-            v[2] = (v[2] + v[1]) & _MASK
-            v[1] = rotate(v[1], 17) ^ v[2]
-            v[2] = rotate(v[2], 32)
+def sets_delete_horizon(batch: RecordBatch, kept: Sequence[Record], *, can_discard: bool) -> bool:
+    """Rule 7: RecordBatch.deleteHorizonMs and MemoryRecords.filterTo (4.3.0, KIP-534)."""
+    if batch.delete_horizon_ms is not None:
+        return False
+    if batch.is_control:
+        return can_discard
+    return any(record.value is None for record in kept)
 
-    padded = data + bytes(7 - len(data) % 8) + bytes([len(data) & 0xFF])
-    for start in range(0, len(padded), 8):
-        word = int.from_bytes(padded[start : start + 8], "little")
-        v[3] ^= word
-        mix(rounds[0])
-        v[0] ^= word
-    v[2] ^= 0xEE
-    mix(rounds[1])
-    first = v[0] ^ v[1] ^ v[2] ^ v[3]
-    v[1] ^= 0xDD
-    mix(rounds[1])
-    return first, v[0] ^ v[1] ^ v[2] ^ v[3]
+
+def should_discard_batch(batch: RecordBatch, now_ms: int, *, can_discard: bool) -> bool:
+    """Rules 1 and 8: Cleaner.shouldDiscardBatch (4.3.0)."""
+    if not batch.is_control:
+        return can_discard
+    horizon_ms = batch.delete_horizon_ms
+    return can_discard and horizon_ms is not None and horizon_ms <= now_ms
+
+
+def is_retained_empty(batch: RecordBatch, bound: int, producers: Sequence[ProducerEntry]) -> bool:
+    """Rule 9: Cleaner.isBatchLastRecordOfProducer (4.3.0), or the end of the cleaned range."""
+    if batch.next_offset == bound:
+        return True
+    for producer in producers:
+        if producer.producer_id == batch.producer_id:
+            if producer.last_offset >= 0:
+                return producer.last_offset == batch.last_offset
+            return batch.is_control and producer.producer_epoch == batch.producer_epoch
+    return False
+
+
+def batch_fate(
+    records: Sequence[Record], kept: Sequence[Record], *, retained_empty: bool, sets_horizon: bool
+) -> Fate:
+    """Rule 10: Cleaner.checkBatchRetention and MemoryRecords.filterTo (4.3.0)."""
+    if not kept:
+        return "retain empty" if retained_empty else "delete"
+    return "retain" if len(kept) == len(records) and not sets_horizon else "rebuild"
+
+
+class Transactions:
+    """Rules 11 to 13: CleanedTransactionMetadata (4.3.0)."""
+
+    def __init__(self) -> None:
+        self.to_come: list[AbortedTransaction] = []
+        self.aborted_now: dict[int, AbortedTransaction] = {}
+        self.with_data: set[int] = set()
+        self.committed: set[int] = set()
+        self.kept_entries: list[AbortedTransaction] = []
+
+    def add(self, transactions: list[AbortedTransaction]) -> None:
+        """Add aborted transactions; duplicates do no harm."""
+        self.to_come = sorted([*self.to_come, *transactions], key=lambda one: one.first_offset)
+
+    def visit(self, batch: RecordBatch, records: tuple[Record, ...]) -> bool:
+        """Return whether the batch can go."""
+        while self.to_come and self.to_come[0].first_offset <= batch.last_offset:
+            one = self.to_come.pop(0)
+            self.aborted_now.setdefault(one.producer_id, one)
+        if not batch.is_control:
+            return self._data(batch)
+        if not records:
+            return True
+        kind = parse_control_key(records[0].key)
+        if kind == ControlType.ABORT:
+            ended = self.aborted_now.pop(batch.producer_id, None)
+            if ended is None or batch.producer_id not in self.with_data:
+                return True
+            self.with_data.discard(batch.producer_id)
+            self.kept_entries.append(ended)
+            return False
+        if kind == ControlType.COMMIT:
+            had_data = batch.producer_id in self.committed
+            self.committed.discard(batch.producer_id)
+            return not had_data
+        return False
+
+    def _data(self, batch: RecordBatch) -> bool:
+        if not batch.is_transactional:
+            return False
+        if batch.producer_id in self.aborted_now:
+            self.with_data.add(batch.producer_id)
+            return True
+        self.committed.add(batch.producer_id)
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,53 +203,6 @@ def aborted_between(rules: Rules, start: int, end: int) -> list[AbortedTransacti
     return found
 
 
-class Transactions:
-    """CleanedTransactionMetadata (4.3.0)."""
-
-    def __init__(self) -> None:
-        self.to_come: list[AbortedTransaction] = []
-        self.aborted_now: dict[int, AbortedTransaction] = {}
-        self.with_data: set[int] = set()
-        self.committed: set[int] = set()
-        self.kept_entries: list[AbortedTransaction] = []
-
-    def add(self, transactions: list[AbortedTransaction]) -> None:
-        """Duplicates do no harm."""
-        self.to_come = sorted([*self.to_come, *transactions], key=lambda one: one.first_offset)
-
-    def visit(self, batch: RecordBatch, records: tuple[Record, ...]) -> bool:
-        """Whether the batch can go."""
-        while self.to_come and self.to_come[0].first_offset <= batch.last_offset:
-            one = self.to_come.pop(0)
-            self.aborted_now.setdefault(one.producer_id, one)
-        if not batch.is_control:
-            return self._data(batch)
-        if not records:
-            return True
-        kind = parse_control_key(records[0].key)
-        if kind == ControlType.ABORT:
-            ended = self.aborted_now.pop(batch.producer_id, None)
-            if ended is None or batch.producer_id not in self.with_data:
-                return True
-            self.with_data.discard(batch.producer_id)
-            self.kept_entries.append(ended)
-            return False
-        if kind == ControlType.COMMIT:
-            had_data = batch.producer_id in self.committed
-            self.committed.discard(batch.producer_id)
-            return not had_data
-        return False
-
-    def _data(self, batch: RecordBatch) -> bool:
-        if not batch.is_transactional:
-            return False
-        if batch.producer_id in self.aborted_now:
-            self.with_data.add(batch.producer_id)
-            return True
-        self.committed.add(batch.producer_id)
-        return False
-
-
 def latest_offsets(segments: list[Segment], rules: Rules) -> tuple[dict[bytes, int], int]:
     """The offset map as a dict, and its latest offset (Cleaner.buildOffsetMap, 4.3.0)."""
     latest: dict[bytes, int] = {}
@@ -214,45 +235,8 @@ def latest_offsets(segments: list[Segment], rules: Rules) -> tuple[dict[bytes, i
     return latest, reached
 
 
-def survives(
-    record: Record, batch: RecordBatch, latest: dict[bytes, int], reached: int, now_ms: int
-) -> bool:
-    """Cleaner.shouldRetainRecord (4.3.0)."""
-    if batch.is_control or record.offset > reached:
-        return True
-    if record.key is None or latest.get(record.key, -1) > record.offset:
-        return False
-    if record.value is not None or batch.delete_horizon_ms is None:
-        return True
-    return now_ms < batch.delete_horizon_ms
-
-
-def kept_empty(batch: RecordBatch, rules: Rules) -> bool:
-    """Whether a batch stays when it has no records: Cleaner.isBatchLastRecordOfProducer (4.3.0),
-    or the end of the range.
-    """
-    if batch.next_offset == rules.bound:
-        return True
-    for producer in rules.producers:
-        if producer.producer_id == batch.producer_id:
-            if producer.last_offset >= 0:
-                return producer.last_offset == batch.last_offset
-            return batch.is_control and producer.producer_epoch == batch.producer_epoch
-    return False
-
-
-def rebuild(
-    batch: RecordBatch,
-    whole: bytes,
-    records: tuple[Record, ...],
-    kept: list[Record],
-    horizon_ms: int | None,
-) -> bytes:
-    """What is written for a batch of which these records, at least one, are kept, and which may get
-    a horizon.
-    """
-    if len(kept) == len(records) and horizon_ms is None:
-        return whole
+def rebuild(batch: RecordBatch, kept: list[Record], horizon_ms: int | None) -> bytes:
+    """Return the batch of the kept records, at least one; it may get a delete horizon (7)."""
     base_ms = kept[0].timestamp_ms
     attributes = batch.attributes
     if batch.delete_horizon_ms is not None:
@@ -281,18 +265,20 @@ def clean_segment(
     """The batches that are written for one segment (Cleaner.cleanInto, 4.3.0)."""
     out = []
     for batch, whole, records in segment.batches:
-        can_go = transactions.visit(batch, records)
-        horizon = batch.delete_horizon_ms
-        due = horizon is not None and horizon <= rules.now_ms
-        discards = can_go and (due or not batch.is_control)
-        kept = [] if discards else [r for r in records if survives(r, batch, *mapped, rules.now_ms)]
-        if kept:
-            tombstone = not batch.is_control and any(one.value is None for one in kept)
-            needs = horizon is None and (tombstone or (batch.is_control and can_go))
-            new_horizon = rules.now_ms + rules.delete_retention_ms if needs else None
-            out.append(rebuild(batch, whole, records, kept, new_horizon))
-        elif kept_empty(batch, rules):
-            out.append(serialize_batch(emptied_batch(batch), b""))
+        can_discard = transactions.visit(batch, records)
+        kept = []
+        if not should_discard_batch(batch, rules.now_ms, can_discard=can_discard):
+            kept = [r for r in records if should_retain_record(r, batch, *mapped, rules.now_ms)]
+        sets_horizon = sets_delete_horizon(batch, kept, can_discard=can_discard)
+        retained_empty = is_retained_empty(batch, rules.bound, rules.producers)
+        match batch_fate(records, kept, retained_empty=retained_empty, sets_horizon=sets_horizon):
+            case "retain":
+                out.append(whole)
+            case "retain empty":
+                out.append(serialize_batch(emptied_batch(batch), b""))
+            case "rebuild":
+                horizon_ms = rules.now_ms + rules.delete_retention_ms if sets_horizon else None
+                out.append(rebuild(batch, kept, horizon_ms))
     return out
 
 
@@ -328,3 +314,48 @@ def clean(segments: list[Segment], rules: Rules) -> Cleaned:
     rewritten = [base for base in by_base if base <= mapped[1] and base < rules.bound]
     assert rewritten == list(written)
     return Cleaned(written=written, aborted=aborted, end_offset=mapped[1] + 1)
+
+
+_MASK = (1 << 64) - 1
+
+
+def siphash128(
+    data: bytes, low: int, high: int, *, rounds: tuple[int, int] = (1, 3)
+) -> tuple[int, int]:
+    """SipHash-c-d with 128 bits of output, after the authors' description."""
+
+    def rotate(word: int, bits: int) -> int:
+        return ((word << bits) | (word >> (64 - bits))) & _MASK
+
+    v = [
+        0x736F6D6570736575 ^ low,
+        0x646F72616E646F6D ^ high ^ 0xEE,
+        0x6C7967656E657261 ^ low,
+        0x7465646279746573 ^ high,
+    ]
+
+    def mix(times: int) -> None:
+        for _ in range(times):
+            v[0] = (v[0] + v[1]) & _MASK
+            v[1] = rotate(v[1], 13) ^ v[0]
+            v[0] = rotate(v[0], 32)
+            v[2] = (v[2] + v[3]) & _MASK
+            v[3] = rotate(v[3], 16) ^ v[2]
+            v[0] = (v[0] + v[3]) & _MASK
+            v[3] = rotate(v[3], 21) ^ v[0]
+            v[2] = (v[2] + v[1]) & _MASK
+            v[1] = rotate(v[1], 17) ^ v[2]
+            v[2] = rotate(v[2], 32)
+
+    padded = data + bytes(7 - len(data) % 8) + bytes([len(data) & 0xFF])
+    for start in range(0, len(padded), 8):
+        word = int.from_bytes(padded[start : start + 8], "little")
+        v[3] ^= word
+        mix(rounds[0])
+        v[0] ^= word
+    v[2] ^= 0xEE
+    mix(rounds[1])
+    first = v[0] ^ v[1] ^ v[2] ^ v[3]
+    v[1] ^= 0xDD
+    mix(rounds[1])
+    return first, v[0] ^ v[1] ^ v[2] ^ v[3]

@@ -1,0 +1,44 @@
+"""The checks of a cleaning: what must be true of the staged output before anything live changes.
+
+A cleaning reads a log and stages compacted segments (`logwright.compaction`). Before the swap the
+checks read the staged files back from disk and compare them with the segments that they replace.
+Each check counts its violations and names the offset of the first. A log that fails one is not
+swapped: its staged files are removed, and the log stays as it was.
+
+What they prove
+    ``crc_valid``
+        Every batch of the output can be read, and its CRC is right.
+    ``offsets_ascending``
+        Batches and records ascend and stay in the range of their segment.
+    ``survivors_identical``
+        Every record of the output is the source's at that offset: timestamp, key, value, headers.
+    ``latest_value_per_key``
+        The latest record of every key is in the output, unless it is a tombstone past its delete
+        horizon (KIP-534). Above the end of the offset map every record is there. Markers and the
+        data of aborted transactions are no values of keys.
+    ``index_entries_valid``
+        Every entry of the offset index and the time index describes the batch that it points to.
+
+    The code has these names once, in `model.CHECK_NAMES`.
+
+Quick and thorough (docs/adr/0010)
+    Both make the same five checks. `quick`, the default, reads the whole output, but of the source
+    only what rebuilt batches were made from. For the latest values it compares sums: of the keys
+    that the build's offset map holds, and of the keys that are in the output. `thorough` reads and
+    hashes all keys of the source again and relies on nothing that the build reports. Where `quick`
+    fails, `thorough` runs too, to find the offsets (`examine`).
+
+Rules of their own
+    The checks state again, in other words, which record survives, when a tombstone may go and what
+    an aborted transaction is. That is on purpose: with the rules of the two passes they would
+    repeat a fault of the passes and call it right. They share with `logwright.compaction` the plan
+    and the staged output (`model`), the reading of segments (`source`), the walk over a record, the
+    hash, the table of the offset map, and the way in which records are mixed into a sum
+    (`receipt`). tests/tidy/test_imports.py holds them to that.
+
+Modules
+    `examine`: chooses between the two ways. `model`: the results. `segments`: each staged segment
+    with those that it replaces. `kernels`: rules that both ways use. `indexes`: index files.
+    `quick`, `quick_kernels`. `thorough`, `thorough_kernels`, `latest` (the keys). `results`: what
+    is counted on the way.
+"""

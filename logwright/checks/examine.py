@@ -1,27 +1,32 @@
 """Read the compacted output back and judge it, before anything live changes.
 
-Two ways keep the same laws (docs/adr/0010): `quick` is the default; `thorough` reads keys and
-records of the source again and relies on nothing that the build remembers.
+There are two ways, `quick` and `thorough`: see `logwright.checks`.
 """
 
 from __future__ import annotations
 
+from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
-from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
-from logwright.compaction.runtime import Means
+from logwright.compaction.model import CleanPlan, StagedCleaning
+from logwright.compaction.runtime import Runtime
 
 __all__ = ["examine", "examine_thoroughly"]
 
 
-def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = None) -> OutputFacts:
-    """Judge the staged output of a plan, as its options say. Effects: reads the staged files and
-    the segments they were made from.
+def examine(
+    plan: CleanPlan, staged: StagedCleaning, *, runtime: Runtime | None = None
+) -> OutputFacts:
+    """Judge the staged output of a plan by the checks that its options choose. Effects: reads the
+    staged files and the segments they were made from.
 
-    What the quick checks find broken is examined thoroughly too, which says where; their own word
-    stays on what only they can see, such as a record that should have gone.
+    If a quick check fails, the thorough ones run too and say where. What only the quick one can
+    see, such as a record that should be gone, stays failed.
 
-    `means`: of the quick checks; one thread and no throttle, if not given.
+    Args:
+        plan: of the cleaning.
+        staged: its output.
+        runtime: threads and throttle of the quick checks; by default one thread, no throttle.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -29,11 +34,12 @@ def examine(plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = No
     """
     if plan.options.checks == "thorough":
         return examine_thoroughly(plan, staged)
-    quick = examine_quickly(plan, staged, means=means)
-    if all(law.holds for law in quick.laws):
+    quick = examine_quickly(plan, staged, runtime=runtime)
+    if not quick.failed:
         return quick
     thorough = examine_thoroughly(plan, staged)
-    judged = (
-        seen if told.holds else told for seen, told in zip(quick.laws, thorough.laws, strict=True)
+    checks = (
+        first if second.passed else second
+        for first, second in zip(quick.checks, thorough.checks, strict=True)
     )
-    return thorough._replace(laws=tuple(judged))
+    return thorough._replace(checks=tuple(checks))

@@ -1,95 +1,84 @@
-"""Judge the staged index files entry by entry against the batches (segment-files rules of Kafka
-4.3.0).
-"""
+"""Check index files, entry by entry, against the batches (Kafka 4.3.0: OffsetIndex, TimeIndex)."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logwright.compaction.model import StagedSegment
 from logwright.compaction.source import Source
+from logwright.format.index import (
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    parse_offset_index,
+    parse_time_index,
+)
 from logwright.format.names import INDEX, TIMEINDEX, segment_file_name
-from logwright.format.scan import read_int32, read_int64
-from logwright.kernel import kernel
 from logwright.log.mapped import map_file
-
-_OFFSET_ENTRY: Final = 8
-"""Bytes: of the offset 4, of the position 4."""
-_TIME_ENTRY: Final = 12
-"""Bytes: of the timestamp 8, of the offset 4."""
 
 
 def check_indexes(
     segment: StagedSegment, staged: Source, directory: Path
 ) -> tuple[tuple[int, int], list[int]]:
-    """((offset index entries, time index entries), offsets of the entries that are wrong).
-
-    An offset index entry is the last offset of the batch that starts at its position. A time index
-    entry's offset is the last offset of a batch, and no batch up to it has a larger timestamp; one
-    has this one.
+    """Return ((offset index entries, time index entries), offsets of the wrong entries). Effects:
+    reads both files.
     """
     base, batches = segment.base_offset, staged.batches
-    offsets, times = (
-        map_file(f"{directory}/{segment_file_name(base, suffix)}") for suffix in (INDEX, TIMEINDEX)
+    offset_bytes, time_bytes = (
+        map_file(f"{directory}/{segment_file_name(base, suffix)}").tobytes()
+        for suffix in (INDEX, TIMEINDEX)
     )
-    if len(offsets) % _OFFSET_ENTRY or len(times) % _TIME_ENTRY:
+    if len(offset_bytes) % OFFSET_ENTRY_BYTES or len(time_bytes) % TIME_ENTRY_BYTES:
         return (0, 0), [base]
-    entries = len(offsets) // _OFFSET_ENTRY, len(times) // _TIME_ENTRY
-    wrong = np.empty(sum(entries), dtype=np.int64)
-    misplaced = int(_judge_offsets(offsets, batches, base, wrong))
-    largest = np.maximum.accumulate(batches["max_timestamp"])
-    misplaced = int(_judge_times(times, batches, largest, base, wrong, misplaced))
-    return entries, [int(offset) for offset in wrong[:misplaced]]
+    offsets = parse_offset_index(offset_bytes, base)
+    times = parse_time_index(time_bytes, base)
+    wrong = [
+        *offsets[wrong_offset_entries(offsets, batches), 0].tolist(),
+        *times[_wrong_time_entries(times, batches), 1].tolist(),
+    ]
+    return (len(offsets), len(times)), wrong
 
 
-@kernel
-def _judge_offsets(data: Any, batches: Any, base_offset: int, wrong: Any) -> int:
-    """Put the offsets of the wrong entries of an offset index into `wrong`; how many."""
-    count, before = 0, -1
-    for at in range(0, len(data), _OFFSET_ENTRY):
-        delta, position = read_int32(data, at), read_int32(data, at + 4)
-        offset = base_offset + delta
-        low, high = 0, len(batches)
-        while low < high:
-            middle = (low + high) // 2
-            if batches[middle].position < position:
-                low = middle + 1
-            else:
-                high = middle
-        right = low < len(batches) and batches[low].position == position
-        right = right and batches[low].last_offset == offset and (at == 0 or delta > before)
-        if not right:
-            wrong[count] = offset
-            count += 1
-        before = delta
-    return count
+def wrong_offset_entries(
+    entries: NDArray[np.int64], batches: NDArray[np.void]
+) -> NDArray[np.bool_]:
+    """Return which entries do not ascend, or are not the last offset of the batch at their
+    position.
 
-
-@kernel
-def _judge_times(
-    data: Any, batches: Any, largest: Any, base_offset: int, wrong: Any, count: int
-) -> int:
-    """The same of a time index, behind so many others.
-
-    largest: int64[n], largest timestamp of the batches up to each.
+    Args:
+        entries: int64[n, 2] of offset and position.
+        batches: BATCH[m], ascending.
     """
-    before = 0
-    for at in range(0, len(data), _TIME_ENTRY):
-        timestamp, offset = read_int64(data, at), base_offset + read_int32(data, at + 8)
-        low, high = 0, len(batches)
-        while low < high:
-            middle = (low + high) // 2
-            if batches[middle].last_offset < offset:
-                low = middle + 1
-            else:
-                high = middle
-        right = low < len(batches) and batches[low].last_offset == offset
-        right = right and largest[low] == timestamp and (at == 0 or timestamp > before)
-        if not right:
-            wrong[count] = offset
-            count += 1
-        before = timestamp
-    return count
+    offsets, positions = entries.T
+    rows = np.searchsorted(batches["position"], positions)
+    right = rows < len(batches)
+    rows = rows[right]
+    right[right] = (batches["position"][rows] == positions[right]) & (
+        batches["last_offset"][rows] == offsets[right]
+    )
+    right[1:] &= np.diff(offsets) > 0
+    wrong: NDArray[np.bool_] = ~right
+    return wrong
+
+
+def _wrong_time_entries(entries: NDArray[np.int64], batches: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Return which entries do not ascend, or do not give the largest timestamp up to the batch
+    whose last offset they name.
+
+    Args:
+        entries: int64[n, 2] of timestamp in ms and offset.
+        batches: BATCH[m], ascending.
+    """
+    timestamps, offsets = entries.T
+    rows = np.searchsorted(batches["last_offset"], offsets)
+    right = rows < len(batches)
+    rows = rows[right]
+    largest = np.maximum.accumulate(batches["max_timestamp"])
+    right[right] = (batches["last_offset"][rows] == offsets[right]) & (
+        largest[rows] == timestamps[right]
+    )
+    right[1:] &= np.diff(timestamps) > 0
+    wrong: NDArray[np.bool_] = ~right
+    return wrong

@@ -1,7 +1,7 @@
-"""The law on latest values: the output's keys are noted, and the source's records judged by them.
+"""The check on latest values: note the keys of the output, then judge the source's records by them.
 
-Keys are hashed with a key of this examination. When they do not fit the memory budget, the hashes
-are cut into shards, and all is noted and judged once for each.
+Keys are hashed with a key of this examination. If they do not fit the memory budget, the hashes are
+cut into shards, and everything is noted and judged once for each shard.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from math import ceil
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logwright.checks import thorough_kernels as laws
-from logwright.compaction.keys import offset_map
+from logwright.checks import kernels, thorough_kernels
+from logwright.compaction.keys.offset_map import ENTRY_BYTES, SHARD_SPACE, new_map
 from logwright.compaction.source import Source, Window
 from logwright.format.walk import OK, raise_for_status
 
@@ -28,13 +27,13 @@ _LEAST_BUDGET_BYTES: Final = 1024 * 1024
 
 
 class KeyTable:
-    """The latest offset that was noted of each key of the current shard.
+    """The latest noted offset of each key of the current shard.
 
     Args:
-        records: upper bound of the keys.
+        records: at least the number of keys.
         budget_bytes: of memory.
-        last_mapped_offset: records above it are not looked at.
-        verdict: int64[2], of the law; it is changed.
+        last_mapped_offset: latest offset of the cleaning's map; records above it are left out.
+        verdict: of the check; added to.
     """
 
     def __init__(
@@ -43,14 +42,14 @@ class KeyTable:
         records: int,
         budget_bytes: int,
         last_mapped_offset: int,
-        verdict: NDArray[np.int64],
+        verdict: np.record,
     ) -> None:
         slots = ceil(max(records, 1) / _LOAD) + 1
         budget = max(budget_bytes, _LEAST_BUDGET_BYTES)
-        shards = max(ceil(slots * offset_map.ENTRY_BYTES / budget), 1)
-        bounds = [shard * offset_map.SHARD_SPACE // shards for shard in range(shards + 1)]
+        shards = max(ceil(slots * ENTRY_BYTES / budget), 1)
+        bounds = [shard * SHARD_SPACE // shards for shard in range(shards + 1)]
         each = ceil(slots / shards * _SHARD_ROOM) + 64
-        state = offset_map.new_map(each, capacity=0, largest=last_mapped_offset)
+        state = new_map(each, capacity=0, largest=last_mapped_offset)
         self._table = state.table
         self._key = np.array([state.key.low, state.key.high], dtype=np.uint64)
         self._last_mapped_offset = last_mapped_offset
@@ -60,7 +59,7 @@ class KeyTable:
         self._shard = self._shards[0]
 
     def shards(self) -> Iterator[int]:
-        """The shards' numbers; the table is empty at the beginning of each."""
+        """Yield the shards' numbers; the table is empty at the beginning of each."""
         for number, shard in enumerate(self._shards):
             self._shard = shard
             if number > 0:
@@ -77,8 +76,8 @@ class KeyTable:
         self._weigh(source, window, only_tombstones=only_tombstones, judge=False)
 
     def judge(self, source: Source, window: Window) -> None:
-        """Blame the records whose key is not noted at their offset or above; windows come from the
-        last to the first.
+        """Blame the records whose key is not noted at their offset or above; windows come in
+        descending order.
 
         Raises:
             CorruptBatch: a batch cannot be read.
@@ -92,14 +91,11 @@ class KeyTable:
             np.empty(records, dtype=np.uint64),
             np.empty(records, dtype=np.int64),
         )
-        row, status = laws.weigh_keys(
-            source.data,
-            window.scratch,
-            window.batches,
-            window.spans,
+        row, status = thorough_kernels.weigh_keys(
+            kernels.side_of(source, window),
             self._table,
             self._key,
-            np.array([self._last_mapped_offset, *self._shard, only_tombstones], dtype=np.int64),
+            thorough_kernels.KeyRange(self._last_mapped_offset, *self._shard, only_tombstones),
             self._room,
             self._verdict,
             found,
@@ -109,7 +105,7 @@ class KeyTable:
 
 
 def require_readable(source: Source, window: Window, row: int, status: int) -> None:
-    """Raise what a kernel found wrong in a row of a window.
+    """Raise the error that a kernel's status stands for.
 
     Raises:
         CorruptBatch: unless the status is `OK`.

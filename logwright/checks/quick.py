@@ -1,15 +1,14 @@
 """The quick checks: read the staged output, and of the source only what rebuilt batches come from.
 
-The laws are those of `thorough`, kept by cheaper means (docs/adr/0010):
-
 1. Every staged batch is read from disk: CRC, header, order, index entries.
-2. A batch whose bytes are its source's needs no more. The records of any other are compared with
-   its source's, in which they must be found in their order.
-3. The latest values: the sum of the keys that the offset map holds as the latest must be the sum of
-   those in the output (`digest`). The records kept of each source segment, the removed by cause,
-   and the number of mapped keys must add up. The map is tried by a sample of its keys.
+2. A batch that has its source's bytes needs no more. The records of any other must be records of
+   its source, in their order.
+3. Latest values: the sum of the keys that the offset map holds must be the sum of those in the
+   output. Records kept of each source segment, records removed by cause, and the number of mapped
+   keys must add up. A sample of the keys tests the map itself.
 
-A broken law is found here, and where by `thorough`, which then judges too.
+What the build reports for this (`GroupFacts`, `PackedFacts`, `KeyFacts`) is described in
+`logwright.compaction.receipt`.
 """
 
 from __future__ import annotations
@@ -21,30 +20,26 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.checks import packed_kernels as packed_laws
-from logwright.checks import quick_kernels as quick_laws
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import kernels, quick_kernels
 from logwright.checks.latest import require_readable
+from logwright.checks.model import (
+    LATEST_VALUE_PER_KEY,
+    SURVIVORS_IDENTICAL,
+    OutputFacts,
+    SegmentFacts,
+)
 from logwright.checks.results import Verdicts
 from logwright.checks.segments import (
     Pair,
+    discard_valueless,
     open_matched,
     open_pairs,
     output_facts,
     runs,
     segment_facts,
-    set_valueless,
 )
-from logwright.compaction.model import (
-    CleanPlan,
-    GroupFacts,
-    KeyFacts,
-    OutputFacts,
-    PackedFacts,
-    SegmentFacts,
-    StagedCleaning,
-)
-from logwright.compaction.runtime import Means
+from logwright.compaction.model import CleanPlan, GroupFacts, KeyFacts, PackedFacts, StagedCleaning
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source, open_window
 from logwright.errors import invariant
 from logwright.format.batch import CODEC_MASK, TRANSACTIONAL
@@ -53,23 +48,21 @@ from logwright.format.walk import OK
 from logwright.units import INT64_MAX
 
 _ALL: Final = 1 << 64
-_LATEST: Final = "latest_value_per_key"
-_IDENTICAL: Final = "survivors_identical"
 
 
 _Run = tuple[Source, NDArray[np.int64], NDArray[np.int64]]
 """A source, staged rows that come from it, and the rows of it that they come from."""
-_Results = tuple[NDArray[np.uint64], NDArray[np.int64]]
-"""What was found of keys (`quick_laws`), and facts (`laws`)."""
+_Results = tuple[np.record, np.record]
+"""`quick_kernels.new_found` and `kernels.new_facts`, added to."""
 
 
 @dataclass(slots=True, kw_only=True)
-class _Check:
+class _Examination:
     """The state of one examination.
 
     Attributes:
-        keys: what the map pass found out.
-        digest, mapped: of the keys that were found in the output so far.
+        keys: what the map pass reports.
+        digest, mapped: sum and number of the keys that were found in the output so far.
     """
 
     plan: CleanPlan
@@ -79,56 +72,59 @@ class _Check:
     digest: int = 0
     mapped: int = 0
 
-    def require(self, holds: object, offset: int, law: str = _LATEST) -> None:
-        """Blame a law at an offset unless something holds."""
+    def require(self, holds: object, offset: int, check: str = LATEST_VALUE_PER_KEY) -> None:
+        """Blame a check at an offset unless the condition holds."""
         if not holds:
-            self.verdicts.blame(law, offset)
+            self.verdicts.blame(check, offset)
 
 
 def examine_quickly(
-    plan: CleanPlan, staged: StagedCleaning, *, means: Means | None = None
+    plan: CleanPlan, staged: StagedCleaning, *, runtime: Runtime | None = None
 ) -> OutputFacts:
-    """Judge the staged output by itself, the source batches of what was rebuilt, and what `build`
-    told of it. Effects: reads the staged files; maps the segments they were made from.
+    """Judge the staged output by itself, by the source batches of rebuilt ones, and by what the
+    build reports. Effects: reads the staged files; maps the segments they were made from.
 
-    `means`: one thread and no throttle, if not given.
+    Args:
+        plan: of the cleaning.
+        staged: its output.
+        runtime: threads and throttle; by default one thread, no throttle.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
         the worse.
     """
-    invariant(staged.keys is not None, "the build told nothing of the keys")
+    invariant(staged.keys is not None, "the build reports no keys")
     assert staged.keys is not None  # noqa: S101 -- for the type
     verdicts = Verdicts()
     pairs = open_pairs(plan, staged, verdicts)
-    set_valueless(plan, [source for pair in pairs for source in pair.sources])
-    task = _Check(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
-    facts = [_check_pair(task, pair, means or Means()) for pair in pairs]
-    for segment in staged.standing:
-        task.digest += segment.facts.mostly_digest
-        task.mapped += segment.facts.mostly_mapped
+    discard_valueless(plan, [source for pair in pairs for source in pair.sources])
+    task = _Examination(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
+    facts = [_check_pair(task, pair, runtime or Runtime()) for pair in pairs]
+    for segment in staged.unchanged:
+        task.digest += segment.facts.summed_digest
+        task.mapped += segment.facts.summed_mapped
     _check_range(task)
     _check_sums(task)
     return output_facts(plan, staged, pairs, facts, verdicts)
 
 
-def _check_range(task: _Check) -> None:
-    """Every segment that the cleaning reached was rewritten or stays, none twice."""
+def _check_range(task: _Examination) -> None:
+    """Require that every segment below the end of the cleaning is replaced or stays, once."""
     reached = [
         segment.base_offset
         for segment in task.plan.rolled_log.sealed
         if segment.base_offset < task.staged.end_offset
     ]
-    standing = [segment.base_offset for segment in task.staged.standing]
+    unchanged = [segment.base_offset for segment in task.staged.unchanged]
     replaced = [base for each in task.staged.segments for base in each.source_base_offsets]
-    for base in set(reached) ^ {*standing, *replaced}:
-        task.verdicts.blame(_LATEST, base)
-    task.require(len(reached) == len(standing) + len(replaced), reached[0] if reached else 0)
+    for base in set(reached) ^ {*unchanged, *replaced}:
+        task.verdicts.blame(LATEST_VALUE_PER_KEY, base)
+    task.require(len(reached) == len(unchanged) + len(replaced), reached[0] if reached else 0)
 
 
-def _check_sums(task: _Check) -> None:
-    """The output holds what the map holds; the map is right by the sample; all records are
-    accounted for.
+def _check_sums(task: _Examination) -> None:
+    """Require that the output holds what the map holds, that the sample finds the map right, and
+    that no record is unaccounted for.
     """
     keys, stats = task.keys, task.staged.stats
     base = task.plan.rolled_log.segments[0].base_offset
@@ -145,18 +141,18 @@ def _check_sums(task: _Check) -> None:
     task.require(stats.records_read == removed + stats.records_written, base)
 
 
-def _told_of(pair: Pair) -> tuple[GroupFacts, PackedFacts]:
+def _reports_of(pair: Pair) -> tuple[GroupFacts, PackedFacts]:
     facts, packed = pair.segment.facts, pair.segment.packed
-    told = facts is not None and packed is not None
-    invariant(told, f"the build told nothing of segment {pair.segment.base_offset}")
+    has_both = facts is not None and packed is not None
+    invariant(has_both, f"the build reports nothing on segment {pair.segment.base_offset}")
     assert facts is not None and packed is not None  # noqa: S101, PT018 -- for the types
     return facts, packed
 
 
-def _check_pair(task: _Check, pair: Pair, means: Means) -> SegmentFacts:
+def _check_pair(task: _Examination, pair: Pair, runtime: Runtime) -> SegmentFacts:
     """Judge one staged segment, and gather its facts."""
-    (told, packed), base = _told_of(pair), pair.segment.base_offset
-    _number_records(pair, told)
+    (report, packed), base = _reports_of(pair), pair.segment.base_offset
+    _number_records(pair, report)
     source_of, partners = _partners(task, pair)
     rows_of = [(source_of == number).nonzero()[0] for number in range(len(pair.sources))]
     work = [
@@ -164,100 +160,100 @@ def _check_pair(task: _Check, pair: Pair, means: Means) -> SegmentFacts:
         for source, rows in zip(pair.sources, rows_of, strict=True)
         for run in runs(pair.staged, rows)
     ]
-    found, cells = _check_runs(task, pair, work, means)
+    found, facts = _check_runs(task, pair, work, runtime)
     for number, (source, rows) in enumerate(zip(pair.sources, rows_of, strict=True)):
         kept = int(pair.staged.batches["count"][rows].sum(dtype=np.int64))
-        task.require(kept == told.kept_records[number], source.base_offset)
+        task.require(kept == report.kept_records[number], source.base_offset)
         _check_gone(task, source, partners[rows])
-    _check_told(task, pair, found)
-    task.digest += told.mostly_digest + int(found[quick_laws.DIGEST])
-    task.mapped += told.mostly_mapped + int(found[quick_laws.MAPPED])
+    _check_report(task, pair, found)
+    task.digest += report.summed_digest + int(found.digest)
+    task.mapped += report.summed_mapped + int(found.mapped)
     task.digest += packed.digest
-    for law in (_IDENTICAL, _LATEST):  # of these batches the keys are known by that sum alone
-        task.require(int(found[quick_laws.PACKED_CONTENT]) == packed.content, base, law)
-    cells[laws.TOMBSTONES] += told.mostly_tombstones
-    if told.verbatim_min_timestamp_ms is not None:
-        smallest = min(int(cells[laws.MIN_TIMESTAMP]), told.verbatim_min_timestamp_ms)
-        cells[laws.MIN_TIMESTAMP] = smallest
-    if cells[laws.RECORDS] == 0:
-        cells[laws.MIN_TIMESTAMP] = -1
-    return segment_facts(task.plan, pair, task.staged.directory, cells, task.verdicts)
+    # The keys of these batches are known by that sum alone.
+    for check in (SURVIVORS_IDENTICAL, LATEST_VALUE_PER_KEY):
+        task.require(int(found.packed_content) == packed.content, base, check)
+    facts.tombstones += report.summed_tombstones
+    if report.verbatim_min_timestamp_ms is not None:
+        facts.min_timestamp = min(facts.min_timestamp, report.verbatim_min_timestamp_ms)
+    return segment_facts(task.plan, pair, task.staged.directory, facts, task.verdicts)
 
 
-def _check_runs(
-    task: _Check, pair: Pair, work: list[_Run], means: Means
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Judge the batches of a staged segment, by one thread or several; what was found of their
-    keys, and their facts.
-    """
+def _check_runs(task: _Examination, pair: Pair, work: list[_Run], runtime: Runtime) -> _Results:
+    """Judge the batches of a staged segment, by one thread or several."""
 
-    def one(own: _Check, results: _Results, run: _Run) -> None:
+    def one(own: _Examination, results: _Results, run: _Run) -> None:
         source, rows, partners = run
         _check_run(own, (pair, source), rows, partners, results)
-        means.throttle.observe(int(pair.staged.batches["size"][rows].sum()))
+        runtime.throttle.observe(int(pair.staged.batches["size"][rows].sum()))
 
-    if means.threads == 1 or len(work) == 1:
-        found, cells = _no_results()
+    if runtime.threads == 1 or len(work) == 1:
+        results = _no_results()
         for run in work:
-            one(task, (found, cells), run)
-        return found, cells
+            one(task, results, run)
+        return results
     judged = [(replace(task, verdicts=Verdicts()), _no_results(), run) for run in work]
-    with ThreadPoolExecutor(means.threads) as pool:
+    with ThreadPoolExecutor(runtime.threads) as pool:
         for _ in pool.map(lambda arguments: one(*arguments), judged):
             pass
-    found, cells = _no_results()
-    for own, (found_here, facts), _ in judged:
+    found, facts = _no_results()
+    for own, (found_here, facts_here), _ in judged:
         task.verdicts.add(own.verdicts)
-        found += found_here
-        _add_facts(cells, facts)
-    return found, cells
+        for name in found.dtype.names or ():
+            found[name] = (int(found[name]) + int(found_here[name])) % _ALL
+        _add_facts(facts, facts_here)
+    return found, facts
 
 
 def _no_results() -> _Results:
-    cells = laws.new_cells()
-    cells[laws.MIN_TIMESTAMP] = INT64_MAX
-    return np.zeros(quick_laws.FOUND_CELLS, dtype=np.uint64), cells
+    return quick_kernels.new_found(), kernels.new_facts()
 
 
-def _add_facts(cells: NDArray[np.int64], later: NDArray[np.int64]) -> None:
-    """Add the facts of batches that come after those of `cells`."""
-    if later[laws.NULL_KEYS] and not cells[laws.NULL_KEYS]:
-        cells[laws.FIRST_NULL_KEY] = later[laws.FIRST_NULL_KEY]
-    for cell in (laws.RECORDS, laws.TOMBSTONES, laws.NULL_KEYS):
-        cells[cell] += later[cell]
-    cells[laws.MIN_TIMESTAMP] = min(cells[laws.MIN_TIMESTAMP], later[laws.MIN_TIMESTAMP])
-    cells[laws.MAX_TIMESTAMP] = max(cells[laws.MAX_TIMESTAMP], later[laws.MAX_TIMESTAMP])
+def _add_facts(facts: np.record, later: np.record) -> None:
+    """Add the facts of batches that come after those of `facts`."""
+    _add_null_keys(facts, later)
+    facts.records += later.records
+    facts.tombstones += later.tombstones
+    facts.min_timestamp = min(facts.min_timestamp, later.min_timestamp)
+    facts.max_timestamp = max(facts.max_timestamp, later.max_timestamp)
 
 
-def _number_records(pair: Pair, told: GroupFacts) -> None:
+def _add_null_keys(facts: np.record, later: np.record) -> None:
+    if later.null_keys and not facts.null_keys:
+        facts.first_null_key = later.first_null_key
+    facts.null_keys += later.null_keys
+
+
+def _number_records(pair: Pair, report: GroupFacts) -> None:
     """Number the sources' records as the map pass did."""
-    for source, first_ordinal in zip(pair.sources, told.first_ordinals, strict=True):
+    for source, first_ordinal in zip(pair.sources, report.first_ordinals, strict=True):
         source.batches["first_ordinal"] += first_ordinal
 
 
-def _partners(task: _Check, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of each staged batch the number of the source and the row of the batch that has its base
-    offset; -1 and -1 of one that comes from nowhere.
+def _partners(task: _Examination, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return, for each staged batch, number of the source and row of the batch that has its base
+    offset; -1 and -1 where there is none.
     """
     bases = pair.staged.batches["base_offset"]
     source_of, partners = np.full((2, len(bases)), -1, dtype=np.int64)
     for number, source in enumerate(pair.sources):
-        quick_laws.find_partners(pair.staged.batches, source.batches, number, source_of, partners)
+        quick_kernels.find_partners(
+            pair.staged.batches, source.batches, number, source_of, partners
+        )
     for row in (source_of < 0).nonzero()[0]:
-        task.verdicts.blame(_IDENTICAL, int(bases[row]))
+        task.verdicts.blame(SURVIVORS_IDENTICAL, int(bases[row]))
     return source_of, partners
 
 
 def _check_run(
-    task: _Check,
+    task: _Examination,
     pair_and_source: tuple[Pair, Source],
     rows: NDArray[np.int64],
     partners: NDArray[np.int64],
-    results: tuple[NDArray[np.uint64], NDArray[np.int64]],
+    results: _Results,
 ) -> None:
-    """Judge some staged batches of one source while they are in the CPU's cache."""
+    """Judge a window of staged batches of one source."""
     pair, source = pair_and_source
-    found, cells = results
+    found, facts = results
     staged = pair.staged
     batches = staged.batches.take(rows)
     bad = bad_crcs(staged.data, batches)
@@ -267,10 +263,10 @@ def _check_run(
         rows, partners = np.delete(rows, bad), np.delete(partners, bad)
         batches = staged.batches.take(rows)
     verbatim = np.zeros(len(batches), dtype=np.bool_)
-    quick_laws.find_verbatim(
-        staged.data, batches, source.data, source.batches, partners, found, cells, verbatim
+    quick_kernels.find_verbatim(
+        staged.data, batches, source.data, source.batches, partners, found, facts, verbatim
     )
-    _note_unmapped(task, pair, rows[verbatim], cells)
+    _note_unmapped(task, pair, rows[verbatim], facts)
     rows, partners = rows[~verbatim], partners[~verbatim]
     packed = (source.batches["attributes"][partners] & CODEC_MASK) != 0
     for chosen, judge in ((packed, _sum_packed), (~packed, _compare)):
@@ -279,7 +275,7 @@ def _check_run(
 
 
 def _note_unmapped(
-    task: _Check, pair: Pair, rows: NDArray[np.int64], cells: NDArray[np.int64]
+    task: _Examination, pair: Pair, rows: NDArray[np.int64], facts: np.record
 ) -> None:
     """Count the records without a key in batches that lie above the map's end."""
     beyond = pair.staged.batches["last_offset"][rows] > task.staged.last_mapped_offset
@@ -287,42 +283,37 @@ def _note_unmapped(
     if not rows.size:
         return
     window = open_window(pair.staged, rows)
-    own, order = laws.new_cells(), np.zeros(2, dtype=np.int64)
-    laws.survey(pair.staged.data, window.scratch, window.batches, window.spans, own, order)
-    if own[laws.NULL_KEYS] and not cells[laws.NULL_KEYS]:
-        cells[laws.FIRST_NULL_KEY] = own[laws.FIRST_NULL_KEY]
-    cells[laws.NULL_KEYS] += own[laws.NULL_KEYS]
+    own = kernels.new_facts()
+    kernels.survey(kernels.side_of(pair.staged, window), own, kernels.new_verdict())
+    _add_null_keys(facts, own)
 
 
-def _rule(task: _Check) -> NDArray[np.int64]:
-    """int64[2]: the map's last offset, the delete horizon that this cleaning sets."""
+def _limits(task: _Examination) -> quick_kernels.Limits:
+    """Return what rebuilt batches are judged by."""
     retention_ms = task.plan.config.delete_retention_ms
     horizon_ms = min(task.plan.now_ms + retention_ms, INT64_MAX)
-    return np.array([task.staged.last_mapped_offset, horizon_ms], dtype=np.int64)
+    return quick_kernels.Limits(task.staged.last_mapped_offset, horizon_ms)
 
 
 def _sum_packed(
-    task: _Check,
+    task: _Examination,
     pair_and_source: tuple[Pair, Source],
     matched: tuple[NDArray[np.int64], NDArray[np.int64]],
-    results: tuple[NDArray[np.uint64], NDArray[np.int64]],
+    results: _Results,
 ) -> None:
-    """Sum the records of rebuilt batches whose sources are compressed and not decompressed again:
-    the build has told their sum.
+    """Sum the records of rebuilt batches whose sources are compressed. Those are not decompressed
+    again: the build reports their sum.
     """
     pair, source = pair_and_source
     rows, partners, window = open_matched(pair, matched, task.verdicts)
     batches = source.batches.take(partners)
     while rows.size:
-        row, status = packed_laws.check_packed(
-            pair.staged.data,
-            window.scratch,
-            window.batches,
-            window.spans,
+        row, status = quick_kernels.check_packed(
+            kernels.side_of(pair.staged, window),
             source.data,
             batches,
-            _rule(task),
-            task.verdicts.cells[_IDENTICAL],
+            _limits(task),
+            task.verdicts.of[SURVIVORS_IDENTICAL],
             *results,
         )
         if status != OK:
@@ -332,29 +323,22 @@ def _sum_packed(
 
 
 def _compare(
-    task: _Check,
+    task: _Examination,
     pair_and_source: tuple[Pair, Source],
     matched: tuple[NDArray[np.int64], NDArray[np.int64]],
-    results: tuple[NDArray[np.uint64], NDArray[np.int64]],
+    results: _Results,
 ) -> None:
     """Compare rebuilt batches with their sources', record by record."""
     pair, source = pair_and_source
-    staged = pair.staged
     rows, partners, left = open_matched(pair, matched, task.verdicts)
     right = open_window(source, partners)
     while rows.size:
-        row, status, source_status = quick_laws.check_rebuilt(
-            staged.data,
-            left.scratch,
-            left.batches,
-            left.spans,
-            source.data,
-            right.scratch,
-            right.batches,
-            right.spans,
-            _rule(task),
+        row, status, source_status = quick_kernels.check_rebuilt(
+            kernels.side_of(pair.staged, left),
+            kernels.side_of(source, right),
+            _limits(task),
             np.array(task.keys.hash_key, dtype=np.uint64),
-            task.verdicts.cells[_IDENTICAL],
+            task.verdicts.of[SURVIVORS_IDENTICAL],
             *results,
         )
         require_readable(source, right, row, source_status)
@@ -364,10 +348,8 @@ def _compare(
         rows, left, right = rows[rest], left.only(rest), right.only(rest)
 
 
-def _check_gone(task: _Check, source: Source, partners: NDArray[np.int64]) -> None:
-    """No batch above the map's end is missing, nor any of its records, but markers and aborted
-    data.
-    """
+def _check_gone(task: _Examination, source: Source, partners: NDArray[np.int64]) -> None:
+    """Blame missing batches above the map's end, except markers and aborted data."""
     batches, last_mapped = source.batches, task.staged.last_mapped_offset
     if source.first_row("last_offset", last_mapped + 1) == len(batches):
         return
@@ -376,20 +358,20 @@ def _check_gone(task: _Check, source: Source, partners: NDArray[np.int64]) -> No
     beyond = batches["last_offset"] > last_mapped
     lost = gone & beyond & (batches["count"] > 0) & ~batches["discard"]
     for row in np.flatnonzero(lost):
-        task.verdicts.blame(_LATEST, int(batches[row]["last_offset"]))
+        task.verdicts.blame(LATEST_VALUE_PER_KEY, int(batches[row]["last_offset"]))
 
 
-def _check_told(task: _Check, pair: Pair, found: NDArray[np.uint64]) -> None:
-    """The batches that stay are those that the build says, and all their records were mapped; it
-    took those for aborted that the markers say.
+def _check_report(task: _Examination, pair: Pair, found: np.record) -> None:
+    """Require that the build summed the keys of the batches that stay, all of them mapped, and took
+    the batches for aborted that the markers say.
     """
-    told, base = _told_of(pair)[0], pair.segment.base_offset
-    task.require(int(found[quick_laws.MOSTLY_SET]) == told.mostly_set, base)
-    mapped = int(found[quick_laws.EXPECTED_MAPPED])
+    report, base = _reports_of(pair)[0], pair.segment.base_offset
+    task.require(int(found.summed_set) == report.summed_set, base)
+    mapped = int(found.summed_keys)
     beyond = pair.staged.batches["last_offset"] > task.staged.last_mapped_offset
-    right = told.mostly_mapped <= mapped if beyond.any() else told.mostly_mapped == mapped
+    right = report.summed_mapped <= mapped if beyond.any() else report.summed_mapped == mapped
     task.require(right, base)
     having = [source for source in pair.sources if source.attributes & TRANSACTIONAL]
     start = task.plan.log.log_start_offset
-    aborted = sum(int(quick_laws.sum_aborted(source.batches, start)) for source in having)
-    task.require(aborted % _ALL == told.aborted_set, base)
+    aborted = sum(int(quick_kernels.sum_aborted(source.batches, start)) for source in having)
+    task.require(aborted % _ALL == report.aborted_set, base)

@@ -1,27 +1,20 @@
-"""The kernels of the quick checks: staged batches beside the source batches that they come from.
-
-They share no code with the passes that made the output but the walk over a record, the hash and the
-way in which a record is mixed into a sum.
-"""
+"""The kernels of the quick checks: staged batches and the source batches that they come from."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from logwright.checks import thorough_kernels as laws
+from logwright.checks.kernels import blame, note_kind, note_time, same_bytes, time_of
+from logwright.compaction.batch_receipt import content_of
 from logwright.compaction.keys.siphash import siphash64
 from logwright.compaction.receipt import keeps_most, mix, mix_batch
-from logwright.format.batch import (
-    CODEC_MASK,
-    CONTROL,
-    DELETE_HORIZON,
-    LOG_APPEND_TIME,
-)
+from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON
 from logwright.format.crc import load_u64
 from logwright.format.walk import (
     LENGTH,
+    OFFSET_DELTA,
     OK,
     TRAILING,
     read_record,
@@ -30,17 +23,18 @@ from logwright.format.walk import (
 )
 from logwright.kernel import inline_kernel, kernel
 
-# The cells of what was found in the output, uint64[FOUND_CELLS].
-MOSTLY_SET: Final = 0
-"""Sum of the batches whose keys the map pass has summed: all that keep most of their records."""
-EXPECTED_MAPPED: Final = 1
-"""How many keys the map must have been offered of them."""
-DIGEST: Final = 2
-MAPPED: Final = 3
-"""Sum and number of the mapped keys that other batches have, less those that the former lost."""
-PACKED_CONTENT: Final = 4
-"""Sum of the records of compressed batches that were rebuilt (`witness`)."""
-FOUND_CELLS: Final = 5
+_FOUND: Final = np.dtype(
+    (
+        np.record,
+        [
+            ("summed_set", np.uint64),
+            ("summed_keys", np.uint64),
+            ("digest", np.uint64),
+            ("mapped", np.uint64),
+            ("packed_content", np.uint64),
+        ],
+    )
+)
 
 _FIXED_START: Final = 21
 """Up to here a batch's header is not covered by its CRC."""
@@ -52,10 +46,37 @@ _FLAGS: Final = 0xFF & ~(CODEC_MASK | DELETE_HORIZON)
 """Kafka writes the lower byte of the attributes, and an empty batch without a codec."""
 
 
+def new_found() -> np.record:
+    """Return what is found of the keys in the output, all 0 and modulo 2**64.
+
+    `summed_set` is the sum of the batches whose keys the map pass summed as a whole, `summed_keys`
+    how many of their records the map was offered. `digest` and `mapped` are sum and number of the
+    keys found one by one: those of other rebuilt batches, less those that the former lost.
+    `packed_content` is the sum of the records of compressed batches that were rebuilt.
+    """
+    return cast("np.record", np.zeros(1, dtype=_FOUND)[0])
+
+
+class Limits(NamedTuple):
+    """What rebuilt batches are judged by.
+
+    Attributes:
+        last_mapped: latest offset of the offset map.
+        horizon_ms: the delete horizon that this cleaning sets.
+    """
+
+    last_mapped: int
+    horizon_ms: int
+
+
 @kernel
 def find_partners(staged: Any, batches: Any, number: int, source_of: Any, partners: Any) -> None:
-    """Which staged batches have the base offset of one of source `number`: of those the source and
-    its row are set.
+    """Set number and row of the source batch of each staged one that has its base offset.
+
+    Args:
+        staged, batches: BATCH[n] and BATCH[m], ascending.
+        number: of the source that has `batches`.
+        source_of, partners: int64[n]; changed where there is such a batch.
     """
     for row in range(len(staged)):
         low, high = 0, len(batches)
@@ -80,79 +101,118 @@ def find_verbatim(
     facts: Any,
     verbatim: Any,
 ) -> None:
-    """Which staged batches, whose CRCs are right, are their source's byte for byte.
+    """Find the staged batches, their CRCs being right, that are their source's byte for byte.
 
     The CRC covers all but the first 21 bytes, which are compared: length and CRC are among them.
 
     Args:
+        staged_data, data: uint8[], the two files. staged, batches: BATCH[n] and BATCH[m].
         partners: int64[n], row of the source batch of each staged one.
-        found: uint64[FOUND_CELLS], to which they are added.
-        facts: int64[laws.FACT_CELLS], to which records and largest timestamp are added.
+        found: see `new_found`; added to.
+        facts: see `new_facts`; records and largest timestamp are added to.
         verbatim: bool[n], set for those.
     """
     for row in range(len(staged)):
         batch = staged[row]
         at = batches[partners[row]].position
-        if not laws.same_bytes(staged_data, batch.position, data, at, _FIXED_START):
+        if not same_bytes(staged_data, batch.position, data, at, _FIXED_START):
             continue
         verbatim[row] = True
         if batch.count == 0:
             continue
-        note_most(batch, found)
-        facts[laws.MAX_TIMESTAMP] = max(facts[laws.MAX_TIMESTAMP], batch.max_timestamp)
-        facts[laws.RECORDS] += batch.count
+        _note_summed(batch, found)
+        facts.max_timestamp = max(facts.max_timestamp, batch.max_timestamp)
+        facts.records += batch.count
+
+
+@kernel
+def check_packed(
+    staged: Any, source_data: Any, sources: Any, limits: Any, verdict: Any, found: Any, facts: Any
+) -> Any:
+    """Sum the records of rebuilt batches whose sources are compressed; those are not read.
+
+    Args:
+        staged: a `Side`.
+        source_data: uint8[]. sources: BATCH[n], of the base offsets of the staged ones.
+        limits, verdict, found, facts: see `check_rebuilt`.
+
+    Returns:
+        (row, status) of the first staged batch that cannot be read; status `OK` if there is none.
+    """
+    for row in range(len(staged.batches)):
+        one, other = staged.batches[row], sources[row]
+        codec = one.attributes & CODEC_MASK
+        same_codec = one.count == 0 or codec == other.attributes & CODEC_MASK
+        if not same_codec or not _headers_agree(
+            staged.data, one, source_data, other, limits.horizon_ms
+        ):
+            blame(verdict, one.base_offset)
+        data = staged.scratch if codec != 0 else staged.data
+        status = _sum_records(data, one, staged.spans[row], limits.last_mapped, found, facts)
+        if status != OK:
+            return row, status
+    return len(staged.batches), np.int64(OK)
+
+
+@kernel
+def _sum_records(data: Any, batch: Any, span: Any, last_mapped: int, found: Any, facts: Any) -> Any:
+    position, end = span[0], span[1]
+    last_delta = np.int64(-1)
+    for _ in range(batch.count):
+        position, _, time_delta, rest, delta, _, length, value_length = read_record(
+            data, position, end
+        )
+        if position < 0:
+            return position
+        if delta <= last_delta:
+            return np.int64(OFFSET_DELTA)
+        last_delta = delta
+        offset, timestamp = batch.base_offset + delta, time_of(batch, time_delta)
+        note_time(facts, timestamp)
+        note_kind(facts, offset, length, value_length)
+        found.packed_content += content_of(data, rest, position, offset, timestamp)
+        if length >= 0 and offset <= last_mapped:
+            found.mapped += np.uint64(1)
+    return np.int64(OK) if position == end or batch.count == 0 else np.int64(TRAILING)
 
 
 @kernel
 def check_rebuilt(
-    staged_data: Any,
-    staged_scratch: Any,
-    staged: Any,
-    staged_spans: Any,
-    data: Any,
-    scratch: Any,
-    batches: Any,
-    spans: Any,
-    rule: Any,
-    key: Any,
-    verdict: Any,
-    found: Any,
-    facts: Any,
+    staged: Any, original: Any, limits: Any, key: Any, verdict: Any, found: Any, facts: Any
 ) -> Any:
     """Compare the records of rebuilt batches with those of their sources.
 
     Args:
-        staged, batches: BATCH[n] each, pairs of equal base offsets; the sources numbered as in the
-            map pass.
-        rule: int64[2]: the map's last offset, the delete horizon that this cleaning sets.
+        staged, original: a `Side` each, batches of equal base offsets; the original ones are
+            numbered as in the map pass.
+        limits: see `Limits`.
         key: uint64[2], of the keys' hash.
-        verdict: int64[2], of the survivors' law.
-        found, facts: see `find_verbatim`.
+        verdict: on identical survivors.
+        found: see `new_found`. facts: see `new_facts`. Both are added to.
 
     Returns:
         (row, status of the staged batch, status of the source batch) of the first that cannot be
         read; `OK` both if there is none.
     """
-    for row in range(len(staged)):
-        one, other = staged[row], batches[row]
-        left = staged_scratch if one.attributes & CODEC_MASK != 0 else staged_data
-        right = scratch if other.attributes & CODEC_MASK != 0 else data
-        if not headers_agree(staged_data, one, data, other, rule[1]):
-            laws.blame(verdict, one.base_offset)
-        sides = (left, one, staged_spans[row]), (right, other, spans[row])
-        if keeps_most(one.count, other, rule[0]):
-            status, source_status = _check_most(sides, key, verdict, found, facts)
-        else:
-            status, source_status = _check_few(sides, rule[0], key, verdict, found, facts)
+    for row in range(len(staged.batches)):
+        one, other = staged.batches[row], original.batches[row]
+        left = staged.scratch if one.attributes & CODEC_MASK != 0 else staged.data
+        right = original.scratch if other.attributes & CODEC_MASK != 0 else original.data
+        if not _headers_agree(staged.data, one, original.data, other, limits.horizon_ms):
+            blame(verdict, one.base_offset)
+        sides = (left, one, staged.spans[row]), (right, other, original.spans[row])
+        status, source_status = _check_records(
+            sides, limits.last_mapped, key, verdict, found, facts
+        )
         if status != OK or source_status != OK:
             return row, status, source_status
-    return len(staged), np.int64(OK), np.int64(OK)
+    return len(staged.batches), np.int64(OK), np.int64(OK)
 
 
 @kernel
-def headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms: int) -> Any:
-    """Leader epoch, last offset, producer and flags are the source's; a delete horizon stays, or is
-    the one that this cleaning sets.
+def _headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms: int) -> Any:
+    """Return whether leader epoch, last offset, producer and flags are the source's, and the delete
+    horizon is the source's or the one that this cleaning sets.
     """
     at, source = one.position, other.position
     for start, end in (
@@ -160,7 +220,7 @@ def headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms:
         (_LAST_OFFSET_DELTA, _LAST_OFFSET_DELTA + 4),
         (_PRODUCER, _PRODUCER_END),
     ):
-        if not laws.same_bytes(staged_data, at + start, data, source + start, end - start):
+        if not same_bytes(staged_data, at + start, data, source + start, end - start):
             return False
     if (one.attributes ^ other.attributes) & _FLAGS != 0:
         return False
@@ -174,7 +234,7 @@ def headers_agree(staged_data: Any, one: Any, data: Any, other: Any, horizon_ms:
 
 @kernel
 def sum_aborted(batches: Any, log_start_offset: int) -> Any:
-    """Sum of the batches that are data of aborted transactions (`laws.set_valueless`)."""
+    """Return the sum of the batches that are data of aborted transactions (`discard_valueless`)."""
     total = np.uint64(0)
     for row in range(len(batches)):
         batch = batches[row]
@@ -185,167 +245,109 @@ def sum_aborted(batches: Any, log_start_offset: int) -> Any:
 
 
 @kernel
-def _check_most(sides: Any, key: Any, verdict: Any, found: Any, facts: Any) -> Any:
-    """A batch that keeps most of its records: they are found one after the other among its
-    source's, and the keys of the others taken from what the map pass told. (status, status of the
-    source).
+def _check_records(
+    sides: Any, last_mapped: int, key: Any, verdict: Any, found: Any, facts: Any
+) -> Any:
+    """Find the records of a rebuilt batch one after the other among its source's.
 
-    Each side is its bytes, row and span.
+    Where the map pass summed the source's keys as a whole, those of missing records are subtracted;
+    else those of the records found are added.
+
+    Args:
+        sides: bytes, row and span of the staged batch; the same of its source.
+
+    Returns:
+        (status, status of the source).
     """
     (left, one, span), (right, other, source_span) = sides
     position, end = span[0], span[1]
     at, source_end = source_span[0], source_span[1]
-    found_records, is_read = np.int64(0), False
+    is_summed = keeps_most(one.count, other, last_mapped)
+    if is_summed:
+        _note_summed(other, found)
+    records, is_read = np.int64(0), False
     stop, rest, timestamp = position, position, np.int64(0)
-    note_most(other, found)
     for index in range(other.count):
-        if not is_read and found_records < one.count:
+        if not is_read and records < one.count:
             stop, time_delta, rest = _read_time(left, position, end)
             if stop < 0:
                 return stop, np.int64(OK)
             timestamp, is_read = time_of(one, time_delta), True
+        if not is_read and not is_summed:
+            break
         source_stop, source_delta, source_rest = _read_time(right, at, source_end)
         if source_stop < 0:
             return np.int64(OK), source_stop
-        if is_read and same_record(left, rest, stop, right, source_rest, source_stop):
+        if is_read and _same_record(left, rest, stop, right, source_rest, source_stop):
             if timestamp != time_of(other, source_delta):
-                laws.blame(verdict, one.base_offset)
+                blame(verdict, one.base_offset)
             note_time(facts, timestamp)
+            if not is_summed:
+                ordinal = other.first_ordinal + index
+                _add_found(left, position, stop, one, ordinal, last_mapped, key, found, facts)
             position, is_read = stop, False
-            found_records += 1
-        else:
-            _note_missing(right, at, source_end, other, index, key, found, facts)
+            records += 1
+        elif is_summed:
+            _subtract_missing(right, at, source_end, other, index, key, found, facts)
         at = source_stop
-    if found_records < one.count:
-        laws.blame(verdict, one.base_offset)
+    if records < one.count:
+        blame(verdict, one.base_offset)
         return np.int64(OK), np.int64(OK)
-    return np.int64(OK) if position == end else np.int64(TRAILING), np.int64(OK)
+    whole = position == end or one.count == 0
+    return np.int64(OK) if whole else np.int64(TRAILING), np.int64(OK)
 
 
 @kernel
-def _check_few(sides: Any, last_mapped: int, key: Any, verdict: Any, found: Any, facts: Any) -> Any:
-    """A batch that keeps few of its records: each is compared with the source's at its offset, and
-    its key added. (status, status of the source).
-    """
-    (left, one, span), (right, other, source_span) = sides
-    position, end = span[0], span[1]
-    at, source_end = source_span[0], source_span[1]
-    is_dense = other.count == other.last_offset - other.base_offset + 1
-    maps = one.attributes & CONTROL == 0
-    next_index = np.int64(0)
-    for _ in range(one.count):
-        position, _, time_delta, rest, delta, key_at, length, value_length = read_record(
-            left, position, end
-        )
-        if position < 0:
-            return position, np.int64(OK)
-        offset, timestamp = one.base_offset + delta, time_of(one, time_delta)
-        note_time(facts, timestamp)
-        note_kind(facts, offset, length, value_length)
-        if is_dense:
-            at, index = _skip_records(right, at, source_end, next_index, min(delta, other.count))
-        else:
-            at, index = _skip_to(right, at, source_end, next_index, other.count, delta)
-        if at < 0:
-            return np.int64(OK), at
-        next_index = index + 1
-        if index >= other.count:
-            laws.blame(verdict, offset)
-            continue
-        at, source_delta, source_rest = _read_time(right, at, source_end)
-        if at < 0:
-            return np.int64(OK), at
-        if timestamp != time_of(other, source_delta) or not same_record(
-            left, rest, position, right, source_rest, at
-        ):
-            laws.blame(verdict, offset)
-        if maps and length >= 0 and offset <= last_mapped:
-            hash1 = siphash64(left, key_at, length, key[0], key[1])
-            found[DIGEST] += mix(hash1, other.first_ordinal + index)
-            found[MAPPED] += np.uint64(1)
-    return np.int64(OK) if position == end or one.count == 0 else np.int64(TRAILING), np.int64(OK)
-
-
-@kernel
-def note_most(batch: Any, found: Any) -> None:
-    """A batch of which the map pass told the keys."""
-    found[MOSTLY_SET] += mix_batch(batch)
+def _note_summed(batch: Any, found: Any) -> None:
+    """Add a batch whose keys the map pass summed as a whole."""
+    found.summed_set += mix_batch(batch)
     if batch.attributes & CONTROL == 0:
-        found[EXPECTED_MAPPED] += np.uint64(batch.count)
-
-
-@inline_kernel
-def note_time(facts: Any, timestamp: Any) -> None:
-    """Count a record."""
-    facts[laws.MIN_TIMESTAMP] = min(facts[laws.MIN_TIMESTAMP], timestamp)
-    facts[laws.MAX_TIMESTAMP] = max(facts[laws.MAX_TIMESTAMP], timestamp)
-    facts[laws.RECORDS] += 1
-
-
-@inline_kernel
-def note_kind(facts: Any, offset: int, length: int, value_length: int) -> None:
-    """Count a record if it is a tombstone or has no key."""
-    if value_length < 0:
-        facts[laws.TOMBSTONES] += 1
-    if length < 0:
-        if facts[laws.NULL_KEYS] == 0:
-            facts[laws.FIRST_NULL_KEY] = offset
-        facts[laws.NULL_KEYS] += 1
+        found.summed_keys += np.uint64(batch.count)
 
 
 @kernel
-def _note_missing(
+def _add_found(
+    data: Any,
+    at: int,
+    end: int,
+    batch: Any,
+    ordinal: int,
+    last_mapped: int,
+    key: Any,
+    found: Any,
+    facts: Any,
+) -> None:
+    """Add a staged record that is one of its source's."""
+    _, _, _, _, delta, key_at, length, value_length = read_record(data, at, end)
+    offset = batch.base_offset + delta
+    note_kind(facts, offset, length, value_length)
+    if batch.attributes & CONTROL == 0 and length >= 0 and offset <= last_mapped:
+        found.digest += mix(siphash64(data, key_at, length, key[0], key[1]), ordinal)
+        found.mapped += np.uint64(1)
+
+
+@kernel
+def _subtract_missing(
     data: Any, at: int, end: int, batch: Any, index: int, key: Any, found: Any, facts: Any
 ) -> None:
-    """Take a missing record from what the map pass told of its batch."""
+    """Take a missing record from what the map pass summed of its batch."""
     _, _, _, _, _, key_at, length, value_length = read_record(data, at, end)
     if value_length < 0:
-        facts[laws.TOMBSTONES] -= 1
+        facts.tombstones -= 1
     if batch.attributes & CONTROL != 0:
         return
     if length < 0:
-        found[EXPECTED_MAPPED] -= np.uint64(1)
+        found.summed_keys -= np.uint64(1)
         return
-    hash1 = siphash64(data, key_at, length, key[0], key[1])
-    found[DIGEST] -= mix(hash1, batch.first_ordinal + index)
-    found[MAPPED] -= np.uint64(1)
-
-
-@inline_kernel
-def _skip_records(data: Any, at: Any, end: Any, index: Any, wanted: Any) -> Any:
-    """Step over records by their lengths up to number `wanted`; (position or status, number)."""
-    while index < wanted:
-        length, body = read_varint(data, at, end)
-        if body < 0:
-            return body, index
-        if length < 1 or length > end - body:
-            return np.int64(LENGTH), index
-        at = body + length
-        index += 1
-    return at, index
-
-
-@inline_kernel
-def _skip_to(data: Any, at: Any, end: Any, index: Any, count: Any, wanted: Any) -> Any:
-    """Step over records to the one of this offset delta; (position or status, number), the number
-    `count` if there is none.
-    """
-    while index < count:
-        after, _, _, _, delta, _, _, _ = read_record(data, at, end)
-        if after < 0:
-            return after, index
-        if delta == wanted:
-            return at, index
-        if delta > wanted:
-            return at, np.int64(count)
-        at = after
-        index += 1
-    return at, np.int64(count)
+    found.digest -= mix(
+        siphash64(data, key_at, length, key[0], key[1]), batch.first_ordinal + index
+    )
+    found.mapped -= np.uint64(1)
 
 
 @inline_kernel
 def _read_time(data: Any, at: int, end: int) -> Any:
-    """(end of a record or a status, its timestamp delta, position after that)."""
+    """Return (end of a record or a status, its timestamp delta, position after that)."""
     length, body = read_varint(data, at, end)
     delta, after = read_varlong(data, body + 1, min(body + length, end))
     stop = body + length
@@ -355,31 +357,23 @@ def _read_time(data: Any, at: int, end: int) -> Any:
 
 
 @inline_kernel
-def same_record(
+def _same_record(
     left: Any, rest: int, stop: int, right: Any, source_rest: int, source_stop: int
 ) -> Any:
-    """Whether two records are the same behind their timestamps: offset delta, key, value, headers.
-    Most that are not differ in the first bytes.
+    """Return whether two records are the same after their timestamps: offset delta, key, value,
+    headers. Most that differ do so in the first bytes.
     """
     size = stop - rest
     same = size == source_stop - source_rest and size > 1
     same = same and left[rest] == right[source_rest] and left[rest + 1] == right[source_rest + 1]
     if same:
-        same = same_span(left, rest, right, source_rest, size)
+        same = _same_span(left, rest, right, source_rest, size)
     return same
 
 
 @inline_kernel
-def time_of(batch: Any, delta: int) -> Any:
-    """A record's timestamp in ms."""
-    if batch.attributes & LOG_APPEND_TIME != 0:
-        return np.int64(batch.max_timestamp)
-    return np.int64(batch.base_timestamp + delta)
-
-
-@inline_kernel
-def same_span(left: Any, left_start: Any, right: Any, right_start: Any, length: Any) -> Any:
-    """Whether two spans hold the same bytes; four words at a step, without a branch among them."""
+def _same_span(left: Any, left_start: Any, right: Any, right_start: Any, length: Any) -> Any:
+    """Return whether two spans hold the same bytes; four words at a step, without a branch."""
     differs = np.uint64(0)
     index = np.int64(0)
     while index + 32 <= length:

@@ -1,57 +1,36 @@
-"""The verdicts of an examination: for each law how often it was broken, and where first."""
+"""What an examination counts: for each check the violations, and the offset of the first."""
 
 from __future__ import annotations
 
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
-
-from logwright.checks import thorough_kernels as laws
-from logwright.compaction.model import LawResult
-from logwright.units import Offset
-
-LAWS: Final = (
-    "crc_valid",
-    "offsets_ascending",
-    "survivors_identical",
-    "latest_value_per_key",
-    "index_entries_valid",
-)
-
-
-def blame_at(verdict: NDArray[np.int64], offset: int) -> None:
-    """Count a violation, as the kernels do (`laws.blame`)."""
-    if verdict[laws.VIOLATIONS] == 0 or offset < verdict[laws.FIRST_OFFENDER]:
-        verdict[laws.FIRST_OFFENDER] = offset
-    verdict[laws.VIOLATIONS] += 1
+from logwright.checks import kernels
+from logwright.checks.model import CHECK_NAMES, CheckResult
 
 
 class Verdicts:
-    """Violations and first offender of each law, int64[2] each."""
+    """The verdict of each check, by its name (`kernels.new_verdict`)."""
 
     def __init__(self) -> None:
-        self.cells = {law: np.array([0, -1], dtype=np.int64) for law in LAWS}
+        self.of = {name: kernels.new_verdict() for name in CHECK_NAMES}
 
-    def blame(self, law: str, offset: int) -> None:
+    def blame(self, name: str, offset: int) -> None:
         """Count a violation at this offset."""
-        blame_at(self.cells[law], offset)
+        kernels.blame(self.of[name], offset)
 
     def add(self, others: Verdicts) -> None:
-        """Count those of another examination too."""
-        for law, cells in others.cells.items():
-            if cells[laws.VIOLATIONS]:
-                before = int(self.cells[law][laws.VIOLATIONS])
-                self.blame(law, int(cells[laws.FIRST_OFFENDER]))
-                self.cells[law][laws.VIOLATIONS] = before + cells[laws.VIOLATIONS]
+        """Count those of another part of the examination too."""
+        for name, verdict in others.of.items():
+            if verdict.violations:
+                before = int(self.of[name].violations)
+                self.blame(name, int(verdict.first_offset))
+                self.of[name].violations = before + verdict.violations
 
-    def results(self) -> tuple[LawResult, ...]:
-        """How each law fared."""
+    def results(self) -> tuple[CheckResult, ...]:
+        """Return how each check fared."""
         return tuple(
-            LawResult(
-                law=law,
-                violations=int(cells[laws.VIOLATIONS]),
-                first_offset=Offset(int(cells[laws.FIRST_OFFENDER])) if cells[0] else None,
+            CheckResult(
+                name=name,
+                violations=int(verdict.violations),
+                first_offset=int(verdict.first_offset) if verdict.violations else None,
             )
-            for law, cells in self.cells.items()
+            for name, verdict in self.of.items()
         )

@@ -1,4 +1,4 @@
-"""Each staged segment beside the segments that it replaces, as the checks read them."""
+"""Each staged segment with the segments that it replaces, as the checks read them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import kernels
 from logwright.checks.indexes import check_indexes
-from logwright.compaction.model import OutputFacts, SegmentFacts, StagedSegment
+from logwright.checks.model import (
+    CRC_VALID,
+    INDEX_ENTRIES_VALID,
+    OFFSETS_ASCENDING,
+    OutputFacts,
+    SegmentFacts,
+)
+from logwright.compaction.model import StagedSegment
 from logwright.compaction.outcomes import aborted_intervals
 from logwright.compaction.source import Source, Window, open_source, open_window, row_ranges
-from logwright.compaction.transactions import UNMAPPED
 from logwright.errors import CorruptBatch, UnsupportedFormatError
-from logwright.format.batch import CODEC_MASK
+from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_whatever
 from logwright.log.mapped import MappedFiles
@@ -33,7 +39,7 @@ _MAGIC: Final = 2
 
 @dataclass(slots=True, kw_only=True)
 class Pair:
-    """One staged segment and the sources it replaces.
+    """One staged segment and the sources that it replaces.
 
     Attributes:
         readable: bool[staged batches], false where CRC or records are bad.
@@ -45,17 +51,17 @@ class Pair:
     readable: NDArray[np.bool_]
 
     def readable_rows(self) -> NDArray[np.int64]:
-        """Rows of the staged batches that can be read."""
+        """Return the rows of the staged batches that can be read."""
         return np.flatnonzero(self.readable)
 
     def set_apart(self, row: int, verdicts: Verdicts) -> None:
-        """A staged batch cannot be read."""
+        """Leave a staged batch that cannot be read out of the other checks."""
         self.readable[row] = False
-        verdicts.blame("crc_valid", int(self.staged.batches[row]["base_offset"]))
+        verdicts.blame(CRC_VALID, int(self.staged.batches[row]["base_offset"]))
 
 
 def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> list[Pair]:
-    """Read the headers of both sides; CRCs are not checked. Effects: maps the files.
+    """Read the headers of both sides, without their CRCs. Effects: maps the files.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -71,17 +77,17 @@ def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> l
     bases = [segment.base_offset for segment in plan.rolled_log.segments]
     following = dict(pairwise(bases))
     for pair in pairs:
-        laws.check_batch_order(
+        kernels.check_batch_order(
             pair.staged.batches,
             pair.segment.base_offset,
             following[pair.segment.source_base_offsets[-1]],
-            verdicts.cells["offsets_ascending"],
+            verdicts.of[OFFSETS_ASCENDING],
         )
     return pairs
 
 
 def open_sources(plan: CleanPlan, bases: Set[int]) -> dict[int, Source]:
-    """Segments of the log, by base offset. Effects and errors: see `open_source`."""
+    """Open segments of the log, by base offset. Effects and errors: see `open_source`."""
     files, directory = MappedFiles(), plan.log.directory_text
     return {
         segment.base_offset: open_source(
@@ -104,7 +110,7 @@ def _open_pair(
     try:
         batches = scan_whatever(log.data, path)
     except (CorruptBatch, UnsupportedFormatError):
-        verdicts.blame("crc_valid", segment.base_offset)
+        verdicts.blame(CRC_VALID, segment.base_offset)
         batches = scan_whatever(log.data[:0], path)
     return Pair(
         segment=segment,
@@ -114,29 +120,31 @@ def _open_pair(
     )
 
 
-def set_valueless(
+def discard_valueless(
     plan: CleanPlan, sources: Sequence[Source], output: Sequence[Source] = ()
 ) -> None:
-    """Mark control batches and the data of aborted transactions: they hold no values of keys, and
-    may go from above the map's end too. The markers of the log tell, not the transaction indexes,
-    by which the build went. Of the data of transactions below the log start offset nobody knows:
-    sources are not judged by it, the output may show it. Effects: may read headers of segments
-    behind the sources.
+    """Mark control batches and the data of aborted transactions as `discard`: they hold no values
+    of keys, and may go from above the map's end too.
+
+    The build goes by the transaction indexes, the checks by the markers in the log. Below the log
+    start offset the markers may be gone: there, all transactional data of the sources is marked,
+    and none of the output. Effects: may read headers of segments after the sources.
 
     Args:
+        plan: of the cleaning.
         sources: segments of the log.
-        output: staged segments made of them, and those that stay.
+        output: staged segments made from them, and those that stay.
     """
-    having = [source for source in sources if source.attributes & UNMAPPED]
+    having = [source for source in sources if source.attributes & (TRANSACTIONAL | CONTROL)]
     if having:
         aborted = aborted_intervals(plan.log, having)
         for judged, below in ((having, True), (output, False)):
             for source in judged:
-                laws.set_valueless(source.batches, aborted, plan.log.log_start_offset, below)
+                kernels.discard_valueless(source.batches, aborted, plan.log.log_start_offset, below)
 
 
 def runs(source: Source, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Ascending rows of a source, cut into windows of bounded bytes."""
+    """Cut ascending rows of a source into windows of bounded bytes."""
     for first, last in row_ranges(source, first=0, last=len(source.batches)):
         start, stop = rows.searchsorted((first, last))
         if start < stop:
@@ -146,7 +154,7 @@ def runs(source: Source, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]
 def open_decodable(
     pair: Pair, rows: NDArray[np.int64], verdicts: Verdicts
 ) -> tuple[NDArray[np.int64], Window]:
-    """The staged batches among `rows` that decompress, opened; the others are set apart."""
+    """Open the staged batches among `rows` that decompress, and set the others apart."""
     try:
         return rows, open_window(pair.staged, rows)
     except CorruptBatch:
@@ -158,7 +166,9 @@ def open_decodable(
 def open_matched(
     pair: Pair, matched: tuple[NDArray[np.int64], NDArray[np.int64]], verdicts: Verdicts
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Window]:
-    """`open_decodable` of rows and, beside each, its source's row; those of both that are left."""
+    """Open the decodable batches of (staged rows, rows of their sources); return those that are
+    left of both, and the window.
+    """
     given, partners = matched
     rows, window = open_decodable(pair, given, verdicts)
     if len(rows) < len(given):
@@ -179,19 +189,19 @@ def segment_facts(
     plan: CleanPlan,
     pair: Pair,
     directory: Path,
-    cells: NDArray[np.int64],
+    facts: np.record,
     verdicts: Verdicts,
 ) -> SegmentFacts:
-    """What the records (`laws.survey`), the headers and the indexes of a staged segment tell.
-    Effects: reads its indexes.
+    """Gather the facts of a staged segment from its records, headers and indexes, and check the
+    indexes. Effects: reads them.
 
     Args:
-        cells: int64[laws.FACT_CELLS].
+        facts: see `kernels.new_facts`.
     """
     staged = pair.staged
     entries, misplaced = check_indexes(pair.segment, staged, directory)
     for offset in misplaced:
-        verdicts.blame("index_entries_valid", offset)
+        verdicts.blame(INDEX_ENTRIES_VALID, offset)
     batches = staged.batches
     some = len(batches) > 0
     return SegmentFacts(
@@ -199,17 +209,17 @@ def segment_facts(
         base_offset=staged.base_offset,
         log_bytes=staged.log.bytes,
         batches=len(batches),
-        records=int(cells[laws.RECORDS]),
-        tombstones=int(cells[laws.TOMBSTONES]),
-        null_key_records=int(cells[laws.NULL_KEYS]),
-        first_null_key_offset=int(cells[laws.FIRST_NULL_KEY]),
+        records=int(facts.records),
+        tombstones=int(facts.tombstones),
+        null_key_records=int(facts.null_keys),
+        first_null_key_offset=int(facts.first_null_key),
         first_offset=int(batches["base_offset"][0]) if some else -1,
         last_offset=int(batches["last_offset"][-1]) if some else -1,
         min_magic=_MAGIC if some else -1,
         max_magic=_MAGIC if some else -1,
         max_codec=int((batches["attributes"] & CODEC_MASK).max()) if some else -1,
-        min_timestamp_ms=int(cells[laws.MIN_TIMESTAMP]),
-        max_timestamp_ms=int(cells[laws.MAX_TIMESTAMP]),
+        min_timestamp_ms=int(facts.min_timestamp) if facts.records else -1,
+        max_timestamp_ms=int(facts.max_timestamp) if facts.records else -1,
         largest_batch_bytes=int(batches["size"].max()) if some else 0,
         index_entries=entries[0],
         timeindex_entries=entries[1],
@@ -224,16 +234,16 @@ def output_facts(
     facts: list[SegmentFacts],
     verdicts: Verdicts,
 ) -> OutputFacts:
-    """All that was found out about a staged cleaning."""
+    """Put together all that was found out about a staged cleaning."""
     sources = [source for pair in pairs for source in pair.sources]
-    standing = sum(segment.records for segment in staged.standing)
+    unchanged = sum(segment.records for segment in staged.unchanged)
     return OutputFacts(
         topic_partition=str(plan.log.partition),
         plan_id=plan.plan_id,
-        laws=verdicts.results(),
+        checks=verdicts.results(),
         segments=tuple(facts),
         source_records=sum(source.records for source in sources),
         source_bytes=sum(source.log.bytes for source in sources),
-        expected_records=staged.stats.records_written - standing,
+        expected_records=staged.stats.records_written - unchanged,
         expected_bytes=staged.stats.bytes_written,
     )

@@ -1,19 +1,8 @@
-"""The thorough checks: read the staged output and its source, and judge every record anew.
-
-The laws of a cleaning, each a count of violations and the first offender's offset:
-
-1. ``crc_valid``: every batch of the output can be read and its CRC is right.
-2. ``offsets_ascending``: batches and records ascend and stay in their segment's range.
-3. ``survivors_identical``: every record of the output is the source's at that offset: time, key,
-   value, headers.
-4. ``latest_value_per_key``: for every record of the source there is one of its key at that offset
-   or above in the output, or its key's last record is a tombstone past its delete horizon
-   (KIP-534). Above the map's end every record is there. Markers and aborted data have no values.
-5. ``index_entries_valid``: index entries point at batches, and time index entries tell the truth.
+"""The thorough checks: read the staged output and its source, and judge every record.
 
 The output is read once, for its facts and its keys; then the source, from its end, once for the
-comparison and its keys; and both once more for each further shard of the keys (`keys_law`).
-Segments that stay are part of the output.
+comparison and its keys; and both once more for each further shard of the keys (`latest`).
+Segments that stay as they are count as output. Markers and aborted data hold no values.
 """
 
 from __future__ import annotations
@@ -23,20 +12,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import kernels, thorough_kernels
 from logwright.checks.latest import KeyTable, require_readable
+from logwright.checks.model import (
+    LATEST_VALUE_PER_KEY,
+    OFFSETS_ASCENDING,
+    SURVIVORS_IDENTICAL,
+    OutputFacts,
+    SegmentFacts,
+)
 from logwright.checks.results import Verdicts
 from logwright.checks.segments import (
     Pair,
+    discard_valueless,
     open_decodable,
     open_pairs,
     open_sources,
     output_facts,
     runs,
     segment_facts,
-    set_valueless,
 )
-from logwright.compaction.model import CleanPlan, OutputFacts, SegmentFacts, StagedCleaning
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.compaction.source import Source, Window, open_window
 from logwright.format.batch import DELETE_HORIZON
 from logwright.format.scan import bad_crcs
@@ -45,7 +41,7 @@ from logwright.format.walk import OK
 
 @dataclass(slots=True, kw_only=True)
 class _Matched:
-    """A pair whose batches were matched.
+    """A pair, and which staged batch was made from which source batch.
 
     Attributes:
         identical: for each source, bool[batches], true where the output has the same bytes.
@@ -60,13 +56,18 @@ class _Matched:
 
 @dataclass(slots=True, kw_only=True)
 class _Examination:
-    """Attributes: standing: the segments that stay. tombstones_may_go: whatever their horizon."""
+    """The state of one examination.
+
+    Attributes:
+        unchanged: the segments that stay as they are.
+        tombstones_may_go: also those without a delete horizon.
+    """
 
     plan: CleanPlan
     staged: StagedCleaning
     verdicts: Verdicts
     matched: list[_Matched]
-    standing: list[Source]
+    unchanged: list[Source]
     tombstones_may_go: bool
 
     @property
@@ -76,19 +77,21 @@ class _Examination:
     @property
     def output(self) -> list[tuple[Source, NDArray[np.int64]]]:
         """The segments of the output, with the rows that can be read."""
-        standing = [(source, np.arange(len(source.batches))) for source in self.standing]
-        return [*standing, *((pair.staged, pair.readable_rows()) for pair in self.pairs)]
+        unchanged = [(source, np.arange(len(source.batches))) for source in self.unchanged]
+        return [*unchanged, *((pair.staged, pair.readable_rows()) for pair in self.pairs)]
 
 
 def examine_thoroughly(
     plan: CleanPlan, staged: StagedCleaning, *, tombstones_may_go: bool = False
 ) -> OutputFacts:
-    """Judge the staged output of a plan by the segments it was made from, whatever was remembered
-    from building it. Effects: reads the staged files and the segments in the cleaning's range.
+    """Judge the staged output of a plan by the segments it was made from. Effects: reads the staged
+    files and the segments in the cleaning's range.
 
-    Of `staged` are used: the directory, the staged and the standing segments, and the map's end.
-    `tombstones_may_go`: also those without a delete horizon, where more than one cleaning may
-    lie between.
+    Args:
+        plan: of the cleaning.
+        staged: its output. Only the directory, the segments and the map's end are used.
+        tombstones_may_go: accept that tombstones without a delete horizon are gone, because there
+            was more than one cleaning.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -96,18 +99,18 @@ def examine_thoroughly(
     """
     verdicts = Verdicts()
     pairs = open_pairs(plan, staged, verdicts)
-    standing = open_sources(plan, {segment.base_offset for segment in staged.standing})
+    unchanged = open_sources(plan, {segment.base_offset for segment in staged.unchanged})
     task = _Examination(
         plan=plan,
         staged=staged,
         verdicts=verdicts,
         matched=[_unmatched(pair, verdicts) for pair in pairs],
-        standing=[*standing.values()],
+        unchanged=[*unchanged.values()],
         tombstones_may_go=tombstones_may_go,
     )
     sources = [source for pair in pairs for source in pair.sources]
-    output = [*(pair.staged for pair in pairs), *task.standing]
-    set_valueless(plan, [*sources, *task.standing], output)
+    output = [*(pair.staged for pair in pairs), *task.unchanged]
+    discard_valueless(plan, [*sources, *task.unchanged], output)
     facts: list[SegmentFacts] = []
     keys = _key_table(task)
     for shard in keys.shards():
@@ -125,7 +128,7 @@ def examine_thoroughly(
 
 
 def _unmatched(pair: Pair, verdicts: Verdicts) -> _Matched:
-    """Check the CRCs; bad batches are set apart."""
+    """Check the CRCs, and set bad batches apart."""
     for row in bad_crcs(pair.staged.data, pair.staged.batches):
         pair.set_apart(row, verdicts)
     return _Matched(
@@ -136,27 +139,25 @@ def _unmatched(pair: Pair, verdicts: Verdicts) -> _Matched:
 
 
 def _survey(task: _Examination, pair: Pair) -> SegmentFacts:
-    """Facts of one staged segment; batches whose records cannot be read are set apart."""
-    cells = laws.new_cells()
-    order = task.verdicts.cells["offsets_ascending"]
+    """Gather the facts of one staged segment; set batches apart whose records cannot be read."""
+    facts, order = kernels.new_facts(), task.verdicts.of[OFFSETS_ASCENDING]
     staged = pair.staged
     for run in runs(staged, pair.readable_rows()):
         rows, window = open_decodable(pair, run, task.verdicts)
         while rows.size:
-            at, status = laws.survey(
-                staged.data, window.scratch, window.batches, window.spans, cells, order
-            )
+            at, status = kernels.survey(kernels.side_of(staged, window), facts, order)
             if status != OK:
                 pair.set_apart(int(rows[at]), task.verdicts)
             rows, window = rows[at + 1 :], window.only(slice(at + 1, None))
-    return segment_facts(task.plan, pair, task.staged.directory, cells, task.verdicts)
+    return segment_facts(task.plan, pair, task.staged.directory, facts, task.verdicts)
 
 
 def _match_batches(task: _Examination, matched: _Matched) -> None:
-    """Find each staged batch's source batch, by base offset: of the same bytes, or to be compared.
+    """Find the source batch of each staged batch by its base offset: the same bytes, or to be
+    compared.
 
-    A staged batch without one comes from nowhere; a source batch without one may be gone only below
-    the map's end.
+    A staged batch without one is blamed. A source batch without one may be gone only below the
+    map's end.
     """
     pair = matched.pair
     staged = pair.staged
@@ -172,7 +173,7 @@ def _match_batches(task: _Examination, matched: _Matched) -> None:
         readable = pair.readable[rows]
         rows, source_rows = rows[readable], source_rows[readable]
         same = np.zeros(len(rows), dtype=np.bool_)
-        laws.match_batches(
+        thorough_kernels.match_batches(
             staged.data, staged.batches[rows], source.data, batches, source_rows, same
         )
         identical[source_rows[same]] = True
@@ -180,13 +181,13 @@ def _match_batches(task: _Examination, matched: _Matched) -> None:
         gone = ~identical & (partners < 0) & (batches["count"] > 0) & ~batches["discard"]
         beyond = batches["last_offset"] > task.staged.last_mapped_offset
         for row in np.flatnonzero(gone & beyond):
-            task.verdicts.blame("latest_value_per_key", int(batches[row]["last_offset"]))
+            task.verdicts.blame(LATEST_VALUE_PER_KEY, int(batches[row]["last_offset"]))
     for row in np.flatnonzero(~found & pair.readable):
-        task.verdicts.blame("survivors_identical", int(staged.batches[row]["base_offset"]))
+        task.verdicts.blame(SURVIVORS_IDENTICAL, int(staged.batches[row]["base_offset"]))
 
 
 def _check_sources(task: _Examination, matched: _Matched, keys: KeyTable, *, compare: bool) -> None:
-    """Judge the keys of all source batches that are not in the output as they were, and compare
+    """Judge the keys of all source batches that the output does not hold unchanged, and compare
     their records with those of the output.
     """
     pair = matched.pair
@@ -206,26 +207,18 @@ def _compare(
 ) -> None:
     """Compare the records of two windows, batch by batch."""
     (output, left), (source, right) = staged, original
-    cells = [task.verdicts.cells[law] for law in ("survivors_identical", "latest_value_per_key")]
-    verdicts = np.stack(cells)
-    row, status = laws.check_survivors(
-        output.data,
-        left.scratch,
-        left.batches,
-        left.spans,
-        source.data,
-        right.scratch,
-        right.batches,
-        right.spans,
+    row, status = thorough_kernels.check_survivors(
+        kernels.side_of(output, left),
+        kernels.side_of(source, right),
         task.staged.last_mapped_offset,
-        verdicts,
+        task.verdicts.of[SURVIVORS_IDENTICAL],
+        task.verdicts.of[LATEST_VALUE_PER_KEY],
     )
-    cells[0][:], cells[1][:] = verdicts
     require_readable(source, right, row, status)
 
 
 def _key_table(task: _Examination) -> KeyTable:
-    """Room for the keys of the output, and of the source's tombstones that may be gone."""
+    """Return a table for the keys of the output and of the source's tombstones that may go."""
     records = sum(source.records for source, _ in task.output)
     for source in (source for pair in task.pairs for source in pair.sources):
         counts = source.batches["count"][_expiring(task, source)]
@@ -234,12 +227,12 @@ def _key_table(task: _Examination) -> KeyTable:
         records=records,
         budget_bytes=task.plan.cleaner.map_bytes(like_kafka=False),
         last_mapped_offset=task.staged.last_mapped_offset,
-        verdict=task.verdicts.cells["latest_value_per_key"],
+        verdict=task.verdicts.of[LATEST_VALUE_PER_KEY],
     )
 
 
 def _expiring(task: _Examination, source: Source) -> NDArray[np.int64]:
-    """Rows of the batches whose tombstones may be gone."""
+    """Return the rows of the batches whose tombstones may go."""
     batches = source.batches
     if task.tombstones_may_go:
         return np.arange(len(batches))
@@ -248,7 +241,7 @@ def _expiring(task: _Examination, source: Source) -> NDArray[np.int64]:
 
 
 def _note_expiring(task: _Examination, keys: KeyTable) -> None:
-    """Note the keys of tombstones whose delete horizon is reached: they may be gone."""
+    """Note the keys of tombstones that may go, as if the output had them."""
     for source in (source for pair in task.pairs for source in pair.sources):
         for run in runs(source, _expiring(task, source)):
             keys.note(source, open_window(source, run), only_tombstones=True)

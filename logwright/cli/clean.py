@@ -21,6 +21,7 @@ from logwright.cli.recover import recover_first, show_recovery_first
 from logwright.cli.request import Request, like_kafka_option, request_options
 from logwright.cli.retain import plan_one, show
 from logwright.errors import LogwrightError
+from logwright.extras import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,6 +87,8 @@ def command(
     from logwright.locks import lock_log_dir  # noqa: PLC0415
 
     request.require_terminal()
+    if request.engine == "spark":
+        require("spark", by="--engine spark")
     failures = FailureLog(output=request.output)
     options = CleaningOptions(
         force=force,

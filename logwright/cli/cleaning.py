@@ -6,15 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog, compaction_object, plan_one
-from logwright.errors import LogwrightError, QualityError
+from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
+    from logwright.checks.model import OutputFacts
     from logwright.cli.request import Request
-    from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+    from logwright.compaction.model import CleanPlan, StagedCleaning
     from logwright.maintain import CommitResult
 
 
@@ -93,9 +94,9 @@ class Cleaning:
         words = [f"rolled ({self.first_plan.roll.cause})"] if self.rolled else []
         if not self.passes:
             words.append("; ".join(self.first_plan.compaction.reasons))
-        standing = sum(staged.stats.bytes_kept for _, staged in self.passes)
-        if standing:
-            words.append(f"{human_bytes(standing)} not rewritten")
+        unchanged = sum(staged.stats.bytes_kept for _, staged in self.passes)
+        if unchanged:
+            words.append(f"{human_bytes(unchanged)} not rewritten")
         reads = max((staged.stats.map_reads for _, staged in self.passes), default=1)
         if reads > 1:
             words.append(f"keys read {reads} times")
@@ -181,25 +182,36 @@ def clean_pass(
 def _built_here(
     request: Request, cleanings: Sequence[Cleaning], threads: int
 ) -> Iterator[list[_Built]]:
-    """Build and examine in this process, one after the other. Effects: staged files."""
+    """Build and examine in this process, small logs in groups. Effects: staged files."""
     from logwright import maintain  # noqa: PLC0415
-    from logwright.compaction.runtime import Means, Throttle  # noqa: PLC0415
+    from logwright.compaction.runtime import Runtime, Throttle  # noqa: PLC0415
+    from logwright.sweep.groups import SMALL_LOG_BYTES, Group, run_groups, together  # noqa: PLC0415
 
     if not cleanings:
         return
-    rate = min(each.plan.cleaner.io_max_bytes_per_second for each in cleanings)
-    means = Means(threads=threads, throttle=Throttle(rate))
-    for cleaning in cleanings:
-        plan = cleaning.plan
-        try:
-            with request.output.progress(str(plan.log.partition)) as progress:
-                staged = maintain.build(plan, progress=progress, means=means)
-                facts = maintain.examine(plan, staged, means=means)
-        except LogwrightError as error:
-            maintain.discard(plan)
-            yield [(cleaning, error)]
+
+    def build(plan: CleanPlan, *, runtime: Runtime) -> tuple[StagedCleaning, OutputFacts]:
+        if plan.compaction.total_bytes <= SMALL_LOG_BYTES:
+            staged = maintain.build(plan, runtime=runtime)
         else:
-            yield [(cleaning, (staged, facts))]
+            with request.output.progress(str(plan.log.partition)) as progress:
+                staged = maintain.build(plan, progress=progress, runtime=runtime)
+        return staged, maintain.examine(plan, staged, runtime=runtime)
+
+    plans = [each.plan for each in cleanings]
+    sizes = [plan.compaction.total_bytes for plan in plans]
+    rate = min(plan.cleaner.io_max_bytes_per_second for plan in plans)
+    groups = (
+        Group(
+            numbers=numbers,
+            arguments=[(plans[number],) for number in numbers],
+            small=sizes[numbers[0]] <= SMALL_LOG_BYTES,
+            threads=1 if len(numbers) > 1 else threads,
+        )
+        for numbers in together(range(len(plans)), sizes)
+    )
+    for results in run_groups(build, groups, Throttle(rate)):
+        yield [(cleanings[number], cast("Any", result)) for number, result in results]
 
 
 def _built_by_spark(request: Request, cleanings: Sequence[Cleaning]) -> Iterator[list[_Built]]:
@@ -217,28 +229,21 @@ def _built_by_spark(request: Request, cleanings: Sequence[Cleaning]) -> Iterator
 
 def _judge_and_commit(built: Sequence[_Built], failures: FailureLog) -> None:
     from logwright import maintain  # noqa: PLC0415
+    from logwright.checks.model import refusal  # noqa: PLC0415
 
     good: list[tuple[Cleaning, StagedCleaning | None]] = []
     for cleaning, result in built:
         if isinstance(result, LogwrightError):
+            maintain.discard(cleaning.plan)
             cleaning.fail(failures, result)
             continue
         staged, facts = result
-        broken = [law for law in facts.laws if not law.holds]
-        if not broken:
+        if not facts.failed:
             good.append((cleaning, staged))
             continue
         maintain.discard(cleaning.plan)
-        found = ", ".join(
-            f"{law.law} ({law.violations} violations, the first at offset {law.first_offset})"
-            for law in broken
-        )
-        error = QualityError(
-            f"the compacted output of {cleaning.plan.log.partition} breaks {found}.",
-            path=cleaning.plan.log.directory,
-            remedy="Nothing was changed.",
-        )
-        cleaning.fail(failures, error)
+        failed = (check.sentence for check in facts.failed)
+        cleaning.fail(failures, refusal(cleaning.plan, failed))
     _commit(good, failures)
 
 

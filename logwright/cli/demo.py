@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from logwright.extras import require
+
 
 @click.command(name="demo")
 @click.option("--ui/--no-ui", default=True, help="Open Dagster's web UI at the end.")
@@ -26,6 +28,7 @@ import click
 )
 def command(*, ui: bool, port: int, home: Path) -> None:
     """Create a sample log directory, compact it through Dagster, and show what happened."""
+    require("dagster", by="demo")
     from logwright.demo.run import run_demo  # noqa: PLC0415 -- Dagster and Spark: not for --help
 
     run_demo(home=home, ui=ui, port=port)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from logwright.compaction.keys.survivors import find_survivors
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 
 if TYPE_CHECKING:
     from logwright.cli.output import Progress
@@ -23,7 +23,7 @@ def reclaimed_bytes(plan: CleanPlan, *, progress: Progress) -> int:
     Raises:
         LogwrightError: as `logwright.compaction.keys.survivors.find_survivors`.
     """
-    survivors = find_survivors(plan, progress=progress, means=Means())
+    survivors = find_survivors(plan, progress=progress, runtime=Runtime())
     sources = [source for group in survivors.groups for _, source in group]
     records = sum(source.records for source in sources)
     dead = np.unpackbits(survivors.dead, bitorder="little", count=records)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from logwright.config.topic import TopicConfig
     from logwright.format.names import TopicPartition
     from logwright.log.checkpoints import Checkpoints
-    from logwright.log.marked import MarkedDirectory
+    from logwright.log.log_dir import MarkedDirectory
 
 _MS = 1_000_000
 _LEFTOVERS = (names.CLEANED, names.SWAP, names.DELETED)
@@ -79,7 +79,7 @@ def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
     """Return the directories of deleted, future and stray logs with their sizes in bytes. Effects:
     reads them; writes JSON to stdout.
     """
-    from logwright.log.marked import bytes_below, list_marked  # noqa: PLC0415 -- not for --help
+    from logwright.log.log_dir import bytes_below, list_marked  # noqa: PLC0415 -- not for --help
 
     found: list[tuple[MarkedDirectory, int]] = []
     for one in list_marked(request.log_dir):

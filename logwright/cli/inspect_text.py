@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from logwright.cli.request import Request
     from logwright.config.topic import TopicConfig
     from logwright.format.names import TopicPartition
-    from logwright.log.marked import MarkedDirectory
+    from logwright.log.log_dir import MarkedDirectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,7 @@ def _leftover_notes(request: Request, log: InspectedLog) -> list[str]:
 
 def _retired_files(request: Request, log: InspectedLog) -> list[tuple[int, int | None]]:
     """Return (bytes, purge time in ms) of each retired file. Effects: reads the ledger."""
-    from logwright.purge.listing import list_partition  # noqa: PLC0415 -- not for --help
+    from logwright.purge.observe import list_partition  # noqa: PLC0415 -- not for --help
     from logwright.purge.plan import retired_files  # noqa: PLC0415
 
     delay_ms = 0 if log.config is None else log.config.file_delete_delay_ms

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogwrightError, PolicyError, PreconditionError
-from logwright.state.model import Hold
 
 if TYPE_CHECKING:
     from logwright.cli.planning import FailureLog
@@ -43,7 +42,7 @@ def leave_held(
         if hold is None:
             free.append(partition)
             continue
-        say_held(request, partition, hold)
+        say_held(request, partition, hold.kind, hold.sentence)
     for partition, one in sorted(state.items()):
         if one.move is not None and (partition in chosen or not request.named):
             request.output.message(
@@ -97,7 +96,7 @@ def say_strays(
         if reason is None:
             free.append(partition)
         else:
-            say_held(request, partition, Hold(kind="stray", sentence=f"stray: {reason}"))
+            say_held(request, partition, "stray", f"stray: {reason}")
     return tuple(free)
 
 
@@ -154,7 +153,7 @@ def leave_unknown(
             failures.add(partition, PolicyError(problem, remedy=UNKNOWN_REMEDY))
         else:
             sentence = f"its cleanup.policy is unknown. {UNKNOWN_REMEDY}"
-            say_held(request, partition, Hold(kind="unknown", sentence=sentence))
+            say_held(request, partition, "unknown", sentence)
     return tuple(known)
 
 
@@ -216,14 +215,14 @@ def said_metadata(metadata: ClusterMetadata) -> str:
     )
 
 
-def say_held(request: Request, partition: TopicPartition, hold: Hold) -> None:
+def say_held(request: Request, partition: TopicPartition, kind: str, sentence: str) -> None:
     """Report why a partition is skipped. Effects: output."""
-    request.output.message(f"{partition}: skipped: {hold.sentence}")
+    request.output.message(f"{partition}: skipped: {sentence}")
     request.output.json_object(
         {
             "topicPartition": str(partition),
             "now": request.now_ms,
-            "skipped": hold.kind,
-            "why": hold.sentence,
+            "skipped": kind,
+            "why": sentence,
         }
     )

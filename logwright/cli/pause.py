@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +22,7 @@ _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_0
 _DURATION: Final = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
 
 
-class _Duration(click.ParamType[int]):
+class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
     """A duration such as ``90s``, ``30m``, ``2h`` or ``7d``, converted to ms."""
 
     name = "DURATION"
@@ -73,7 +74,7 @@ def command(
         raise click.UsageError("give --for or --until, not both")
     expires_ms = until_ms if for_ms is None else min(request.now_ms + for_ms, INT64_MAX)
     pause = Pause(
-        owner=printable(owner or getpass.getuser()),
+        owner=printable(owner or _this_user()),
         reason=printable(reason),
         since_ms=request.now_ms,
         expires_at_ms=None if expires_ms is None else TimestampMs(expires_ms),
@@ -116,6 +117,14 @@ def show_pauses(request: Request, state: Mapping[TopicPartition, PartitionState]
             request.output.text(f"{partition}: {one.move.sentence}")
     if not any(one.pauses for one in state.values()):
         request.output.text("Nothing is paused.")
+
+
+def _this_user() -> str:
+    """Name of this user, or the uid of one without a name, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # Python before 3.13 raises a KeyError
+        return str(os.getuid())
 
 
 def _wanted(request: Request, partition: TopicPartition) -> bool:

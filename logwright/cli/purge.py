@@ -65,7 +65,7 @@ def _is_unfinished(request: Request, partition: TopicPartition) -> bool:
 
 def _plan(request: Request, partition: TopicPartition) -> PurgeResult:
     """Return what would be removed now. Effects: lists the partition's directory."""
-    from logwright.purge.listing import list_partition  # noqa: PLC0415 -- not for --help
+    from logwright.purge.observe import list_partition  # noqa: PLC0415 -- not for --help
     from logwright.purge.plan import plan_purge  # noqa: PLC0415
 
     config, _ = request.settings(partition.topic)

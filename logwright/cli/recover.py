@@ -80,7 +80,7 @@ def recover_first(
     Args:
         partitions: the partitions the command works on; None: those that the request names.
     """
-    from logwright.recovery.commit import partitions_to_recover, plan_directory  # noqa: PLC0415
+    from logwright.recovery.directory_plan import partitions_to_recover, plan_directory  # noqa: PLC0415
     from logwright.recovery.model import RecoveryOptions  # noqa: PLC0415 -- not for --help
 
     wanted = request.partitions() if partitions is None else partitions
@@ -128,7 +128,7 @@ def recover_or_show(
     command can continue with. Effects: changes the log directory, unless it is a dry run; output.
     """
     from logwright.locks import lock_log_dir  # noqa: PLC0415 -- not for --help
-    from logwright.recovery.commit import partitions_to_recover  # noqa: PLC0415
+    from logwright.recovery.directory_plan import partitions_to_recover  # noqa: PLC0415
 
     wanted = tuple(partitions)
     if not wanted:
@@ -158,7 +158,7 @@ def show_recovery_first(
         LogDirLocked: a broker is running on the directory.
     """
     from logwright.locks import broker_kept_out  # noqa: PLC0415 -- not for --help
-    from logwright.recovery.commit import partitions_to_recover, plan_directory  # noqa: PLC0415
+    from logwright.recovery.directory_plan import partitions_to_recover, plan_directory  # noqa: PLC0415
     from logwright.recovery.model import RecoveryOptions  # noqa: PLC0415
 
     wanted = request.partitions() if partitions is None else partitions
@@ -205,7 +205,7 @@ def _settled(request: Request) -> bool:
 
 
 def _plan(request: Request, options: RecoveryOptions) -> DirectoryPlan:
-    from logwright.recovery.commit import plan_directory  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.recovery.directory_plan import plan_directory  # noqa: PLC0415 -- kernels: not for --help
 
     return plan_directory(
         request.log_dir,

@@ -180,7 +180,7 @@ class Request:
             raise click.exceptions.Exit(_DECLINED)
 
 
-class _Pair(click.ParamType[tuple[str, str]]):
+class _Pair(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
     """``KEY=VALUE``; the value may contain commas and equals signs."""
 
     name = "KEY=VALUE"
@@ -194,7 +194,7 @@ class _Pair(click.ParamType[tuple[str, str]]):
         return key.strip(), text
 
 
-class _Partition(click.ParamType[TopicPartition]):
+class _Partition(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
     """``TOPIC-N``, also with the trailing slash of a shell's completion."""
 
     name = "TOPIC-N"

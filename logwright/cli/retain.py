@@ -75,7 +75,7 @@ def plan_one(
     state = read_state(request.log_dir).get(partition, NOTHING)
     hold = maintain.retention_hold(config, cleaner, state, now_ms=request.now_ms, force=force)
     if hold is not None:
-        say_held(request, partition, hold)
+        say_held(request, partition, hold.kind, hold.sentence)
         return None
     return maintain.plan_retention(
         request.log_dir,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from logwright.compaction.keys.offset_map import has_bit
 from logwright.compaction.keys.siphash import load_tail, siphash64
-from logwright.compaction.receipt import keeps_most, mix
+from logwright.compaction.receipt import mix
 from logwright.format.batch import LOG_APPEND_TIME
 from logwright.format.crc import load_u64
 from logwright.format.walk import read_record
@@ -26,8 +26,7 @@ CONTENT: Final = 0
 """Sum of the records by all that they are: offset, time, key, value, headers."""
 DIGEST: Final = 1
 MAPPED: Final = 2
-"""Sum and number of the mapped keys, but of batches that keep all of their records: the map pass
-tells theirs."""
+"""Sum and number of the mapped keys."""
 TOLD_CELLS: Final = 3
 
 _ODD = np.uint64(0x9FB21C651E98DF25)
@@ -67,18 +66,16 @@ def content_of(data: Any, rest: int, stop: int, offset: int, timestamp: int) -> 
 
 
 @kernel
-def bear_witness(source: Any, span: Any, batch: Any, dead: Any, kept: int, told: Any) -> None:
+def bear_witness(source: Any, span: Any, batch: Any, dead: Any, told: Any) -> None:
     """Sum the records of a batch that are to stay.
 
     Args:
         source: uint8[n] that holds the batch's decompressed records in the span (start, end).
         batch: its BATCH row, checked by the first pass. dead: bitmap by ordinal.
-        kept: how many records stay.
         told: `Told`.
     """
     key, last_mapped, sums = told
     append_time = batch.attributes & LOG_APPEND_TIME != 0
-    by_map_pass = kept == batch.count and keeps_most(kept, batch, last_mapped[0])
     position, end = span
     for index in range(np.int64(batch.count)):
         position, _, time_delta, rest, delta, key_at, length, _ = read_record(source, position, end)
@@ -89,7 +86,7 @@ def bear_witness(source: Any, span: Any, batch: Any, dead: Any, kept: int, told:
         offset = batch.base_offset + delta
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + time_delta
         sums[CONTENT] += content_of(source, rest, position, offset, timestamp)
-        if length >= 0 and offset <= last_mapped[0] and not by_map_pass:
+        if length >= 0 and offset <= last_mapped[0]:
             hash1 = siphash64(source, key_at, length, key[0], key[1])
             sums[DIGEST] += mix(hash1, batch.first_ordinal + index)
             sums[MAPPED] += np.uint64(1)

@@ -1,27 +1,38 @@
-"""Build the compacted output of one partition in its staging directory; nothing live is touched.
+"""Build the compacted output of one partition in its staging directory. Nothing live is touched.
 
-1. Find the survivors (`survivors`): two bits of knowledge per record, from the keys alone.
-2. They are grouped (`plan.group_segments`): each group becomes one segment.
-3. A segment that would become what it is stays (`standing`).
-4. Recopy each other group into one staged segment with its indexes (`recopy`), make it durable
-   (`Means.sync`), with the modification time of the group's last source, which retention falls
-   back on.
+The order of a build:
 
-The same function runs in a Spark task. It takes no lock of the log: staged files are of use to
-nobody before the commit. That the plan is alive is marked by the process that made it.
+1. Open the segments below the first uncleanable offset, check their headers, and number their
+   records: a record's number is its ordinal (`keys.prepare`).
+2. First pass (`keys.survivors`): read the keys into the offset map, and set a bit in the dead
+   bitmap for each record that does not survive. If the log is compressed and one thread works on
+   it, the batches that lose records are rebuilt on the way and wait in the rebuild cache
+   (`rewrite.cache`), so that they are decompressed once.
+3. Group the segments (`plan.group_segments`): each group becomes one segment.
+4. For each group, sum up what becomes of its batches (`rewrite.unchanged`). A group of one segment
+   that would be rewritten to the same bytes is left as it is.
+5. Second pass, for each other group (`rewrite.segment`): copy its batches chunk by chunk
+   (`rewrite.chunks`), on several threads if there are any. A kernel decides about each batch
+   (`rewrite.copy`): drop it, copy it as it is, take it from the rebuild cache, or rebuild it
+   (`rewrite.batch`). The index entries are made at the same time (`rewrite.output`).
+6. Write the indexes, and make the files durable (`Runtime.sync`). They get the modification time of
+   the group's last source, which retention uses if there are no timestamps.
+7. Return what was staged, with a receipt for the checks (`receipt`, `batch_receipt`): sums over the
+   records that must be in the output.
+
+A Spark task runs the same function. It takes no lock: nobody uses staged files before the commit.
+The process that made the plan marks it as alive (`live_plans`), so that no purge removes them.
 """
 
 from __future__ import annotations
 
 import errno
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from logwright.compaction.keys.prepare import new_horizon_ms
+from logwright.compaction.batch_receipt import new_told
 from logwright.compaction.keys.state import Progress
 from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import (
@@ -29,12 +40,15 @@ from logwright.compaction.model import (
     CleanPlan,
     StagedCleaning,
     StagedSegment,
-    StandingSegment,
+    UnchangedSegment,
 )
-from logwright.compaction.rewrite import copy as copying
-from logwright.compaction.rewrite.segment import SegmentWriter
-from logwright.compaction.rewrite.unchanged import group_facts, standing_segment
-from logwright.compaction.runtime import Means
+from logwright.compaction.rewrite.chunks import Rewrite
+from logwright.compaction.rewrite.copy import CopyRule
+from logwright.compaction.rewrite.output import COUNTS
+from logwright.compaction.rewrite.segment import Group, SegmentWriter
+from logwright.compaction.rewrite.unchanged import group_facts, unchanged_segment
+from logwright.compaction.rules import delete_horizon_ms
+from logwright.compaction.runtime import Runtime
 from logwright.errors import DiskFull, LogwrightError, StalePlan, StepFailed
 from logwright.format.names import WORK_DIRECTORY
 from logwright.live_plans import end_plan, hold_plan
@@ -45,35 +59,35 @@ STAGING: Final = "staging"
 
 
 def silent(_phase: str, _done: int, _total: int) -> None:
-    """Progress that nobody looks at."""
+    """Ignore the progress."""
 
 
 def staging_directory(plan: CleanPlan) -> Path:
-    """Where this plan's output is built: ``<partition>/.logwright/staging/<plan id>``."""
+    """Return where this plan's output is built, ``<partition>/.logwright/staging/<plan id>``."""
     return plan.log.directory / WORK_DIRECTORY / STAGING / plan.plan_id
 
 
 def build(
-    plan: CleanPlan, *, progress: Progress = silent, means: Means | None = None
+    plan: CleanPlan, *, progress: Progress = silent, runtime: Runtime | None = None
 ) -> StagedCleaning:
     """Build what the partition will hold after this cleaning. Effects: reads the log, writes the
-    staging directory.
+    staging directory, and removes it if an error is raised.
 
-    `means`: one thread and no throttle, if not given.
+    Args:
+        progress: called with the phase ("map", "copy"), the bytes done, and the bytes in total.
+        runtime: one thread and no throttle, if not given.
 
     Raises:
-        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log is refused as it
-        is.
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log is refused.
         DiskFull, StepFailed: the output could not be written.
-        After any of these the staging directory is gone.
     """
-    means = means or Means()
+    runtime = runtime or Runtime()
     try:
-        survivors = find_survivors(plan, progress=progress, means=means)
+        survivors = find_survivors(plan, progress=progress, runtime=runtime)
         hold_plan(plan.log.log_dir, plan.plan_id)
         below = (WORK_DIRECTORY, STAGING, plan.plan_id)
         with make_private(plan.log.directory_text, *below) as directory:
-            return _recopy(plan, survivors, directory, progress, means)
+            return _rewrite(plan, survivors, directory, progress, runtime)
     except OSError as error:
         raise give_up(plan, error) from error
     except LogwrightError:
@@ -82,16 +96,16 @@ def build(
 
 
 def give_up(plan: CleanPlan, error: OSError) -> LogwrightError:
-    """The output could not be written, or not be made durable: what that means, DiskFull, StalePlan
-    or StepFailed. Effects: removes the staging directory.
+    """Return the error to raise if the output could not be written or made durable: DiskFull,
+    StalePlan or StepFailed. Effects: removes the staging directory.
     """
     discard_staging(plan)
     return _write_error(error, staging_directory(plan))
 
 
 def discard_staging(plan: CleanPlan) -> None:
-    """Remove this plan's staged files, if there are any: it is over. Effects: unlinks them, and the
-    directories left empty.
+    """End this plan. Effects: unlinks its staged files, if there are any, and the directories that
+    are then empty.
     """
     remove_private(plan.log.directory_text, WORK_DIRECTORY, STAGING, plan.plan_id)
     end_plan(plan.log.log_dir, plan.plan_id)
@@ -115,19 +129,27 @@ def _write_error(error: OSError, directory: Path) -> LogwrightError:
     return StepFailed(
         f"the compacted output could not be written: {error.strerror}.",
         path=path,
-        remedy="Nothing was changed. Mend the cause and run again.",
+        remedy="Nothing was changed. Fix the cause and retry.",
     )
 
 
-def _recopy(
+def _rewrite(
     plan: CleanPlan,
     survivors: Survivors,
     directory: PrivateDirectory,
     progress: Progress,
-    means: Means,
+    runtime: Runtime,
 ) -> StagedCleaning:
+    """Steps 4 to 7 of a build. Effects: writes the staging directory."""
     started = time.perf_counter()
-    rule = np.array([plan.config.index_interval_bytes, new_horizon_ms(plan)], dtype=np.int64)
+    horizon_ms = delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms)
+    rewrite = Rewrite(
+        rule=CopyRule(plan.config.index_interval_bytes, horizon_ms),
+        dead=survivors.dead,
+        cached=survivors.cached,
+        receipt=new_told(survivors.keys.hash_key, survivors.last_mapped_offset),
+        runtime=runtime,
+    )
     total = sum(each.log_bytes for group in survivors.groups for each, _ in group)
     done = 0
 
@@ -136,67 +158,59 @@ def _recopy(
         done += length
         progress("copy", done, total)
 
-    cells = np.zeros(copying.STATE_CELLS, dtype=np.int64)
     staged: list[StagedSegment] = []
-    standing: list[StandingSegment] = []
-    for group, aborted in zip(survivors.groups, survivors.aborted, strict=True):
+    unchanged: list[UnchangedSegment] = []
+    counts = Counter[str]()
+    for sources, aborted in zip(survivors.groups, survivors.aborted, strict=True):
         facts = group_facts(
-            [source for _, source in group],
+            [source for _, source in sources],
             survivors.dead,
             log_start_offset=plan.log.log_start_offset,
             last_mapped_offset=survivors.last_mapped_offset,
         )
-        stays = standing_segment(plan, group, facts, aborted)
+        stays = unchanged_segment(plan, sources, facts, aborted)
         if stays is not None:
-            standing.append(stays)
-            cells[copying.RECORDS] += stays.records
-            cells[copying.VERBATIM] += len(group[0][1].batches)
+            unchanged.append(stays)
+            counts.update(records=stays.records, verbatim=len(sources[0][1].batches))
             copied(stays.log_bytes)
             continue
-        writer = SegmentWriter(
-            directory,
-            group,
-            rule=rule,
-            dead=survivors.dead,
-            aborted=aborted,
-            facts=facts,
-            hash_key=survivors.keys.hash_key,
-            last_mapped_offset=survivors.last_mapped_offset,
-            means=means,
-            rebuilt=survivors.rebuilt,
-        )
+        group = Group(sources=sources, aborted=aborted, facts=facts)
+        writer = SegmentWriter(directory, group, rewrite)
         staged.append(writer.write(copied))
-        cells += writer.state
-    means.sync(directory.fd)
+        counts.update({name: int(writer.output.state[name]) for name in COUNTS})
+    runtime.sync(directory.fd)
     return StagedCleaning(
         plan_id=plan.plan_id,
         directory=directory.path,
         end_offset=Offset(survivors.end_offset),
         last_mapped_offset=Offset(survivors.last_mapped_offset),
         segments=tuple(staged),
-        standing=tuple(standing),
+        unchanged=tuple(unchanged),
         keys=survivors.keys,
-        stats=_stats(plan, survivors, (staged, standing), cells, time.perf_counter() - started),
+        stats=_stats(plan, survivors, (staged, unchanged), counts, time.perf_counter() - started),
     )
 
 
 def _stats(
     plan: CleanPlan,
     survivors: Survivors,
-    output: tuple[list[StagedSegment], list[StandingSegment]],
-    cells: NDArray[np.int64],
+    output: tuple[list[StagedSegment], list[UnchangedSegment]],
+    counts: Counter[str],
     copy_seconds: float,
 ) -> CleaningStats:
-    staged, standing = output
+    staged, unchanged = output
     rewritten = [segment for group in survivors.groups for segment, _ in group]
     return CleaningStats(
         bytes_read=ByteCount(sum(each.log_bytes for each in rewritten)),
         bytes_written=ByteCount(sum(each.log_bytes for each in staged)),
-        bytes_kept=ByteCount(sum(each.log_bytes for each in standing)),
+        bytes_kept=ByteCount(sum(each.log_bytes for each in unchanged)),
         records_read=sum(source.records for group in survivors.groups for _, source in group),
-        records_written=int(cells[copying.RECORDS]),
+        records_written=counts["records"],
         segments_before=len(plan.rolled_log.segments),
-        segments_after=len(plan.rolled_log.segments) - len(rewritten) + len(staged) + len(standing),
+        segments_after=len(plan.rolled_log.segments)
+        - len(rewritten)
+        + len(staged)
+        + len(unchanged),
         map_reads=survivors.map_reads,
         map_records=survivors.map_records,
         map_bytes=ByteCount(survivors.map_bytes),
@@ -206,10 +220,10 @@ def _stats(
         removed_null_keys=survivors.removed_null_keys,
         removed_aborted=survivors.removed_aborted,
         removed_markers=survivors.removed_markers,
-        horizons_set=int(cells[copying.HORIZONS]),
-        batches_verbatim=int(cells[copying.VERBATIM]),
-        batches_rebuilt=int(cells[copying.REBUILT]),
-        batches_dropped=int(cells[copying.DROPPED]),
+        horizons_set=counts["horizons"],
+        batches_verbatim=counts["verbatim"],
+        batches_rebuilt=counts["rebuilt"],
+        batches_dropped=counts["dropped"],
         map_seconds=survivors.seconds,
         copy_seconds=copy_seconds,
     )

@@ -1,6 +1,6 @@
-"""The values of a cleaning: what was decided, what was built, what was found out about it.
+"""The values of a cleaning: the plan, what was built, and its figures.
 
-They are tuples, as a `PartitionLog` is: they go to workers and back, for each of many logs.
+They are tuples, like a `PartitionLog`: they are sent to workers and back, for each of many logs.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from logwright.units import ByteCount, DurationMs, Offset, TimestampMs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningOptions:
-    """How a cleaning is asked for.
+    """The options of a cleaning.
 
     Attributes:
-        force: clean whatever the ratio and the lags' deadline say.
-        like_kafka: the declared differences to Kafka's cleaner are off.
-        checks: how the output is judged before the swap (docs/adr/0010).
+        force: clean even if it is not due.
+        like_kafka: switch off the declared differences to Kafka's cleaner.
+        checks: how the output is checked before the swap (docs/adr/0010).
     """
 
     force: bool = False
@@ -35,7 +35,7 @@ class CompactionPlan(NamedTuple):
     """What may be cleaned of one partition, and whether it is due (LogCleanerManager, 4.3.0).
 
     Attributes:
-        first_dirty_offset: where the part that was not yet cleaned begins.
+        first_dirty_offset: start of the part that is not cleaned yet.
         first_uncleanable_dirty_offset: the bound before it is aligned to a segment.
         first_uncleanable_offset: exclusive end of what may be cleaned, aligned to a segment.
         clean_bytes: ``.log`` bytes below the first dirty offset.
@@ -43,10 +43,10 @@ class CompactionPlan(NamedTuple):
         cleanable_ratio: cleanable / (clean + cleanable), 0.0 when both are 0.
         compaction_delay_ms: by how much ``max.compaction.lag.ms`` is exceeded, 0 if it is not.
         need_compaction_now: the delay is above 0 (KIP-354).
-        force_update_checkpoint: the recorded checkpoint was invalid and is to be rewritten.
+        force_update_checkpoint: the recorded checkpoint is invalid and will be rewritten.
         eligible: due by the ratio or by the lag.
         due_at_ms: when the lag will make it due, None if no lag applies.
-        reasons: sentences that explain the decision with its numbers.
+        reasons: sentences that explain the decision, with its numbers.
     """
 
     first_dirty_offset: Offset
@@ -65,20 +65,20 @@ class CompactionPlan(NamedTuple):
 
     @property
     def total_bytes(self) -> ByteCount:
-        """Clean and cleanable bytes together."""
+        """Return clean and cleanable bytes together."""
         return ByteCount(self.clean_bytes + self.cleanable_bytes)
 
 
 class CleanPlan(NamedTuple):
-    """Everything decided about cleaning one partition; building and committing need nothing else.
+    """The decisions about cleaning one partition; building and committing need nothing else.
 
     Attributes:
         plan_id: names the staging directory; unique to this plan.
         log: the log as it was observed, before a roll.
         roll: whether the active segment is rolled first.
         compaction: offsets, sizes and eligibility, computed as if the roll were done.
-        clean: true if there is something to clean and it is due or forced.
-        planned_ns: the system's clock when the plan was made, ns; only durations are taken from it.
+        clean: there is something to clean, and it is due or forced.
+        planned_ns: system clock when the plan was made, ns; used for durations only.
     """
 
     plan_id: str
@@ -94,17 +94,17 @@ class CleanPlan(NamedTuple):
 
     @property
     def rolled_log(self) -> PartitionLog:
-        """The log as it will be after the roll, if there is one."""
+        """Return the log as it will be after the roll, if there is one."""
         return self.roll.applied_to(self.log)
 
 
 class KeyFacts(NamedTuple):
-    """What the map pass found out about the keys, for the checks (`digest`). Sums of records are
+    """What the first pass found out about the keys, for the checks (`receipt`). Sums of records are
     modulo 2**64.
 
     Attributes:
         hash_key: of the keys' hash.
-        digest, records: what must be left of the mapped keys.
+        digest, records: sum and number of the mapped keys that the output must hold.
         sample_digest, expected_sample_digest: of the sampled keys, by the map and by sorting.
     """
 
@@ -122,10 +122,11 @@ class GroupFacts(NamedTuple):
         first_ordinals: of each source segment, number of its first record.
         kept_records: of each source segment, records that are not dead.
         changes: batches that do not stay as they are.
-        mostly_set: sum of the batches that keep most of their records (`digest.keeps_most`) or stay
-            as they are, modulo 2**64.
-        mostly_digest, mostly_mapped: their mapped keys, sum and number.
-        mostly_tombstones: their tombstones.
+        summed_set: sum of the batches whose keys the checks take from the map pass, modulo 2**64:
+            those that stay as they are, and uncompressed ones that keep most of their records
+            (`receipt.keeps_most`).
+        summed_digest, summed_mapped: their mapped keys, sum and number.
+        summed_tombstones: their tombstones.
         verbatim_min_timestamp_ms: smallest timestamp of those that stay, ms; None without records.
         aborted_set: sum of the batches that go as data of aborted transactions, but what is
             below the log start offset.
@@ -134,20 +135,21 @@ class GroupFacts(NamedTuple):
     first_ordinals: tuple[int, ...]
     kept_records: tuple[int, ...]
     changes: int
-    mostly_set: int
-    mostly_digest: int
-    mostly_mapped: int
-    mostly_tombstones: int
+    summed_set: int
+    summed_digest: int
+    summed_mapped: int
+    summed_tombstones: int
     verbatim_min_timestamp_ms: TimestampMs | None
     aborted_set: int
 
 
 class PackedFacts(NamedTuple):
-    """What a build says of the compressed batches that it rebuilt in a segment (`witness`).
+    """What a build says of the compressed batches that it rebuilt in a segment
+    (`batch_receipt`).
 
     Attributes:
         content: sum of their records, modulo 2**64.
-        digest, mapped: sum and number of their mapped keys, but of those that keep all records.
+        digest, mapped: sum and number of their mapped keys.
     """
 
     content: int
@@ -155,8 +157,8 @@ class PackedFacts(NamedTuple):
     mapped: int
 
 
-class StandingSegment(NamedTuple):
-    """A segment that the cleaning leaves as it is: cleaned, its files would have the same bytes.
+class UnchangedSegment(NamedTuple):
+    """A segment that the cleaning leaves as it is: rewritten, its files would have the same bytes.
 
     Attributes:
         log_bytes, records: of its ``.log``.
@@ -194,15 +196,15 @@ class StagedSegment(NamedTuple):
 
 
 class CleaningStats(NamedTuple):
-    """The figures of one cleaning (CleanerStats and KIP-58's questions of what went where).
+    """The figures of one cleaning (Kafka's CleanerStats, and the causes of removal).
 
     Attributes:
         bytes_read, records_read: of all segments in the cleaning's range.
         bytes_written: ``.log`` bytes that were staged.
-        bytes_kept: ``.log`` bytes of segments that stay: Kafka rewrites them to the same bytes.
-        records_written: records that are left, in staged and standing segments.
-        map_reads: how many times the keys were read (K), 1 unless the map outgrew its budget.
-        map_records: records that were offered to the offset map.
+        bytes_kept: ``.log`` bytes of unchanged segments; Kafka rewrites them to the same bytes.
+        records_written: records in staged and unchanged segments.
+        map_reads: how many times the keys were read, 1 unless the map outgrew its budget.
+        map_records: records offered to the offset map.
         map_bytes: size of the offset map at its largest.
         distinct_keys: keys in the map.
         removed_superseded: records that a later one with the same key replaced.
@@ -240,21 +242,20 @@ class CleaningStats(NamedTuple):
 
     @property
     def bytes_removed(self) -> int:
-        """``.log`` bytes that are gone."""
+        """Return the ``.log`` bytes that were removed."""
         return self.bytes_read - self.bytes_written - self.bytes_kept
 
 
 class StagedCleaning(NamedTuple):
-    """The compacted output, complete and synced in the staging directory; nothing live has changed
-    yet.
+    """The compacted output, durable in the staging directory; nothing live has changed.
 
     Attributes:
         directory: the staging directory.
         end_offset: the first dirty offset after this cleaning.
-        last_mapped_offset: latest offset of the map; records above it were kept whatever their key.
+        last_mapped_offset: latest offset of the map; records above it are kept whatever their key.
         segments: one per group that is rewritten, ascending by base offset.
-        standing: the segments that stay, ascending.
-        keys: what the map pass found out about the keys.
+        unchanged: the segments that are left as they are, ascending.
+        keys: what the first pass found out about the keys.
     """
 
     plan_id: str
@@ -263,66 +264,5 @@ class StagedCleaning(NamedTuple):
     last_mapped_offset: Offset
     segments: tuple[StagedSegment, ...]
     stats: CleaningStats
-    standing: tuple[StandingSegment, ...] = ()
+    unchanged: tuple[UnchangedSegment, ...] = ()
     keys: KeyFacts | None = None
-
-
-class LawResult(NamedTuple):
-    """How one conservation law fared.
-
-    Attributes:
-        law: its name.
-        violations: how many records or batches broke it.
-        first_offset: offset of the first offender, None if there is none.
-    """
-
-    law: str
-    violations: int
-    first_offset: Offset | None = None
-
-    @property
-    def holds(self) -> bool:
-        """No violation was found."""
-        return self.violations == 0
-
-
-class SegmentFacts(NamedTuple):
-    """What was read back from one staged segment: one row of the frame that the contracts check.
-
-    Offsets are -1 where there is nothing (an empty segment).
-    """
-
-    topic_partition: str
-    base_offset: int
-    log_bytes: int
-    batches: int
-    records: int
-    tombstones: int
-    null_key_records: int
-    first_null_key_offset: int
-    first_offset: int
-    last_offset: int
-    min_magic: int
-    max_magic: int
-    max_codec: int
-    min_timestamp_ms: int
-    max_timestamp_ms: int
-    largest_batch_bytes: int
-    index_entries: int
-    timeindex_entries: int
-    misplaced_index_entries: int
-
-
-class OutputFacts(NamedTuple):
-    """All that the quality checks judge: read back from the staged files, not remembered from
-    building them.
-    """
-
-    topic_partition: str
-    plan_id: str
-    laws: tuple[LawResult, ...]
-    segments: tuple[SegmentFacts, ...] = ()
-    source_records: int = 0
-    source_bytes: int = 0
-    expected_records: int = 0
-    expected_bytes: int = 0

@@ -1,39 +1,36 @@
-"""What a build tells of its survivors in a few words, so that the checks need not read the source
-again.
+"""The receipt of the first pass: sums over the records that survive, so that the checks need not
+read the source again.
 
-A record is known by its key's hash and its ordinal, mixed into 64 bits; a set of records by the sum
-of these, modulo 2**64. Sums need no order: passes, shards and segments add up.
+A record is represented by its key's hash and its ordinal, mixed into 64 bits; a set of records by
+the sum of these, modulo 2**64. Sums need no order: passes, shards and segments add up.
 
-1. Reading, the map pass sums the records of each batch (`BATCH`'s `keys_digest`), before the map
-   has seen them.
-2. Of each shard the offset map's entries are summed: the latest record of each key (`sum_map`).
+1. While reading, the first pass sums the records of each batch (`BATCH`'s `keys_digest`), before
+   they enter the map.
+2. For each shard the offset map's entries are summed: the latest record of each key (`sum_map`).
    Those of the clean section that the map does not supersede are added (`sum_probed`).
-3. What the output must hold is 2. What it does hold is known from its own bytes (`quick`) and, of
-   batches that keep most of their records, from 1, less what is missing. Neither asks the dead
-   bitmap.
-4. The map itself is tried by a sample of the keys, drawn by their hashes: they are sorted
+3. The output must hold what was summed in 2. What it does hold is known from its own bytes
+   (`logwright.checks.quick`) and, for batches that stay as they are and uncompressed ones that keep
+   most of their records, from 1, less what is missing. Neither uses the dead bitmap.
+4. The map itself is checked by a sample of the keys, drawn by their hashes, which is sorted
    (`KeySample`). A log of few records is its own sample.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.offset_map import find_slot, has_bit, ordinal_at
+from logwright.compaction.rules import EXPIRED, NULL_KEY, TOMBSTONE
 from logwright.format.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from logwright.kernel import inline_kernel, kernel
 
-# The cells of what must survive, uint64[TOTAL_CELLS].
-KEYS: Final = 0
-"""Sum of the records."""
-RECORDS: Final = 1
-SAMPLED: Final = 2
-"""Sum of those in the sample."""
-TOTAL_CELLS: Final = 3
+TOTALS: Final = np.dtype([("digest", np.uint64), ("records", np.uint64), ("sampled", np.uint64)])
+"""Of the records that must survive: their sum, their number, the sum of those in the sample."""
+KEY_SUMS: Final = np.dtype([("digest", np.uint64), ("records", np.uint64)])
+"""Of the records with a key in one batch: their sum and their number."""
 
 SAMPLE_RECORDS: Final = 4096
 """About how many records are sampled."""
@@ -44,15 +41,18 @@ Leaving = tuple[NDArray[np.int64], NDArray[np.bool_]]
 reached."""
 NOTHING_LEAVES: Final[Leaving] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_))
 
-_Records = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]
-"""First halves of hashes, ordinals, whether it is a tombstone."""
 
-# What a record is to the map.
-KEYED = np.uint8(0)
-NULL_KEY = np.uint8(1)
-EXPIRED = np.uint8(2)
-TOMBSTONE = np.uint8(3)
-"""One that stays."""
+class Sample(NamedTuple):
+    """Records of the sample.
+
+    Attributes:
+        hash1: uint64[n], first halves of hashes. ordinals: int64[n]. tombstones: bool[n].
+    """
+
+    hash1: NDArray[np.uint64]
+    ordinals: NDArray[np.int64]
+    tombstones: NDArray[np.bool_]
+
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ODD = np.uint64(0xD1B54A32D192ED03)
@@ -74,55 +74,78 @@ def mix_batch(batch: Any) -> Any:
 
 @inline_kernel
 def keeps_most(kept: int, batch: Any, last_mapped: int) -> Any:
-    """Whether the keys of a batch that keeps so many of its records are told as a whole, less what
-    it loses. Records above the map's end have no sum.
+    """Decide whether a batch that keeps so many of its records counts as a whole, less what it
+    loses. Records above the map's end have no sum.
     """
     return 0 < batch.count <= 2 * kept and batch.last_offset <= last_mapped
 
 
 @inline_kernel
-def horizon_reached(batch: Any, now_ms: int) -> Any:
-    """Whether tombstones of a batch may go (KIP-534)."""
+def _horizon_reached(batch: Any, now_ms: int) -> Any:
+    """Decide whether the tombstones of a batch may go (KIP-534). A rule of the checks' own, which
+    would not notice a fault in one that they share with the passes.
+    """
     return batch.attributes & DELETE_HORIZON != 0 and batch.base_timestamp <= now_ms
 
 
-@dataclass(slots=True, kw_only=True)
-class Notes:
-    """What the map pass notes beside the map; the kernels change it.
+@kernel
+def _mark_reached(batches: Any, now_ms: int, reached: Any) -> None:
+    for row in range(len(batches)):
+        reached[row] = _horizon_reached(batches[row], now_ms)
+
+
+def leaving(segments: list[NDArray[np.void]], now_ms: int) -> Leaving:
+    """Return which batches, BATCH[n] of each segment, have tombstones that may go.
+
+    Data that goes as aborted must not be in the map. It is not taken away here: the sums do not
+    agree if it is.
+    """
+    reached = [np.empty(len(batches), dtype=np.bool_) for batches in segments]
+    for batches, marks in zip(segments, reached, strict=True):
+        _mark_reached(batches, now_ms, marks)
+    if not any(bool(marks.any()) for marks in reached):
+        return NOTHING_LEAVES
+    firsts = np.concatenate([batches["first_ordinal"] for batches in segments])
+    return firsts, np.concatenate(reached)
+
+
+class KeyReceipt(NamedTuple):
+    """What one thread of the first pass sums and samples for the checks; the kernels change it.
 
     Attributes:
-        totals: uint64[TOTAL_CELLS], what must survive.
+        totals: TOTALS[1].
         mask: a key is sampled if these bits of its hash are 0.
-        sample: arrays for the sampled records of a window: uint64 first halves of the hashes, int64
-            ordinals, bool tombstones.
+        sample: room for the sampled records of a step.
         sampled: int64[1], how many of them are used.
     """
 
-    totals: NDArray[np.uint64]
+    totals: NDArray[np.void]
     mask: np.uint64
-    sample: _Records
+    sample: Sample
     sampled: NDArray[np.int64]
 
 
-def new_notes(records: int) -> Notes:
-    """Of a log of so many records."""
+def new_receipt(records: int) -> KeyReceipt:
+    """Return an empty receipt for a log of so many records."""
     bits = max((records // SAMPLE_RECORDS).bit_length(), 0)
-    return Notes(
-        totals=np.zeros(TOTAL_CELLS, dtype=np.uint64),
+    return KeyReceipt(
+        totals=np.zeros(1, dtype=TOTALS),
         mask=np.uint64((1 << bits) - 1),
         sample=_room(0),
         sampled=np.zeros(1, dtype=np.int64),
     )
 
 
-def make_room(notes: Notes, records: int) -> None:
-    """Let a window of so many records find room for its sample."""
-    if len(notes.sample[0]) < records:
-        notes.sample = _room(records)
+def with_room(receipt: KeyReceipt, records: int) -> KeyReceipt:
+    """Return the receipt with room for the sample of so many records, and none of them in it."""
+    receipt.sampled[0] = 0
+    if len(receipt.sample.hash1) >= records:
+        return receipt
+    return receipt._replace(sample=_room(records))
 
 
-def _room(size: int) -> _Records:
-    return (
+def _room(size: int) -> Sample:
+    return Sample(
         np.empty(size, dtype=np.uint64),
         np.empty(size, dtype=np.int64),
         np.empty(size, dtype=np.bool_),
@@ -130,21 +153,18 @@ def _room(size: int) -> _Records:
 
 
 @inline_kernel
-def note_key(notes: Any, hash1: Any, ordinal: int, tombstone: bool) -> None:
-    """Put a record into the sample if its key is drawn.
-
-    notes: (mask, sample, sampled) of `Notes`.
-    """
-    mask, sample, sampled = notes
-    at = sampled[0]
-    if hash1 & mask == np.uint64(0) and at < len(sample[0]):
-        sample[0][at], sample[1][at], sample[2][at] = hash1, ordinal, tombstone
-        sampled[0] = at + 1
+def sample_key(receipt: Any, hash1: Any, ordinal: int, tombstone: bool) -> None:
+    """Put a record into the sample of a `KeyReceipt` if its key is drawn."""
+    sample, at = receipt.sample, receipt.sampled[0]
+    if hash1 & receipt.mask == np.uint64(0) and at < len(sample.hash1):
+        sample.hash1[at], sample.ordinals[at] = hash1, ordinal
+        sample.tombstones[at] = tombstone
+        receipt.sampled[0] = at + 1
 
 
 @inline_kernel
 def note_batch(batch: Any, tombstones: int, first_delta: int) -> None:
-    """Keep what the records of a batch told: tombstones, smallest timestamp delta in ms."""
+    """Set what the records of a batch showed: tombstones, smallest timestamp delta in ms."""
     batch.tombstones, batch.has_tombstone = tombstones, tombstones > 0
     batch.min_timestamp = batch.base_timestamp + first_delta
     if batch.attributes & LOG_APPEND_TIME != 0:
@@ -153,44 +173,45 @@ def note_batch(batch: Any, tombstones: int, first_delta: int) -> None:
 
 @kernel
 def keep_sums(batches: Any, sums: Any) -> None:
-    """Add a window's sums, uint64[rows, 2] of digest and records, to its batches."""
+    """Add a window's sums, KEY_SUMS[rows], to its batches, BATCH[rows]."""
     for row in range(len(batches)):
-        batches[row].keys_digest += sums[row, 0]
-        batches[row].mapped += np.int32(sums[row, 1])
+        batches[row].keys_digest += sums[row].digest
+        batches[row].mapped += np.int32(sums[row].records)
 
 
 @kernel
-def sum_found(found: Any, starts: Any, taken: int, sums: Any, notes: Any) -> None:
+def sum_found(found: Any, starts: Any, taken: int, sums: Any, receipt: Any) -> None:
     """Sum and sample the first `taken` records that were read of a window.
 
-    found: of `mapping`: hashes, ordinals, offsets, kinds. starts: where each batch's begin.
+    Args:
+        found: `FoundRecords`. starts: int64[rows + 1], where each batch's records begin in it.
+        sums: KEY_SUMS[rows], set. receipt: `KeyReceipt`, to whose sample they are added.
     """
-    hash1, _, ordinals, _, kinds, _ = found
-    mask, _, _ = notes
+    hash1, ordinals, kinds = found.hash1, found.ordinals, found.kinds
+    mask = receipt.mask
     for row in range(len(sums)):
         total, keys = np.uint64(0), np.uint64(0)
         for index in range(starts[row], min(starts[row + 1], taken)):
             has_key = np.uint64(kinds[index] != NULL_KEY)
             total += mix(hash1[index], ordinals[index]) * has_key
             keys += has_key
-        sums[row, 0], sums[row, 1] = total, keys
+        sums[row].digest, sums[row].records = total, keys
     for index in range(taken):
         if hash1[index] & mask == np.uint64(0) and kinds[index] != NULL_KEY:
             is_tombstone = kinds[index] == TOMBSTONE or kinds[index] == EXPIRED
-            note_key(notes, hash1[index], ordinals[index], is_tombstone)
+            sample_key(receipt, hash1[index], ordinals[index], is_tombstone)
 
 
 @kernel
-def sum_probed(
-    table: Any, batches: Any, found: Any, taken: int, bounds: Any, mask: Any, totals: Any
-) -> None:
-    """Add the records of a probed window that no entry of the map supersedes, but the tombstones
-    that may go.
+def sum_probed(table: Any, batches: Any, found: Any, taken: int, scope: Any, receipt: Any) -> None:
+    """Add to the totals the records of a probed window that no entry of the map supersedes, but
+    the tombstones that may go.
 
-    bounds: of `mapping`: the clock and the shard are taken from it.
+    scope: `MapScope`: the clock and the shard are taken from it.
     """
-    hash1, hash2, ordinals, _, kinds, _ = found
-    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
+    hash1, hash2, ordinals, kinds = found.hash1, found.hash2, found.ordinals, found.kinds
+    shard_start, shard_end = np.uint64(scope.shard_start), np.uint64(scope.shard_end)
+    mask, totals = receipt.mask, receipt.totals[0]
     row = 0
     for index in range(taken):
         ordinal = ordinals[index]
@@ -201,18 +222,13 @@ def sum_probed(
             continue
         while row + 1 < len(batches) and batches[row + 1].first_ordinal <= ordinal:
             row += 1
-        if kinds[index] == EXPIRED and horizon_reached(batches[row], bounds[2]):
+        if kinds[index] == EXPIRED and _horizon_reached(batches[row], scope.now_ms):
             continue
-        _add(totals, mask, hash1[index], ordinal)
-
-
-@inline_kernel
-def _add(totals: Any, mask: Any, hash1: Any, ordinal: Any) -> None:
-    word = mix(hash1, ordinal)
-    totals[KEYS] += word
-    totals[RECORDS] += np.uint64(1)
-    if hash1 & mask == np.uint64(0):
-        totals[SAMPLED] += word
+        word = mix(hash1[index], ordinal)
+        totals.digest += word
+        totals.records += np.uint64(1)
+        if hash1[index] & mask == np.uint64(0):
+            totals.sampled += word
 
 
 @kernel
@@ -221,9 +237,9 @@ def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> N
 
     Args:
         expired: bitmap by ordinal: tombstones that were found to be past their horizon.
-        leaving: see `Leaving`.
+        leaving: see `Leaving`. mask, totals: of a `KeyReceipt`.
     """
-    entries, _ = table
+    entries = table.entries
     total, records, sampled = np.uint64(0), np.uint64(0), np.uint64(0)
     for at in range(0, len(entries), 2):
         ordinal = ordinal_at(table, at)
@@ -234,9 +250,9 @@ def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> N
         total += word
         records += counts
         sampled += word * np.uint64(entries[at] & mask == np.uint64(0))
-    totals[KEYS] += total
-    totals[RECORDS] += records
-    totals[SAMPLED] += sampled
+    totals[0].digest += total
+    totals[0].records += records
+    totals[0].sampled += sampled
 
 
 @kernel
@@ -260,18 +276,18 @@ class KeySample:
     """The sampled records of the map pass, and which of them are the latest: by sorting."""
 
     def __init__(self) -> None:
-        self._dirty: list[_Records] = []
-        self._clean: list[_Records] = []
+        self._dirty: list[Sample] = []
+        self._clean: list[Sample] = []
         self._waiting = 0
 
-    def add(self, notes: Notes, *, probed: bool) -> None:
-        """Take a window's sample over."""
-        count = int(notes.sampled[0])
-        notes.sampled[0] = 0
+    def add(self, receipt: KeyReceipt, *, probed: bool) -> None:
+        """Take over the sample of a step."""
+        count = int(receipt.sampled[0])
+        receipt.sampled[0] = 0
         if count == 0:
             return
-        hash1, ordinals, tombstones = notes.sample
-        part = hash1[:count].copy(), ordinals[:count].copy(), tombstones[:count].copy()
+        hash1, ordinals, tombstones = receipt.sample
+        part = Sample(hash1[:count].copy(), ordinals[:count].copy(), tombstones[:count].copy())
         (self._clean if probed else self._dirty).append(part)
         self._waiting += 0 if probed else count
         if self._waiting > _COMPACT_AT:
@@ -291,23 +307,22 @@ class KeySample:
         return (total + int(sum_chosen(clean1, clean_ordinals, stays))) % (1 << 64)
 
 
-def _joined(parts: list[_Records]) -> _Records:
+def _joined(parts: list[Sample]) -> Sample:
     if len(parts) == 1:
         return parts[0]
     if not parts:
         return _room(0)
-    hash1, ordinals, tombstones = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return hash1, ordinals, tombstones
+    return Sample(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _latest(records: _Records) -> _Records:
-    """The record of the largest ordinal of each hash, ascending by hash."""
+def _latest(records: Sample) -> Sample:
+    """Return the record of the largest ordinal of each hash, ascending by hash."""
     hash1, ordinals, tombstones = records
     if not len(hash1):
         return records
     rows = np.argsort(hash1)
     rows = rows[: int(_keep_latest(hash1, ordinals, rows))]
-    return hash1[rows], ordinals[rows], tombstones[rows]
+    return Sample(hash1[rows], ordinals[rows], tombstones[rows])
 
 
 @kernel
@@ -326,8 +341,8 @@ def _keep_latest(hash1: Any, ordinals: Any, rows: Any) -> int:
     return kept
 
 
-def _staying(records: _Records, leaving: Leaving) -> NDArray[np.bool_]:
-    """Not a tombstone that may go; bool[n]."""
+def _staying(records: Sample, leaving: Leaving) -> NDArray[np.bool_]:
+    """Return which records are not tombstones that may go, bool[n]."""
     _, ordinals, tombstones = records
     firsts, reached = leaving
     if not len(firsts):

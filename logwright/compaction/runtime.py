@@ -1,4 +1,4 @@
-"""What a cleaning may use: how many threads, and how much of the disk's time."""
+"""The runtime of a cleaning: threads, throttle, and how files become durable."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from threading import Lock
 from typing import Final
 
 STEP_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of log that are worked on at a time by one thread; then progress is told."""
+"""Bytes of log that one thread works on before it reports progress."""
 _SMALLEST_STEP_BYTES: Final = 64 * 1024
 _CHECK_SECONDS: Final = 0.3
-"""How often Kafka's cleaner looks how fast it is (LogCleaner's Throttler, 4.3.0)."""
+"""How often Kafka's cleaner measures its rate (LogCleaner's Throttler, 4.3.0)."""
 
 
 class Throttle:
-    """Keeps what is read and written together below a rate
-    (``log.cleaner.io.max.bytes.per.second``). For any number of threads.
+    """Keeps the sum of reads and writes below a rate (``log.cleaner.io.max.bytes.per.second``), for
+    any number of threads.
 
-    Time in which less was done is not saved up.
+    A slower period gives no credit for later.
 
     Attributes:
         bytes_per_second: the rate.
@@ -42,12 +42,12 @@ class Throttle:
 
     @property
     def step_bytes(self) -> int:
-        """How much is to be done at a time, so that the rate is kept from moment to moment."""
+        """Return how many bytes to work on at a time so that the rate is kept all the time."""
         allowed = max(self.bytes_per_second * _CHECK_SECONDS, _SMALLEST_STEP_BYTES)
         return int(min(allowed, STEP_BYTES))
 
     def observe(self, length_bytes: int) -> None:
-        """So much was read or written. Effects: sleeps until the rate allows it."""
+        """Count bytes that were read or written. Effects: sleeps until the rate allows them."""
         now = self._clock()
         with self._guard:
             self._due = max(self._due, now) + length_bytes / self.bytes_per_second
@@ -66,19 +66,19 @@ def sync_now(descriptor: int) -> None:
 
 
 def available_cores() -> int:
-    """Cores that this process may use. Effects: asks the system."""
+    """Return the number of cores that this process may use. Effects: asks the system."""
     return len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """What a cleaning may use.
+class Runtime:
+    """What a cleaning runs with.
 
     Attributes:
-        threads: that work on one log at the same time.
-        throttle: shared by all that the rate is for.
-        sync: makes a staged file or directory durable, or notes that it is to be made so before
-            anybody relies on it (`unsynced`).
+        threads: threads that work on one log at the same time.
+        throttle: shared by all cleanings that the rate is for.
+        sync: make a staged file or directory durable, or note that it must become so before anybody
+            relies on it (`unsynced`).
     """
 
     threads: int = 1

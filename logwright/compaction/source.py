@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction import unpack as unpacking
-from logwright.compaction.rewrite.cache import REBUILT_BATCH
+from logwright.compaction.rewrite.cache import CACHED_BATCH
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
@@ -40,14 +40,14 @@ class Source:
 
     Attributes:
         batches: BATCH[n]; `first_ordinal` counts through all sources of the cleaning.
-        rebuilt: REBUILT_BATCH[n] of `rebuilt`, what the first pass has made of them, or none.
+        cached: CACHED_BATCH[n], what the rebuild cache holds of them, or none.
         attributes: all bits that any of the batches has.
     """
 
     base_offset: int
     log: MappedFile
     batches: NDArray[np.void]
-    rebuilt: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, dtype=REBUILT_BATCH))
+    cached: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, dtype=CACHED_BATCH))
     attributes: int = field(init=False)
 
     def __post_init__(self) -> None:

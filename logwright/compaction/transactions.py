@@ -1,26 +1,13 @@
-"""Which batches a transaction lets go (CleanedTransactionMetadata and Cleaner.shouldDiscardBatch,
-Kafka 4.3.0).
+"""The walk over the batches that decides what a transaction lets go (CleanedTransactionMetadata,
+Kafka 4.3.0); its rules are 8, 9 and 11 to 13 of `rules`.
 
-Batches are visited in the order of the log. Of each producer two things are known:
+1. Batches are visited in the order of the log. Before each one, the aborted transactions that begin
+   at or below its last offset are opened.
+2. For the offset map (`mark_unmapped`) the walk decides which data is not mapped; for the copy
+   (`decide_fates`) which batches are discarded, and which ABORT markers keep their entry in the
+   ``.txnindex`` of the cleaned segment.
 
-- *aborted now*: an aborted transaction, taken from the ``.txnindex`` files, has begun and its
-  marker has not come;
-- *committed so far*: transactional data was seen that no aborted transaction claims.
-
-1. Before each batch the aborted transactions that begin at or below its last offset become "aborted
-   now".
-2. Transactional data of a producer that is "aborted now" can go; other transactional data is
-   committed.
-3. An ABORT marker ends "aborted now". If data of the transaction was seen, the marker stays and its
-   entry goes into the cleaned segment's ``.txnindex``; else the marker can go.
-4. A COMMIT marker can go if no data of its transaction was seen. A marker without a record can go.
-   Other control batches cannot.
-
-A transaction index is a hint: before it is used, it is held against the markers (`outcomes`).
-
-The same walk serves both passes: while mapping, data that can go is not mapped; while copying, it
-is dropped. What can go of a marker goes only after its delete horizon (KIP-534). The last batch of
-an active producer, and the last batch of the cleaned range, stay without records.
+A transaction index is a hint: before it is used, it is compared with the markers (`outcomes`).
 """
 
 from __future__ import annotations
@@ -29,18 +16,18 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.compaction import rules
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.outcomes import outdated_snapshot, require_agreement
 from logwright.compaction.source import Source
-from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.index import AbortedTransaction, check_txn_index
 from logwright.format.names import INDEX, TXNINDEX, segment_file_name
-from logwright.format.scan import ABORT, COMMIT
 from logwright.format.snapshot import ProducerEntry
 from logwright.kernel import kernel
 from logwright.log.mapped import map_file
@@ -50,10 +37,6 @@ from logwright.log.producers import active_producers
 UNMAPPED: Final = TRANSACTIONAL | CONTROL
 """A batch that has neither of these bits is mapped, and stays or goes by its records alone."""
 
-_NOT_ABORTED: Final = 0
-_ABORTED: Final = 1
-_DATA_SEEN: Final = 2
-
 
 @kernel
 def _walk(
@@ -61,7 +44,7 @@ def _walk(
     numbers: Any,
     aborted: Any,
     first_pending: int,
-    states: Any,
+    state: Any,
     can_discard: Any,
     markers: Any,
 ) -> Any:
@@ -73,43 +56,49 @@ def _walk(
             one.
         aborted: int64[k, 2]: first offset and producer's number, ascending by first offset.
         first_pending: how many of them were taken before.
-        states: (int8[producers]: aborted now, int64[producers]: which of `aborted`,
-            bool[producers]: committed so far).
+        state: TransactionState.
         can_discard: bool[n], is set.
         markers: int64[n], is filled with the transactions whose markers stay.
     """
-    aborted_now, which, committed = states
     pending = first_pending
     kept = 0
     for row in range(len(batches)):
         batch = batches[row]
         while pending < len(aborted) and aborted[pending, 0] <= batch.last_offset:
-            producer = aborted[pending, 1]
-            if aborted_now[producer] == _NOT_ABORTED:
-                aborted_now[producer] = _ABORTED
-                which[producer] = pending
+            rules.open_aborted(state, aborted[pending, 1], pending)
             pending += 1
         producer = numbers[row]
-        if batch.attributes & CONTROL != 0:
-            if batch.count == 0:
-                can_discard[row] = True
-            elif batch.control_type == ABORT and producer >= 0:
-                if aborted_now[producer] == _DATA_SEEN:
-                    markers[kept] = which[producer]
-                    kept += 1
-                else:
-                    can_discard[row] = True
-                aborted_now[producer] = _NOT_ABORTED
-            elif batch.control_type == COMMIT and producer >= 0:
-                can_discard[row] = not committed[producer]
-                committed[producer] = False
-        elif batch.attributes & TRANSACTIONAL != 0 and producer >= 0:
-            if aborted_now[producer] != _NOT_ABORTED:
-                aborted_now[producer] = _DATA_SEEN
-                can_discard[row] = True
-            else:
-                committed[producer] = True
+        if batch.attributes & CONTROL == 0:
+            can_discard[row] = rules.on_batch_read(batch, producer, state)
+            continue
+        can_discard[row], keeps_entry = rules.on_control_batch_read(batch, producer, state)
+        if keeps_entry:
+            markers[kept] = state.number[producer]
+            kept += 1
     return pending, kept
+
+
+class TransactionState(NamedTuple):
+    """What is known of each producer while batches are visited; the rules change it.
+
+    Attributes:
+        aborted: int8[producers], of `rules.NOT_ABORTED` and following.
+        number: int64[producers], which aborted transaction that is.
+        committed: bool[producers], data was seen that no aborted transaction claims.
+    """
+
+    aborted: NDArray[np.int8]
+    number: NDArray[np.int64]
+    committed: NDArray[np.bool_]
+
+    @classmethod
+    def new(cls, producers: int) -> Self:
+        """Return the state before the first batch."""
+        return cls(
+            aborted=np.zeros(producers, dtype=np.int8),
+            number=np.zeros(producers, dtype=np.int64),
+            committed=np.zeros(producers, dtype=np.bool_),
+        )
 
 
 class TransactionIndexes:
@@ -178,11 +167,7 @@ class TransactionWalk:
         known = np.concatenate([*with_producers, np.array([*indexes.producer_ids], dtype=np.int64)])
         self._ids = np.unique(known[known >= 0])
         self._pending: list[AbortedTransaction] = []
-        self._states = (
-            np.zeros(len(self._ids), dtype=np.int8),
-            np.zeros(len(self._ids), dtype=np.int64),
-            np.zeros(len(self._ids), dtype=np.bool_),
-        )
+        self._state = TransactionState.new(len(self._ids))
         self._taken: list[AbortedTransaction] = []
 
     def add(self, transactions: Sequence[AbortedTransaction]) -> None:
@@ -207,7 +192,7 @@ class TransactionWalk:
         numbers[batches["producer_id"] < 0] = -1
         markers = np.empty(len(batches), dtype=np.int64)
         pending, kept = _walk(
-            batches, numbers, aborted, len(self._taken), self._states, can_discard, markers
+            batches, numbers, aborted, len(self._taken), self._state, can_discard, markers
         )
         stay = [queue[int(number)] for number in markers[:kept]]
         self._taken, self._pending = queue[:pending], queue[pending:]
@@ -238,9 +223,7 @@ def mark_unmapped(sources: Sequence[Source], plan: CleanPlan, indexes: Transacti
         if source.base_offset < start and plan.options.like_kafka:
             by_index = _row_by_index(source, plan.log.directory, start)
             first = min(by_index, source.first_row("last_offset", start))
-        can_discard, _ = walk.visit(batches[first:])
-        control = (batches["attributes"][first:] & CONTROL) != 0
-        batches["unmapped"][first:] = control | can_discard
+        batches["unmapped"][first:], _ = walk.visit(batches[first:])
 
 
 def _row_by_index(source: Source, directory: Path, offset: int) -> int:
@@ -302,14 +285,13 @@ def decide_fates(
     return Fates(aborted=tuple(entries))
 
 
-def _set_fates(batches: NDArray[np.void], can_discard: NDArray[np.bool_], now_ms: int) -> None:
-    """A marker goes only once its delete horizon is reached; aborted data at once."""
-    control = (batches["attributes"] & CONTROL) != 0
-    reached = ((batches["attributes"] & DELETE_HORIZON) != 0) & (
-        batches["base_timestamp"] <= now_ms
-    )
-    batches["discard"] = can_discard & (~control | reached)
-    batches["empty_marker"] = can_discard & control
+@kernel
+def _set_fates(batches: Any, can_discard: Any, now_ms: int) -> None:
+    """Set `discard` and `empty_marker` of each batch."""
+    for row in range(len(batches)):
+        batch, free = batches[row], can_discard[row]
+        batch.discard = rules.should_discard_batch(batch, free, now_ms)
+        batch.empty_marker = rules.is_marker_of_empty_transaction(batch, free)
 
 
 def _keep_ends(
@@ -319,17 +301,14 @@ def _keep_ends(
     keep = batches["keep_empty"]
     if producers:
         keep[:] = _last_of_producer(log, batches, producers)
-    if len(batches) and int(batches["last_offset"][-1]) + 1 == bound:
+    if len(batches) and rules.is_last_of_range(int(batches["last_offset"][-1]), bound):
         keep[-1] = True
 
 
 def _last_of_producer(
     log: PartitionLog, batches: NDArray[np.void], producers: Sequence[ProducerEntry]
 ) -> NDArray[np.bool_]:
-    """Which batches are the last of an active producer: by its last data offset, or, if only a
-    marker of a new epoch is known, the control batches of that epoch
-    (Cleaner.isBatchLastRecordOfProducer).
-    """
+    """Return which batches are the last of an active producer, bool[n]."""
     ids = np.array([each.producer_id for each in producers], dtype=np.int64)
     order = np.argsort(ids)
     ids = ids[order]
@@ -337,7 +316,6 @@ def _last_of_producer(
     epochs = np.array([each.producer_epoch for each in producers], dtype=np.int64)[order]
     at = np.minimum(np.searchsorted(ids, batches["producer_id"]), len(ids) - 1)
     known = (batches["producer_id"] >= 0) & (ids[at] == batches["producer_id"])
-    by_data = (last[at] >= 0) & (batches["last_offset"] == last[at])
     control = (batches["attributes"] & CONTROL) != 0
     later = known & ~control & (last[at] >= 0) & (batches["last_offset"] > last[at])
     for row in np.flatnonzero(later & (epochs[at] == batches["producer_epoch"]))[:1]:
@@ -346,6 +324,5 @@ def _last_of_producer(
             f"producer {ids[at][row]} has its last batch at {last[at][row]}, the log at"
             f" {batches['last_offset'][row]}",
         )
-    by_marker = (last[at] < 0) & control & (epochs[at] == batches["producer_epoch"])
-    result: NDArray[np.bool_] = known & (by_data | by_marker)
+    result: NDArray[np.bool_] = known & rules.is_last_of_producer(batches, last[at], epochs[at])
     return result

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.rewrite.batch import KEPT_FIELDS, SUMMARY_FIELDS
+from logwright.compaction.rewrite.batch import KEPT_RECORD, SUMMARY
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.codec import LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
@@ -26,6 +26,17 @@ USUAL_SCRATCH_BYTES: Final = 8 * 1024 * 1024
 """What is larger is not kept while Python decompresses a batch anew."""
 
 
+class RewriteSpace(NamedTuple):
+    """The memory that kernels rebuild a batch with; see `Workspace`."""
+
+    scratch: NDArray[np.uint8]
+    plain: NDArray[np.uint8]
+    table: NDArray[np.uint16]
+    cells: NDArray[np.int64]
+    summary: np.void
+    kept: NDArray[np.void]
+
+
 class Workspace:
     """Memory for taking batches apart, one after the other, and the codecs' libraries. For one
     thread at a time, which says so (`use_here`).
@@ -35,14 +46,14 @@ class Workspace:
         plain: uint8[m], the records that are kept of it.
         table: of the Snappy kernel.
         cells: of `native_codec.libraries`.
-        summary: int64[SUMMARY_FIELDS], what becomes of a batch.
-        kept: int64[k, KEPT_FIELDS], its records that stay.
+        summary: SUMMARY, what becomes of a batch.
+        kept: KEPT_RECORD[k], its records that stay.
     """
 
     def __init__(self) -> None:
         self.scratch: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
         self.plain: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
-        self.kept: NDArray[np.int64] = np.empty((0, KEPT_FIELDS), dtype=np.int64)
+        self.kept: NDArray[np.void] = np.empty(0, dtype=KEPT_RECORD)
         self.table = native_codec.pack_table()
         self.use_here()
 
@@ -51,11 +62,13 @@ class Workspace:
         lives.
         """
         self.cells = native_codec.libraries()
-        self.summary = np.zeros(SUMMARY_FIELDS, dtype=np.int64)
+        self.summary: np.void = np.zeros(1, dtype=SUMMARY)[0]
 
-    def for_recopy(self) -> tuple[NDArray[Any], ...]:
-        """(scratch, plain, table, cells, summary, kept)."""
-        return self.scratch, self.plain, self.table, self.cells, self.summary, self.kept
+    def for_rewrite(self) -> RewriteSpace:
+        """Return the memory that kernels rebuild a batch with."""
+        return RewriteSpace(
+            self.scratch, self.plain, self.table, self.cells, self.summary, self.kept
+        )
 
     def double_scratch(self) -> None:
         """Twice the room to decompress to; what was there is lost."""
@@ -83,7 +96,7 @@ class Workspace:
     def need_kept(self, records: int) -> None:
         """Room for a batch of so many records."""
         if records > len(self.kept):
-            self.kept = np.empty((records, KEPT_FIELDS), dtype=np.int64)
+            self.kept = np.empty(records, dtype=KEPT_RECORD)
 
 
 @inline_kernel

@@ -20,6 +20,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from logwright.config.values import problems
 from logwright.errors import UnreadableFile
 from logwright.locks import lock_checkpoints
 from logwright.log.files import exists, open_log_dir, read_part
@@ -29,8 +30,6 @@ from logwright.steps.replace import replace_file
 
 KEPT_FILE: Final = ".logwright-topics.json"
 LARGEST_KEPT_BYTES: Final = 1 << 26
-
-_MOST_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +85,7 @@ def parse_kept(content: bytes, path: Path) -> dict[str, KeptTopic]:
     try:
         found = _File.model_validate_json(content)
     except ValidationError as error:
-        shown = error.errors(include_url=False, include_input=False, include_context=False)
-        what = (f"{'.'.join(map(str, one['loc']))} {one['msg']}".strip() for one in shown)
-        raise _refused("; ".join(list(what)[:_MOST_SHOWN]), path) from error
+        raise _refused(problems(error), path) from error
     return {
         name: KeptTopic(topic_id=one.id, configs=one.configs) for name, one in found.topics.items()
     }

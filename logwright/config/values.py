@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from logwright.units import INT32_MAX, INT64_MAX
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+
+_MOST_PROBLEMS: Final = 3
+_LONGEST_PLACE: Final = 100
 
 CleanupPolicy = Literal["compact", "delete"]
 CompressionType = Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]
@@ -99,3 +102,14 @@ PolicyList = Annotated[
     tuple[CleanupPolicy, ...], BeforeValidator(_known_policies), AfterValidator(_no_duplicates)
 ]
 """Values of ``cleanup.policy`` (KIP-71; empty: KIP-1161)."""
+
+
+def problems(error: ValidationError) -> str:
+    """Return where a file is not of its form, and why; none of its values."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{_place(one['loc'])} {one['msg']}".strip() for one in found[:_MOST_PROBLEMS])
+
+
+def _place(parts: tuple[int | str, ...]) -> str:
+    place = ".".join(map(str, parts))[:_LONGEST_PLACE]
+    return "".join(one if one.isprintable() else "?" for one in place)

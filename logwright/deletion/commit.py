@@ -1,4 +1,4 @@
-"""Deletions of whole logs, their undoing and their purge, from beginning to end."""
+"""Delete whole logs, restore them, and purge them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logwright.config.kept import forget_topic_locked, read_kept
-from logwright.deletion.listing import DeletedDirectory, DeletedListing, list_deleted
+from logwright.deletion.observe import DeletedDirectory, DeletedListing, list_deleted
 from logwright.deletion.plan import (
     PurgedLog,
+    cannot_restore,
+    find_restorable,
+    plan_purge_log,
+    plan_purge_logs,
+)
+from logwright.deletion.steps import (
     delete_steps,
     forget_steps,
     mark_purging,
-    plan_purge_log,
-    plan_purge_logs,
     rename_steps,
     restore_steps,
     unlink_steps,
@@ -26,7 +30,7 @@ from logwright.format.deleted_logs import DeletedLog
 from logwright.format.names import DELETE_DIRECTORY, TopicPartition, marked_directory_name
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
-from logwright.log.files import open_partition_dir
+from logwright.log.files import names_in, open_partition_dir
 from logwright.state.model import PartitionState
 from logwright.state.store import change_state_locked, read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -79,8 +83,8 @@ def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs)
 
 
 def finish_deletion(log_dir: Path, partition: TopicPartition) -> DeletedLog:
-    """Do what an interrupted deletion left: take away the checkpoint entries of a log that has its
-    new name already. Effects: replaces checkpoint files.
+    """Finish an interrupted deletion: remove the checkpoint entries of a log that has its new name
+    already. Effects: replaces checkpoint files.
 
     Raises:
         LogDirLocked: a broker works on the directory. Nothing was changed.
@@ -110,11 +114,11 @@ def find_deleted(log_dir: Path, partition: TopicPartition) -> DeletedLog:
     Raises:
         CannotUndo: there is none on record, or it is purged.
     """
-    return _restorable(list_deleted(log_dir), partition)
+    return find_restorable(list_deleted(log_dir), partition)
 
 
 def restore_log(log_dir: Path, deletion: DeletedLog) -> None:
-    """Bring a deleted log back. Effects: gives it its checkpoint entries and its name.
+    """Restore a deleted log. Effects: gives it its checkpoint entries and its name.
 
     Raises:
         LogDirLocked: a broker works on the directory. Nothing was changed.
@@ -128,8 +132,8 @@ def restore_log(log_dir: Path, deletion: DeletedLog) -> None:
         lock_checkpoints(log_dir),
     ):
         listing = list_deleted(log_dir)
-        if _restorable(listing, partition) != deletion:
-            raise _refuse(log_dir, partition, "it was deleted again since.")
+        if find_restorable(listing, partition) != deletion:
+            raise cannot_restore(log_dir, partition, "it was deleted again since.")
         set_offsets_locked(log_dir, partition, deletion.checkpoints, files)
         execute(restore_steps(log_dir, deletion), files)
         _forget(listing, {deletion.directory}, files)
@@ -143,7 +147,7 @@ def plan_purge_deleted(
     delay_ms: int,
     named: Collection[TopicPartition] | None = None,
 ) -> tuple[PurgedLog, ...]:
-    """What a purge would do with deleted logs. Effects: reads."""
+    """Plan a purge of deleted logs. Effects: reads."""
     listing = list_deleted(log_dir)
     return plan_purge_logs(listing, now_ms=now_ms, delay_ms=delay_ms, named=named)
 
@@ -178,7 +182,7 @@ def purge_deleted(
             for plan in plans
         )
         gone = {plan.directory for plan in done if plan.goes}
-        with lock_checkpoints(log_dir), room_or_without("the record without what is gone"):
+        with lock_checkpoints(log_dir), room_or_without("compacting the record of deletions"):
             _forget(list_deleted(log_dir), gone, files)
     return done
 
@@ -188,7 +192,7 @@ def _purge(
 ) -> PurgedLog:
     """Remove one deleted log, if it is still there to go. Effects: as `purge_deleted`.
 
-    The directory is opened by the first file that goes: when nothing brings it back any more.
+    The directory is opened by the first step: from then on nothing can restore it.
     """
     name, partition = plan.directory, plan.partition
     with lock_checkpoints(log_dir):
@@ -200,13 +204,13 @@ def _purge(
             return plan
         marked = _beyond_undo(directory, files)
         if directory.record is not None:
-            with room_or_without("checkpoints without its entries, for now"):
+            with room_or_without("removing its checkpoint entries, which is done after its files"):
                 _drop_entries(log_dir, partition, files)
     try:
         execute(unlink_steps(marked), files)
     except StepFailed as error:
         if error.errno_name != "ENOENT" or os.path.lexists(marked.path):
-            raise  # else another purge has removed the rest
+            raise  # otherwise another purge has removed the rest
     if directory.record is not None:
         with lock_checkpoints(log_dir):
             _drop_entries(log_dir, partition, files)
@@ -215,15 +219,15 @@ def _purge(
 
 
 def _beyond_undo(directory: DeletedDirectory, files: FileSystem) -> DeletedDirectory:
-    """The directory, where no undo brings it back any more. Effects: appends to the record, or
-    gives the directory another name.
+    """Make a restore impossible. Effects: appends to the record, or gives the directory another
+    name; returns the directory as it is then.
     """
     log_dir = directory.path.parent
     try:
         execute(mark_purging(log_dir, directory), files)
     except DiskFull as error:
         name = marked_directory_name(directory.partition, uuid.uuid4().hex, DELETE_DIRECTORY)
-        _LOG.warning("no room for the record of a purge, renamed to %s instead: %s", name, error)
+        _LOG.warning("disk full: renamed to %s instead of recording the purge: %s", name, error)
         execute(rename_steps(directory, name), files)
         return list_deleted(log_dir).directories[name]
     return directory
@@ -242,14 +246,14 @@ def _drop_entries(log_dir: Path, partition: TopicPartition, files: FileSystem) -
 
 
 def _has_log(log_dir: Path, topic: str) -> bool:
-    """There is a partition of the topic. Effects: lists the log directory."""
-    found = (TopicPartition.parse(path.name) for path in log_dir.iterdir())
+    """Whether there is a partition of the topic. Effects: lists the log directory."""
+    found = map(TopicPartition.parse, names_in(log_dir))
     return any(one is not None and one.topic == topic for one in found)
 
 
 def _without_holds(state: PartitionState) -> PartitionState:
-    """Pauses and a quarantine were of the deleted log: another one that gets its name has none. A
-    move goes on.
+    """Pauses and a quarantine belong to the deleted log: another one with its name has none. An
+    open move stays.
     """
     return PartitionState(move=state.move)
 
@@ -262,27 +266,3 @@ def _forget(listing: DeletedListing, gone: Collection[str], files: FileSystem) -
         if name not in gone and name in listing.directories
     }
     execute(forget_steps(listing.log_dir, listing.record, remaining), files)
-
-
-def _restorable(listing: DeletedListing, partition: TopicPartition) -> DeletedLog:
-    if partition in listing.live:
-        raise _refuse(listing.log_dir, partition, "there is a log of that name.")
-    found = [
-        deletion
-        for name, deletion in listing.deletions.items()
-        if deletion.partition == partition and name in listing.directories
-    ]
-    if not found:
-        raise _refuse(listing.log_dir, partition, "no deletion of it is on record.")
-    last = max(found, key=lambda deletion: deletion.at_ms)
-    if last.purging:
-        raise _refuse(listing.log_dir, partition, "its files are purged.")
-    return last
-
-
-def _refuse(log_dir: Path, partition: TopicPartition, problem: str) -> CannotUndo:
-    return CannotUndo(
-        f"the deletion of {partition} cannot be undone: {problem}",
-        path=log_dir,
-        remedy="Nothing was changed.",
-    )

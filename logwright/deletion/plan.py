@@ -1,29 +1,8 @@
-"""Deleting whole logs, and what goes for good when (LogManager.asyncDelete, deleteLogs; 4.3.0).
+"""Decide which deleted logs can be restored, and which go for good.
 
-**Deletion.** The record; then the directory gets the name ``<topic>-<N>.<32 hex>-delete``, which is
-the one step that decides; then the four checkpoints lose the entry. A crash before the rename
-leaves the log as it was. After it, entries of a log that is not there are left: a broker drops them
-when it writes the files, and so does the purge.
-
-**Purge**, ``file.delete.delay.ms`` of the *broker* after that (Kafka ignores the topic's here), by
-the record; of a directory that a broker left, by the directory's own times. The ``.log`` files go
-first, synced: what is left of the directory is then one that a broker loads, since indexes without
-a log are deleted at load, and a log without an index would be recovered. A directory that holds
+A log goes ``file.delete.delay.ms`` of the *broker* after its deletion (Kafka ignores the topic's
+here): by the record, or by the directory's own times if a broker deleted it. A directory that holds
 anything that no log has is left alone.
-
-A purge must not stop at a full disk. Before the first file goes it is on record that nothing can be
-brought back: an undo of half a log would lose the other half. Where there is no room for that line,
-the directory gets another name of its kind, which takes none: no record knows that one, so that no
-undo finds it, and a purge that goes on after a crash takes it for a broker's. Checkpoint entries
-that cannot be taken away before are taken away after.
-
-**At once.** Whatever decides is done under the lock of the checkpoints, after a look at what is
-there: the record, the rename and the entries of a deletion; the entries and the rename of an undo;
-the purge's record that nothing comes back, or its rename. So an undo meets either a whole log or a
-record that refuses it, and entries are taken away only while there is no log of that name. The
-files go without a lock: by then no undo brings the directory back, its name is of one deletion, and
-a second purge finds less to do. None of this makes a file that the others did not make before: a
-full disk stops it no sooner.
 """
 
 from __future__ import annotations
@@ -31,36 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logwright.format.deleted_logs import (
-    DeletedLog,
-    serialize_deletion,
-    serialize_deletions,
-    serialize_purging,
-)
-from logwright.format.names import DELETED_LOGS
-from logwright.steps.replace import replace_file
-from logwright.steps.step import (
-    Append,
-    FileStep,
-    FsyncDir,
-    FsyncFile,
-    RemoveDir,
-    RenameDir,
-    Unlink,
-)
+from logwright.errors import CannotUndo
+from logwright.format.deleted_logs import DeletedLog
+from logwright.format.names import TopicPartition
 from logwright.units import ByteCount, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
     from pathlib import Path
 
-    from logwright.deletion.listing import DeletedDirectory, DeletedListing
-    from logwright.format.names import TopicPartition
+    from logwright.deletion.observe import DeletedDirectory, DeletedListing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgedLog:
-    """A deleted log and why it goes or stays.
+    """A deleted log, whether it is purged, and why.
 
     Attributes:
         due_at_ms: when it may go.
@@ -76,22 +40,6 @@ class PurgedLog:
     reason: str
 
 
-def delete_steps(log_dir: Path, deletion: DeletedLog) -> tuple[FileStep, ...]:
-    """The record and the rename."""
-    source = log_dir / deletion.partition.directory_name
-    return (
-        *_append(log_dir, serialize_deletion(deletion)),
-        RenameDir(source, log_dir / deletion.directory),
-        FsyncDir(log_dir),
-    )
-
-
-def restore_steps(log_dir: Path, deletion: DeletedLog) -> tuple[FileStep, ...]:
-    """The rename back. The checkpoint entries must be there before it."""
-    target = log_dir / deletion.partition.directory_name
-    return (RenameDir(log_dir / deletion.directory, target), FsyncDir(log_dir))
-
-
 def plan_purge_logs(
     listing: DeletedListing,
     *,
@@ -99,7 +47,7 @@ def plan_purge_logs(
     delay_ms: int,
     named: Collection[TopicPartition] | None,
 ) -> tuple[PurgedLog, ...]:
-    """Decide which deleted logs go.
+    """Decide which deleted logs are purged.
 
     Args:
         listing: the log directory.
@@ -131,46 +79,31 @@ def plan_purge_log(directory: DeletedDirectory, *, now_ms: TimestampMs, delay_ms
     )
 
 
-def mark_purging(log_dir: Path, directory: DeletedDirectory) -> tuple[FileStep, ...]:
-    """The record that from now on nothing can be brought back; none if it is there, or without a
-    record.
+def find_restorable(listing: DeletedListing, partition: TopicPartition) -> DeletedLog:
+    """Return the last deletion of a log.
+
+    Raises:
+        CannotUndo: there is none on record, it is purged, or there is a log of that name.
     """
-    if directory.record is None or directory.record.purging:
-        return ()
-    return _append(log_dir, serialize_purging(directory.path.name))
+    if partition in listing.live:
+        raise cannot_restore(listing.log_dir, partition, "there is a log of that name.")
+    found = [
+        deletion
+        for name, deletion in listing.deletions.items()
+        if deletion.partition == partition and name in listing.directories
+    ]
+    if not found:
+        raise cannot_restore(listing.log_dir, partition, "no deletion of it is on record.")
+    last = max(found, key=lambda deletion: deletion.at_ms)
+    if last.purging:
+        raise cannot_restore(listing.log_dir, partition, "its files are purged.")
+    return last
 
 
-def rename_steps(directory: DeletedDirectory, name: str) -> tuple[FileStep, ...]:
-    """What does the same without room: the directory has a name that is not on record."""
-    path = directory.path
-    return (RenameDir(path, path.with_name(name)), FsyncDir(path.parent))
-
-
-def unlink_steps(directory: DeletedDirectory) -> tuple[FileStep, ...]:
-    """The steps that remove a deleted log's directory, its ``.log`` files first."""
-    path = directory.path
-    steps: list[FileStep] = [Unlink(file, missing_ok=True) for file in directory.logs]
-    steps.append(FsyncDir(path))
-    steps += [Unlink(file, missing_ok=True) for file in directory.others]
-    steps += [RemoveDir(inner, missing_ok=True) for inner in reversed(directory.directories)]
-    return (*steps, RemoveDir(path, missing_ok=True), FsyncDir(path.parent))
-
-
-def forget_steps(
-    log_dir: Path, record: bytes | None, remaining: Mapping[str, DeletedLog]
-) -> tuple[FileStep, ...]:
-    """The steps that leave only these deletions on record; none if it is so already."""
-    path = log_dir / DELETED_LOGS
-    if record is None:
-        return ()
-    if not remaining:
-        return (Unlink(path), FsyncDir(log_dir))
-    wanted = serialize_deletions(remaining.values())
-    if wanted == record:
-        return ()
-    return replace_file(path, wanted, like=path)
-
-
-def _append(log_dir: Path, content: bytes) -> tuple[FileStep, ...]:
-    path = log_dir / DELETED_LOGS
-    return (Append(path, content, create=True), FsyncFile(path), FsyncDir(log_dir))
+def cannot_restore(log_dir: Path, partition: TopicPartition, problem: str) -> CannotUndo:
+    """Return the error for a deletion that cannot be undone."""
+    return CannotUndo(
+        f"the deletion of {partition} cannot be undone: {problem}",
+        path=log_dir,
+        remedy="Nothing was changed.",
+    )

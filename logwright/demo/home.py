@@ -49,6 +49,10 @@ class NotADemoHome(PreconditionError):
     """The directory has other files, which the demo would overwrite."""
 
 
+class NoDemoArchive(PreconditionError):
+    """The packed log is not here: the repository has it, a wheel does not."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoHome:
     """The paths of the demo."""
@@ -106,9 +110,16 @@ def opened(root: Path) -> Iterator[DemoHome]:
     """Create the demo's directory and lock it until the block ends. Effects: as said.
 
     Raises:
+        NoDemoArchive: the demo's log is not part of the installed package.
         NotADemoHome: it exists and is not a demo's directory.
         LogDirLocked: a demo is running in it.
     """
+    if not ARCHIVE.exists():
+        raise NoDemoArchive(
+            f"the demo's log {ARCHIVE.name} is not part of an installed package.",
+            path=ARCHIVE,
+            remedy="Run 'make demo' in a checkout of logwright.",
+        )
     root = root.absolute()
     if root.exists() and not (root / MARKER).exists() and (root.is_file() or any(root.iterdir())):
         raise NotADemoHome(

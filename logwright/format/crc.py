@@ -11,13 +11,9 @@ from typing import Any
 import google_crc32c
 import llvmlite.binding
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from logwright.kernel import inline_kernel, kernel
+from logwright.kernel import inline_kernel, intrinsic, kernel
 
 _POLYNOMIAL = 0x82F63B78
 _MASK = np.uint64(0xFFFFFFFF)
@@ -74,56 +70,9 @@ _SHORT_SHIFT = _shift_table(_SHORT_LANE)
 HAS_CRC_INSTRUCTION: bool = bool(llvmlite.binding.get_host_cpu_features().get("sse4.2", False))
 
 
-@intrinsic
-def load_u64(_typing: Any, data: Any, index: Any) -> Any:
-    """Little-endian uint64 at byte `index` of a C-contiguous uint8 array; the caller checks the
-    bounds.
-    """
-    signature = types.uint64(data, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        pointer = builder.gep(array.data, [args[1]])
-        word = builder.bitcast(pointer, ir.IntType(64).as_pointer())
-        return builder.load(word, align=1)
-
-    return signature, codegen
-
-
-@intrinsic
-def copy_span(_typing: Any, out: Any, at: Any, source: Any, start: Any, length: Any) -> Any:
-    """Copy source[start : start + length] to out[at:], C-contiguous uint8 arrays that do not
-    overlap; the caller checks the bounds, and that the length is not below 0.
-    """
-    signature = types.void(out, types.int64, source, types.int64, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        target = context.make_array(signature.args[0])(context, builder, args[0])
-        origin = context.make_array(signature.args[2])(context, builder, args[2])
-        to, of = builder.gep(target.data, [args[1]]), builder.gep(origin.data, [args[3]])
-        cgutils.raw_memcpy(builder, to, of, args[4], 1)
-        return context.get_dummy_value()
-
-    return signature, codegen
-
-
-@intrinsic
-def prefetch(_typing: Any, array: Any, index: Any) -> Any:
-    """Prefetch the cache line of array[index], which may be out of bounds: nothing is read."""
-    signature = types.void(array, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        target = context.make_array(signature.args[0])(context, builder, args[0])
-        i32 = ir.IntType(32)
-        pointer = builder.bitcast(builder.gep(target.data, [args[1]]), ir.IntType(8).as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), i32, i32, i32])
-        function = builder.module.declare_intrinsic(
-            "llvm.prefetch", tys=[ir.IntType(8).as_pointer()], fnty=kind
-        )
-        builder.call(function, [pointer, i32(1), i32(3), i32(1)])
-        return context.get_dummy_value()
-
-    return signature, codegen
+load_u64 = intrinsic("load_u64")
+copy_span = intrinsic("copy_span")
+prefetch = intrinsic("prefetch")
 
 
 @inline_kernel
@@ -133,18 +82,7 @@ def prefetch_span(data: Any, start: int, end: int) -> None:
         prefetch(data, at)
 
 
-@intrinsic
-def _crc_u64(_typing: Any, crc: Any, word: Any) -> Any:
-    signature = types.uint64(types.uint64, types.uint64)
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        i64 = ir.IntType(64)
-        function = builder.module.declare_intrinsic(
-            "llvm.x86.sse42.crc32.64.64", fnty=ir.FunctionType(i64, [i64, i64])
-        )
-        return builder.call(function, [args[0], args[1]])
-
-    return signature, codegen
+_crc_u64 = intrinsic("crc_u64")
 
 
 @kernel

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 LOG: Final = ".log"
 INDEX: Final = ".index"
@@ -113,6 +116,12 @@ def marked_directory_name(partition: TopicPartition, unique_id: str, suffix: str
 def segment_file_name(base_offset: int, suffix: str) -> str:
     """Return the file name of a segment or snapshot: at least 20 digits, then the suffix."""
     return f"{base_offset:020d}{suffix}"
+
+
+def segment_files(base_offset: int, among: Container[str]) -> tuple[str, ...]:
+    """Return the names of a segment's files that are among these names, ``.log`` first."""
+    names = (segment_file_name(base_offset, suffix) for suffix in SEGMENT_SUFFIXES)
+    return tuple([name for name in names if name in among])
 
 
 def parse_segment_file_name(name: str) -> tuple[int, str] | None:

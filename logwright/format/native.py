@@ -16,11 +16,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from logwright.kernel import intrinsic
 
 LZ4_DECOMPRESS: Final = 0
 LZ4_COMPRESS: Final = 1
@@ -128,30 +126,5 @@ def libraries(in_python: Callable[..., int]) -> NDArray[np.int64]:
     return cells
 
 
-@intrinsic
-def address(_typing: Any, array: Any, index: Any) -> Any:
-    """Address of array[index], int64; the array must be C-contiguous."""
-    signature = types.int64(array, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        target = context.make_array(signature.args[0])(context, builder, args[0])
-        return builder.ptrtoint(builder.gep(target.data, [args[1]]), ir.IntType(64))
-
-    return signature, codegen
-
-
-@intrinsic
-def call(_typing: Any, function: Any, args: Any) -> Any:
-    """Call the C function at an address with a tuple of int64 (pointers and sizes); returns int64.
-
-    For a C int only the lower 32 bits of the result are valid.
-    """
-    signature = types.int64(types.int64, args)
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        i64 = ir.IntType(64)
-        given = cgutils.unpack_tuple(builder, args[1])
-        kind = ir.FunctionType(i64, [i64] * len(given))
-        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), given)
-
-    return signature, codegen
+address = intrinsic("address")
+call = intrinsic("call")

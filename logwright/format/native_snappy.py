@@ -16,12 +16,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from logwright.format.crc import copy_span, load_u64
-from logwright.kernel import inline_kernel, kernel
+from logwright.kernel import inline_kernel, intrinsic, kernel
 
 NO_ROOM: Final = -1
 MALFORMED: Final = -2
@@ -32,32 +29,8 @@ _MARGIN: Final = 15
 """The last bytes of a block are not searched, since words are read ahead."""
 
 
-@intrinsic
-def _store_u64(_typing: Any, data: Any, index: Any, word: Any) -> Any:
-    """Write a little-endian uint64; the caller checks the bounds."""
-    signature = types.void(data, types.int64, types.uint64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        pointer = builder.gep(array.data, [args[1]])
-        builder.store(args[2], builder.bitcast(pointer, ir.IntType(64).as_pointer()), align=1)
-        return context.get_dummy_value()
-
-    return signature, codegen
-
-
-@intrinsic
-def load_u32(_typing: Any, data: Any, index: Any) -> Any:
-    """Little-endian uint32 at byte `index`, as uint64; the caller checks the bounds."""
-    signature = types.uint64(data, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        pointer = builder.gep(array.data, [args[1]])
-        word = builder.load(builder.bitcast(pointer, ir.IntType(32).as_pointer()), align=1)
-        return builder.zext(word, ir.IntType(64))
-
-    return signature, codegen
+_store_u64 = intrinsic("store_u64")
+load_u32 = intrinsic("load_u32")
 
 
 @kernel

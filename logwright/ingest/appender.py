@@ -10,7 +10,6 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pyarrow as pa
 
 from logwright.errors import DiskFull, LogwrightError, RefusedRecord, StalePlan, StepFailed
 from logwright.format.batch import HEADER_BYTES, LOG_APPEND_TIME
@@ -39,6 +38,7 @@ from logwright.units import ByteCount, Offset
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
 CHUNK_BYTES: Final = 16 * 1024 * 1024
@@ -99,13 +99,15 @@ class Appender:
             raise
 
     def add(self, records: pa.RecordBatch) -> None:
-        """Add the next records, columns as `columns.SCHEMA`."""
+        """Add the next records, columns as `ingest.schema.SCHEMA`."""
         skipped = min(self._skip, len(records))
         self._skip -= skipped
         self._row += skipped
         records = records.slice(skipped)
         if self._rest is not None and len(self._rest):
-            records = pa.concat_batches([self._rest, records])
+            from pyarrow import concat_batches  # noqa: PLC0415 -- of an extra, as the records
+
+            records = concat_batches([self._rest, records])
         self._rest = None
         try:
             while len(records):

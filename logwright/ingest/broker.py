@@ -13,15 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import pyarrow as pa
-
 from logwright.config.kept import KeptTopic
 from logwright.errors import PolicyError, PreconditionError
-from logwright.ingest.columns import SCHEMA
+from logwright.extras import require
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    import pyarrow as pa
     from confluent_kafka import Consumer, Message
     from confluent_kafka.admin import AdminClient
 
@@ -39,8 +38,6 @@ ROWS: Final = 10_000
 
 _TIERED: Final = ("remote.", "local.retention.")
 """Prefixes of the configs of tiered storage, which a copy does not have."""
-
-_COPY_SCHEMA: Final = SCHEMA.append(pa.field("offset", pa.int64()))
 
 
 class BrokerUnavailable(PreconditionError):
@@ -120,12 +117,17 @@ class SourceTopic:
         )
 
     def records(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Yield the records with offsets in [start, end), columns as `SCHEMA` and ``offset``.
-        Records that retention deletes during the copy are a gap. Effects: reads from the broker.
+        """Yield the records with offsets in [start, end), columns as
+        `logwright.ingest.schema.COPIED`. Records that retention deletes during the copy are a gap.
+        Effects: reads from the broker.
 
         Raises:
             BrokerUnavailable: it stops responding.
         """
+        from pyarrow import RecordBatch  # noqa: PLC0415 -- an extra
+
+        from logwright.ingest.schema import COPIED  # noqa: PLC0415
+
         resets, position = 0, start
         self._assign(partition, position)
         while position < end:
@@ -146,7 +148,7 @@ class SourceTopic:
                 rows.append(_row(message))
                 position = offset + 1
             if rows:
-                yield pa.RecordBatch.from_pylist(rows, schema=_COPY_SCHEMA)
+                yield RecordBatch.from_pylist(rows, schema=COPIED)
         self._consumer.unassign()
 
     def _held(self, partition: int) -> Held:
@@ -182,16 +184,13 @@ def open_topic(
         settings: more settings of librdkafka, for example for TLS and SASL.
 
     Raises:
-        PolicyError: the client library is not installed or refuses a setting.
+        MissingExtra: the client library is not installed.
+        PolicyError: it refuses a setting.
     """
-    try:
-        from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415 -- an extra
-        from confluent_kafka.admin import AdminClient  # noqa: PLC0415
-    except ImportError as error:
-        raise PolicyError(
-            "the client library for running brokers is not installed.",
-            remedy="Install logwright[archive].",
-        ) from error
+    require("archive", by="archive")
+    from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415 -- an extra
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
     ours: dict[str, str | bool | int] = {
         "bootstrap.servers": bootstrap,
         "group.id": GROUP,

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-SCHEMA: Final = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))),
-        ("timestamp", pa.int64()),
-    ]
-)
-"""Input of `read_columns`; may also have ``offset``, int64. Timestamps are ms since the epoch."""
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _NO_BYTES: Final = np.frombuffer(b"", dtype=np.uint8)
 
@@ -55,7 +47,8 @@ def read_columns(records: pa.RecordBatch, *, now_ms: int, next_offset: int) -> C
     """Return the arrays of a batch of records.
 
     Args:
-        records: columns as `SCHEMA`. A null timestamp becomes `now_ms`, null headers none.
+        records: columns as `logwright.ingest.schema.SCHEMA`. A null timestamp becomes `now_ms`,
+            null headers none.
         next_offset: offset of the first record, if there is no column ``offset``.
     """
     headers = records["headers"]

@@ -49,6 +49,7 @@ from logwright.ingest.steps import (
 )
 from logwright.live_plans import end_plan, new_plan_id
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
+from logwright.log.files import names_in
 from logwright.log.load import fingerprint, list_partitions, observe
 from logwright.log.mapped import map_file
 from logwright.state.hold import refuse_moved
@@ -344,10 +345,6 @@ def _unclean(log_dir: Path) -> UncleanLogDir:
     )
 
 
-def _names(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir())
-
-
 def _tail(log: PartitionLog) -> Tail:
     active = log.active
     path = log.directory / segment_file_name(active.base_offset, TIMEINDEX)
@@ -378,7 +375,7 @@ def _topic_id(log_dir: Path, partition: TopicPartition, given: str | None) -> by
     """
     if os.path.lexists(log_dir / partition.directory_name / PARTITION_METADATA):
         return None
-    for name in _names(log_dir):
+    for name in names_in(log_dir):
         other = TopicPartition.parse(name)
         path = log_dir / name / PARTITION_METADATA
         if other is not None and other.topic == partition.topic and path.is_file():

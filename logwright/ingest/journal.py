@@ -26,6 +26,7 @@ import numpy as np
 from logwright.errors import CorruptLogError
 from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import INGEST_BATCHES, INGEST_JOURNAL, WORK_DIRECTORY
+from logwright.log.files import names_in
 from logwright.log.mapped import map_file
 from logwright.steps.replace import replace_file
 from logwright.steps.step import FileStep, Unlink
@@ -205,9 +206,7 @@ def batches_name(nonce: str) -> str:
 
 
 def _lists(work: Path) -> list[str]:
-    if not work.is_dir():
-        return []
-    return sorted(path.name for path in work.iterdir() if path.name.startswith(BATCHES))
+    return [name for name in names_in(work) if name.startswith(BATCHES)]
 
 
 def read_batches(partition_directory: Path, pending: Pending) -> NDArray[np.void] | None:

@@ -31,7 +31,7 @@ from logwright.ingest.proof import RECOVER, Found, kept_end, prove_cut
 from logwright.ingest.steps import WATCHED, end_steps, undo_steps
 from logwright.locks import lock_partition
 from logwright.log.checkpoints import read_checkpoints, read_open_checkpoints
-from logwright.log.files import open_log_dir
+from logwright.log.files import names_in, open_log_dir
 from logwright.log.load import list_partitions, observe_one, share
 from logwright.log.mapped import map_file
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -190,10 +190,7 @@ def has_log(directory: Path) -> bool:
     """Return whether a log exists: an interrupted creation leaves a directory without segments."""
     if directory.is_symlink():
         return True
-    try:
-        return any(name.endswith(SEGMENT_SUFFIXES) for name in os.listdir(directory))  # noqa: PTH208 -- names
-    except FileNotFoundError:
-        return False
+    return any(name.endswith(SEGMENT_SUFFIXES) for name in names_in(directory))
 
 
 def _cut_back(directory: Path, pending: Pending, files: FileSystem) -> None:

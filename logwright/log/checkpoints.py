@@ -53,8 +53,8 @@ def read_checkpoints(log_dir: Path) -> Checkpoints:
     """The four offset checkpoint files. Effects: reads them.
 
     Raises:
-        NotALogDir: the directory is missing, or no directory.
-        UnreadableFile: a file is there but cannot be read, or is no regular file.
+        NotALogDir: the directory is missing, or not a directory.
+        UnreadableFile: a file is there but cannot be read, or is not a regular file.
         CorruptCheckpoint: a file is malformed.
         UnsupportedFormatError: a file has another version than 0.
     """

@@ -78,7 +78,7 @@ def dump_partition(log_dir: Path, partition: TopicPartition) -> Iterator[Line]:
     Raises:
         NotALogDir: there is no such directory.
         UnreadableFile: a file cannot be opened or is not a regular file.
-        UncleanLogDir: a segment's or snapshot's name is no offset.
+        UncleanLogDir: a segment's or snapshot's name is not an offset.
         UnsupportedFormatError: a batch or snapshot of a version that is not handled.
         CorruptProducerSnapshot: a snapshot is malformed.
     """
@@ -116,7 +116,7 @@ def _offset(directory: OpenDir, name: str) -> int:
     parsed = parse_segment_file_name(name)
     if parsed is None:
         raise UncleanLogDir(
-            "the file's name is no offset.",
+            "the file name is not an offset.",
             path=directory.path / name,
             remedy="No broker writes such a file, and none loads the directory while it is there.",
         )
@@ -156,7 +156,7 @@ def segment_lines(content: bytes, *, base_offset: int) -> Iterator[Line]:
 
 
 def _spans(content: bytes) -> Iterator[BatchSpan]:
-    """The spans of whole batches of magic 0 to 2, up to where Kafka's reader complains."""
+    """The spans of whole batches of magic 0 to 2, up to where Kafka's reader fails."""
     try:
         yield from walk_batches(content, in_memory=True)
     except (CorruptBatch, UnsupportedFormatError) as error:

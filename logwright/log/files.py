@@ -11,13 +11,12 @@ import os
 import stat
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from logwright.errors import NotALogDir, UnreadableFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from logwright.format.names import TopicPartition
 
@@ -30,7 +29,7 @@ FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _READ_BYTES: Final = 8 * 1024 * 1024
 
 _NOT_REGULAR: Final = frozenset((errno.ELOOP, errno.EISDIR, errno.ESPIPE, errno.ENXIO))
-"""Of a symlink, a directory, a FIFO, a socket; what opening them says, or reading at a position."""
+"""Errors of opening, or reading at a position of, a symlink, a directory, a FIFO or a socket."""
 
 _PERMISSION: Final = "Give this user read permission, or run as the broker's user."
 
@@ -38,14 +37,10 @@ _PERMISSION: Final = "Give this user read permission, or run as the broker's use
 class OpenDir(NamedTuple):
     """An open directory: its descriptor, and its path for messages, as text: making paths costs as
     much as reading the files. As a context manager it closes the descriptor on leaving.
-
-    Attributes:
-        seen: parts of its files, by name, that were read already (`logwright.log.glance`).
     """
 
     fd: int
     name: str
-    seen: Mapping[str, bytes] = MappingProxyType({})
 
     def __enter__(self) -> Self:
         return self
@@ -73,13 +68,13 @@ def open_log_dir(log_dir: Path) -> OpenDir:
     Effects: opens a descriptor.
 
     Raises:
-        NotALogDir: it is missing, or no directory.
+        NotALogDir: it is missing, or not a directory.
         UnreadableFile: it may not be read.
     """
     try:
         fd = os.open(log_dir, _ROOT_FLAGS)
     except (FileNotFoundError, NotADirectoryError) as error:
-        problem = "is no directory." if log_dir.exists() else "does not exist."
+        problem = "is not a directory." if log_dir.exists() else "does not exist."
         raise NotALogDir(
             f"the log directory {problem}", path=log_dir, remedy="Give a directory of log.dirs."
         ) from error
@@ -93,7 +88,7 @@ def open_partition_dir(log_dir: Path, partition: TopicPartition) -> Iterator[Ope
     """A partition's directory, open. Effects: opens descriptors, closed on leaving.
 
     Raises:
-        NotALogDir: the log directory or the partition's is missing, or no directory.
+        NotALogDir: the log directory or the partition's is missing, or not a directory.
         UnreadableFile: one may not be read, or the partition's is a symlink.
     """
     with open_log_dir(log_dir) as parent, open_child_dir(parent, partition) as directory:
@@ -148,6 +143,20 @@ def file_names(directory: OpenDir) -> list[str]:
         raise unreadable(error, directory.path) from error
 
 
+def names_in(directory: Path) -> list[str]:
+    """Names of all entries of a directory, sorted; none if it is not there. Effects: reads it.
+
+    Raises:
+        UnreadableFile: it cannot be read.
+    """
+    try:
+        return sorted(os.listdir(directory))  # noqa: PTH208 -- names are enough
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise unreadable(error, directory) from error
+
+
 def exists(directory: OpenDir, name: str) -> bool:
     """Whether there is anything of this name. Effects: asks the file system.
 
@@ -167,7 +176,7 @@ def open_file(directory: OpenDir, name: str) -> int:
     """A descriptor of a regular file, for reading; the caller closes it.
 
     Raises:
-        UnreadableFile: it is missing, may not be read, or is no regular file.
+        UnreadableFile: it is missing, may not be read, or is not a regular file.
     """
     return _open_regular(directory, name)[0]
 
@@ -179,8 +188,8 @@ def read_part(directory: OpenDir, name: str, position: int, size: int) -> bytes:
     read at a position.
 
     Raises:
-        UnreadableFile: it is missing, may not be read, or is no regular file any more; the device
-            fails.
+        UnreadableFile: it is missing, may not be read, is not a regular file any more, or the
+            device fails.
     """
     try:
         fd = os.open(name, FILE_FLAGS, dir_fd=directory.fd)
@@ -214,7 +223,7 @@ def read_file(directory: OpenDir, name: str) -> bytes:
 
     Raises:
         UnreadableFile: as `open_file`; or it is larger than any file of a log may be, or cannot be
-            read to its end.
+            read completely.
     """
     fd, size = _open_regular(directory, name)
     try:
@@ -253,9 +262,9 @@ def read_span(fd: int, position: int, size: int, path: str) -> bytes:
 def not_regular(path: Path) -> UnreadableFile:
     """The error for a symlink, FIFO, socket, device or directory in a file's place."""
     return UnreadableFile(
-        "this is no regular file.",
+        "expected a regular file.",
         path=path,
-        remedy="Symlinks are not followed, other kinds not read; put the file itself here.",
+        remedy="Symlinks are not followed. Put the file itself here.",
     )
 
 
@@ -265,5 +274,5 @@ def unreadable(error: OSError, path: Path | str, position: int | None = None) ->
     problem = f"cannot be read ({name}: {error.strerror})."
     remedy = _PERMISSION if error.errno in (errno.EACCES, errno.EPERM) else "Check the device."
     if error.errno == errno.ENOENT:
-        remedy = "It vanished while it was looked at; stop what works on this directory."
+        remedy = "It vanished while it was read. Stop other programs that use this directory."
     return UnreadableFile(problem, path=path, position=position, remedy=remedy)

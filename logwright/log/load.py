@@ -1,4 +1,4 @@
-"""A log directory, seen: its partitions, its checkpoints, and one partition's log as a value.
+"""Read a log directory: its partitions, its checkpoints, and one partition's log as a value.
 
 1. All entries of the partition's directory are listed and stamped once; that is also the
    fingerprint.
@@ -32,15 +32,14 @@ from logwright.log.checkpoints import (
 from logwright.log.files import (
     OpenDir,
     exists,
-    list_directory,
     open_child_dir,
     open_file,
     open_log_dir,
     open_partition_dir,
     read_part,
 )
-from logwright.log.glance import Glance
 from logwright.log.listing import segment_stems, snapshot_offsets, stamp_files
+from logwright.log.log_dir import list_log_dir
 from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
 from logwright.log.producers import Producers, first_batch_at, load_producers
 from logwright.log.tail import first_batch_max_timestamp, log_end_offset
@@ -65,8 +64,8 @@ _TIME_ENTRIES: Final = struct.Struct(">qiqi")
 def list_partitions(log_dir: Path) -> list[TopicPartition]:
     """The partitions in a log directory, sorted. Effects: reads the directory.
 
-    By name only. A symlink with a partition's name is listed, so that it is not passed over in
-    silence: `observe` refuses it. Copies to delete, to move and stray ones are left out, as are the
+    By name only. A symlink with a partition's name is listed, so that `observe` refuses it instead
+    of ignoring it. Deleted, future and stray logs are left out, as are the
     cluster metadata log and the remote log cache, which log maintenance never touches.
 
     Raises:
@@ -75,23 +74,19 @@ def list_partitions(log_dir: Path) -> list[TopicPartition]:
         UnreadableFile: it cannot be read.
     """
     with open_log_dir(log_dir) as directory:
-        entries = list_directory(directory)
-    partitions: list[TopicPartition] = []
-    for entry in entries:
-        found = TopicPartition.parse(entry.name)
-        if found is None or found.directory_name != entry.name:
-            continue
-        if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
-            partitions.append(found)
-    if not partitions and _LOG_DIR_FILES.isdisjoint(entry.name for entry in entries):
+        found = list_log_dir(directory)
+    if not found.partitions and _LOG_DIR_FILES.isdisjoint(found.names):
         raise NotALogDir(
-            "this is no log directory: it has no partition directory, no checkpoint file and no"
+            "not a log directory: it has no partition directory, no checkpoint file and no"
             f" {META_PROPERTIES}.",
             path=log_dir,
             remedy="Give a directory of a broker's log.dirs.",
         )
-    chosen = [found for found in partitions if found.topic != CLUSTER_METADATA_TOPIC]
-    return sorted(chosen)
+    return sorted(
+        partition
+        for name, partition in found.partitions.items()
+        if partition.directory_name == name and partition.topic != CLUSTER_METADATA_TOPIC
+    )
 
 
 def fingerprint(
@@ -141,7 +136,7 @@ def observe(
 
 
 class Shared(NamedTuple):
-    """What the partitions of a log directory are looked at with.
+    """What `observe_one` needs besides the partition.
 
     Attributes:
         log_dir, directory: the log directory, and the same open.
@@ -167,19 +162,14 @@ def share(
     return Shared(log_dir, directory, high_watermark, checkpoints, clean_shutdown)
 
 
-def observe_one(
-    shared: Shared, partition: TopicPartition, glance: Glance | None = None
-) -> PartitionLog:
-    """`observe` in a log directory that is open. `glance`: at the partition, if there was one."""
-    if glance is not None:
-        return _observe(shared, partition, *glance)
+def observe_one(shared: Shared, partition: TopicPartition) -> PartitionLog:
+    """`observe` in a log directory that is open."""
     with open_child_dir(shared.directory, partition) as directory:
-        return _observe(shared, partition, directory, stamp_files(directory))
+        return _observe(shared, partition, directory)
 
 
-def _observe(
-    shared: Shared, partition: TopicPartition, directory: OpenDir, stamps: dict[str, FileStamp]
-) -> PartitionLog:
+def _observe(shared: Shared, partition: TopicPartition, directory: OpenDir) -> PartitionLog:
+    stamps = stamp_files(directory)
     stems = segment_stems(stamps, directory.name, clean_shutdown=shared.clean_shutdown)
     segments = _segments(directory, stamps, stems)
     end = _log_end_offset(directory, segments[-1])
@@ -219,7 +209,7 @@ def _last_stable_offset(
     segments: tuple[Segment, ...],
     offsets: tuple[Offset, Offset, Offset],
 ) -> Offset:
-    """Of a transaction that began in what was deleted since, the first batch that is left counts
+    """For a transaction that began in deleted records, the first remaining batch counts
     (UnifiedLog.maybeIncrementFirstUnstableOffset); `offsets`: log start, log end, high watermark.
     """
     start, end, committed = offsets
@@ -267,7 +257,7 @@ def _segment(
     largest = _last_timestamp(directory, timeindex, base, following) if timeindex.bytes else -1
     first: TimestampMs | None = None
     if log_bytes:
-        header = directory.seen.get(name) or read_part(directory, name, 0, HEADER_BYTES)
+        header = read_part(directory, name, 0, HEADER_BYTES)
         first = first_batch_max_timestamp(
             header, base_offset=base, log_bytes=log_bytes, path=directory.file(name)
         )
@@ -285,7 +275,7 @@ def _segment(
 
 def _broken_entries(directory: OpenDir, index: FileStamp, entry_bytes: int) -> CorruptIndex:
     return CorruptIndex(
-        f"{index.bytes} bytes are no whole number of entries of {entry_bytes} bytes.",
+        f"{index.bytes} bytes are not a multiple of the entry size of {entry_bytes} bytes.",
         path=directory.path / index.name,
         position=index.bytes - index.bytes % entry_bytes,
         remedy=_REBUILD,
@@ -298,7 +288,7 @@ def _last_timestamp(
     """Timestamp of a time index's last entry, which must fit the one before it and the segment."""
     position = max(0, timeindex.bytes - 2 * TIME_ENTRY_BYTES)
     name, size = timeindex.name, timeindex.bytes - position
-    content = directory.seen.get(name) or read_part(directory, name, position, size)
+    content = read_part(directory, name, position, size)
     timestamp = offset = -1
     ascends = True
     if len(content) == 2 * TIME_ENTRY_BYTES:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from logwright.errors import StalePlan, UnreadableFile
 
 MOST_MAPPED: Final = 64
-"""So many files of a `MappedFiles` stay mapped. A map holds a descriptor, of which a process may
-often have 1,024, and logs may have 100,000 segments.
+"""How many files of a `MappedFiles` stay mapped. A map holds a descriptor, of which a process often
+has at most 1,024, and logs may have 100,000 segments.
 """
 
 _NOTHING: Final = np.frombuffer(b"", dtype=np.uint8)
@@ -30,8 +30,8 @@ def map_file(path: Path | str, *, expected_bytes: int | None = None) -> NDArray[
     """uint8[n] over a regular file, without following a symbolic link. Effects: maps it.
 
     Raises:
-        UnreadableFile: it cannot be opened, or is no regular file.
-        StalePlan: it has not the expected size any more.
+        UnreadableFile: it cannot be opened, or is not a regular file.
+        StalePlan: its size is not the expected one.
     """
     return _map(path, expected_bytes)[0]
 
@@ -62,7 +62,7 @@ class MappedFiles:
 
         Raises:
             UnreadableFile: as `map_file`.
-            StalePlan: it is not the file any more that was opened.
+            StalePlan: it is not the file that was opened.
         """
         data, found = _map(path, None)
         if found != stamp:

@@ -1,4 +1,4 @@
-"""What a partition's log looks like, as values: the picture that every plan is made from.
+"""A partition's log as values, from which every plan is made.
 
 They are tuples, because planning a fleet makes some hundred thousand: that takes half the time of
 making dataclasses.

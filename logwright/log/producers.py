@@ -2,11 +2,11 @@
 4.3.0).
 
 1. The newest producer snapshot within the log is where the state starts; one that cannot be read
-   counts for nothing, as at a broker's load. Without any snapshot a cleanly stopped log has no
+   is ignored, as when a broker loads the log. Without any snapshot a cleanly stopped log has no
    producers.
 2. The batches from there to the log's end are replayed. After a clean stop there are none.
-3. What is open gives the last stable offset. Who has been idle for ``producer.id.expiration.ms`` is
-   forgotten.
+3. Open transactions give the last stable offset. Producers that have been idle for
+   ``producer.id.expiration.ms`` are forgotten.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Producers:
 def active_producers(
     entries: Sequence[ProducerEntry], *, now_ms: TimestampMs, expiration_ms: int
 ) -> tuple[ProducerEntry, ...]:
-    """Those that a broker would still know: with an open transaction, or heard of within
+    """Those that a broker would still know: with an open transaction, or active within
     ``producer.id.expiration.ms``.
     """
     return tuple(
@@ -129,7 +129,7 @@ def _newest_snapshot(
             continue
         name = segment_file_name(offset, SNAPSHOT)
         try:
-            content = directory.seen.get(name) or read_file(directory, name)
+            content = read_file(directory, name)
             return offset, parse_snapshot(content, directory.file(name))
         except (CorruptProducerSnapshot, UnsupportedFormatError) as error:
             _LOG.warning("producer snapshot not used: %s", error)

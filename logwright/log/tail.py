@@ -1,8 +1,8 @@
 """Where a segment begins and where its log ends, from its first header and its last few batches.
 
 Only the region behind the active segment's last index entry is read, and every batch in it is
-checked whole: lengths, magic, order of offsets, CRC. A tail that Kafka would silently step over
-(after a clean stop it does not cut it, and appends behind it) is refused.
+checked whole: lengths, magic, order of offsets, CRC. A tail that Kafka would silently skip
+(after a clean stop it does not cut it, and appends after it) is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from logwright.log.files import read_span
 from logwright.units import INT32_MAX, Offset, TimestampMs
 
 WINDOW_BYTES: Final = 1024 * 1024
-"""Read at once; a larger batch is read by itself."""
+"""Read in one piece; a larger batch is read separately."""
 
 RECOVER: Final = (
     "The log was left untouched. `logwright recover` cuts the log before the first bad batch, as a"
@@ -159,7 +159,7 @@ def _check_batch(content: memoryview, position: int, path: str) -> RecordBatch:
 def _check_offsets(first: int, last: int, smallest: int, position: int, path: str) -> None:
     if first < smallest or last < first:
         raise CorruptBatch(
-            f"the record batch has offsets {first} to {last}, expected are {smallest} and above.",
+            f"the record batch has offsets {first} to {last}, expected {smallest} or above.",
             path=path,
             position=position,
             remedy=RECOVER,

@@ -13,7 +13,7 @@ _MOST_BYTES: Final = 64
 
 
 def read_topic_id(directory: OpenDir) -> str | None:
-    """The id in Kafka's base64, in a partition's directory; None if there is none, or no valid one.
+    """The id of a partition directory in Kafka's base64; None if there is none, or it is not valid.
     Effects: reads the file.
 
     Raises:

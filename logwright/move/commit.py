@@ -1,9 +1,9 @@
-"""A move from beginning to end, and the way back.
+"""Execute a move, or abandon it.
 
-Both log directories are kept from brokers, and the partition from others of us, for as long as a
-move runs. Its pause says so to those who only look: it has an owner, a reason and an expiry, is
-renewed while bytes are copied, and is lifted however the move ends. Of a process that was killed it
-is left, until it expires or the next run of the same move takes it over (KAFKA-9087).
+Brokers are kept out of both log directories, and other logwright processes off the partition, while
+a move runs. Its pause shows that to commands that only read: it has an owner, a reason and an
+expiry, is renewed while bytes are copied, and is lifted however the move ends. After a killed
+process it stays until it expires or the next run of the same move takes it over (KAFKA-9087).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from logwright.errors import PreconditionError
 from logwright.format.names import BROKER_LOCK, TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
-from logwright.move.copying import (
+from logwright.move.build import (
     Copied,
     Copying,
     Progress,
@@ -28,7 +28,7 @@ from logwright.move.copying import (
     total_bytes,
 )
 from logwright.move.hold import locked, paused, places_of, uninterrupted
-from logwright.move.listing import (
+from logwright.move.observe import (
     Stage,
     check_destination,
     check_directories,
@@ -37,14 +37,8 @@ from logwright.move.listing import (
     room,
     stage_of,
 )
-from logwright.move.plan import (
-    Places,
-    abandon_steps,
-    files_to_copy,
-    hide_steps,
-    place_steps,
-    retire_steps,
-)
+from logwright.move.plan import Places, files_to_copy
+from logwright.move.steps import abandon_steps, hide_steps, place_steps, retire_steps
 from logwright.state.model import NOTHING, OpenMove, PartitionState
 from logwright.state.store import change_state, read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -98,7 +92,7 @@ class MoveResult:
 
 
 def look_at_move(source: Path, partition: TopicPartition, destination: Path) -> MoveOutlook:
-    """What a move would do, if nothing stands against it. Effects: reads only.
+    """Return what a move would do. Effects: reads only.
 
     Raises:
         PreconditionError and its kinds: as `move_partition`.
@@ -107,7 +101,9 @@ def look_at_move(source: Path, partition: TopicPartition, destination: Path) -> 
     check_directories(source, destination)
     for log_dir in (source, destination):
         if (log_dir / BROKER_LOCK).exists():
-            with lock_log_dir(log_dir):  # else what a running broker leaves looks like a crash
+            with lock_log_dir(
+                log_dir
+            ):  # otherwise the directory of a running broker looks like one after a crash
                 pass
     state = read_state(source).get(partition, NOTHING)
     places = places_of(source, partition, destination, state)
@@ -145,20 +141,20 @@ def move_partition(
     progress: Progress,
     wrap: Callable[[FileSystem], FileSystem] = lambda fs: fs,
 ) -> MoveResult:
-    """Move a partition's log, or go on with a move that was cut short. Effects: see
-    `logwright.move.plan`; locks, the state file, all four checkpoints of both directories.
+    """Move a partition's log, or continue an interrupted move. Effects: see
+    `logwright.move.steps`; locks, the state file, all four checkpoints of both directories.
 
     Args:
         source, destination: two log directories of one stopped broker.
         partition: in the source, or on its way.
         now_ms: the command's clock.
-        progress: told of bytes copied and compared.
-        wrap: what stands between the steps and the disk.
+        progress: called with the bytes copied and compared.
+        wrap: wraps the file system, for tests.
 
     Raises:
         LogDirLocked: a broker or another process works on one of them.
         NotALogDir, UncleanLogDir, UnreadableFile: one of the directories is not as it must be.
-        Paused: somebody wants the partition to be left alone.
+        Paused: the partition is paused.
         PreconditionError: the destination is the source, or another broker's, or has the partition;
             another move of it is open.
         DiskFull: there is no room; looked at before the first byte is copied.
@@ -196,7 +192,7 @@ def abandon_move(
     now_ms: TimestampMs,
     wrap: Callable[[FileSystem], FileSystem] = lambda fs: fs,
 ) -> MoveResult:
-    """Give an open move up: the source is current, the copy goes. Effects and errors: as
+    """Abandon an open move: the source stays current, the copy is removed. Effects and errors: as
     `move_partition`.
 
     Raises:
@@ -241,7 +237,7 @@ def _result(outcome: Outcome, copied: Copied) -> MoveResult:
 
 
 def _switch(places: Places, stage: Stage, fs: FileSystem) -> None:
-    """From where it is to F. Effects: the renames; once begun, it is not interrupted by Ctrl-C."""
+    """Move on from this stage to F. Effects: the renames; Ctrl-C does not interrupt them."""
     with uninterrupted():
         if stage == "copying":
             checkpoints = read_checkpoints(places.source).of(places.partition)
@@ -255,8 +251,8 @@ def _switch(places: Places, stage: Stage, fs: FileSystem) -> None:
 
 
 def _forget(places: Places, fs: FileSystem) -> None:
-    """The source's entries go. Its quarantine goes along, and so do the pauses that others have set
-    meanwhile. Effects: checkpoints and state files.
+    """Remove the source's entries. Its quarantine moves along, and so do pauses that others have
+    set during the move. Effects: checkpoints and state files.
     """
     set_offsets(places.source, places.partition, dict.fromkeys(CHECKPOINT_FILES), fs)
     partition = places.partition
@@ -265,8 +261,8 @@ def _forget(places: Places, fs: FileSystem) -> None:
 
 
 def _hand_on(places: Places, state: PartitionState, fs: FileSystem) -> None:
-    """The destination gets what the source remembers; then the source forgets it, unless there is
-    more to remember by now. Effects: both state files.
+    """Copy the source's state to the destination, then remove it from the source, unless it changed
+    since. Effects: both state files.
     """
     kept = replace(state.without_pauses(f"move:{places.move_id}"), move=None)
 

@@ -1,4 +1,4 @@
-"""Who holds a partition while it is moved: the lock on it, and the pause that says so."""
+"""The lock and the pause of a partition while it is moved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Final
 from logwright.errors import LogwrightError, Paused, PreconditionError, StalePlan
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition_directory
-from logwright.move.listing import Stage, stage_of
+from logwright.move.observe import Stage, stage_of
 from logwright.move.plan import Places
 from logwright.state.model import NOTHING, OpenMove, PartitionState, Pause, printable
 from logwright.state.store import change_state, read_state
@@ -25,7 +25,9 @@ from logwright.units import TimestampMs
 _LOG = logging.getLogger(__name__)
 
 LEASE_MS: Final = 60 * 60 * 1000
-"""How long a move's pause holds; it is renewed at half time. A killed move holds no longer."""
+"""How long a move's pause holds; it is renewed after half of it. The pause of a killed move ends
+then.
+"""
 
 _NS_PER_MS: Final = 1_000_000
 
@@ -33,13 +35,13 @@ _NS_PER_MS: Final = 1_000_000
 def places_of(
     source: Path, partition: TopicPartition, destination: Path, state: PartitionState
 ) -> Places:
-    """Of the open move, or of a new one."""
+    """The places of the open move, or of a new one."""
     move = state.move
     if move is not None and Path(move.destination) != destination:
         raise PreconditionError(
             f"there is {move.sentence}.",
             path=source / partition.directory_name,
-            remedy="Nothing was changed. Finish that one, or give it up with --abandon.",
+            remedy="Nothing was changed. Finish it, or give it up with --abandon.",
         )
     return Places(
         source=source,
@@ -53,7 +55,7 @@ def places_of(
 def locked(
     source: Path, partition: TopicPartition, destination: Path, now_ms: TimestampMs
 ) -> Iterator[tuple[Places, PartitionState, Stage]]:
-    """Lock the partition, whatever its name is now, and look at it under the lock."""
+    """Lock the partition, whatever its name is now, and observe it under the lock."""
     before = read_state(source).get(partition, NOTHING)
     places = places_of(source, partition, destination, before)
     stage = stage_of(places)
@@ -83,7 +85,8 @@ def _refuse_paused(places: Places, state: PartitionState, now_ms: TimestampMs) -
 def paused(
     places: Places, state: PartitionState, now_ms: TimestampMs, fs: FileSystem
 ) -> Iterator[Callable[[], None]]:
-    """Record the move and pause the partition; yields what renews the pause. Lifts it in the end.
+    """Record the move and pause the partition; yields a function that renews the pause. Lifts it at
+    the end.
 
     Effects: the source's state file.
     """
@@ -132,7 +135,7 @@ def paused(
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Put Ctrl-C off until the end. Effects: this thread's signal mask."""
+    """Delay Ctrl-C until the end. Effects: this thread's signal mask."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,4 +1,4 @@
-"""A purge from beginning to end."""
+"""Execute a purge of one partition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from logwright.locks import lock_log_dir, lock_partition
-from logwright.purge.listing import list_partition
+from logwright.purge.observe import list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.state.hold import refuse_held
 from logwright.steps.filesystem import RealFileSystem
@@ -29,16 +29,16 @@ def purge_partition(
     now_ms: TimestampMs,
     file_delete_delay_ms: int,
 ) -> PurgeResult:
-    """Remove what is due and worthless. Effects: takes both locks, removes files.
+    """Remove what is due and what is worthless. Effects: takes both locks, removes files.
 
-    Nothing of it needs room but the locks' files and the ledger, which is left as it is then.
+    Only the locks' files and the ledger need space; on a full disk the ledger stays as it is.
 
     Raises:
         DiskFull: there is no room for a lock. Nothing was changed.
         LogDirLocked: a broker or another process works on it.
-        NotALogDir, UnreadableFile: the directory is not there, or holds what is no regular file.
+        NotALogDir, UnreadableFile: the directory is not there, or holds what is not a regular file.
         UncleanLogDir: a committed swap is unfinished.
-        Paused: somebody wants it to be left alone: what is retired can still be brought back.
+        Paused: it is paused, so that retired files can still be restored.
         StepFailed: a file could not be removed.
     """
     with lock_log_dir(log_dir), lock_partition(log_dir, partition):
@@ -47,7 +47,7 @@ def purge_partition(
         plan = plan_purge(listing, now_ms=now_ms, file_delete_delay_ms=file_delete_delay_ms)
         with RealFileSystem(log_dir) as fs:
             execute(plan.steps, fs)
-            with room_or_without("the ledger without what is gone"):
+            with room_or_without("compacting the deletion ledger, which the next purge does"):
                 execute(plan.ledger, fs)
     _LOG.info(
         "purged topic_partition=%s files=%d bytes=%d pending=%d",

@@ -1,21 +1,17 @@
-"""What a purge removes from a partition's directory, and in which order.
+"""Decide what a purge removes from a partition directory.
 
 1. **Retired files** (``.deleted``) whose delay is over: retired at or before now -
-   `file.delete.delay.ms`. The ledger says when; of a file without a record, the later of its change
-   and modification time counts. Not due: listed with the time when they will be.
-2. **Leftovers that are worth nothing**: every ``.cleaned``; a ``.swap`` while there is a
-   ``.cleaned`` and a ``.log`` of the same base, since then that swap was not committed and no old
-   file had gone (`logwright.swap.plan`, R1); also of a lower base, if there is no ``.log`` of its
-   own (`logwright.undo.steps`, U1). LogLoader 4.3.0 drops them too. Another ``.swap`` may be all
-   that is left of its records and must be put in place by a recovery: nothing is done then.
-3. Indexes without a log, which a roll leaves that was cut short, and its temporary snapshot.
+   `file.delete.delay.ms`. The ledger has the time; for a file without a record, the later of its
+   change and modification time counts. Files that are not due are listed with their time.
+2. **Worthless leftovers**: every ``.cleaned``, and every ``.swap`` of a swap that was not committed
+   while the old log is still there (`FileKinds.needed_swaps`). LogLoader 4.3.0 drops them too. Any
+   other ``.swap`` may be all that is left of its records, and a recovery must put it in place:
+   nothing is removed then.
+3. Indexes without a log, which an interrupted roll leaves, and its temporary snapshot.
 4. Staging directories of dead plans.
-5. The ledger is left with the records of the files that still exist. On a full disk, where what
-   went frees nothing (it has another name), this is left out: a record of a file that is gone says
-   nothing, and the next purge writes it.
-
-The guard goes last: ``.swap`` files first, fsync, then the ``.cleaned``. A crash in between leaves
-nothing that could be taken for a committed swap.
+5. The ledger keeps the records of the files that still exist. This is left out on a full disk,
+   where removing a file that has another name frees nothing: a record of a file that is gone does
+   no harm, and the next purge compacts the ledger.
 """
 
 from __future__ import annotations
@@ -26,29 +22,14 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.errors import UncleanLogDir
 from logwright.format.deletions import parse_ledger
-from logwright.format.names import (
-    CLEANED,
-    DELETED,
-    INDEX,
-    LOG,
-    SWAP,
-    TIMEINDEX,
-    TXNINDEX,
-    WORK_DIRECTORY,
-    parse_segment_file_name,
-    segment_file_name,
-)
-from logwright.purge.ledger import compact_ledger
-from logwright.purge.listing import STAGING, PartitionListing, PlainFile
-from logwright.steps.step import FileStep, FsyncDir, RemoveDir, Unlink
+from logwright.log.kinds import FileKinds, file_kinds, is_retired
+from logwright.purge.observe import PartitionListing, PlainFile
+from logwright.purge.steps import ledger_steps, staging_steps, unlink_steps
+from logwright.steps.step import FileStep
 from logwright.units import ByteCount, TimestampMs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
-
-_METADATA_SNAPSHOT: Final = ".checkpoint.deleted"
-"""Kafka's loader leaves these alone: they belong to the KRaft metadata log."""
 
 _TEMPORARY_SNAPSHOT: Final = re.compile(r"[0-9]{20,}\.snapshot\.tmp")
 
@@ -98,7 +79,7 @@ class PurgePlan:
 def plan_purge(
     listing: PartitionListing, *, now_ms: TimestampMs, file_delete_delay_ms: int
 ) -> PurgePlan:
-    """Decide what goes. The partition must be locked, so that what is listed stays as it is.
+    """Decide what is removed. The partition must be locked, so that the listing stays true.
 
     Args:
         listing: the partition's directory.
@@ -108,8 +89,10 @@ def plan_purge(
     Raises:
         UncleanLogDir: a committed swap is unfinished; nothing is removed.
     """
-    swaps, cleaned = _leftover_swaps(listing)
-    orphans = _orphans(listing)
+    kinds = file_kinds(file.name for file in listing.files)
+    _refuse_unfinished(listing, kinds)
+    temporary = (one.name for one in listing.files if _TEMPORARY_SNAPSHOT.fullmatch(one.name))
+    orphans = tuple(sorted((*kinds.orphans, *temporary)))
     retired = retired_files(listing, file_delete_delay_ms=file_delete_delay_ms)
     due = [file for file, due_at_ms in retired if due_at_ms <= now_ms]
     pending = [
@@ -120,21 +103,19 @@ def plan_purge(
     dead = [one for one in listing.staging if not one.held]
     recorded = parse_ledger(listing.ledger or b"")
     remaining = {one.name for one in pending if one.name in recorded}
-    directory = listing.directory
+    removed = tuple(file.name for file in due)
     steps = (
-        *_unlink(directory, swaps),
-        *_unlink(directory, cleaned),
-        *_unlink(directory, [*(file.name for file in due), *orphans]),
-        *_remove_staging(listing),
+        *unlink_steps(listing.directory, kinds.swaps, kinds.cleaned, (*removed, *orphans)),
+        *staging_steps(listing),
     )
     result = PurgeResult(
-        removed=tuple(file.name for file in due),
+        removed=removed,
         removed_bytes=_freed_bytes(due),
-        leftovers=(*swaps, *cleaned, *orphans),
+        leftovers=(*kinds.swaps, *kinds.cleaned, *orphans),
         staging=tuple(one.path.name for one in dead),
         pending=tuple(pending),
     )
-    ledger = compact_ledger(directory, listing.ledger, remaining)
+    ledger = ledger_steps(listing.directory, listing.ledger, remaining)
     return PurgePlan(steps=steps, ledger=ledger, result=result)
 
 
@@ -149,66 +130,18 @@ def retired_files(
             TimestampMs(retired_at_ms.get(file.name, file.touched_ms) + file_delete_delay_ms),
         )
         for file in listing.files
-        if file.name.endswith(DELETED) and not file.name.endswith(_METADATA_SNAPSHOT)
+        if is_retired(file.name)
     )
 
 
-def _leftover_swaps(listing: PartitionListing) -> tuple[list[str], list[str]]:
-    """The names of worthless ``.swap`` and ``.cleaned`` files."""
-    names = {file.name for file in listing.files}
-    cleaned = sorted(name for name in names if name.endswith(CLEANED))
-    swaps = sorted(name for name in names if name.endswith(SWAP))
-    guards = {stem for stem in map(_stem, cleaned) if f"{stem}{LOG}" in names}
-    for name in swaps:
-        own = _stem(name)
-        lower = f"{own}{LOG}" not in names and any(guard < own for guard in guards)
-        if own not in guards and not lower:
-            raise UncleanLogDir(
-                "it is part of a swap that was committed and not finished.",
-                path=listing.directory / name,
-                remedy="Nothing was changed. Recover the log first: `logwright recover`.",
-            )
-    return swaps, cleaned
-
-
-def _stem(name: str) -> str:
-    """The base offset in a file's name, as it is written there."""
-    return name.partition(".")[0]
-
-
-def _orphans(listing: PartitionListing) -> list[str]:
-    names = {file.name for file in listing.files}
-    found = [name for name in names if _TEMPORARY_SNAPSHOT.fullmatch(name)]
-    for name in names:
-        parsed = parse_segment_file_name(name)
-        if parsed is None or parsed[1] not in (INDEX, TIMEINDEX, TXNINDEX):
-            continue
-        if segment_file_name(parsed[0], LOG) not in names:
-            found.append(name)
-    return sorted(found)
+def _refuse_unfinished(listing: PartitionListing, kinds: FileKinds) -> None:
+    if kinds.needed_swaps:
+        raise UncleanLogDir(
+            "it is part of a swap that was committed and not finished.",
+            path=listing.directory / kinds.needed_swaps[0],
+            remedy="Nothing was changed. Recover the log first: `logwright recover`.",
+        )
 
 
 def _freed_bytes(files: Sequence[PlainFile]) -> ByteCount:
     return ByteCount(sum(file.bytes for file in files if file.links == 1))
-
-
-def _unlink(directory: Path, names: Sequence[str]) -> tuple[FileStep, ...]:
-    if not names:
-        return ()
-    return (*(Unlink(directory / name) for name in names), FsyncDir(directory))
-
-
-def _remove_staging(listing: PartitionListing) -> tuple[FileStep, ...]:
-    """Files, then directories from the inside out; at last the common parent, if it is empty.
-    Builds and their ends take no lock: the parent may get another directory, or go.
-    """
-    steps: list[FileStep] = []
-    for one in listing.staging:
-        if not one.held:
-            steps += [Unlink(path, missing_ok=True) for path in one.files]
-            steps += [RemoveDir(path, missing_ok=True) for path in reversed(one.directories)]
-            steps.append(RemoveDir(one.path, missing_ok=True))
-    work = listing.directory / WORK_DIRECTORY
-    if listing.has_staging and not any(one.held for one in listing.staging):
-        steps.append(RemoveDir(work / STAGING, missing_ok=True, full_ok=True))
-    return (*steps, FsyncDir(work)) if steps else ()

@@ -1,181 +1,75 @@
-"""A recovery of a log directory from beginning to end.
+"""Execute a recovery of a log directory.
 
-1. Plan each partition; nothing is changed. Whoever only looks stops here.
-2. Under the locks: the clean-shutdown marker goes, also one that an append put aside, then the
-   partitions are repaired by groups: all of a group are locked, compared with what was planned,
-   repaired one by one, and stay locked until their offset checkpoints are written. So nobody
-   changes a log in between, and no entry is written for one that is gone.
-3. The marker is written last, and only if every partition of the directory is as a clean stop
-   leaves it: recovered now, or clean before. Appends take the marker away too: it is looked at and
-   changed under the lock of the checkpoints.
-
-The future and stray logs of a directory are recovered with all of its partitions, as a broker does
-that loads it after an unclean stop. A deleted log's directory is left alone: so does the broker.
+1. Under the locks: remove the clean-shutdown marker, also one that an append renamed. Then repair
+   the partitions in groups: all of a group are locked, compared with what was planned, repaired one
+   by one, and stay locked until their offset checkpoints are written. So nobody changes a log in
+   between, and no entry is written for a log that is gone.
+2. Write the marker last, and only if every partition of the directory is as a clean stop leaves it:
+   recovered now, or clean before. Appends remove the marker too: it is read and changed under the
+   lock of the checkpoints.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from typing import Final
 
-from logwright.config.topic import TopicConfig
 from logwright.errors import LogwrightError, StalePlan
 from logwright.format.checkpoints import serialize_offset_checkpoint
-from logwright.format.deletions import LEDGER
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     HIGH_WATERMARK_CHECKPOINT,
-    LOG,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     WORK_DIRECTORY,
     TopicPartition,
-    segment_file_name,
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition_directory
 from logwright.log.checkpoints import Checkpoints
-from logwright.log.files import open_partition_dir
-from logwright.log.listing import look_for_damage, stamp_files
-from logwright.log.load import list_partitions
-from logwright.log.mapped import map_file
-from logwright.recovery.marked import has_entries, left_out, marked_logs, observe_log
+from logwright.log.files import names_in
 from logwright.recovery.model import (
     DirectoryPlan,
     DirectoryResult,
-    RecoveryOptions,
     RecoveryPlan,
 )
-from logwright.recovery.observe import read_all_offsets, read_offsets
-from logwright.recovery.plan import plan_recovery
-from logwright.recovery.splitting import overflows
+from logwright.recovery.observe import (
+    has_entries,
+    left_out,
+    observe_log,
+    read_all_offsets,
+    read_offsets,
+)
 from logwright.recovery.steps import CUT, keeps, recovery_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.marker import discard_markers, lock_marker, wait_for_marker
+from logwright.steps.marker import discard_markers, lock_marker
 from logwright.steps.replace import replace_file
 from logwright.steps.step import FileStep, FsyncDir, Unlink
 from logwright.steps.work import make_private
-from logwright.units import Offset, TimestampMs
+from logwright.units import Offset
 
 _LOG = logging.getLogger(__name__)
 
 UNKNOWN_BROKER_EPOCH: Final = b'{"version":0,"brokerEpoch":-1}'
-"""Of a marker that no broker wrote: a controller takes it for an unclean stop (KIP-966)."""
+"""The marker of a directory that no broker stopped: a controller treats it as an unclean stop
+(KIP-966)."""
 
 GROUP: Final = 32
-"""Partitions that are locked at once; each holds three files open."""
-
-Settings = Callable[[str], TopicConfig]
-"""Gives a topic's effective settings."""
-
-
-def partitions_to_recover(
-    log_dir: Path, wanted: Iterable[TopicPartition]
-) -> tuple[TopicPartition, ...]:
-    """Those that a cleaning would refuse by what their files are named, and those with a closed
-    segment whose offsets overflow: Kafka's cleaner splits it. Effects: lists directories; reads the
-    headers of segments that may overflow.
-
-    Without the clean-shutdown marker these are all of the directory: it counts for all of them.
-
-    Raises:
-        NotALogDir, UnreadableFile: the directory cannot be listed.
-        LogDirLocked: an append or a recovery works on it for too long.
-    """
-    present = list_partitions(log_dir)
-    wait_for_marker(log_dir)
-    if not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
-        return tuple(present)
-    return tuple(one for one in sorted(set(wanted)) if one in present and _is_damaged(log_dir, one))
-
-
-def _is_damaged(log_dir: Path, partition: TopicPartition) -> bool:
-    """One that cannot be looked at counts too: its recovery says why, and the others go on."""
-    try:
-        with open_partition_dir(log_dir, partition) as directory:
-            stamps = stamp_files(directory)
-        damage = look_for_damage(stamps)
-        bases = [int(stem) for stem in damage.stems]
-        logs = log_dir / partition.directory_name
-        return bool(damage.findings) or any(
-            overflows(logs / segment_file_name(base, LOG), base, following)
-            for base, following in pairwise(bases)
-        )
-    except LogwrightError:
-        return True
-
-
-def plan_directory(
-    log_dir: Path,
-    partitions: Iterable[TopicPartition],
-    settings: Settings,
-    *,
-    now_ms: TimestampMs,
-    options: RecoveryOptions,
-) -> DirectoryPlan:
-    """Decide about some partitions of a log directory. Effects: reads it.
-
-    Raises:
-        NotALogDir, UnreadableFile, LogDirLocked: of the directory as a whole. What is wrong with a
-            partition is put down as its failure.
-    """
-    wait_for_marker(log_dir)
-    wanted = set(partitions)
-    present = list_partitions(log_dir)
-    checkpoints = read_all_offsets(log_dir)
-    plans: list[RecoveryPlan] = []
-    failures: dict[TopicPartition, LogwrightError] = {}
-    marked_failures: dict[str, LogwrightError] = {}
-
-    def decide(partition: TopicPartition, name: str) -> RecoveryPlan:
-        config = settings(partition.topic)
-        observed = observe_log(log_dir, partition, name, checkpoints)
-        ledger = observed.directory / WORK_DIRECTORY / LEDGER
-        return plan_recovery(
-            observed,
-            ledger=map_file(ledger).tobytes() if ledger.exists() else b"",
-            now_ms=now_ms,
-            expiration_ms=config.producer_id_expiration_ms,
-            index_interval_bytes=config.index_interval_bytes,
-            options=options,
-        )
-
-    for partition in (one for one in present if one in wanted):
-        try:
-            plans.append(decide(partition, partition.directory_name))
-        except LogwrightError as error:
-            failures[partition] = error
-    marker = log_dir / CLEAN_SHUTDOWN_MARKER
-    whole = not marker.exists() and wanted.issuperset(present)
-    marked = marked_logs(log_dir) if whole else ()
-    for one in marked:
-        try:
-            plans.append(decide(one.partition, one.name))
-        except LogwrightError as error:
-            marked_failures[one.name] = error
-    return DirectoryPlan(
-        log_dir=log_dir,
-        marker=map_file(marker).tobytes() if marker.exists() else None,
-        plans=tuple(plans),
-        failures=failures,
-        marked_failures=marked_failures,
-        left_out=left_out(log_dir, wanted, {one.name for one in marked}),
-    )
+"""How many partitions are locked together; each holds three files open."""
 
 
 def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
-    """Do it. Effects: changes the logs, checkpoints and marker, under the locks.
+    """Execute it. Effects: changes the logs, checkpoints and marker, under the locks.
 
     Raises:
         LogDirLocked: a broker or another recovery works on the directory. Nothing was changed.
         StalePlan: the marker came or went since. Nothing was changed.
-        DiskFull, StepFailed: the checkpoints or the marker could not be written. What goes wrong
-            with a partition is put down as its failure, and the directory stays without marker.
+        DiskFull, StepFailed: the checkpoints or the marker could not be written. An error of one
+            partition is recorded as its failure, and the directory stays without marker.
     """
     result = DirectoryResult(
         failures=dict(plan.failures), marked_failures=dict(plan.marked_failures)
@@ -199,7 +93,7 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
 
 
 def _take_marker(plan: DirectoryPlan, files: FileSystem) -> None:
-    """The marker goes before anything changes. Effects: removes it."""
+    """Remove the marker before anything changes. Effects: removes it."""
     marker = plan.log_dir / CLEAN_SHUTDOWN_MARKER
     with lock_checkpoints(plan.log_dir):
         if marker.exists() != (plan.marker is not None):
@@ -208,18 +102,18 @@ def _take_marker(plan: DirectoryPlan, files: FileSystem) -> None:
                 path=marker,
                 remedy="Nothing was changed. Plan again.",
             )
-        # What an append put aside says nothing of a directory that was recovered.
+        # A marker that an append renamed says nothing about a directory that was recovered.
         execute(discard_markers(plan.log_dir), files)
         if plan.marker is not None and plan.changes:
             execute((Unlink(marker), FsyncDir(plan.log_dir)), files)
 
 
 def _put_marker(plan: DirectoryPlan, result: DirectoryResult, files: FileSystem) -> bool:
-    """Whether the directory counts as clean now. Effects: writes the marker.
+    """Return whether the directory counts as clean now. Effects: writes the marker.
 
-    Without one before, every log that is there now must have been recovered: one may have come
-    since it was planned. With one, and nothing to change, it was not taken, and is not written: who
-    has it now puts it back.
+    If there was none, every present log must have been recovered: one may have been added since the
+    plan. If there was one and nothing changed, it was not removed and is not written: an append
+    that has it now puts it back.
     """
     if plan.marker is not None and not plan.changes:
         return True
@@ -235,7 +129,7 @@ def _put_marker(plan: DirectoryPlan, result: DirectoryResult, files: FileSystem)
 def _commit_group(
     group: Sequence[RecoveryPlan], files: FileSystem, result: DirectoryResult
 ) -> bool:
-    """Whether one of them was left halfway. Effects: repairs them, writes their checkpoints."""
+    """Repair a group; whether one was left halfway. Effects: the logs and their checkpoints."""
     log_dir = group[0].observed.log_dir
     interrupted = False
     recovered: list[RecoveryPlan] = []
@@ -299,10 +193,10 @@ def _commit(plan: RecoveryPlan, files: FileSystem, result: DirectoryResult) -> N
 
 
 def _make_cut(plan: RecoveryPlan) -> Path:
-    """A new directory for what is cut out. Effects: makes it."""
+    """Make a directory for the removed data. Effects: makes it."""
     partition = plan.observed.directory
     with make_private(partition, WORK_DIRECTORY, CUT) as parent:
-        taken = set(os.listdir(parent.fd))  # noqa: PTH208 -- an open directory
+        taken = set(names_in(parent.path))
     names = (f"{plan.now_ms}-{number}" for number in count())
     name = next(name for name in names if name not in taken)
     with make_private(partition, WORK_DIRECTORY, CUT, name) as made:
@@ -310,7 +204,7 @@ def _make_cut(plan: RecoveryPlan) -> Path:
 
 
 def _write_checkpoints(log_dir: Path, plans: Iterable[RecoveryPlan], files: FileSystem) -> None:
-    """What a clean stop records of these logs; the entries of others stay."""
+    """Write what a clean stop records of these logs; other entries stay."""
     points: dict[TopicPartition, Offset | None] = {}
     starts: dict[TopicPartition, Offset | None] = {}
     watermarks: dict[TopicPartition, Offset | None] = {}

@@ -12,7 +12,7 @@ from logwright.units import Offset
 
 
 def assign(epochs: Sequence[LeaderEpoch], entry: LeaderEpoch) -> tuple[LeaderEpoch, ...]:
-    """The epochs with one more; those that do not ascend to it go."""
+    """The epochs with one more; those that are not below it are removed."""
     if epochs and epochs[-1].epoch == entry.epoch and entry.start_offset >= epochs[-1].start_offset:
         return tuple(epochs)
     kept = list(epochs)

@@ -1,4 +1,4 @@
-"""Whether the indexes of a segment are right, as far as a loading looks at them."""
+"""Whether the indexes of a segment are right, as far as a loading checks them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Content = Callable[[LoadedSegment, str], bytes]
 
 
 def index_problem(segment: LoadedSegment, content: Content, *, like_kafka: bool) -> str | None:
-    """Why a segment's indexes are built anew; None if they are not. Effects: reads them."""
+    """Return why a segment's indexes must be rebuilt, or None. Effects: reads them."""
     if not segment.has_index:
         return "its .index is missing"
     problem = _txnindex_problem(segment, content, like_kafka=like_kafka)

@@ -1,23 +1,22 @@
-"""A partition's loading, gone through without changing anything (LogLoader.load of Kafka 4.3.0).
+"""Simulate how Kafka loads a partition, without changing anything (LogLoader.load, 4.3.0).
 
 1. Indexes without a log go.
 2. A segment without an offset index, or with a wrong transaction index, is recovered. One without
-   a time index gets an empty one. Without Kafka's ways being asked for, the other indexes are
-   looked at too, and a segment whose time index is missing is recovered.
+   a time index gets an empty one. Without --like-kafka the other indexes are checked too, and a
+   segment whose time index is missing is recovered.
 3. Without the clean-shutdown marker every segment from the recovery point on is recovered: its
-   batches are checked, it is cut before the first that is not whole, and all segments behind it
-   are dropped. With the marker, and without Kafka's ways being asked for, the last segment is if
-   its tail is torn.
-4. A log that ends below its start offset is dropped and begins anew there. A log without segments
+   batches are checked, it is cut before the first that is not whole, and all segments after it are
+   dropped. With the marker, and without --like-kafka, the last segment is recovered if its tail is
+   torn.
+4. A log that ends below its start offset is dropped and starts again there. A log without segments
    gets an empty one at its start offset.
-   Kafka forgets the producers where an index is rebuilt after a clean stop; without its ways being
-   asked for, the snapshots stay.
-5. A segment whose offsets overflow is split (`splitting`), and what came upon it begins anew.
+   Kafka forgets the producers if an index is rebuilt after a clean stop; without --like-kafka the
+   snapshots stay.
+5. A segment whose offsets overflow is split (`splitting`), and what found it starts again.
 6. Leader epochs and producer snapshots follow from what is left.
 
-Where Kafka looks at the order of offsets (only when it makes an index entry), it empties the
-segment; without its ways being asked for, the segment is cut before the first batch that is out of
-order.
+Kafka empties a segment whose offsets are out of order, where it notices that (only when it makes an
+index entry). Without --like-kafka the segment is cut before the first batch that is out of order.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ from logwright.format.names import (
 )
 from logwright.format.reindex import build_indexes
 from logwright.format.valid import ValidBatches
+from logwright.log.kinds import file_kinds
 from logwright.log.mapped import map_file
 from logwright.recovery.epochs import assign_batches, trim
 from logwright.recovery.indexes import index_problem
-from logwright.recovery.leftovers import orphans_of
 from logwright.recovery.model import Action, Finding, Observed
 from logwright.recovery.producers import ProducerState, SnapshotFiles
 from logwright.recovery.segments import (
@@ -57,13 +56,13 @@ from logwright.units import INT64_MAX, Offset, TimestampMs
 
 @dataclass(slots=True, kw_only=True)
 class Loading:
-    """A loading under way.
+    """A loading in progress.
 
     Attributes:
         files: final name to name on disk, once the leftovers are dealt with.
         segments: those loaded so far, ascending.
         dropped: those that were dropped, ascending.
-        split: those that others took the place of, ascending.
+        split: those that were replaced by others, ascending.
         created: base offset of the empty segment that was made.
     """
 
@@ -97,7 +96,7 @@ class Loading:
         return max(self.observed.log_start_offset, first or 0)
 
     def run(self) -> None:
-        """Go through it. Effects: reads indexes and snapshots, and the logs that are recovered.
+        """Run it. Effects: reads indexes and snapshots, and the logs that are recovered.
 
         Raises:
             CorruptBatch: Kafka's loading would fail on it, or a control batch cannot be read.
@@ -121,9 +120,9 @@ class Loading:
         self._load_producers()
 
     def _remove_orphans(self) -> None:
-        self.orphans = orphans_of(self.files)
+        self.orphans = file_kinds(self.files).orphans
         if self.orphans:
-            self._find("removed", self.orphans, "there is no log to these indexes")
+            self._find("removed", self.orphans, "indexes without a log")
 
     def _open(self, base: int, following: int) -> None:
         """Open one segment, and recover it if its indexes say so (loadSegmentFiles)."""
@@ -169,7 +168,7 @@ class Loading:
         return map_file(self.observed.directory / name).tobytes()
 
     def _mend_tail(self) -> None:
-        """After a clean stop Kafka looks at no batch."""
+        """After a clean stop Kafka reads no batch."""
         if self.like_kafka or not self.segments:
             return
         last = self.segments[-1]
@@ -248,7 +247,7 @@ class Loading:
         self.epochs = assign_batches(self.epochs, found.batches[:rows], found.epochs[:rows])
 
     def _split(self, segment: LoadedSegment, following: int) -> list[LoadedSegment]:
-        """The parts that take a segment's place; `segments` has those before it. Effects: reads
+        """The parts that replace a segment; `segments` has those before it. Effects: reads
         the segment, and what is needed to know the producers.
         """
         parts = parts_of(
@@ -280,7 +279,7 @@ class Loading:
         return ProducerState(snapshots, now_ms=self.now_ms, expiration_ms=self.expiration_ms)
 
     def _state_before(self, segment: LoadedSegment, snapshots: SnapshotFiles) -> ProducerState:
-        """The producers where a segment begins. Snapshots behind that go from `snapshots`."""
+        """The producers where a segment begins. Later snapshots are removed from `snapshots`."""
         state = self._new_state(snapshots)
         state.load(
             self.segments,
@@ -291,7 +290,7 @@ class Loading:
         return state
 
     def _find_end(self) -> None:
-        """The log end offset; a log that ends below its start begins anew there."""
+        """The log end offset; a log that ends below its start starts again there."""
         start = self.observed.log_start_offset
         if self.segments:
             self.end_offset = self._next_offset(self.segments[-1])
@@ -308,7 +307,7 @@ class Loading:
     def _next_offset(self, segment: LoadedSegment) -> int:
         """As Kafka finds it: by the last index entry, which may name a batch that is torn (then the
         segment counts as empty); the walk ends silently before a batch that is cut off, and fails
-        on what is no batch.
+        on bytes that are not a batch.
         """
         begin, target = 0, segment.base_offset
         if self.like_kafka and not segment.recovered:
@@ -316,7 +315,7 @@ class Loading:
             if len(entries):
                 target, begin = entries[-1].tolist()
         found = segment.batches(check_crcs=False, begin=begin if 0 < begin < segment.size else 0)
-        if found.end in ("length", "crc"):  # CRCs are not looked at: it is no batch of any kind
+        if found.end in ("length", "crc"):  # CRCs are not checked: it is not a batch of any kind
             raise CorruptBatch(
                 f"{ENDS[found.end]}.",
                 path=segment.path,

@@ -1,4 +1,4 @@
-"""The values of a recovery: what was seen, what is done about it and why."""
+"""The values of a recovery: what was observed, what is done and why."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ Action = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryOptions:
-    """How a recovery is asked for.
+    """The options of a recovery.
 
     Attributes:
-        like_kafka: exactly what Kafka's loader does; nothing is kept of what goes.
-        accept_loss: whole segments with data may be dropped, or a segment cut that is not the last.
+        like_kafka: do exactly what Kafka's loader does; nothing is kept of what is removed.
+        accept_loss: allow dropping whole segments with data, and cutting a segment that is not the
+            last.
     """
 
     like_kafka: bool = False
@@ -47,7 +48,7 @@ class RecoveryOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is done, and why.
+    """One change, and its reason.
 
     Attributes:
         files: names in the partition's directory.
@@ -73,7 +74,7 @@ class Observed:
     Attributes:
         name: of its directory: the partition's, or that of a future or stray log.
         stamps: its plain files, by name.
-        epochs: its leader epochs; None if there is no file, or none that can be read.
+        epochs: its leader epochs; None if there is no readable file.
         clean_shutdown: the log directory has the broker's marker.
     """
 
@@ -92,18 +93,18 @@ class Observed:
 
     @property
     def log_start_offset(self) -> Offset:
-        """As it is checkpointed, else 0."""
+        """From the checkpoint, 0 without an entry."""
         return self.checkpoints.log_start_offset.get(self.partition, Offset(0))
 
     @property
     def recovery_point(self) -> Offset:
-        """As it is checkpointed, else 0."""
+        """From the checkpoint, 0 without an entry."""
         return self.checkpoints.recovery_point.get(self.partition, Offset(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """What interrupted operations left, and what becomes of it (LogLoader, passes 1 to 3).
+    """Files that interrupted operations left, and what happens to them (LogLoader, passes 1 to 3).
 
     Attributes:
         deleted: names of retired files.
@@ -124,7 +125,7 @@ class Leftovers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitPart:
-    """One of the segments that take the place of one whose offsets overflow.
+    """One of the segments that replace one whose offsets overflow.
 
     Attributes:
         begin, end: bytes of the old segment's log that are its log.
@@ -160,7 +161,7 @@ class SegmentRepair:
     Attributes:
         log_bytes: size of its log, when swaps are finished and segments are split.
         valid_bytes: what is kept of it.
-        rebuild: all of its indexes are written anew; else an empty ``.timeindex`` is made.
+        rebuild: all of its indexes are rebuilt; otherwise an empty ``.timeindex`` is made.
         aborted: entries of the new transaction index.
         has_txnindex: there is a ``.txnindex`` already.
         txnindex_last: the transaction index was wrong, so it is replaced last; else the offset
@@ -189,7 +190,7 @@ class RecoveryPlan:
 
     Attributes:
         files: final names of all that is there when swaps are finished and segments are split.
-        splits: segments that several take the place of, ascending.
+        splits: segments that are replaced by several, ascending.
         repairs: ascending by base offset.
         trimmed: name to size of the indexes that are cut to whole entries.
         dropped: base offsets of the segments that go, ascending.
@@ -232,7 +233,7 @@ class RecoveryPlan:
 
     @property
     def partition(self) -> TopicPartition:
-        """Whose it is."""
+        """The partition."""
         return self.observed.partition
 
     @property
@@ -242,17 +243,17 @@ class RecoveryPlan:
 
     @property
     def is_marked(self) -> bool:
-        """It is the log of a future or stray directory."""
+        """Whether it is a future or stray log."""
         return self.name != self.partition.directory_name
 
     @property
     def changes(self) -> bool:
-        """Something of the partition's files changes."""
+        """Whether a file of the partition changes."""
         return any(finding.action != "kept" for finding in self.findings)
 
     @property
     def loses(self) -> tuple[Finding, ...]:
-        """What goes with data in it, beyond the tail of the last segment that is left."""
+        """Changes that remove data, other than the tail of the last remaining segment."""
         names = [name for name in self.files if name.endswith(LOG)]
         last = max({int(name[:20]) for name in names} - set(self.dropped), default=-1)
         return tuple(
@@ -287,7 +288,7 @@ class DirectoryPlan:
 
     @property
     def changes(self) -> bool:
-        """Something is to be done."""
+        """Something will change."""
         return any(plan.changes for plan in self.plans) or self.becomes_clean
 
     @property

@@ -1,12 +1,17 @@
-"""What a recovery looks at first: names, sizes and times, checkpoints, leader epochs.
+"""Observe a partition for a recovery: names, sizes and times, checkpoints, leader epochs.
 
 Unlike `logwright.log.load.observe` this reads a directory in whatever state a crash left it. A
-checkpoint file that cannot be read counts as empty, as at a broker's load.
+checkpoint file that cannot be read counts as empty, as when a broker loads the log.
+
+A broker loads and recovers future and stray logs as it does its partitions, and fails on the same
+damage; a deleted log's files it leaves alone (LogManager.loadLog and LogLoader, Kafka 4.3.0).
 """
 
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Collection
 from pathlib import Path
 
 from logwright.errors import CorruptCheckpoint, UncleanLogDir, UnsupportedFormatError
@@ -17,14 +22,17 @@ from logwright.format.checkpoints import (
 )
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
+    FUTURE_DIRECTORY,
     LEADER_EPOCH_CHECKPOINT,
     TopicPartition,
 )
-from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
-from logwright.log.files import open_log_dir, open_named_dir
+from logwright.log.checkpoints import CHECKPOINT_FILES, NO_ENTRIES, Checkpoints
+from logwright.log.files import names_in, open_log_dir, open_named_dir
+from logwright.log.kinds import file_kinds, is_of_a_log
 from logwright.log.listing import stamp_files
+from logwright.log.load import list_partitions
+from logwright.log.log_dir import MarkedDirectory, list_marked
 from logwright.log.mapped import map_file
-from logwright.recovery.leftovers import strange_names
 from logwright.recovery.model import Observed
 from logwright.units import Offset
 
@@ -32,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
-    """An offset checkpoint file; one that is missing or cannot be understood has no entries.
+    """Read an offset checkpoint file; a missing or malformed one has no entries.
     Effects: reads it.
 
     Raises:
@@ -43,7 +51,7 @@ def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
     try:
         return parse_offset_checkpoint(map_file(path).tobytes(), path)
     except (CorruptCheckpoint, UnsupportedFormatError) as error:
-        _LOG.warning("checkpoint counts as empty: %s", error)
+        _LOG.warning("checkpoint ignored: %s", error)
         return {}
 
 
@@ -65,7 +73,7 @@ def observe(
     *,
     name: str | None = None,
 ) -> Observed:
-    """A partition as it lies there. Effects: reads its directory and leader epochs.
+    """Read a partition as it is. Effects: reads its directory and leader epochs.
 
     Args:
         checkpoints: of the log directory; `NO_ENTRIES` if its entries are those of another log.
@@ -73,14 +81,14 @@ def observe(
 
     Raises:
         NotALogDir: there is no such partition.
-        UnreadableFile: what has the name of a log's file is no regular file, or cannot be read.
+        UnreadableFile: what has the name of a log's file is not a regular file, or cannot be read.
         UncleanLogDir: a log's file has a name that no broker writes.
         UnsupportedFormatError: the leader epochs are of another version.
     """
     name = partition.directory_name if name is None else name
     with open_log_dir(log_dir) as parent, open_named_dir(parent, name) as directory:
         stamps = stamp_files(directory)
-    strange = strange_names(stamps)
+    strange = file_kinds(stamps).strange
     if strange:
         raise UncleanLogDir(
             f"no broker writes a file {', '.join(strange[:5])}.",
@@ -98,11 +106,55 @@ def observe(
     )
 
 
+def observe_log(
+    log_dir: Path, partition: TopicPartition, name: str, checkpoints: Checkpoints
+) -> Observed:
+    """`observe`, with the checkpoints' entries where they are those of this log."""
+    own = has_entries(log_dir, partition, name)
+    return observe(log_dir, partition, checkpoints if own else NO_ENTRIES, name=name)
+
+
+def has_entries(log_dir: Path, partition: TopicPartition, name: str) -> bool:
+    """Whether the checkpoints' entries of a partition belong to the log in this directory. A future
+    log has them unless the partition's current log is here too (LogManager.logsByDir). Effects:
+    looks for the directory.
+    """
+    if name == partition.directory_name:
+        return True
+    current = log_dir / partition.directory_name
+    return name.endswith(FUTURE_DIRECTORY) and not os.path.lexists(current)
+
+
+def marked_logs(log_dir: Path) -> tuple[MarkedDirectory, ...]:
+    """Return the future and stray logs that have a log's file. Without one there is nothing to
+    recover, as in the directory of an open `logwright move`. Effects: lists them.
+
+    Raises:
+        NotALogDir, UnreadableFile: the log directory or one of them cannot be listed.
+    """
+    return tuple(
+        one
+        for one in list_marked(log_dir)
+        if one.mark != "delete" and any(map(is_of_a_log, names_in(log_dir / one.name)))
+    )
+
+
+def left_out(
+    log_dir: Path, chosen: Collection[TopicPartition], marked: Collection[str]
+) -> tuple[str, ...]:
+    """Partitions that are not among the chosen ones, and future and stray logs that are not among
+    the marked ones: a broker loads all of these. Effects: lists the directory.
+    """
+    others = (str(one) for one in list_partitions(log_dir) if one not in chosen)
+    moving = (one.name for one in marked_logs(log_dir) if one.name not in marked)
+    return (*others, *moving)
+
+
 def _epochs(path: Path) -> tuple[LeaderEpoch, ...] | None:
     if not path.exists():
         return None
     try:
         return parse_leader_epochs(map_file(path).tobytes(), path)
     except CorruptCheckpoint as error:
-        _LOG.warning("leader epochs are built anew: %s", error)
+        _LOG.warning("leader epochs are rebuilt: %s", error)
         return None

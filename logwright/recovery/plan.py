@@ -1,7 +1,7 @@
-"""What a recovery does to one partition, as a value.
+"""Decide what a recovery does to one partition.
 
-`load` goes through Kafka's loading; here its outcome is put beside what is on disk. What differs is
-the plan; `steps` makes file steps of it.
+`load` simulates Kafka's loading; here its outcome is compared with the files on disk. The
+difference is the plan, and `steps` makes file steps of it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from logwright.format.names import (
     TIMEINDEX,
     TXNINDEX,
     segment_file_name,
+    segment_files,
 )
 from logwright.format.valid import valid_batches
+from logwright.log.kinds import file_kinds
 from logwright.log.mapped import map_file
-from logwright.recovery.leftovers import find_leftovers, valid_swaps
+from logwright.recovery.leftovers import find_leftovers
 from logwright.recovery.load import Loading
 from logwright.recovery.model import (
     Action,
@@ -51,7 +53,7 @@ def plan_recovery(
     index_interval_bytes: int,
     options: RecoveryOptions,
 ) -> RecoveryPlan:
-    """Decide about one partition. Effects: reads what has to be recovered, changes nothing.
+    """Plan the recovery of one partition. Effects: reads what has to be recovered, changes nothing.
 
     Args:
         observed: the partition.
@@ -85,7 +87,7 @@ def plan_recovery(
 def _plan(
     loading: Loading, leftovers: Leftovers, ledger: bytes, options: RecoveryOptions
 ) -> RecoveryPlan:
-    """What a loading came to, beside what is on disk."""
+    """Compare the outcome of a loading with what is on disk."""
     observed = loading.observed
     foreign = _foreign(leftovers, ledger, options)
     end, start = Offset(loading.end_offset), Offset(loading.log_start_offset)
@@ -139,7 +141,7 @@ def _refuse_loss(plan: RecoveryPlan) -> None:
         f" segments ({files}{more}): {lost[0].reason}.",
         path=plan.observed.directory,
         position=lost[0].position,
-        remedy="Nothing was changed. With --accept-loss it is done; what goes is kept in"
+        remedy="Nothing was changed. --accept-loss allows it; removed data is kept in"
         " .logwright/cut/.",
     )
 
@@ -147,7 +149,7 @@ def _refuse_loss(plan: RecoveryPlan) -> None:
 def _next_offsets(observed: Observed) -> dict[str, int]:
     """Where each committed ``.log.swap`` ends. Effects: reads their headers."""
     found: dict[str, int] = {}
-    for name in valid_swaps(observed.stamps):
+    for name in file_kinds(observed.stamps).committed_swaps:
         if name.endswith(LOG + SWAP):
             base = int(name[:20])
             data = map_file(observed.directory / name, expected_bytes=observed.stamps[name].bytes)
@@ -157,7 +159,7 @@ def _next_offsets(observed: Observed) -> dict[str, int]:
 
 
 def _foreign(leftovers: Leftovers, ledger: bytes, options: RecoveryOptions) -> tuple[str, ...]:
-    """Retired files that we did not retire; a broker would remove them, and so does
+    """Retired files without a record of ours. A broker would remove them, and so does
     ``--like-kafka``.
     """
     if options.like_kafka:
@@ -181,7 +183,7 @@ def _leftover_findings(
         ("swapped in", leftovers.swaps, "a swap that was committed and not finished"),
     ]
     if options.like_kafka:
-        found.append(("removed", leftovers.deleted, "retired: a broker does not wait"))
+        found.append(("removed", leftovers.deleted, "retired: a broker removes it immediately"))
     else:
         found.append(("kept", foreign, "retired by others: `logwright purge` removes it"))
     return [
@@ -206,7 +208,7 @@ def _state_findings(loading: Loading, *, epochs_change: bool) -> list[Finding]:
         )
     if removed:
         found.append(
-            Finding(action="snapshot removed", files=removed, reason="it is of no use to a broker")
+            Finding(action="snapshot removed", files=removed, reason="a broker does not use it")
         )
     if epochs_change:
         found.append(
@@ -233,11 +235,7 @@ def _splits(loading: Loading, files: Mapping[str, str]) -> tuple[SegmentSplit, .
                 for part in sorted([*loading.segments, *loading.dropped], key=_base_offset)
                 if part.split_from == segment.base_offset
             ),
-            files=tuple(
-                name
-                for suffix in SEGMENT_SUFFIXES
-                if (name := segment_file_name(segment.base_offset, suffix)) in files
-            ),
+            files=segment_files(segment.base_offset, files),
             modified_ns=segment.stamp.modified_ns,
         )
         for segment in loading.split
@@ -258,7 +256,7 @@ def _files_when_split(files: Iterable[str], splits: Iterable[SegmentSplit]) -> f
 
 
 def _repairs(loading: Loading) -> tuple[SegmentRepair, ...]:
-    """The segments that are left and have something to be written."""
+    """The remaining segments of which a file is written."""
     return tuple(
         SegmentRepair(
             base_offset=Offset(segment.base_offset),
@@ -277,8 +275,8 @@ def _repairs(loading: Loading) -> tuple[SegmentRepair, ...]:
 
 def _trimmed(loading: Loading, files: Mapping[str, str]) -> dict[str, ByteCount]:
     """A broker that closes its active segment leaves whole entries in its indexes
-    (trimToValidSize), and those of others as they are. Without its ways being asked for, such an
-    index was built anew.
+    (trimToValidSize), and other segments' indexes as they are. Without --like-kafka such an index
+    was rebuilt.
     """
     last = loading.segments[-1] if loading.segments else None
     if not loading.like_kafka or last is None or last.recovered:
@@ -298,14 +296,14 @@ def _trim_finding(
     return Finding(
         action="trimmed",
         files=(name,),
-        reason="it is no whole number of entries",
+        reason="its size is not a multiple of the entry size",
         position=size,
         bytes=observed.stamps[files[name]].bytes - size,
     )
 
 
 def _dropped_files(loading: Loading, files: Collection[str]) -> tuple[str, ...]:
-    """Each segment's log first, the last segment's first: what is left is a log's beginning."""
+    """The last segment first, and each segment's log first: what is left is a log's beginning."""
     return tuple(
         name
         for segment in sorted(loading.dropped, key=_base_offset, reverse=True)
@@ -320,7 +318,7 @@ def _base_offset(segment: LoadedSegment) -> int:
 
 
 def _removed_snapshots(loading: Loading) -> tuple[str, ...]:
-    """But those that go with their segment."""
+    """Removed snapshots, without those of dropped segments."""
     dropped = {segment_file_name(one.base_offset, SNAPSHOT) for one in loading.dropped}
     return tuple(name for name in loading.snapshots.removed() if name not in dropped)
 

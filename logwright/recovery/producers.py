@@ -41,7 +41,7 @@ class SnapshotFiles:
 
     @classmethod
     def of(cls, directory: Path, names: Iterable[str]) -> Self:
-        """Those among a partition's files."""
+        """The snapshots among a partition's files."""
         parsed = map(parse_segment_file_name, names)
         return cls(directory, [one[0] for one in parsed if one is not None and one[1] == SNAPSHOT])
 
@@ -59,7 +59,7 @@ class SnapshotFiles:
             return None
 
     def write(self, number: int, content: bytes) -> None:
-        """Have a snapshot, in place of one of that number."""
+        """Set a snapshot; it replaces one of the same number."""
         self._content[number] = content
 
     def remove(self, numbers: Iterable[int]) -> None:
@@ -68,7 +68,7 @@ class SnapshotFiles:
             self._content.pop(number, None)
 
     def remove_strays(self, bases: Sequence[int]) -> None:
-        """Remove those that belong to no segment, but for the largest if it is not below the last
+        """Remove those that belong to no segment, except the largest if it is not below the last
         segment: that is the one of a clean stop (removeStraySnapshots).
         """
         strays = [number for number in self.numbers() if number not in bases]
@@ -77,7 +77,7 @@ class SnapshotFiles:
         self.remove(strays)
 
     def written(self) -> dict[Offset, bytes]:
-        """Those that differ from what is on disk. Effects: reads the ones that were there."""
+        """The snapshots that differ from those on disk. Effects: reads the latter."""
         return {
             Offset(number): content
             for number, content in sorted(self._content.items())
@@ -86,7 +86,7 @@ class SnapshotFiles:
         }
 
     def removed(self) -> tuple[str, ...]:
-        """Names of the files that are to go."""
+        """Names of the files to remove."""
         gone = sorted(self._on_disk - self._content.keys())
         return tuple(segment_file_name(number, SNAPSHOT) for number in gone)
 
@@ -106,7 +106,7 @@ class ProducerState:
 
     Args:
         files: the snapshots; they are changed.
-        now_ms, expiration_ms: who is idle for so long is not taken over from a snapshot.
+        now_ms, expiration_ms: producers that are idle for longer are not taken from a snapshot.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class ProducerState:
         end_offset: int,
         clean_shutdown: bool,
     ) -> None:
-        """Know the producers up to an offset (UnifiedLog.rebuildProducerState). Effects: reads
+        """Build the producers up to an offset (UnifiedLog.rebuildProducerState). Effects: reads
         snapshots, and the batches behind the newest.
 
         After a clean stop without any snapshot there are no producers.
@@ -146,7 +146,7 @@ class ProducerState:
         self.take_snapshot()
 
     def append(self, found: ValidBatches, segment: LoadedSegment, rows: int) -> None:
-        """Go on over the first `rows` batches of a segment.
+        """Continue with the first `rows` batches of a segment.
 
         Raises:
             CorruptBatch: a control batch cannot be read.
@@ -157,14 +157,14 @@ class ProducerState:
         self.end_offset = int(found.batches[rows - 1]["last_offset"]) + 1
 
     def take_snapshot(self) -> None:
-        """Have a snapshot at the end offset, if it is behind the last one."""
+        """Set a snapshot at the end offset, if it is after the last one."""
         if self.end_offset > self._snapshot_offset:
             entries = [entry for _, entry in sorted(self.replay.entries.items())]
             self._files.write(self.end_offset, serialize_snapshot(entries))
             self._snapshot_offset = self.end_offset
 
     def _truncate(self, log_start_offset: int, end_offset: int) -> None:
-        """Begin from the newest snapshot in range; the others go (truncateAndReload)."""
+        """Start from the newest snapshot in range and remove the others (truncateAndReload)."""
         numbers = self._files.numbers()
         self._files.remove(n for n in numbers if n > end_offset or n <= log_start_offset)
         if end_offset == self.end_offset:

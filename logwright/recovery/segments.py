@@ -1,6 +1,4 @@
-"""The segments of a log while its loading is gone through: what is kept of each, nothing is
-written.
-"""
+"""The segments of a log during a simulated loading: what is kept of each; nothing is written."""
 
 from __future__ import annotations
 
@@ -28,18 +26,18 @@ ENDS: Final[dict[End, str]] = {
     " segment",
     "range": "the record batch's offsets are too far from the segment's base offset",
 }
-"""In words, why a segment is kept up to a position only."""
+"""Why a segment is kept only up to a position, in words."""
 
-NO_OFFSET_LEFT: Final = "there is no offset behind that of the last record batch."
+NO_OFFSET_LEFT: Final = "no offset is left after that of the last record batch."
 RESTORE: Final = "Nothing was changed. Restore the segment."
 
 _TAIL_BYTES: Final = 1024 * 1024
-"""Of a segment that was closed cleanly so much is checked by CRC."""
+"""How much of a segment that was closed cleanly is checked by CRC."""
 
 
 class OffsetOverflow(Exception):
-    """A segment has an offset that its indexes cannot hold; it is to be split. No error of ours:
-    whoever recovers a segment handles it (LogSegmentOffsetOverflowException).
+    """A segment has an offset that its indexes cannot hold, and must be split. Internal: the
+    recovery of a segment handles it (LogSegmentOffsetOverflowException).
 
     Attributes:
         found: its batches before that.
@@ -63,10 +61,10 @@ class LoadedSegment:
         size: bytes of its log that are kept.
         has_index, has_timeindex, has_txnindex: which files it has.
         end_offset: its offsets are checked against it; None: as Kafka, they are not.
-        recovered: its indexes are built anew.
-        split_from: base offset of the segment that it is a part of.
+        recovered: its indexes are rebuilt.
+        split_from: base offset of the segment that it was split from.
         txnindex_wrong: its transaction index made that necessary.
-        aborted: what the transaction index is to hold, if it was recovered.
+        aborted: entries of its transaction index, if it was recovered.
         end: why not more of it is kept.
     """
 

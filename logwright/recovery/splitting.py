@@ -2,14 +2,13 @@
 
 Old brokers wrote segments with offsets further from the base offset than an index entry can say
 (KAFKA-6264). Such a segment becomes several: each begins at the base offset of its first batch and
-takes what fits. Kafka splits where a recovery of the segment comes upon it, so not below the
-recovery point or after a clean stop, unless an index is missing. Without its ways being asked for,
-every such segment is split.
+takes what fits. Kafka splits it when it recovers the segment, so not below the recovery point or
+after a clean stop, unless an index is missing. Without --like-kafka every such segment is split.
 
-Two things are not Kafka's, whatever is asked for. Where it splits because of a missing index, it
-leaves the later parts without their transaction indexes, and the old segment beside its parts if
-its base offset is not that of its first batch. Here the indexes are complete and the old segment
-goes.
+Two things differ from Kafka in either mode. When Kafka splits because of a missing index, it leaves
+the later parts without their transaction indexes, and keeps the old segment next to its parts if
+its base offset is not that of its first batch. Here the indexes are complete and the old segment is
+removed.
 """
 
 from __future__ import annotations
@@ -31,7 +30,8 @@ from logwright.units import INT32_MAX
 
 
 def overflows(log: Path, base_offset: int, following: int) -> bool:
-    """Whether an offset of a segment does not fit. Effects: reads its headers, if that can be.
+    """Whether an offset of a segment does not fit. Effects: reads its headers, if they are
+    readable.
 
     Args:
         log: of the segment.
@@ -53,11 +53,11 @@ def overflows(log: Path, base_offset: int, following: int) -> bool:
 def parts_of(
     segment: LoadedSegment, *, present: Collection[str], following: int, like_kafka: bool
 ) -> list[LoadedSegment]:
-    """What a segment is split into; what is no batch stays at the last one's end. Effects: reads
-    its headers.
+    """What a segment is split into; bytes after the last batch stay in the last part. Effects:
+    reads its headers.
 
-    A base offset is not covered by a batch's CRC. So one that overflows is believed only if those
-    behind it follow.
+    A base offset is not covered by a batch's CRC. So one that overflows is trusted only if those
+    after it follow.
 
     Args:
         segment: it has an offset that does not fit.
@@ -111,7 +111,7 @@ def parts_of(
 
 
 def index_transactions(parts: list[LoadedSegment], state: ProducerState) -> None:
-    """Put down for each part what its transaction index is to hold. Effects: reads control batches.
+    """Set for each part the entries of its transaction index. Effects: reads control batches.
 
     Args:
         state: of the producers up to the first part; it goes on over all of them.
@@ -126,7 +126,7 @@ def index_transactions(parts: list[LoadedSegment], state: ProducerState) -> None
 
 def _unsplittable(segment: LoadedSegment, position: int, problem: str) -> CorruptBatch:
     return CorruptBatch(
-        f"{problem}, in a segment that is to be split.",
+        f"{problem}, in a segment that must be split.",
         path=segment.path,
         position=position,
         remedy="Nothing was changed. Kafka's loading fails here as well, but for a torn tail that"

@@ -1,7 +1,7 @@
 """The file steps of a recovery of one partition, in an order that a crash may interrupt.
 
-The clean-shutdown marker is gone before the first of them (`run`), so whoever loads the directory
-after a crash, a broker or another recovery of ours, goes through an unclean loading.
+The clean-shutdown marker is removed before the first of them (`commit`), so a broker or another
+recovery of ours that loads the directory after a crash goes through an unclean loading.
 
 ====  ==========================================  ================================================
 part  what it does                                a loading after a crash inside it
@@ -11,7 +11,7 @@ part  what it does                                a loading after a crash inside
 2     what a committed swap covers goes; the log  finished: the ``.log.swap`` is there until its
       gets its final name, then its indexes; of   covered files are gone; then only indexes wait.
       several swaps one after the other,          Of several, no log has its name before the one
-      ascending                                   in front of it (`logwright.undo.steps`, U3)
+      ascending                                   in front of it (`replace_segments`, R3)
 S     segments whose offsets overflow are split   see `split_steps`: the old one, to be split
                                                   again, or the parts
 K     what will be cut or dropped is copied or    as before: nothing has gone yet
@@ -25,8 +25,8 @@ K     what will be cut or dropped is copied or    as before: nothing has gone ye
       leader epochs                               batches
 ====  ==========================================  ================================================
 
-Each part ends with an fsync of the directory. New files are written aside and renamed. A log keeps
-its modification time, which retention falls back on, and its indexes get it.
+Each part ends with an fsync of the directory. New files are written under a temporary name and
+renamed. A log keeps its modification time, which retention may need, and its indexes get it.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from logwright.format.names import (
 )
 from logwright.format.reindex import build_indexes
 from logwright.format.valid import valid_batches
+from logwright.log.files import names_in
 from logwright.log.mapped import map_file
 from logwright.recovery.model import RecoveryPlan, SegmentRepair
 from logwright.recovery.split_steps import split_steps
@@ -69,7 +70,7 @@ from logwright.steps.step import (
 )
 
 CUT: Final = "cut"
-"""Directory of what recoveries cut out, in the work directory."""
+"""Directory for what recoveries remove, in the work directory."""
 
 MANIFEST: Final = "manifest.json"
 _TEMPORARY: Final = "recover.tmp"
@@ -102,13 +103,13 @@ def recovery_steps(plan: RecoveryPlan, *, cut: Path | None) -> Iterator[FileStep
 
 
 def keeps(plan: RecoveryPlan) -> bool:
-    """Whether something goes that is to be kept first."""
+    """Whether data is removed that must be kept first."""
     cuts = any(repair.cut_bytes for repair in plan.repairs)
     return not plan.options.like_kafka and (cuts or bool(plan.dropped))
 
 
 def _keep(plan: RecoveryPlan, cut: Path) -> Iterator[FileStep]:
-    """K: tails as copies, whole segments as second names."""
+    """K: copies of tails, hard links of whole segments."""
     directory = plan.observed.directory
     for repair in plan.repairs:
         if repair.cut_bytes:
@@ -163,7 +164,7 @@ def _manifest(plan: RecoveryPlan) -> bytes:
 
 
 def _roll_back(plan: RecoveryPlan) -> Iterator[FileStep]:
-    """1: the guard goes last."""
+    """1: the guard is removed last."""
     directory, leftovers = plan.observed.directory, plan.leftovers
     yield from _unlink(directory, leftovers.rolled_back)
     yield from _unlink(directory, leftovers.cleaned)
@@ -172,7 +173,7 @@ def _roll_back(plan: RecoveryPlan) -> Iterator[FileStep]:
 
 
 def _finish_swaps(plan: RecoveryPlan) -> Iterator[FileStep]:
-    """2: what a log's swap covers goes but for what is renamed over."""
+    """2: retire what a swap covers, except files that are renamed over."""
     directory, leftovers = plan.observed.directory, plan.leftovers
     finals = {source: name for name, source in leftovers.files.items() if source != name}
     covered = [name for name in leftovers.covered if name not in finals.values()]
@@ -194,7 +195,7 @@ def _remove_segments(plan: RecoveryPlan) -> Iterator[FileStep]:
     by_segment: dict[str, list[str]] = {}
     for name in plan.dropped_files:
         by_segment.setdefault(name[:20], []).append(name)
-    deleted = deleted_names(plan.dropped_files, present=_present(directory))
+    deleted = deleted_names(plan.dropped_files, present=names_in(directory))
     if plan.dropped_files and not keeps(plan):
         yield from record_retirement(directory, deleted.values(), now_ms=plan.now_ms)
     for names in by_segment.values():
@@ -207,16 +208,16 @@ def _remove_segments(plan: RecoveryPlan) -> Iterator[FileStep]:
 
 
 def _retire(plan: RecoveryPlan, names: Sequence[str]) -> Iterator[FileStep]:
-    """Old files that a swap replaced: gone at once as with a broker, or after their delay.
+    """Retire the old files that a swap replaced; --like-kafka removes them immediately.
 
-    The swap that was interrupted has recorded the names that they get. They get these, without
-    another record: it would take them from the swap, whose undo needs all of its files.
+    The interrupted swap has recorded their new names. They get these without another record, which
+    would take them from the swap: its undo needs all of its files.
     """
     directory = plan.observed.directory
     if plan.options.like_kafka or not names:
         yield from _unlink(directory, names)
         return
-    present = _present(directory)
+    present = set(names_in(directory))
     deleted = recorded_names(names, plan.ledger, present=present)
     others = [name for name in names if name not in deleted]
     if others:
@@ -225,11 +226,6 @@ def _retire(plan: RecoveryPlan, names: Sequence[str]) -> Iterator[FileStep]:
         deleted |= more
     yield from (Rename(directory / name, directory / deleted[name]) for name in names)
     yield FsyncDir(directory)
-
-
-def _present(directory: Path) -> set[str]:
-    """The names that are taken, by steps before too. Effects: lists the directory."""
-    return {path.name for path in directory.iterdir()}
 
 
 def _repair(plan: RecoveryPlan, repair: SegmentRepair) -> Iterator[FileStep]:

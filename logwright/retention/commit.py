@@ -1,4 +1,4 @@
-"""A retention from beginning to end."""
+"""Execute a retention."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from logwright.retention.plan import RetentionPlan
 from logwright.retention.steps import retire_segments, undo_facts
 from logwright.retention.times import require_old
 from logwright.state.hold import refuse_held
-from logwright.steps.checkpoints import set_leader_epochs
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log, partition_file, set_offsets
 from logwright.steps.room import room_or_without
+from logwright.steps.set_checkpoints import set_leader_epochs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 def retain_partition(
     plan: RetentionPlan, roll: Callable[[PartitionLog], tuple[FileStep, ...]]
 ) -> None:
-    """Do what the plan says. Effects: changes the log, under the locks, in the order of
+    """Execute the plan. Effects: changes the log, under the locks, in the order of
     `logwright.retention.steps`.
 
     Args:
@@ -78,7 +78,7 @@ def retain_partition(
             execute(record, files)
         execute(renames, files)
         trimmed = trimmed_epochs(epochs, plan.log_start_offset)
-        with room_or_without("the cut leader epochs"):
+        with room_or_without("trimming the leader epochs"):
             execute(set_leader_epochs(log.directory, content, trimmed), files)
         final: dict[str, int | None] = {LOG_START_OFFSET_CHECKPOINT: plan.checkpointed_start}
         recovery_point = entries[RECOVERY_POINT_CHECKPOINT]

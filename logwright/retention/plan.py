@@ -1,15 +1,15 @@
-"""Which segments a log's retention deletes (UnifiedLog.deleteOldSegments, Kafka 4.3.0).
+"""Decide which segments retention deletes (UnifiedLog.deleteOldSegments, Kafka 4.3.0).
 
 Three steps, each over what the one before it left: log start offset, then ``retention.bytes``, then
 ``retention.ms``; the last two only where ``cleanup.policy`` has ``delete`` (KIP-71; an empty policy
-keeps everything). Each walks from the oldest segment and ends at the first that stays. So what goes
-is always a prefix, and one young segment, or one with a timestamp in the future, shields all behind
-it.
+keeps everything). Each walks from the oldest segment and ends at the first that stays. So the
+deleted segments are always a prefix, and one young segment, or one with a timestamp in the future,
+protects all after it.
 
 A segment goes only if the high watermark has passed it, and the active segment only if it is not
 empty. When every segment goes, the log is rolled first.
 
-Of a compacted log the cleaner deletes segments (LogCleaner.cleanupLogs): so none go in a
+The cleaner deletes a compacted log's segments (LogCleaner.cleanupLogs): so none are deleted in a
 quarantine, and none without a cleaner.
 """
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 RetentionCause = Literal["log start offset", "size", "time"]
 
 HIGH_WATERMARK = -1
-"""As the offset of DeleteRecords: all that is committed (KIP-107)."""
+"""The offset of a DeleteRecords request for all that is committed (KIP-107)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentVerdict:
-    """What becomes of one segment.
+    """The decision about one segment.
 
     Attributes:
         bytes: of the ``.log``.
@@ -67,7 +67,7 @@ class SegmentVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPlan:
-    """A retention before it is done.
+    """A retention, planned.
 
     Attributes:
         log: as it was observed.
@@ -90,7 +90,7 @@ class RetentionPlan:
 
     @property
     def deleted(self) -> tuple[SegmentVerdict, ...]:
-        """The segments that go, oldest first."""
+        """The deleted segments, oldest first."""
         return tuple(verdict for verdict in self.verdicts if verdict.deleted)
 
     @property
@@ -100,7 +100,7 @@ class RetentionPlan:
 
     @property
     def bytes_after(self) -> ByteCount:
-        """``.log`` bytes that are left."""
+        """Remaining ``.log`` bytes."""
         return ByteCount(self.log.log_bytes - sum(verdict.bytes for verdict in self.deleted))
 
 
@@ -114,7 +114,7 @@ class _Breach:
 
 if TYPE_CHECKING:
     _Predicate = Callable[[Segment, Segment | None], _Breach | str]
-    """Of a segment and the next one: why it goes, or in words why it stays."""
+    """Decides about a segment, given the next one: why it is deleted, or in words why it stays."""
 
 
 def plan_retention(
@@ -176,8 +176,8 @@ def retention_hold(
     now_ms: TimestampMs,
     force: bool,
 ) -> Hold | None:
-    """Why retention leaves a log alone; None if it does not. `force` passes over all but a pause
-    and an unknown ``cleanup.policy``.
+    """Return why retention leaves a log alone, or None. `force` overrides all but a pause and an
+    unknown ``cleanup.policy``.
 
     Args:
         config, cleaner: the topic's settings.
@@ -201,7 +201,7 @@ def _raised_start(log: PartitionLog, config: TopicConfig, asked: int | None) -> 
         raise PolicyError(
             f"records of {log.partition} cannot be deleted by offset: its cleanup.policy is compact"
             " alone.",
-            remedy="Kafka refuses it too; write tombstones, or add delete to the policy.",
+            remedy="Kafka refuses it too. Write tombstones, or add delete to the policy.",
         )
     offset = log.high_watermark if asked == HIGH_WATERMARK else asked
     if offset > log.high_watermark:
@@ -215,8 +215,8 @@ def _raised_start(log: PartitionLog, config: TopicConfig, asked: int | None) -> 
 def _predicates(
     config: TopicConfig, start: Offset, now_ms: TimestampMs
 ) -> list[Callable[[Sequence[Segment]], _Predicate]]:
-    """Of each step that the policy asks for, in Kafka's order, what makes its predicate from the
-    segments that are left.
+    """Return for each step of the policy, in Kafka's order, the function that makes its predicate
+    from the remaining segments.
     """
     steps: list[Callable[[Sequence[Segment]], _Predicate]] = [lambda _: _by_start_offset(start)]
     if config.delete and config.retention_bytes >= 0:
@@ -229,7 +229,7 @@ def _predicates(
 def _walk(
     segments: Sequence[Segment], log: PartitionLog, predicate: _Predicate
 ) -> tuple[dict[Offset, _Breach], str]:
-    """What goes, by base offset, and why the first that stays does."""
+    """The deleted segments by base offset, and why the first that stays does."""
     gone: dict[Offset, _Breach] = {}
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         end = log.log_end_offset if following is None else following.base_offset
@@ -261,7 +261,7 @@ def _by_start_offset(start: Offset) -> _Predicate:
 
 
 def _by_size(left: Sequence[Segment], limit: int) -> _Predicate:
-    """The bytes that are left shrink with each segment that goes."""
+    """The remaining bytes shrink with each deleted segment."""
     bytes_left: int = sum(segment.log_bytes for segment in left)
 
     def breach(segment: Segment, _: Segment | None) -> _Breach | str:

@@ -1,4 +1,5 @@
-"""What a retention leaves on disk, step by step (LocalLog.deleteSegmentFiles, 4.3.0).
+"""The file steps of a retention, and what a crash between them leaves (LocalLog.deleteSegmentFiles,
+4.3.0).
 
 =====  ========================================  ==============================================
 phase  what it does                              a log that is opened in the middle of it
@@ -20,12 +21,12 @@ phase  what it does                              a log that is opened in the mid
        below it
 =====  ========================================  ==============================================
 
-A sync between every two ``.log`` renames is what keeps holes out: were a later one durable and an
-earlier not, old records would stay visible in front of a gap. A ``.log`` goes before its indexes,
-since one without an ``.index`` is recovered at load, and that can cost producer state.
+The sync between two ``.log`` renames prevents holes: if a later one were durable and an earlier one
+not, old records would stay visible before a gap. A ``.log`` is renamed before its indexes, since a
+``.log`` without an ``.index`` is recovered at load, and that can lose producer state.
 
 On a full disk, where retention is needed most, phases 3, 6 and 7 are left out: renames need no
-room. Without the record a purge goes by the files' own times, and there is no undo.
+space. Without the record a purge uses the files' own times, and there is no undo.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 def retire_segments(
     plan: RetentionPlan, present: Collection[str], origin: Origin
 ) -> tuple[tuple[FileStep, ...], tuple[FileStep, ...]]:
-    """Phase 3, and phases 4 and 5; no steps if nothing is deleted.
+    """Return the steps of phase 3, and of phases 4 and 5; none if nothing is deleted.
 
     Args:
         plan: with the segments that go.
@@ -101,8 +102,8 @@ def retire_segments(
 
 
 def _snapshots(plan: RetentionPlan, bases: Sequence[Offset]) -> list[Offset]:
-    """Those of the deleted bases; and those that a broker drops when it loads the log, at or below
-    its start (ProducerStateManager). Without a deletion only what an interrupted one left.
+    """The snapshots of the deleted bases, and those that a broker drops when it loads the log, at
+    or below its start (ProducerStateManager). Without a deletion only what an interrupted one left.
     """
     start = plan.log.log_start_offset if bases else plan.log.segments[0].base_offset - 1
     passed = [offset for offset in plan.log.snapshot_offsets if offset <= start]
@@ -112,7 +113,7 @@ def _snapshots(plan: RetentionPlan, bases: Sequence[Offset]) -> list[Offset]:
 def undo_facts(
     plan: RetentionPlan, epochs: Sequence[LeaderEpoch], entries: dict[str, int | None]
 ) -> dict[str, object]:
-    """What an undo of this retention has to know.
+    """Return what an undo of this retention needs.
 
     Args:
         plan: before it is done.

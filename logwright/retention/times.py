@@ -1,4 +1,4 @@
-"""Whether what goes by its age is as old as its time index says."""
+"""Check that expired segments are as old as their time index says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REBUILD: Final = (
 
 
 def require_old(plan: RetentionPlan) -> None:
-    """Look at the batches of the segments that go by ``retention.ms``: a time index is a hint.
+    """Check the batches of the segments that ``retention.ms`` deletes: a time index is only a hint.
     Effects: reads the headers of these segments.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A roll from beginning to end."""
+"""Execute a roll."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def roll_partition(log: PartitionLog, decision: RollDecision) -> None:
 
 
 def sealing_steps(log: PartitionLog, decision: RollDecision) -> tuple[FileStep, ...]:
-    """The steps of a roll, none if it is not due. Effects: reads the active segment.
+    """Return the steps of a roll; none if it is not due. Effects: reads the active segment.
 
     Raises:
         CorruptBatch, UnsupportedFormatError: the active segment is refused.

@@ -1,5 +1,5 @@
-"""Whether the active segment is rolled (`segment.bytes`, `segment.ms`, `max.compaction.lag.ms`;
-KIP-354).
+"""Decide whether the active segment is rolled (`segment.bytes`, `segment.ms`,
+`max.compaction.lag.ms`; KIP-354).
 
 Kafka rolls only when it appends (UnifiedLog.maybeRoll, 4.3.0). A log that nobody appends to would
 keep its last records out of compaction for ever, so the rule is asked here against the clock, as a
@@ -23,7 +23,7 @@ RollCause = Literal[
 
 
 class RollDecision(NamedTuple):
-    """What becomes of the active segment. A tuple, as a `PartitionLog` is.
+    """The decision about the active segment. A tuple, as a `PartitionLog` is.
 
     Attributes:
         cause: why it is rolled; None if it is not.
@@ -40,7 +40,7 @@ class RollDecision(NamedTuple):
 
     @property
     def due(self) -> bool:
-        """The active segment is to be rolled."""
+        """Whether the active segment is rolled."""
         return self.cause is not None
 
     def applied_to(self, log: PartitionLog) -> PartitionLog:
@@ -117,7 +117,7 @@ def force_roll(log: PartitionLog, *, cause: Literal["forced", "emptied"]) -> Rol
 
 
 def _filled(log: PartitionLog, config: TopicConfig) -> tuple[RollCause, str] | None:
-    """Why not one more batch goes into the active segment (LogSegment.shouldRoll)."""
+    """Return why the active segment takes no further batch, or None (LogSegment.shouldRoll)."""
     active = log.active
     if active.log_bytes >= config.segment_bytes:
         return "size", f"it holds {active.log_bytes} bytes of segment.bytes={config.segment_bytes}"
@@ -135,7 +135,7 @@ def _filled(log: PartitionLog, config: TopicConfig) -> tuple[RollCause, str] | N
     )
     for cause, used, most in indexes:
         if used >= most:
-            return cause, f"its {cause} has {used} entries, room for a batch's is below {most}"
+            return cause, f"its {cause} has {used} entries, a batch needs fewer than {most}"
     if log.log_end_offset - active.base_offset > INT32_MAX:
         return "offset range", f"offset {log.log_end_offset} is too far from its base offset"
     return None

@@ -1,4 +1,5 @@
-"""What a roll leaves on disk for a log at rest (UnifiedLog.roll, LocalLog.roll; 4.3.0).
+"""The file steps of a roll of a log at rest, and what a crash leaves (UnifiedLog.roll,
+LocalLog.roll; 4.3.0).
 
 =====  =======================================  ===============================================
 steps  what they do                             a log that is opened after any of them
@@ -74,7 +75,7 @@ class ActiveIndexes:
 def roll_steps(
     log: PartitionLog, decision: RollDecision, active: ActiveIndexes
 ) -> tuple[FileStep, ...]:
-    """The steps that seal the active segment and begin a new one; none if no roll is due.
+    """Return the steps that seal the active segment and begin a new one; none if no roll is due.
 
     Args:
         log: the log as it was observed.
@@ -131,7 +132,7 @@ def _seal(log: PartitionLog, active: ActiveIndexes) -> tuple[FileStep, ...]:
 
 
 def _ascending(entries: NDArray[np.int64]) -> int:
-    """How many entries are in use: an index that was not trimmed ends in entries of zeros."""
+    """Return how many entries are in use: an index that was not trimmed ends in zeros."""
     if len(entries) == 0:
         return 0
     rising = np.flatnonzero(np.diff(entries[:, 0]) <= 0)

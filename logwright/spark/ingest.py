@@ -30,9 +30,10 @@ from logwright.config.topic import TopicConfig
 from logwright.errors import LogwrightError, PolicyError, RefusedRecord, UnreadableFile, invariant
 from logwright.format.names import TopicPartition
 from logwright.ingest.appender import Appender
-from logwright.ingest.columns import SCHEMA, byte_column
+from logwright.ingest.columns import byte_column
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan, StagedAppend
 from logwright.ingest.partitioner import UNKNOWN, assign_partitions
+from logwright.ingest.schema import SCHEMA
 from logwright.log.load import list_partitions
 from logwright.spark.session import spark_at_work
 from logwright.units import TimestampMs

@@ -15,15 +15,6 @@ from typing import Final
 PARTITION_COST_BYTES: Final = 2 * 1024 * 1024
 """What opening a partition costs, as bytes that could be cleaned meanwhile: 2 ms at 1 GB/s."""
 
-
-SMALL_LOG_BYTES: Final = 16 * 1024 * 1024
-"""Logs up to this size wait for the disk more than they work; some of a task's become durable
-together.
-"""
-SMALL_LOGS_TOGETHER: Final = 16
-SYNC_THREADS: Final = 4
-"""That wait for the disk, each for one log at a time."""
-
 _ABOUT: Final = 0.1
 """A log that is this much of a core above its whole share gets no further one."""
 

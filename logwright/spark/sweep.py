@@ -9,9 +9,8 @@
    the live log and writes staged files; it returns a small value.
 5. One value comes back for each partition, or its error. One partition's error does not stop the
    others.
-6. A log that is most of the work is done by several threads of its task. Its staged files are
-   written to the disk while it is examined. Of small logs some are built one after the other, and
-   become durable together while the next ones are built.
+6. A log that is most of the work is done by several threads of its task. Small logs are built in
+   groups (`logwright.sweep.groups`).
 7. ``log.cleaner.io.max.bytes.per.second`` is for the whole sweep: each task that can run at the
    same time has an equal share of it.
 
@@ -23,10 +22,7 @@ from __future__ import annotations
 import gc
 import pickle
 import re
-import traceback
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import chain
@@ -37,19 +33,14 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from logwright import maintain
-from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
-from logwright.compaction.runtime import Means, Throttle
-from logwright.compaction.unsynced import Unsynced
+from logwright.checks.model import OutputFacts
+from logwright.compaction.model import CleanPlan, StagedCleaning
+from logwright.compaction.runtime import Runtime, Throttle
 from logwright.errors import LogwrightError, invariant
 from logwright.live_plans import end_plan, hold_plan
-from logwright.spark.packing import (
-    SMALL_LOG_BYTES,
-    SMALL_LOGS_TOGETHER,
-    SYNC_THREADS,
-    pack,
-    share_cores,
-)
+from logwright.spark.packing import pack, share_cores
 from logwright.spark.session import TASKS_PER_CORE, spark_at_work
+from logwright.sweep.groups import SMALL_LOG_BYTES, Arguments, Group, run_groups, together
 from logwright.units import INT32_MAX
 
 if TYPE_CHECKING:
@@ -60,9 +51,6 @@ _Value = TypeVar("_Value")
 
 _RESULTS_DDL: Final = "results binary"
 _LOCAL: Final = re.compile(r"local\[([0-9]+)(?:,[0-9]+)?\]")
-
-
-_Arguments = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +66,6 @@ class _Calls:
     threads: int
     numbers: list[int]
     arguments: bytes
-
-
-class WorkerFault(LogwrightError):
-    """A fault of ours in a worker; it says where in the code, and no more: values might hold a
-    record's key.
-    """
 
 
 def clean_partitions(
@@ -123,9 +105,9 @@ def examine_partitions(
     yield from _each_log(maintain.examine, plans_and_staged, plans, spark)
 
 
-def _build_and_examine(plan: CleanPlan, *, means: Means) -> tuple[StagedCleaning, OutputFacts]:
-    staged = maintain.build(plan, means=means)
-    return staged, maintain.examine(plan, staged, means=means)
+def _build_and_examine(plan: CleanPlan, *, runtime: Runtime) -> tuple[StagedCleaning, OutputFacts]:
+    staged = maintain.build(plan, runtime=runtime)
+    return staged, maintain.examine(plan, staged, runtime=runtime)
 
 
 def _context(spark: SparkSession | SparkContext) -> SparkContext | None:
@@ -177,7 +159,7 @@ def _each_build(
 
 def _each_log(
     function: Callable[..., _Value],
-    arguments: Sequence[_Arguments],
+    arguments: Sequence[Arguments],
     plans: Sequence[CleanPlan],
     spark: SparkSession | SparkContext,
 ) -> Iterator[_Value | LogwrightError]:
@@ -193,7 +175,7 @@ def _each_log(
 
 def _each(
     function: Callable[..., _Value],
-    arguments: Sequence[_Arguments],
+    arguments: Sequence[Arguments],
     sizes: Sequence[int],
     spark: SparkSession | SparkContext,
     *,
@@ -225,7 +207,7 @@ def _each(
                 numbers=some,
                 arguments=pickle.dumps([arguments[item] for item in some]),
             )
-            for some in _together(items, sizes)
+            for some in together(items, sizes)
         ]
         for number, items in enumerate(bins)
     ]
@@ -244,14 +226,6 @@ def _each(
     )
     for number in range(len(arguments)):
         yield found.pop(number)
-
-
-def _together(items: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
-    """The items of a bin, largest first: each large one alone, some small ones together."""
-    large = sum(sizes[item] > SMALL_LOG_BYTES for item in items)
-    yield from ([item] for item in items[:large])
-    for first in range(large, len(items), SMALL_LOGS_TOGETHER):
-        yield list(items[first : first + SMALL_LOGS_TOGETHER])
 
 
 _Run = Callable[[Sequence[_Calls]], list[bytes]]
@@ -284,86 +258,22 @@ def _run_batches(run: _Run, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
 def _run_bin(
     function: Callable[..., object], bytes_per_second: float, calls: Sequence[_Calls]
 ) -> list[bytes]:
-    """In the worker: call `function` for each log of one bin; the results, some pickled together:
-    they have as much in common as plans.
+    """In the worker: call `function` for each log of one bin; the results of each group pickled
+    together: they have as much in common as plans.
     """
-    throttle = Throttle(bytes_per_second)
     results = []
-    for large in (each for each in calls if not each.small):
-        files = Unsynced()
-        means = Means(threads=large.threads, throttle=throttle, sync=files.start)
-        for number, arguments in _unpacked(large):
-            result = _sync(number, files, *_run(function, arguments, means))
-            results.append(pickle.dumps([result]))
+    for group in run_groups(function, map(_group, calls), Throttle(bytes_per_second)):
+        results.append(pickle.dumps(group))
         _freeze_once()
-    results += _run_small(function, throttle, [each for each in calls if each.small])
-    _freeze_once()
     return results
 
 
-def _unpacked(calls: _Calls) -> Iterator[tuple[int, _Arguments]]:
-    """Number and arguments of each call."""
-    arguments = pickle.loads(calls.arguments)  # noqa: S301, TID251 - from our own driver
-    return zip(calls.numbers, arguments, strict=True)
-
-
-def _run_small(
-    function: Callable[..., object], throttle: Throttle, calls: Sequence[_Calls]
-) -> Iterator[bytes]:
-    """The results of small logs, each when its staged files are durable."""
-    waiting: deque[list[Future[tuple[int, object]]]] = deque()
-    with ThreadPoolExecutor(SYNC_THREADS) as pool:
-        for some in calls:
-            done = []
-            for number, arguments in _unpacked(some):
-                files = Unsynced()
-                means = Means(threads=some.threads, throttle=throttle, sync=files.add)
-                done.append((number, files, *_run(function, arguments, means)))
-            for _, files, _, _ in done:
-                files.begin()
-            waiting.append([pool.submit(_sync, *each) for each in done])
-            if len(waiting) > 1:
-                yield _pickled(waiting.popleft())
-        while waiting:
-            yield _pickled(waiting.popleft())
-
-
-def _pickled(results: Iterable[Future[tuple[int, object]]]) -> bytes:
-    return pickle.dumps([result.result() for result in results])
-
-
-def _sync(number: int, files: Unsynced, plan: CleanPlan, result: object) -> tuple[int, object]:
-    """What came of a log, now that its files are durable; what failed has none any more."""
-    if isinstance(result, LogwrightError):
-        files.release()
-    else:
-        try:
-            files.finish()
-        except OSError as error:
-            result = maintain.give_up(plan, error)
-    return number, result
-
-
-def _run(
-    function: Callable[..., object], arguments: _Arguments, means: Means
-) -> tuple[CleanPlan, object]:
-    """(what the call is about, the result or error)."""
-    result: object
-    try:
-        result = function(*arguments, means=means)
-    except LogwrightError as error:
-        result = error
-    except Exception as fault:  # noqa: BLE001 - one log's must not stop the others; the driver reports it
-        result = _worker_fault(fault)
-    return cast("CleanPlan", arguments[0]), result
-
-
-def _worker_fault(fault: Exception) -> WorkerFault:
-    frames = traceback.extract_tb(fault.__traceback__)
-    place = f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}" if frames else "?"
-    return WorkerFault(
-        f"{type(fault).__name__} at {place}",
-        remedy="This is a fault of logwright: please report it.",
+def _group(calls: _Calls) -> Group:
+    return Group(
+        numbers=calls.numbers,
+        arguments=pickle.loads(calls.arguments),  # noqa: S301, TID251 - from our own driver
+        small=calls.small,
+        threads=calls.threads,
     )
 
 

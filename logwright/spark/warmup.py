@@ -92,3 +92,7 @@ def _batch(base_offset: int, keys: Sequence[bytes], codec: int) -> bytes:
         for number, key in enumerate(keys)
     ]
     return serialize_batch(header, compress(codec, encode_records(header, records)))
+
+
+if __name__ == "__main__":
+    clean_small_logs()

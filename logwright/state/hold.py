@@ -1,4 +1,4 @@
-"""What is left alone in a log directory and why; what ends a quarantine and what begins one."""
+"""Which partitions are left alone and why; how a quarantine begins and ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def holds(log_dir: Path, now_ms: TimestampMs, *, force: bool = False) -> dict[TopicPartition, Hold]:
-    """The partitions that are to be left alone now, each with the reason. Effects: reads.
+    """Return the partitions to leave alone now, each with the reason. Effects: reads.
 
     `force`: only those that are paused.
 
@@ -46,7 +46,7 @@ def refuse_held(
     force: bool,
     state: LogDirState | None = None,
 ) -> None:
-    """Stop what was planned before the partition was paused. Effects: reads.
+    """Refuse a plan that was made before the partition was paused. Effects: reads.
 
     `state`: of the log directory, if it was read already.
 
@@ -65,8 +65,8 @@ def refuse_held(
 
 
 def refuse_moved(log_dir: Path, partition: TopicPartition) -> None:
-    """A log that is being moved has no directory of its name for an instant: no other log must get
-    the name meanwhile. Effects: reads.
+    """Refuse to create a log whose name a move has open: a log that is being moved has no directory
+    of its name for a moment, and no other log must get the name then. Effects: reads.
 
     Raises:
         PreconditionError: a move of it is open.
@@ -83,7 +83,7 @@ def refuse_moved(log_dir: Path, partition: TopicPartition) -> None:
 def quarantine_failure(
     log_dir: Path, partition: TopicPartition, error: LogwrightError, now_ms: TimestampMs
 ) -> Quarantine | None:
-    """Put a partition into quarantine if what failed fails again, else do nothing. Effects: the
+    """Put a partition into quarantine if a retry would fail again, else do nothing. Effects: the
     state file.
 
     Raises:
@@ -100,7 +100,7 @@ def quarantine_failure(
 def end_quarantine(
     log_dir: Path, partition: TopicPartition, state: LogDirState | None = None
 ) -> None:
-    """The partition could be cleaned. Effects: the state file, if it says otherwise.
+    """End the quarantine of a partition that was cleaned. Effects: the state file, if it has one.
 
     `state`: of the log directory, if it was read since.
 

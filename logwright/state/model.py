@@ -1,8 +1,8 @@
 """Pauses, quarantine and open moves of the partitions of one log directory, as values.
 
 1. **Pause**: nobody maintains the partition while at least one pause holds. Each owner has at most
-   one, so setting it twice and lifting it once leaves none: the count of pauses cannot run away
-   (KAFKA-9087). One whose time is over does not count any more.
+   one, so setting it twice and lifting it once leaves none: pauses cannot accumulate (KAFKA-9087).
+   An expired pause does not count.
 2. **Quarantine**: cleaning the partition failed for good. It is left alone until the retry time,
    which is further away after each failure; a cleaning that succeeds ends it
    (LogCleanerManager.markPartitionUncleanable, 4.3.0, lasts until the broker stops).
@@ -14,11 +14,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, Literal
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from logwright.errors import CorruptLogError, LogwrightError, QualityError, UnsupportedFormatError
 from logwright.format.names import TopicPartition
-from logwright.units import TimestampMs
+from logwright.units import INT64_MAX, TimestampMs
 
 FIRST_RETRY_MS: Final = 15 * 60 * 1000
 LAST_RETRY_MS: Final = 24 * 60 * 60 * 1000
@@ -28,14 +32,36 @@ LARGEST_TEXT: Final = 1_000
 """Characters of an owner, a reason or a problem."""
 
 FOR_GOOD: Final = (CorruptLogError, UnsupportedFormatError, QualityError)
-"""Errors that trying again at once does not mend."""
+"""Errors that a retry does not fix."""
 
 _LAST_DATETIME_MS: Final = 253_402_300_799_999
+_LARGEST_PATH: Final = 4_096
+_IN_THE_FILE: Final = ConfigDict(alias_generator=to_camel, strict=True)
+"""How the state file is read and written (`logwright.state.file`)."""
+
+
+def _require_printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("not printable")
+    return text
+
+
+def _require_absolute(text: str) -> str:
+    if not Path(text).is_absolute():
+        raise ValueError("not an absolute path")
+    return text
+
+
+_Printable = Annotated[str, AfterValidator(_require_printable)]
+_Text = Annotated[_Printable, Field(max_length=LARGEST_TEXT)]
+_Path = Annotated[_Printable, Field(max_length=_LARGEST_PATH), AfterValidator(_require_absolute)]
+_Number = Annotated[int, Field(ge=0, le=INT64_MAX)]
+_Time = Annotated[TimestampMs, Field(ge=0, le=INT64_MAX)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """One owner's wish that a partition be left alone.
+    """One owner's request to leave a partition alone.
 
     Attributes:
         owner: who wants it; one pause each.
@@ -44,13 +70,15 @@ class Pause:
         expires_at_ms: from when on it does not count, None = it stays until it is lifted.
     """
 
-    owner: str
-    reason: str
-    since_ms: TimestampMs
-    expires_at_ms: TimestampMs | None
+    __pydantic_config__ = _IN_THE_FILE
+
+    owner: _Text
+    reason: _Text
+    since_ms: _Time
+    expires_at_ms: _Time | None = None
 
     def holds(self, now_ms: TimestampMs) -> bool:
-        """Its time is not over."""
+        """Whether it has not expired."""
         return self.expires_at_ms is None or now_ms < self.expires_at_ms
 
     @property
@@ -64,7 +92,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """A partition that could not be cleaned, for a cause that does not go away by itself.
+    """A partition that could not be cleaned, for a cause that a retry does not fix.
 
     Attributes:
         cause: name of the error, such as ``CorruptBatch``.
@@ -78,17 +106,19 @@ class Quarantine:
             topic of that name, is not in quarantine.
     """
 
-    cause: str
-    problem: str
-    file: str | None
-    position: int | None
-    since_ms: TimestampMs
-    retry_at_ms: TimestampMs
-    failures: int
-    topic_id: str | None = None
+    __pydantic_config__ = _IN_THE_FILE
+
+    cause: _Text
+    problem: _Text
+    file: _Text | None = None
+    position: _Number | None = None
+    since_ms: _Time
+    retry_at_ms: _Time
+    failures: _Number
+    topic_id: _Text | None = None
 
     def holds(self, now_ms: TimestampMs) -> bool:
-        """It is not to be tried again yet."""
+        """Whether its retry time has not come yet."""
         return now_ms < self.retry_at_ms
 
     @property
@@ -115,30 +145,34 @@ class OpenMove:
         since_ms: when it began.
     """
 
-    move_id: str
-    destination: str
-    since_ms: TimestampMs
+    __pydantic_config__ = _IN_THE_FILE
+
+    move_id: Annotated[str, Field(alias="id", pattern=r"^[0-9a-f]{32}$")]
+    destination: _Path
+    since_ms: _Time
 
     @property
     def owner(self) -> str:
-        """Of the pause that it sets."""
+        """Owner of the pause that it sets."""
         return f"move:{self.move_id}"
 
     @property
     def sentence(self) -> str:
-        """Where it leads and since when."""
+        """Its destination and when it began."""
         return f"an unfinished move to {self.destination} since {instant(self.since_ms)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """What is remembered of one partition.
+    """The state of one partition.
 
     Attributes:
         pauses: one of each owner, by owner.
         quarantine: None if it can be cleaned, as far as is known.
         move: None if no move is open.
     """
+
+    __pydantic_config__ = _IN_THE_FILE
 
     pauses: tuple[Pause, ...] = ()
     quarantine: Quarantine | None = None
@@ -179,8 +213,8 @@ class PartitionState:
         return replace(self, quarantine=quarantine)
 
     def hold(self, now_ms: TimestampMs, *, force: bool = False) -> Hold | None:
-        """Why it is to be left alone now; None if it is not. A pause goes before a quarantine,
-        which `force` passes over; nothing passes over a pause.
+        """Return why it must be left alone now; None if it need not be. A pause comes before a
+        quarantine. `force` overrides a quarantine; nothing overrides a pause.
         """
         pauses = tuple(one for one in self.pauses if one.holds(now_ms))
         if pauses:
@@ -205,7 +239,7 @@ class Hold:
 
 
 LogDirState = Mapping[TopicPartition, PartitionState]
-"""What is remembered of the partitions of one log directory; nothing of those that are not in it.
+"""The states of the partitions of one log directory; partitions without a state are not in it.
 """
 
 NOTHING: Final = PartitionState()

@@ -1,4 +1,4 @@
-"""Reading and changing the state file of a log directory."""
+"""Read and change the state file of a log directory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
 
     Raises:
         NotALogDir: there is no such directory.
-        UnreadableFile: the file cannot be read or is no state file.
+        UnreadableFile: the file cannot be read or is not a state file.
     """
     with open_log_dir(log_dir) as directory:
         try:
@@ -44,13 +44,13 @@ def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
         path = directory.path / STATE_FILE
         if size > LARGEST_STATE_BYTES:
             raise UnreadableFile(
-                f"it has {size} bytes, which no state file has.", path=path, remedy="Remove it."
+                f"it has {size} bytes, too many for a state file.", path=path, remedy="Remove it."
             )
         try:
             content = read_file(directory, STATE_FILE)
         except UnreadableFile as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                return {}  # in between there was nothing left to remember
+                return {}  # the last state was removed in between
             raise
         found = parse_state(content, path)
         return {partition: _of_topic(directory, partition, one) for partition, one in found.items()}
@@ -68,7 +68,7 @@ def _of_topic(
 
 
 def _topic_id(directory: OpenDir, partition: TopicPartition) -> str | None:
-    """Of a partition in an open log directory; None if it cannot be read."""
+    """The topic id of a partition in an open log directory; None if it cannot be read."""
     try:
         with open_child_dir(directory, partition) as opened:
             return read_topic_id(opened)
@@ -82,14 +82,14 @@ def change_state(
     change: Callable[[PartitionState], PartitionState],
     fs: FileSystem | None = None,
 ) -> PartitionState:
-    """Change what is remembered of one partition. Effects: takes the checkpoint files' lock,
+    """Change the state of one partition. Effects: takes the checkpoint files' lock,
     replaces the file; nothing if nothing changes.
 
     Args:
         log_dir: the log directory.
         partition: whose state.
-        change: from what is remembered to what is to be.
-        fs: where the steps are done; None: on the disk.
+        change: makes the new state from the old one.
+        fs: where the steps are executed; None: on the disk.
 
     Returns:
         the new state.
@@ -126,7 +126,7 @@ def change_state_locked(
 
 
 def _steps(log_dir: Path, state: LogDirState, *, replaces: bool) -> tuple[FileStep, ...]:
-    """Replace the file by rename; without anything to remember there is none."""
+    """Return the steps that replace the file, or remove it if there is no state left."""
     path = log_dir / STATE_FILE
     if all(one == NOTHING for one in state.values()):
         return (Unlink(path, missing_ok=True), FsyncDir(log_dir))

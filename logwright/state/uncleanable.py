@@ -1,7 +1,7 @@
 """Kafka's metrics of what cannot be cleaned: ``uncleanable-partitions-count`` and
 ``uncleanable-bytes`` (LogCleanerManager 4.3.0).
 
-The bytes are told from names and sizes, since the log itself may be unreadable: those of the
+The bytes are computed from names and sizes, since the log itself may be unreadable: those of the
 sealed segments from the one with the first dirty offset on. Kafka leaves out what is too young.
 """
 
@@ -51,7 +51,7 @@ def _quarantined(log_dir: Path) -> tuple[TopicPartition, ...]:
 
 
 def uncleanable_bytes(log_dir: Path, partition: TopicPartition) -> int:
-    """Of one partition; 0 if its directory cannot be listed. Effects: reads names and a
+    """The bytes of one partition; 0 if its directory cannot be listed. Effects: reads names and a
     checkpoint.
     """
     try:

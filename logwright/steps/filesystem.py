@@ -1,11 +1,11 @@
-"""What file steps act on: the real file system, seen from directories that are held open.
+"""The file system on which steps act, reached through directories that are held open.
 
 1. Each root (a log directory; in a move there are two) is opened once. Every path is walked from
-   there, directory by directory, with O_NOFOLLOW: what is swapped for a symbolic link between check
-   and use is refused, and nothing outside the roots can be touched.
+   there, directory by directory, with O_NOFOLLOW: a file that is replaced by a symbolic link
+   between check and use is refused, and nothing outside the roots can be touched.
 2. Only regular files are written, renamed, linked and removed.
-3. Nothing here decides anything, and nothing is durable before its fsync. A failed fsync is an
-   error for good: the kernel may have dropped the pages, so it is never tried again.
+3. Nothing here decides anything, and nothing is durable before its fsync. A failed fsync is
+   final: the kernel may have dropped the pages, so it is never retried.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from logwright.errors import invariant
-from logwright.steps.copying import copy_bytes
+from logwright.steps.copy_range import copy_bytes
 from logwright.steps.step import AnyPath
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -110,7 +110,7 @@ class RealFileSystem:
         self.close()
 
     def close(self) -> None:
-        """Let go of the roots. Doing so twice is no error."""
+        """Close the roots. Closing twice is not an error."""
         self._forget_directories()
         while self._roots:
             _, root_fd = self._roots.popitem()
@@ -211,7 +211,7 @@ class RealFileSystem:
         target_dir, new = self._parent(target)
         status = os.stat(old, dir_fd=source_dir, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
-            raise OSError(errno.ENOTDIR, "it is no directory")
+            raise OSError(errno.ENOTDIR, "it is not a directory")
         with suppress(FileNotFoundError):  # rename(2) would replace an empty directory
             os.stat(new, dir_fd=target_dir, follow_symlinks=False)
             raise OSError(errno.EEXIST, "the new name is taken")
@@ -257,15 +257,15 @@ class RealFileSystem:
     def _parent(self, path: AnyPath) -> tuple[int, str]:
         """The descriptor of a path's directory, and its name in there."""
         directory, _, name = _text(path).rpartition("/")
-        invariant(name != "..", "a step's path leads elsewhere")
+        invariant(name != "..", "a step's path leads outside")
         return self._walk(directory), name
 
     def _walk(self, path: str) -> int:
         """A descriptor of a directory, from its root on reached without following a link.
 
-        It stays open: the same few directories are asked for by all steps of a plan, and what is
-        put in their place meanwhile is not what was planned for. One that was asked for long ago
-        is closed; a step needs two or three.
+        It stays open: the steps of a plan use the same few directories, and a directory that takes
+        the place of one is not the one that was planned for. The least recently used is closed; a
+        step needs two or three.
         """
         root = self._roots.get(path)
         if root is not None:
@@ -281,7 +281,7 @@ class RealFileSystem:
         return found
 
     def _forget_directories(self) -> None:
-        """Those that are open may be about to lose their names."""
+        """Close the cached directories: they may be about to lose their names."""
         while self._opened:
             _, directory = self._opened.popitem()
             os.close(directory)
@@ -305,10 +305,10 @@ class RealFileSystem:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
 
     def _refuse_outside(self, path: str) -> None:
-        """A plan that leads elsewhere is a fault of ours."""
+        """A path outside the roots is a bug."""
         below = [path[len(root) :] for root in self._roots if path.startswith(f"{root}/")]
         lies_in_one = len(below) == 1 and ".." not in below[0].split("/")
-        invariant(lies_in_one, "a step's path lies in no root")
+        invariant(lies_in_one, "a step's path is outside the roots")
 
 
 def _text(path: AnyPath) -> str:
@@ -338,8 +338,8 @@ def _refuse_other(status: os.stat_result) -> None:
 
 
 def _take_after(file: int, like: os.stat_result) -> None:
-    """Owner and group first, so that the mode is never wide under the wrong owner. What is right
-    already is not set: an inode that did not change costs the next fsync nothing.
+    """Set owner and group first, so that the mode is never wide under the wrong owner. Values that
+    are right are not set again: an unchanged inode costs the next fsync nothing.
     """
     now = os.fstat(file)
     changed = _owner(now) != _owner(like)
@@ -358,7 +358,7 @@ def _owner(status: os.stat_result) -> tuple[int, int]:
 
 
 def _mode_like(now: os.stat_result, like: os.stat_result) -> int:
-    """A file gets of a directory's mode what is no permission to execute."""
+    """A file gets a directory's mode without the execute bits."""
     mode = stat.S_IMODE(like.st_mode)
     return mode & 0o666 if stat.S_ISDIR(like.st_mode) and not stat.S_ISDIR(now.st_mode) else mode
 

@@ -1,7 +1,7 @@
 """Executes file steps, one after the other: the only place where a live log changes.
 
-A step that fails ends the run. What the log is then is the plan's matter: each plan says in its
-module what every prefix of its steps leaves behind. Nothing is undone and nothing is tried twice.
+A step that fails ends the run. Each module that makes steps says what every prefix of them leaves
+behind. Nothing is rolled back and nothing is retried.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _REMEDIES: Final = {
     errno.EROFS: "Mount the file system for writing.",
     errno.EMFILE: "Raise the limit of open files.",
     errno.ENFILE: "Raise the limit of open files.",
-    errno.ESTALE: "Stop what works on this log, then run the command again.",
+    errno.ESTALE: "Stop other programs that use this log, then run the command again.",
     errno.EIO: "Check the disk before anything else is written to it.",
 }
 _REMEDY: Final = "Inspect the partition before it is changed again."
 
 
 def execute(steps: Iterable[FileStep], fs: FileSystem) -> None:
-    """Do the steps in their order. Effects: everything that they say.
+    """Execute the steps in their order. Effects: those of the steps.
 
     Raises:
         DiskFull: a step found no space or no quota (ENOSPC, EDQUOT).
@@ -64,11 +64,11 @@ def execute(steps: Iterable[FileStep], fs: FileSystem) -> None:
 
 
 def until_synced(steps: Iterable[FileStep], fs: FileSystem) -> Iterator[Callable[[], None]]:
-    """Do the steps in their order, but leave to the caller what waits for the disk.
+    """Execute the steps in their order, but leave waiting for the disk to the caller.
 
-    Gives the fsyncs that come one after the other as one call, which is to be made before the next
-    one is asked for. The step behind them is asked for before they are made: what makes the steps
-    must not rely on what is durable. Effects and errors, of this and of the calls: as `execute`.
+    Yields consecutive fsyncs as one call, which the caller makes before it asks for the next one.
+    The step after them is generated before they are made, so what generates the steps must not rely
+    on what is durable. Effects and errors, of this and of the calls: as `execute`.
     """
     for syncs, found in groupby(enumerate(steps, start=1), _is_sync):
         if syncs:

@@ -1,4 +1,4 @@
-"""A live log, locked and as it was planned: where steps may be executed."""
+"""Lock a log and check that it is as it was planned, so that steps may be executed on it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from logwright.errors import (
     CorruptLogError,
     DiskFull,
+    NotALogDir,
     StalePlan,
     UnreadableFile,
     UnsupportedFormatError,
@@ -15,7 +16,7 @@ from logwright.errors import (
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.files import exists, open_log_dir, open_partition_dir, read_file
 from logwright.log.load import fingerprint
-from logwright.steps import checkpoints
+from logwright.steps import set_checkpoints
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 
@@ -45,8 +46,8 @@ def live_log(log: PartitionLog) -> Iterator[FileSystem]:
 
 @contextmanager
 def locked_partition(log: PartitionLog) -> Iterator[FileSystem]:
-    """`live_log`, by who holds the lock of the log directory already; whether it is as it was
-    observed is to be seen (`refuse_changed`).
+    """`live_log` for a caller that holds the lock of the log directory already, without the check,
+    which is `refuse_changed`.
     """
     with lock_partition(log.log_dir, log.partition), RealFileSystem(log.log_dir) as files:
         yield files
@@ -71,8 +72,8 @@ def refuse_changed(log: PartitionLog, contents: Mapping[str, bytes] | None = Non
 def look_twice(
     look: Callable[[TopicPartition], PartitionLog], log_dir: Path, partition: TopicPartition
 ) -> PartitionLog:
-    """Look at a log without a lock; if it seems wrong, again under the partition's lock: another
-    process of ours may have changed it meanwhile. Effects: reads; the lock's.
+    """Look at a log without a lock; if it seems wrong, look again under the partition's lock, since
+    another logwright process may have changed it. Effects: reads; takes the lock.
 
     Raises:
         LogDirLocked: it seems wrong, and another process works on it.
@@ -84,7 +85,7 @@ def look_twice(
         try:
             with lock_partition(log_dir, partition):
                 return look(partition)
-        except (UnreadableFile, DiskFull):
+        except (NotALogDir, UnreadableFile, DiskFull):
             raise error from None
 
 
@@ -97,10 +98,10 @@ def set_offsets(
     """Give a partition these entries in offset checkpoint files, one file after the other.
 
     Effects: holds the checkpoints' lock; replaces the files whose entry differs.
-    Who holds that lock calls `set_offsets_locked`.
+    A caller that holds that lock uses `set_offsets_locked`.
 
     Args:
-        offsets: file name to offset; None takes the entry away.
+        offsets: file name to offset; None removes the entry.
 
     Raises:
         LogDirLocked: another process rewrites the checkpoints for too long.
@@ -117,11 +118,11 @@ def set_offsets_locked(
     offsets: Mapping[str, int | None],
     files: FileSystem,
 ) -> None:
-    """`set_offsets`, by who holds the checkpoints' lock already."""
+    """`set_offsets` for a caller that holds the checkpoints' lock."""
     for name, offset in offsets.items():
         with open_log_dir(log_dir) as directory:
             content = _content(directory, name)
-        steps = checkpoints.set_offsets(log_dir / name, content, {partition: offset})
+        steps = set_checkpoints.set_offsets(log_dir / name, content, {partition: offset})
         execute(steps, files)
 
 
@@ -129,7 +130,7 @@ def partition_file(log_dir: Path, partition: TopicPartition, name: str) -> bytes
     """Content of a plain file of a partition, None if there is none. Effects: reads it.
 
     Raises:
-        UnreadableFile: it cannot be read, or is no regular file.
+        UnreadableFile: it cannot be read, or is not a regular file.
     """
     with open_partition_dir(log_dir, partition) as directory:
         return _content(directory, name)

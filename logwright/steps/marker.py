@@ -1,20 +1,21 @@
-"""The clean-shutdown marker: who may take it away, and its name while a log grows.
+"""The clean-shutdown marker: who may remove it, and its name during an append.
 
-An append puts it aside and back, a recovery removes it and writes it last. Both hold an exclusive
-lock on ``<log dir>/.logwright-marker.lock`` meanwhile. Other operations leave the marker alone, and
-do not need the lock; who plans one waits, since a directory without the marker looks unclean.
+An append renames it and renames it back; a recovery removes it and writes it last. Both hold an
+exclusive lock on ``<log dir>/.logwright-marker.lock``. Other operations leave the marker alone and
+do not need the lock. Their planning waits, since a directory without the marker looks unclean.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogDirLocked
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, MARKER_ASIDE
+from logwright.lock_files import wait_for
 from logwright.locks import lock_file
+from logwright.log.files import names_in
 from logwright.ofd_lock import try_lock
 from logwright.steps.step import FsyncDir, Unlink
 
@@ -30,41 +31,37 @@ APPEND_WAIT_SECONDS: Final = 600.0
 """How long an append waits for those before it: each takes as long as its bytes."""
 PLAN_WAIT_SECONDS: Final = 30.0
 """How long a plan waits for an append or a recovery to end."""
-_POLL_SECONDS: Final = 0.004
 
 
 @contextmanager
 def lock_marker(log_dir: Path, *, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Be the only one of ours who takes the marker away or puts it back. Taken after the log
+    """Be the only logwright process that removes the marker or puts it back. Taken after the log
     directory's lock, before a partition's. Effects: makes the lock file, removes it on release.
 
     Raises:
-        LogDirLocked: it was not free for so long.
+        LogDirLocked: it was not free in this time.
     """
     with lock_file(log_dir, MARKER_LOCK, wait_seconds=wait_seconds):
         yield
 
 
 def wait_for_marker(log_dir: Path) -> None:
-    """Wait while another process has taken the marker away and is at work. Not for who holds
-    `lock_marker`. Effects: reads only.
+    """Wait while another process has removed the marker and is at work. A caller that holds
+    `lock_marker` must not call it. Effects: reads only.
 
     Raises:
         LogDirLocked: it takes longer than `PLAN_WAIT_SECONDS`.
     """
-    deadline = time.monotonic() + PLAN_WAIT_SECONDS
-    while marker_is_taken(log_dir):
-        if time.monotonic() >= deadline:
-            raise LogDirLocked(
-                "another logwright process appends to a log of this directory, or recovers it.",
-                path=log_dir / MARKER_LOCK,
-                remedy="Wait for it to end, then run it again.",
-            )
-        time.sleep(_POLL_SECONDS)
+    if wait_for(lambda: None if marker_is_taken(log_dir) else True, PLAN_WAIT_SECONDS) is None:
+        raise LogDirLocked(
+            "another logwright process appends to a log of this directory, or recovers it.",
+            path=log_dir / MARKER_LOCK,
+            remedy="Wait for it to end, then run it again.",
+        )
 
 
 def marker_is_taken(log_dir: Path) -> bool:
-    """Whether another process has taken the marker away and is at work. Effects: reads."""
+    """Whether another process has removed the marker and is at work. Effects: reads."""
     return not (log_dir / CLEAN_SHUTDOWN_MARKER).exists() and _is_held(log_dir / MARKER_LOCK)
 
 
@@ -85,11 +82,11 @@ def aside(nonce: str) -> str:
 
 
 def markers_aside(log_dir: Path) -> tuple[Path, ...]:
-    """The markers that lie aside, one unless somebody copied it. Effects: lists the directory."""
-    return tuple(sorted(path for path in log_dir.iterdir() if path.name.startswith(MARKER_ASIDE)))
+    """The renamed markers, one unless somebody copied it. Effects: lists the directory."""
+    return tuple(log_dir / name for name in names_in(log_dir) if name.startswith(MARKER_ASIDE))
 
 
 def discard_markers(log_dir: Path) -> tuple[FileStep, ...]:
-    """The steps that remove what lies aside. Effects: lists the directory."""
+    """Return the steps that remove renamed markers. Effects: lists the directory."""
     found = markers_aside(log_dir)
     return (*(Unlink(path, missing_ok=True) for path in found), FsyncDir(log_dir)) if found else ()

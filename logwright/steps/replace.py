@@ -1,4 +1,4 @@
-"""Replacing a small file whole, so that a crash leaves the old one or the new one."""
+"""Replace a small file, so that a crash leaves the old one or the new one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Rename, WriteFil
 
 
 def replace_file(path: Path, content: bytes, *, like: Path | None) -> tuple[FileStep, ...]:
-    """Written aside, synced, renamed over, directory synced.
+    """Return the steps: write a temporary file, sync it, rename it over, sync the directory.
 
     Args:
         path: of the file, which need not be there yet.

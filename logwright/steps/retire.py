@@ -1,7 +1,7 @@
 """Retiring files: the ``.deleted`` names they get, and the durable record of when.
 
-A retired file is logically gone. It is unlinked `file.delete.delay.ms` later by a purge, or at once
-by a broker that loads the log: its loader deletes whatever ends in ``.deleted``.
+A retired file is logically gone. A purge unlinks it `file.delete.delay.ms` later; a broker that
+loads the log does so immediately, since its loader deletes all files that end in ``.deleted``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def deleted_names(names: Iterable[str], *, present: Collection[str]) -> dict[str
     """The name for each file: ``NAME.deleted``, or ``NAME.N.deleted`` if that is taken.
 
     It is taken if a file of the same name was retired before and is not purged yet. Renaming over
-    that one would end its delay early.
+    it would end its delay early.
 
     Args:
         names: files to be retired, all different.
@@ -68,7 +68,7 @@ def recorded_names(
 def record_retirement(
     directory: AnyPath, deleted: Iterable[str], *, now_ms: TimestampMs, origin: Origin | None = None
 ) -> tuple[FileStep, ...]:
-    """The steps that durably record, before any rename, which names files get now.
+    """Return the steps that durably record, before any rename, which names files get.
 
     Args:
         directory: the partition's; its work directory exists, since the partition is locked.

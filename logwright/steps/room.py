@@ -1,4 +1,4 @@
-"""What is left out where a disk is full, by operations that are there to make room."""
+"""Steps that operations which free space leave out when the disk is full."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LOG = logging.getLogger(__name__)
 
 @contextmanager
 def room_or_without(what: str) -> Iterator[None]:
-    """Go on where a full disk has no room for this: what the operation frees is what is needed.
+    """Go on if the disk is too full for this: the operation frees space.
 
     Args:
-        what: is left out, for the warning. Leaving it out must be safe; its user says why.
+        what: what is left out, for the warning. Leaving it out must be safe; the caller says why.
     """
     try:
         yield
     except DiskFull as error:
-        _LOG.warning("no room for %s, gone on without: %s", what, error)
+        _LOG.warning("disk full: left out %s: %s", what, error)

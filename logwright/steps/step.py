@@ -1,4 +1,4 @@
-"""The only acts by which a live log changes, as values.
+"""File steps: the only changes that are made to a live log, as values.
 
 A plan is a tuple of these; `logwright.steps.interpreter` executes them one after the other. Paths
 are absolute and lie inside one log directory; in a move between two, inside either of them.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 AnyPath = Path | str
-"""Where there are many, paths are text: making a `Path` costs more than a rename."""
+"""Text where there are many: making a `Path` costs more than a rename."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Unlink:
-    """Remove a file. With `missing_ok` an absent one is no error."""
+    """Remove a file. With `missing_ok` an absent one is not an error."""
 
     path: AnyPath
     missing_ok: bool = False
@@ -100,8 +100,8 @@ class SetOwner:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDir:
-    """Remove an empty directory. With `missing_ok` an absent one is no error, with `full_ok` one
-    that is not empty stays.
+    """Remove an empty directory. With `missing_ok` an absent one is not an error; with `full_ok` a
+    directory that is not empty stays.
     """
 
     path: AnyPath

@@ -1,8 +1,8 @@
 """Executes the file steps of several plans side by side: they wait for the disk together.
 
 Plans of different partitions share nothing, and a journal commit of the file system makes durable
-what all of them did until then. So each plan is executed up to its next fsyncs; when all of them
-are that far, the fsyncs are made at the same time.
+what all of them did so far. So each plan is executed up to its next fsyncs; when all have arrived
+there, the fsyncs are made at the same time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def execute_together(
     plans: Sequence[tuple[Iterable[FileStep], FileSystem]], pool: Executor | None, threads: int
 ) -> list[Exception | None]:
-    """Do the steps of each plan in their order. Effects: everything that they say.
+    """Execute the steps of each plan in their order. Effects: those of the steps.
 
     Args:
         plans: each with a file system of its own.
@@ -33,7 +33,7 @@ def execute_together(
 
     Returns:
         for each plan the error that ended it, as `logwright.steps.interpreter.execute` raises it;
-        None if it was done to its end. One's error does not stop the others.
+        None if it is complete. An error of one does not stop the others.
     """
     ended: list[Exception | None] = [None] * len(plans)
     running = {number: until_synced(*plan) for number, plan in enumerate(plans)}
@@ -44,7 +44,7 @@ def execute_together(
                 syncs.append((number, next(plan)))
             except StopIteration:
                 pass
-            except Exception as error:  # noqa: BLE001 -- told to who asked
+            except Exception as error:  # noqa: BLE001 -- returned to the caller
                 ended[number] = error
         shares = [syncs[first::threads] for first in range(min(threads, len(syncs)))]
         for share in map(_sync, shares) if pool is None else pool.map(_sync, shares):
@@ -61,6 +61,6 @@ def _sync(share: Iterable[tuple[int, _Sync]]) -> list[tuple[int, Exception | Non
 def _error_of(sync: _Sync) -> Exception | None:
     try:
         sync()
-    except Exception as error:  # noqa: BLE001 -- told to who asked
+    except Exception as error:  # noqa: BLE001 -- returned to the caller
         return error
     return None

@@ -1,7 +1,7 @@
-"""Directories of ours below a partition's, made, written and removed by way of open directories.
+"""Our directories inside a partition directory: made, written and removed through descriptors.
 
-From the log directory down each directory is opened in the one before it, with O_NOFOLLOW: whoever
-owns a partition may put a link in the place of a directory at any time, and it leads nowhere.
+From the log directory down each directory is opened in the one before it, with O_NOFOLLOW: the
+owner of a partition may put a link in the place of a directory at any time, and it is not followed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Final, NamedTuple, Self
 from logwright.errors import UnreadableFile
 
 _ATTEMPTS: Final = 1000
-"""How often a directory may vanish before we are in it: its other users remove it when it is empty,
-each time they are done.
+"""How often a directory may vanish before we have opened it: its other users remove it when it is
+empty.
 """
 
 _ROOT: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -29,7 +29,7 @@ class PrivateDirectory(NamedTuple):
     """A directory of ours, open. As a context manager it closes the descriptor on leaving.
 
     Attributes:
-        path: for messages, and for who opens it again.
+        path: for messages, and to open it again.
     """
 
     fd: int
@@ -63,7 +63,7 @@ def make_private(partition: Path | str, *below: str) -> PrivateDirectory:
         below: one name after the other.
 
     Raises:
-        UnreadableFile: something on the way is a link or no directory.
+        UnreadableFile: something on the way is a link or not a directory.
         OSError: the partition's directory is not there, or one cannot be made.
     """
     path = str(partition)  # as text: paths cost, for a fleet
@@ -80,7 +80,7 @@ def make_private(partition: Path | str, *below: str) -> PrivateDirectory:
 
 def remove_private(partition: Path | str, *below: str) -> None:
     """Remove a directory below a partition's with all that is in it, and those on the way that are
-    then empty. What is a link or no directory stays, and so does what cannot be removed.
+    then empty. What is a link or not a directory stays, and so does what cannot be removed.
     Effects: unlinks files.
     """
     opened: list[int] = []
@@ -117,7 +117,7 @@ def _make_below(directory: int, path: str, below: tuple[str, ...]) -> int:
     """A descriptor of the last one.
 
     Raises:
-        FileNotFoundError: one of them was removed meanwhile.
+        FileNotFoundError: one of them was removed in between.
     """
     owner = os.fstat(directory)
     current = os.dup(directory)
@@ -151,9 +151,11 @@ def _make(directory: int, name: str, owner: os.stat_result) -> int:
 
 
 def _refused(error: OSError, path: str) -> OSError | UnreadableFile:
-    """The error with the whole path; what is a link or no directory is refused."""
+    """Return the error with the whole path."""
     if error.errno in {errno.ELOOP, errno.ENOTDIR}:
         return UnreadableFile(
-            "it is a link or no directory.", path=path, remedy="Remove it; nothing was changed."
+            "expected a directory, not a link or a file.",
+            path=path,
+            remedy="Remove it; nothing was changed.",
         )
     return OSError(error.errno, error.strerror, path)

@@ -1,4 +1,4 @@
-"""Beginning to write a file to the disk without waiting for it (sync_file_range(2), Linux)."""
+"""Start writing a file to the disk without waiting for it (sync_file_range(2), Linux)."""
 
 from __future__ import annotations
 

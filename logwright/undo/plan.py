@@ -1,9 +1,9 @@
-"""What an undo brings back: the segments that the last swap or retention retired.
+"""Decide what an undo restores: the segments that the last swap or retention retired.
 
-The ledger says which operation retired which files. The last one that was not undone yet can be,
-as long as all of its files are there and the log is as that operation left it. Files come back by
-hard link, so that a crash, or a broker that loads the log and deletes all ``.deleted`` files, takes
-nothing away that was brought back.
+The ledger records which operation retired which files. The last operation that was not undone yet
+can be undone while all of its files exist and the log is as it left it. Files are restored by hard
+link, so that a crash, or a broker that loads the log and deletes all ``.deleted`` files, removes
+nothing that was restored.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ if TYPE_CHECKING:
 
 _OF_EVERY_SEGMENT: Final = (LOG, INDEX, TIMEINDEX)
 _NOT_THERE: Final = (
-    "some of its files are not there: it was interrupted, they are purged, or a broker has deleted"
-    " them."
+    "some of its files are missing: it was interrupted, or a purge or a broker has deleted them."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comeback:
-    """Segments that come back together.
+    """Segments that are restored together.
 
     Attributes:
         bases: ascending; of a swap the first is that of the cleaned segment.
@@ -66,7 +65,10 @@ class UndoPlan:
         finished: ``.deleted`` names that are not needed any more afterwards.
         checkpoints: this partition's entry by file name, as before the operation.
         epochs: the leader epochs as before; None if they stay.
-        bytes: of the ``.log`` files that come back.
+        bytes: of the ``.log`` files that are restored.
+        replayed: the ``.log`` files of the whole log, present name by live name in the order of
+            their offsets, if its producers must be read from them: no snapshot has them. A
+            recovery drops all snapshots, as Kafka does, where a retention took every record.
     """
 
     log: PartitionLog
@@ -79,15 +81,16 @@ class UndoPlan:
     checkpoints: Mapping[str, int | None]
     epochs: tuple[LeaderEpoch, ...] | None
     bytes: ByteCount
+    replayed: Mapping[str, str]
 
     @property
     def bases(self) -> tuple[Offset, ...]:
-        """Base offsets of the segments that come back, ascending."""
+        """Base offsets of the restored segments, ascending."""
         return tuple(sorted(base for group in self.groups for base in group.bases))
 
 
 def plan_undo(log: PartitionLog, ledger: bytes | None, epochs: Sequence[LeaderEpoch]) -> UndoPlan:
-    """Find what to bring back.
+    """Decide what to restore.
 
     Args:
         log: as it was observed; its fingerprint lists the ``.deleted`` files too.
@@ -114,19 +117,32 @@ def plan_undo(log: PartitionLog, ledger: bytes | None, epochs: Sequence[LeaderEp
         found = [_retained(log, lines[0], stamps)]
         checkpoints, before = _start_before(log, lines[0], epochs)
     groups = tuple(group for group in found if group is not None)
-    logs = [name for group in groups for live, name in group.names.items() if live.endswith(LOG)]
+    back = {live: name for group in groups for live, name in group.names.items()}
+    snapshots = _left_behind(lines, groups, stamps)
+    has_snapshot = any(live.endswith(SNAPSHOT) for live in (*stamps, *back, *snapshots))
+    replays = origin.operation == "retain" and not has_snapshot
     return UndoPlan(
         log=log,
         operation=origin.operation,
         id=origin.id,
         at_ms=TimestampMs(lines[0].at_ms),
         groups=groups,
-        snapshots=_left_behind(lines, groups, stamps),
+        snapshots=snapshots,
         finished=tuple(name for line in lines for name in line.files),
         checkpoints=checkpoints,
         epochs=before,
-        bytes=ByteCount(sum(stamps[name].bytes for name in logs)),
+        bytes=ByteCount(
+            sum(stamps[name].bytes for live, name in back.items() if live.endswith(LOG))
+        ),
+        replayed=_all_logs(log, back) if replays else {},
     )
+
+
+def _all_logs(log: PartitionLog, back: Mapping[str, str]) -> dict[str, str]:
+    """Live name to present name of every ``.log``, of those that come back too."""
+    live = (segment_file_name(segment.base_offset, LOG) for segment in log.segments)
+    logs = dict.fromkeys(live) | {name: old for name, old in back.items() if name.endswith(LOG)}
+    return {name: logs[name] or name for name in sorted(logs)}
 
 
 def _left_behind(

@@ -1,34 +1,15 @@
-"""How segments come back, in an order that every crash may interrupt.
+"""The file steps that bring segments back, in an order that a crash may interrupt anywhere.
 
-**Of a swap**, group by group, the newest first: as a cleaning leaves cleaned groups in front of
-uncleaned ones, so does each state of its undo. A group is itself a swap, of one segment for many
-(LogLoader 4.3.0; the phases are those of `logwright.swap.plan`):
+**A swap** is undone group by group, the newest first: like a cleaning, each state of its undo has
+cleaned groups in front of uncleaned ones. A group is itself a replacement, of one segment by many
+(`logwright.steps.replace_segments`); then the snapshots of its bases are linked back.
 
-=====  ========================================  ==============================================
-phase  what it does                              what Kafka's loader makes of a state inside it
-=====  ========================================  ==============================================
-U0     old files linked to ``.cleaned``; the     the cleaned segment: deletes all ``.cleaned``
-       cleaned segment's linked to ``.deleted``
-U1     b2...bk: ``.cleaned`` to ``.swap``        the cleaned segment: while b1 has a
-                                                 ``.cleaned``, every ``.swap`` from there on is
-                                                 dropped
-U2     b1: ``.cleaned`` to ``.swap``; its fsync  as in U1; with its last rename the old ones
-       is the commit point
-U3     for b1, then b2...bk, one after the       the old ones: what is still ``.swap`` is put in
-       other: ``.log.swap`` to its name, then    place, and what it replaces, from its base to
-       its indexes                               the end of the last one, is deleted. So no log
-                                                 may have its name before the one in front of it
-U4     the empty ``.txnindex``, if one was       the old ones
-       needed, goes; snapshots come back
-=====  ========================================  ==============================================
+**A retention** is undone from the newest segment down, so that there is never a hole: the indexes
+and the snapshot by link, fsync, then the ``.log``, fsync. The loader deletes indexes without a log;
+what is left is the log that a shorter retention would have left.
 
-**Of a retention**, the newest segment first, so that there is never a hole: its indexes and
-snapshot by link, fsync, then its ``.log``, fsync. The loader deletes indexes without a log, and
-what is not back yet; the log is then as a shorter retention would have left it.
-
-Before both, the leader epochs, then what the checkpoints said; they are harmless before their
-segments are there. After
-both, the ledger's line, then the ``.deleted`` names go.
+Before both come the leader epochs and the checkpoints, which do no harm before their segments are
+there. After both, the ledger's line is written and the ``.deleted`` names are removed.
 """
 
 from __future__ import annotations
@@ -37,36 +18,27 @@ from typing import TYPE_CHECKING
 
 from logwright.format.deletions import Origin
 from logwright.format.names import (
-    CLEANED,
     LOG,
-    SEGMENT_SUFFIXES,
     SNAPSHOT,
-    SWAP,
-    TXNINDEX,
     parse_segment_file_name,
     segment_file_name,
+    segment_files,
 )
-from logwright.steps.retire import deleted_names, record_retirement
-from logwright.steps.step import (
-    FileStep,
-    FsyncDir,
-    FsyncFile,
-    Link,
-    Rename,
-    Unlink,
-    WriteFile,
-)
+from logwright.steps.replace import replace_file
+from logwright.steps.replace_segments import Replacement, replace_segments
+from logwright.steps.retire import record_retirement
+from logwright.steps.step import FileStep, FsyncDir, Link, Unlink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
+    from logwright.log.model import PartitionLog
     from logwright.undo.plan import Comeback, UndoPlan
     from logwright.units import Offset, TimestampMs
 
 
 def undo_steps(plan: UndoPlan, identity: str, *, now_ms: TimestampMs) -> tuple[FileStep, ...]:
-    """The steps in the partition's directory, all but its checkpoints'.
+    """Return the steps in the partition directory, without those of the leader epochs.
 
     Args:
         plan: what comes back.
@@ -80,9 +52,8 @@ def undo_steps(plan: UndoPlan, identity: str, *, now_ms: TimestampMs) -> tuple[F
         if plan.operation == "retain":
             steps += _extend(directory, group, present)
         else:
-            steps += _swap_back(
-                directory, group, present, Origin(operation="undo", id=identity), now_ms
-            )
+            origin = Origin(operation="undo", id=identity)
+            steps += _swap_back(directory, group, present, origin, now_ms)
     if plan.snapshots:
         steps += [Link(directory / name, directory / live) for live, name in plan.snapshots.items()]
         steps.append(FsyncDir(directory))
@@ -90,6 +61,13 @@ def undo_steps(plan: UndoPlan, identity: str, *, now_ms: TimestampMs) -> tuple[F
     steps += record_retirement(directory, (), now_ms=now_ms, origin=done)
     steps += [Unlink(directory / name, missing_ok=True) for name in plan.finished]
     return (*steps, FsyncDir(directory))
+
+
+def snapshot_steps(log: PartitionLog, content: bytes) -> tuple[FileStep, ...]:
+    """Return the steps that write a producer snapshot of this content at the log's end."""
+    path = log.directory / segment_file_name(log.log_end_offset, SNAPSHOT)
+    active = log.directory / segment_file_name(log.active.base_offset, LOG)
+    return replace_file(path, content, like=active)
 
 
 def _extend(directory: Path, group: Comeback, present: set[str]) -> list[FileStep]:
@@ -117,45 +95,22 @@ def _belongs(live: str, base: Offset, group: Comeback) -> bool:
 def _swap_back(
     directory: Path, group: Comeback, present: set[str], origin: Origin, now_ms: TimestampMs
 ) -> list[FileStep]:
-    first, *rest = group.bases
-    cleaned = [name for name in _files(first) if name in present]
-    retired = deleted_names(cleaned, present=present)
-    present |= set(retired.values())
-    back = {base: [name for name in _files(base) if name in group.names] for base in group.bases}
-    guard = segment_file_name(first, TXNINDEX)
-    guarded = guard in cleaned and guard not in back[first]
-    old = [name for names in back.values() for name in names]
-    steps: list[FileStep] = [
-        *record_retirement(directory, retired.values(), now_ms=now_ms, origin=origin),
-        *(Link(directory / group.names[name], directory / f"{name}{CLEANED}") for name in old),
-    ]
-    if guarded:
-        back[first].append(guard)
-        empty = directory / f"{guard}{CLEANED}"
-        steps += [WriteFile(empty, b"", like=directory / guard), FsyncFile(empty)]
-    steps += [Link(directory / name, directory / retired[name]) for name in cleaned]
-    steps.append(FsyncDir(directory))
-    if rest:
-        steps += _rename(directory, [n for base in rest for n in back[base]], CLEANED, SWAP)
-    steps += _rename(directory, back[first], CLEANED, SWAP)
-    for base in group.bases:
-        log, *indexes = back[base]
-        steps += [*_rename(directory, [log], SWAP, ""), *_rename(directory, indexes, SWAP, "")]
-    if guarded:
-        steps.append(Unlink(directory / guard))
-    steps += [
+    """One group of a swap: its old segments for the cleaned one."""
+    new = tuple(segment_files(base, group.names) for base in group.bases)
+    change = Replacement(
+        directory=str(directory),
+        new=new,
+        staged={name: f"{directory}/{group.names[name]}" for names in new for name in names},
+        bring_in=Link,
+        old=segment_files(group.bases[0], present),
+    )
+    snapshots = [
         Link(directory / name, directory / live)
         for live, name in group.names.items()
         if live.endswith(SNAPSHOT) and live not in present
     ]
-    return [*steps, FsyncDir(directory)]
-
-
-def _files(base: Offset) -> list[str]:
-    return [segment_file_name(base, suffix) for suffix in SEGMENT_SUFFIXES]
-
-
-def _rename(directory: Path, names: Sequence[str], source: str, target: str) -> list[FileStep]:
-    """A phase: renames, then the sync."""
-    renames = [Rename(directory / f"{n}{source}", directory / f"{n}{target}") for n in names]
-    return [*renames, FsyncDir(directory)]
+    return [
+        *replace_segments(change, present=present, now_ms=now_ms, origin=origin),
+        *snapshots,
+        *([FsyncDir(directory)] if snapshots else []),
+    ]

@@ -1,8 +1,8 @@
-"""A partition compared with an earlier state of itself, by the laws of a cleaning.
+"""Compare a partition with an earlier state of itself, by the checks of a cleaning.
 
-The later log is taken for the staged output of a cleaning of the whole earlier one, which
-`checks.examine` judges: nothing new, every survivor as it was, the latest value of each key
-still there, offsets kept.
+The later log is treated as the staged output of a cleaning of the whole earlier one, and given to
+the thorough checks: nothing is new, every survivor is unchanged, the latest value of each key is
+still there, and offsets stayed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from logwright import maintain
+from logwright.checks.model import (
+    CRC_VALID,
+    INDEX_ENTRIES_VALID,
+    LATEST_VALUE_PER_KEY,
+    OFFSETS_ASCENDING,
+    SURVIVORS_IDENTICAL,
+)
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction.model import (
     CleaningOptions,
@@ -49,11 +56,11 @@ _NO_STATS: Final = CleaningStats(
     copy_seconds=0.0,
 )
 _MEANING: Final = {
-    "crc_valid": "record batches cannot be read or fail their CRC",
-    "offsets_ascending": "offsets do not ascend",
-    "survivors_identical": "records are not those that the earlier log has at their offset",
-    "latest_value_per_key": "records are gone, with no later one of their key",
-    "index_entries_valid": "index entries do not tell the truth",
+    CRC_VALID: "record batches cannot be read or fail their CRC",
+    OFFSETS_ASCENDING: "offsets do not ascend",
+    SURVIVORS_IDENTICAL: "records are not those that the earlier log has at their offset",
+    LATEST_VALUE_PER_KEY: "records are gone, with no later one of their key",
+    INDEX_ENTRIES_VALID: "index entries do not agree with the .log",
 }
 
 
@@ -65,7 +72,7 @@ def compare_partition(
     *,
     now_ms: TimestampMs,
 ) -> list[Fault]:
-    """The laws that do not hold between two states of a partition. Effects: reads both.
+    """Return the checks that fail between two states of a partition. Effects: reads both.
 
     Raises:
         UncleanLogDir, CorruptLogError, UnsupportedFormatError, NotALogDir, UnreadableFile: one of
@@ -81,8 +88,8 @@ def compare_partition(
     )
     later = observe(log_dir, partition, high_watermark="end")
     faults = _check_bounds(plan.log, later)
-    segments, strange = _as_staged(plan.log, later)
-    faults += strange
+    segments, unknown = _as_staged(plan.log, later)
+    faults += unknown
     if not segments:
         return faults
     covered = plan.log.with_segments((*plan.log.segments, _end(plan.log)))
@@ -95,11 +102,10 @@ def compare_partition(
         Fault(
             path=later.directory,
             position=None,
-            problem=f"{law.violations} times {_MEANING[law.law]}, first at offset"
-            f" {law.first_offset}",
+            problem=f"{check.violations} times {_MEANING[check.name]}, first at offset"
+            f" {check.first_offset}",
         )
-        for law in facts.laws
-        if not law.holds
+        for check in facts.failed
     ]
 
 
@@ -117,18 +123,18 @@ def _check_bounds(earlier: PartitionLog, later: PartitionLog) -> list[Fault]:
 def _as_staged(
     earlier: PartitionLog, later: PartitionLog
 ) -> tuple[tuple[StagedSegment, ...], list[Fault]]:
-    """Each segment of the later log, with those of the earlier one that it stands for."""
+    """Return each segment of the later log with those of the earlier one that it replaces."""
     known = [segment.base_offset for segment in earlier.segments]
     bases = [segment.base_offset for segment in later.segments]
     staged: list[StagedSegment] = []
-    strange: list[Fault] = []
+    unknown: list[Fault] = []
     ends = [*bases[1:], None]
     for segment, end in zip(later.segments, ends, strict=True):
         base = segment.base_offset
         if base not in known:
             if segment.log_bytes:
                 problem = f"the earlier log has no segment {base}"
-                strange.append(Fault(path=later.directory, position=None, problem=problem))
+                unknown.append(Fault(path=later.directory, position=None, problem=problem))
             continue
         sources = tuple(one for one in known if base <= one and (end is None or one < end))
         staged.append(
@@ -143,11 +149,11 @@ def _as_staged(
                 modified_ns=segment.modified_ns,
             )
         )
-    return tuple(staged), strange
+    return tuple(staged), unknown
 
 
 def _end(log: PartitionLog) -> Segment:
-    """An empty segment at the log's end, so that its last one counts as sealed."""
+    """Return an empty segment at the log's end, so that its last one counts as sealed."""
     return log.active._replace(
         base_offset=log.log_end_offset,
         log_bytes=ByteCount(0),

@@ -1,4 +1,4 @@
-"""What a verification finds."""
+"""The faults that a verification finds."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_PER_FILE = 20
-"""Findings of one kind in one file that are named one by one."""
+"""So many faults of one kind in one file are listed; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that is wrong.
+    """One fault in a file.
 
     Attributes:
-        position: byte in the file, None if the whole file is concerned.
-        problem: in words, without a full stop; never a record's key or value.
+        position: byte in the file, None if it is about the whole file.
+        problem: a sentence without a full stop; never a record's key or value.
     """
 
     path: Path
@@ -33,7 +33,7 @@ class Fault:
 def entry_faults(
     path: Path, wrong: NDArray[np.bool_], *, entry_bytes: int, problem: str
 ) -> list[Fault]:
-    """A fault for each wrong entry of an index, the first ones by name."""
+    """Return a fault for each wrong entry of an index, and one for all after `MOST_PER_FILE`."""
     rows = np.flatnonzero(wrong)
     faults = [
         Fault(path=path, position=int(row) * entry_bytes, problem=f"entry {int(row)} {problem}")

@@ -1,10 +1,10 @@
-"""Everything that a log directory says of one partition, compared with its batches.
+"""Compare everything that a log directory holds about one partition with its batches.
 
 1. Names: leftovers, indexes without a log, logs without an index.
 2. Each segment: every batch, record and index entry (`segments`).
-3. Producer snapshots: their bytes, and that they speak of nothing behind their number.
-4. If nothing of that is wrong: what producers left in the log, against the transaction indexes and
-   snapshots (`producers`).
+3. Producer snapshots: their bytes, and that no offset in them is past their number.
+4. If all that is right: the producers' batches and markers in the log, against the transaction
+   indexes and snapshots (`producers`).
 5. Leader epochs, the topic id, and the partition's entry in each checkpoint file.
 """
 
@@ -44,10 +44,10 @@ _METADATA: Final = re.compile(rb"version: 0\ntopic_id: [A-Za-z0-9_-]{22}\n?")
 
 
 def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
-    """All that is wrong with a partition. Effects: reads everything of it.
+    """Return all that is wrong with a partition. Effects: reads all its files.
 
     Raises:
-        NotALogDir, UnreadableFile: it is not there or cannot be read.
+        NotALogDir, UnreadableFile: it does not exist or cannot be read.
     """
     with open_partition_dir(log_dir, partition) as opened:
         stamps = stamp_files(opened)
@@ -92,16 +92,16 @@ def _check_snapshots(
             problem = f"it is beyond the log's end at {end}"
             faults.append(Fault(path=path, position=None, problem=problem))
     if clean and end > start and not numbers:
-        problem = "there is no producer snapshot: a broker would know of no producer"
+        problem = "there is no producer snapshot: a broker would not know any producer"
         faults.append(Fault(path=directory, position=None, problem=problem))
     return faults
 
 
 def _producer_problem(entry: ProducerEntry, number: int) -> str | None:
     if entry.last_offset >= number:
-        return f"has its last batch at {entry.last_offset}, behind the snapshot"
+        return f"has its last batch at {entry.last_offset}, past the snapshot"
     if entry.current_txn_first_offset is not None and entry.current_txn_first_offset >= number:
-        return f"has a transaction open from {entry.current_txn_first_offset}, behind the snapshot"
+        return f"has a transaction open from {entry.current_txn_first_offset}, past the snapshot"
     return None
 
 
@@ -113,7 +113,7 @@ def _check_epochs(path: Path, end: int) -> list[Fault]:
     except (CorruptLogError, UnsupportedFormatError) as error:
         return [_fault(error, path)]
     return [
-        Fault(path=path, position=None, problem=f"epoch {one.epoch} begins behind the log's end")
+        Fault(path=path, position=None, problem=f"epoch {one.epoch} begins past the log's end")
         for one in epochs
         if one.start_offset > end
     ]
@@ -121,12 +121,12 @@ def _check_epochs(path: Path, end: int) -> list[Fault]:
 
 def _check_metadata(path: Path) -> list[Fault]:
     if path.exists() and _METADATA.fullmatch(map_file(path).tobytes()) is None:
-        return [Fault(path=path, position=None, problem="it names no topic id")]
+        return [Fault(path=path, position=None, problem="it does not name a topic id")]
     return []
 
 
 def _check_checkpoints(log_dir: Path, partition: TopicPartition, end: int) -> list[Fault]:
-    """None of the four may lie behind the log's end, nor the start behind the high watermark."""
+    """Find the checkpoint files whose entry is past the log's end."""
     faults: list[Fault] = []
     entries: dict[str, int] = {}
     for name in CHECKPOINT_FILES:
@@ -147,7 +147,7 @@ def _check_checkpoints(log_dir: Path, partition: TopicPartition, end: int) -> li
         CLEANER_OFFSET_CHECKPOINT,
     ):
         if entries.get(name, end) > end:
-            problem = f"{partition} is at {entries[name]}, behind the log's end at {end}"
+            problem = f"{partition} is at {entries[name]}, past the log's end at {end}"
             faults.append(Fault(path=log_dir / name, position=None, problem=problem))
     return faults
 

@@ -1,14 +1,14 @@
-"""What producers left in a log, held against transaction indexes and producer snapshots.
+"""Compare the producers' batches and markers with transaction indexes and producer snapshots.
 
 The log is replayed from its beginning (ProducerStateManager, 4.3.0). A cleaning removes batches and
-markers, retention removes the beginning, and a broker forgets idle producers; so only this is
-claimed:
+markers, retention removes the beginning, and a broker forgets idle producers; so only this must
+hold:
 
 1. Where data of an aborted transaction is in the log, not below the log start offset, and its
-   marker, the marker's segment has an entry for it. Without the entry, or the file, readers of
-   committed data would be shown it. (A cleaning does not look at what is below.)
-2. A producer of a snapshot that has the epoch of its last batch before the snapshot's offset knows
-   that batch or a later one, and if that one, then its sequence number.
+   marker, the marker's segment has an entry for it. Without the entry, or the file, consumers
+   with read_committed would get the data. (A cleaning leaves what is below alone.)
+2. A producer in a snapshot, if it has the epoch of its last batch before the snapshot's offset,
+   has that batch or a later one; if it is that one, then with its sequence number.
 3. It has no transaction open that began before a marker of its own.
 """
 
@@ -33,20 +33,20 @@ from logwright.log.producers import Replay, replay_batches
 from logwright.units import INT64_MAX
 from logwright.verify.model import MOST_PER_FILE, Fault
 
-_SHOWN: Final = "readers of committed data would be shown it"
+_SHOWN: Final = "consumers with read_committed would get it"
 
 
 def check_producers(
     directory: Path, bases: list[int], numbers: tuple[int, ...], *, log_start_offset: int
 ) -> list[Fault]:
-    """What is wrong, of a log whose segments and snapshots can be read. Effects: reads headers and
-    control batches.
+    """Return what is wrong in a log whose segments and snapshots can be read. Effects: reads
+    headers and control batches.
 
     Args:
         directory: the partition's.
         bases: base offsets of the segments, ascending.
         numbers: of the snapshots, ascending.
-        log_start_offset: nobody is shown what is below it.
+        log_start_offset: consumers get nothing below it.
     """
     log = _Replayed(Replay(entries={}), log_start_offset)
     faults: list[Fault] = []
@@ -64,7 +64,7 @@ def check_producers(
 def _check_segment(
     directory: Path, base: int, numbers: list[int], log: _Replayed
 ) -> Iterator[Fault]:
-    """Its transaction index, and the snapshots with a number in it."""
+    """Check its transaction index, and the snapshots whose number is in it."""
     data = map_file(directory / segment_file_name(base, LOG))
     rows = valid_batches(data, base_offset=base, check_crcs=False).batches
     known, done = len(log.replay.aborted), 0
@@ -78,7 +78,7 @@ def _check_segment(
 
 
 class _Replayed:
-    """The producers up to a place in the log.
+    """The state of the producers at an offset of the log.
 
     Attributes:
         shown: by producer, the last offset of its transactional data that still has records.
@@ -94,7 +94,7 @@ class _Replayed:
         self.visible: set[tuple[int, int]] = set()
 
     def append(self, data: NDArray[np.uint8], rows: NDArray[np.void]) -> None:
-        """Go on over batches, marker by marker."""
+        """Replay more batches, marker by marker."""
         kinds = rows["attributes"]
         begin = 0
         for at in [*np.flatnonzero(kinds & CONTROL).tolist(), len(rows) - 1]:
@@ -120,7 +120,7 @@ class _Replayed:
 
 
 def _check_txnindex(path: Path, log: _Replayed, known: int) -> list[Fault]:
-    """The entries for the aborted transactions from number `known` on."""
+    """Find missing entries for the aborted transactions from number `known` on."""
     wanted = [
         one
         for one in log.replay.aborted[known:]

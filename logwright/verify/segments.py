@@ -1,4 +1,4 @@
-"""Every batch, record and index entry of one segment."""
+"""Check every batch, record and index entry of one segment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.checks import thorough_kernels as laws
+from logwright.checks import kernels
+from logwright.checks.indexes import wrong_offset_entries
 from logwright.compaction.source import Source, open_window, row_ranges
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CONTROL
@@ -36,12 +37,13 @@ _ENTRY_BYTES: Final = {
 
 
 def check_segment(directory: Path, base_offset: int, end_offset: int) -> tuple[list[Fault], int]:
-    """What is wrong with a segment, and the offset behind its last batch. Effects: reads its files.
+    """Return what is wrong with a segment, and the offset after its last batch. Effects: reads its
+    files.
 
     Args:
         directory: the partition's.
         base_offset: of the segment.
-        end_offset: its offsets must lie below it.
+        end_offset: its offsets must be lower.
 
     Raises:
         UnreadableFile: a file cannot be read.
@@ -70,7 +72,7 @@ def check_segment(directory: Path, base_offset: int, end_offset: int) -> tuple[l
 
 
 def _unreadable_records(source: Source, readable: NDArray[np.int64]) -> list[Fault]:
-    """Batches whose records cannot be read, or do not ascend."""
+    """Find the batches whose records cannot be read, or do not ascend."""
     faults: list[Fault] = []
     for first, last in row_ranges(source, first=0, last=len(source.batches)):
         rows = readable[(readable >= first) & (readable < last)]
@@ -80,44 +82,36 @@ def _unreadable_records(source: Source, readable: NDArray[np.int64]) -> list[Fau
 
 
 def _reads(source: Source, rows: NDArray[np.int64]) -> bool:
-    """Whether all of these can be read without a fault."""
-    facts, order = _cells()
+    """Return whether all of these batches can be read without a fault."""
+    order = kernels.new_verdict()
     try:
         window = open_window(source, rows)
     except (CorruptBatch, UnsupportedFormatError):
         return False
     if not _counts_are_possible(window.batches):
         return False
-    _, status = laws.survey(source.data, window.scratch, window.batches, window.spans, facts, order)
-    return bool(status == OK and order[laws.VIOLATIONS] == 0)
+    _, status = kernels.survey(kernels.side_of(source, window), kernels.new_facts(), order)
+    return bool(status == OK and order.violations == 0)
 
 
 def _record_fault(source: Source, row: int) -> list[Fault]:
-    """What is wrong inside one batch, nothing if it can be read."""
+    """Return what is wrong inside one batch, if anything."""
     batch = source.batches[row]
     position, offset = int(batch["position"]), int(batch["base_offset"])
-    facts, order = _cells()
+    order = kernels.new_verdict()
     problem = None
     try:
         window = open_window(source, np.array([row]))
         if not _counts_are_possible(window.batches):
             problem = f"the record count of the batch at offset {offset} is impossible"
         else:
-            _, status = laws.survey(
-                source.data, window.scratch, window.batches, window.spans, facts, order
-            )
+            _, status = kernels.survey(kernels.side_of(source, window), kernels.new_facts(), order)
             raise_for_status(int(status), path=source.path, position=position, base_offset=offset)
-            if order[laws.VIOLATIONS]:
+            if order.violations:
                 problem = f"the offsets of the records at offset {offset} do not ascend"
     except (CorruptBatch, UnsupportedFormatError) as error:
         problem = error.problem.removesuffix(".")
     return [] if problem is None else [Fault(path=source.path, position=position, problem=problem)]
-
-
-def _cells() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Cells for `laws.survey`: facts, and the verdict on the order of offsets."""
-    facts = np.zeros(laws.FACT_CELLS, dtype=np.int64)
-    return facts, np.array([0, -1], dtype=np.int64)
 
 
 def _counts_are_possible(batches: NDArray[np.void]) -> bool:
@@ -134,7 +128,7 @@ def _check_indexes(directory: Path, base: int, batches: NDArray[np.void]) -> lis
         content = map_file(path).tobytes()
         whole = len(content) - len(content) % entry_bytes
         if whole != len(content):
-            problem = f"{len(content) - whole} bytes are no whole entry"
+            problem = f"{len(content) - whole} bytes are not a whole entry"
             faults.append(Fault(path=path, position=whole, problem=problem))
         if suffix == INDEX:
             faults += _offset_faults(path, parse_offset_index(content, base), batches)
@@ -148,21 +142,20 @@ def _check_indexes(directory: Path, base: int, batches: NDArray[np.void]) -> lis
 def _offset_faults(
     path: Path, entries: NDArray[np.int64], batches: NDArray[np.void]
 ) -> list[Fault]:
-    """An entry is the last offset of the batch at its position."""
-    rows = np.searchsorted(batches["position"], entries[:, 1])
-    inside = rows < len(batches)
-    right = np.zeros(len(entries), dtype=np.bool_)
-    right[inside] = (batches["position"][rows[inside]] == entries[inside, 1]) & (
-        batches["last_offset"][rows[inside]] == entries[inside, 0]
-    )
-    right[1:] &= np.diff(entries[:, 0]) > 0
     return entry_faults(
-        path, ~right, entry_bytes=OFFSET_ENTRY_BYTES, problem="does not name a batch of the .log"
+        path,
+        wrong_offset_entries(entries, batches),
+        entry_bytes=OFFSET_ENTRY_BYTES,
+        problem="does not name a batch of the .log",
     )
 
 
 def _time_faults(path: Path, entries: NDArray[np.int64], batches: NDArray[np.void]) -> list[Fault]:
-    """No batch up to an entry's offset has a larger timestamp, and there is such a batch."""
+    """Find the entries that do not ascend, name no batch, or follow a larger timestamp.
+
+    This is less than the checks ask of the output of a cleaning: there an entry's timestamp is that
+    of a batch.
+    """
     rows = np.searchsorted(batches["last_offset"], entries[:, 1])
     inside = rows < len(batches)
     right = np.zeros(len(entries), dtype=np.bool_)
@@ -171,12 +164,12 @@ def _time_faults(path: Path, entries: NDArray[np.int64], batches: NDArray[np.voi
         right[inside] = largest[rows[inside]] <= entries[inside, 0]
     right[1:] &= (np.diff(entries[:, 0]) > 0) & (np.diff(entries[:, 1]) >= 0)
     return entry_faults(
-        path, ~right, entry_bytes=TIME_ENTRY_BYTES, problem="does not tell the truth of the .log"
+        path, ~right, entry_bytes=TIME_ENTRY_BYTES, problem="does not agree with the .log"
     )
 
 
 def _txn_faults(path: Path, content: bytes, batches: NDArray[np.void]) -> list[Fault]:
-    """An entry names a marker of its producer in this segment."""
+    """Find the entries that do not name a marker of their producer in this segment."""
     markers = batches[(batches["attributes"] & CONTROL) != 0]
     known = set(zip(markers["producer_id"].tolist(), markers["last_offset"].tolist(), strict=True))
     entries = parse_txn_index(content)

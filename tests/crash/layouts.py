@@ -25,7 +25,7 @@ from logwright.format.names import (
 )
 from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
 from logwright.steps.step import FileStep
-from logwright.swap.plan import swap_steps
+from logwright.swap.steps import swap_steps
 from logwright.units import ByteCount, Offset, TimestampMs
 from tests.crash.filesystems import with_paths
 from tests.fixtures import case_dir, swap_layouts

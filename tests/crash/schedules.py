@@ -25,8 +25,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import logwright.locks
-import logwright.steps.marker
+import logwright.lock_files
 from logwright import live_plans
 
 CALLS = frozenset(
@@ -176,6 +175,5 @@ def scheduled() -> Iterator[None]:
         _installed.append(True)
     clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=_sleep)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (logwright.locks, logwright.steps.marker):
-            patch.setattr(module, "time", clock)
+        patch.setattr(logwright.lock_files, "time", clock)
         yield

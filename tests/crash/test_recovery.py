@@ -18,7 +18,7 @@ from logwright.config.topic import parse_settings
 from logwright.errors import DiskFull, LogwrightError, StepFailed
 from logwright.format.names import TopicPartition
 from logwright.recovery import commit as run
-from logwright.recovery.commit import plan_directory
+from logwright.recovery.directory_plan import plan_directory
 from logwright.recovery.model import RecoveryOptions
 from logwright.recovery.steps import recovery_steps
 from logwright.steps.filesystem import RealFileSystem

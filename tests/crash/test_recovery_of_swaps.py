@@ -14,7 +14,7 @@ from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
-from logwright.recovery.commit import plan_directory
+from logwright.recovery.directory_plan import plan_directory
 from logwright.recovery.model import RecoveryOptions
 from logwright.recovery.steps import recovery_steps
 from logwright.steps.filesystem import RealFileSystem

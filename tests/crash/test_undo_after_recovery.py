@@ -13,7 +13,7 @@ import pytest
 from logwright import maintain
 from logwright.errors import CannotUndo
 from logwright.format.names import TopicPartition
-from logwright.recovery.commit import partitions_to_recover
+from logwright.recovery.directory_plan import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
 from logwright.units import TimestampMs
 from tests.crash.filesystems import Crash, CrashingFileSystem

@@ -130,7 +130,7 @@ class Round:
         """Clean a log by both; what ours staged in each pass. Effects: changes the log.
 
         Raises:
-            AssertionError: they differ, or ours broke a law.
+            AssertionError: they differ, or ours failed a check.
         """
         copy = builder.log_dir.with_name(f"kafka-{len(list(builder.log_dir.parent.iterdir()))}")
         shutil.copytree(builder.log_dir, copy, copy_function=shutil.copy2)
@@ -147,7 +147,7 @@ class Round:
             plan = self.plan(builder)
             staged = maintain.build(plan) if plan.clean else None
             if staged is not None:
-                broken = [law for law in maintain.examine(plan, staged).laws if not law.holds]
+                broken = maintain.examine(plan, staged).failed
                 assert not broken, broken
                 done.append(staged)
             maintain.commit(plan, staged)

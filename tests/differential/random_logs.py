@@ -1,7 +1,7 @@
 """Random logs: Kafka writes one and cleans it, our engine cleans the same one, and the outcomes are
 compared.
 
-For each log also: Kafka's decisions in every pass and ours, the laws of `examine`, and that
+For each log also: Kafka's decisions in every pass and ours, the checks of `examine`, and that
 cleaning again at the same clock changes nothing. Should the engine hang, the smallest number in the
 scratch directory is the seed.
 """
@@ -54,7 +54,7 @@ class Outcome:
 
     Attributes:
         differences: each begins with its kind, as in tests/comparison.py; further kinds are `plan`
-            (a decision), `law` (`examine` found a violation), `again` (a second cleaning at the
+            (a decision), `check` (`examine` found a violation), `again` (a second cleaning at the
             same clock did something) and `raised` (our engine failed).
         refused: why our engine does not handle the log; None if it does.
         cleaner_failed: how Kafka's own cleaner failed on it, so that there is nothing to compare.
@@ -255,7 +255,7 @@ def settings_of(case: Answer, config: dict[str, str]) -> tuple[TopicConfig, Clea
 
 
 def _clean(case: Answer, log_dir: Path, partition: TopicPartition) -> list[str]:
-    """As many passes as Kafka made; what the laws and the plans show."""
+    """As many passes as Kafka made; what the checks and the plans show."""
     settings = settings_of(case, case["topicConfig"])
 
     def plan() -> CleanPlan:
@@ -284,9 +284,8 @@ def _clean(case: Answer, log_dir: Path, partition: TopicPartition) -> list[str]:
             break
         staged = maintain.build(planned)
         found += [
-            f"law: pass {number}: {law.law}: {law.violations} from offset {law.first_offset}"
-            for law in maintain.examine(planned, staged).laws
-            if not law.holds
+            f"check: pass {number}: {check.name}: {check.violations} from {check.first_offset}"
+            for check in maintain.examine(planned, staged).failed
         ]
         maintain.commit(planned, staged)
         if staged.end_offset != said.get("newFirstDirtyOffset"):

@@ -173,7 +173,7 @@ def test_kafka_8351_a_transaction_reaches_over_groups(tmp_path: Path, kafka: Kaf
     builder.segment(2).marker(2, PID, "abort").marker(3, OTHER, "commit")
     small = Round(kafka=kafka, settings={"segment.bytes": "200"})
     (staged,) = small.clean(seal(builder, 4))
-    assert 2 == len(staged.segments) + len(staged.standing)
+    assert 2 == len(staged.segments) + len(staged.unchanged)
     assert [(0, 0), (1, 1), (2, 1), (3, 1)] == shape(builder)
     assert [(PID, 0, 2, 1)] == [
         (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)

@@ -155,7 +155,7 @@ def test_torn_tail_is_cut_where_kafka_fails(
     path.write_bytes(path.read_bytes() + tail)
     before = contents(log.log_dir)
     assert by_kafka(copied(log.log_dir, "kafka"), server) is not None
-    assert "in a segment that is to be split" in str(by_us(log.log_dir, MODES[0]))
+    assert "in a segment that must be split" in str(by_us(log.log_dir, MODES[0]))
     assert before == contents(log.log_dir)
     assert by_us(log.log_dir, MODES[1]) is None
     assert by_kafka(sound, server) is None

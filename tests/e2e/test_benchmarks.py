@@ -50,15 +50,15 @@ def test_compare_writes_a_page_and_a_picture(work: Path, tmp_path: Path) -> None
 @pytest.mark.oracle
 def test_profile_names_every_stage_that_ran(work: Path) -> None:
     """Of a compressed log that is all of them, and the engine is put back as it was."""
-    from logwright.compaction import recopy  # noqa: PLC0415 -- looked at before and after
+    from logwright.compaction.rewrite import copy  # noqa: PLC0415 -- looked at before and after
 
-    before = recopy.recopy
+    before = copy.copy_batches
     printed = run("profile", "lz4", "--scale", SCALE, "--work", work)
-    assert before is recopy.recopy
+    assert before is copy.copy_batches
     for stage in (
         "header scan",
         "CRC, decode, hash, map, rebuild",
-        "recopy",
+        "copy",
         "fsync",
         "equal records",
     ):

@@ -212,7 +212,7 @@ def test_retention_needs_no_room(tmp_path: Path) -> None:
         options = (*settings(case), "--yes", "--output", "json")
         told = call("retain", made.log_dir, "--now", description(case)["now"], *options)
         assert 0 == told.status, told.err
-        assert "no room for the record for an undo" in told.err
+        assert "disk full: left out the record for an undo" in told.err
         assert 0 == os.statvfs(made.log_dir).f_bavail
         undone = call("undo", made.log_dir, "t-0", "--yes")
         assert 5 == undone.status
@@ -237,7 +237,7 @@ def test_purge_of_a_deleted_log_needs_no_room(tmp_path: Path) -> None:
         made.fill(0)
         purged = made.purge()
         assert 0 == purged.status, purged.err
-        assert "no room for the record of a purge, renamed to t-0." in purged.err
+        assert "disk full: renamed to t-0." in purged.err
         assert [True] == [line["purged"] for line in purged.lines]
         assert 0 < os.statvfs(made.log_dir).f_bavail
         assert not list(made.log_dir.glob("t-0*"))
@@ -264,7 +264,7 @@ def test_purge_that_frees_nothing_needs_no_room(tmp_path: Path) -> None:
         made.fill(0)
         purged = call("purge", made.log_dir, "--now", now + 60_000, *options)
         assert 0 == purged.status, purged.err
-        assert "no room for the ledger without what is gone" in purged.err
+        assert "disk full: left out compacting the deletion ledger" in purged.err
         assert [later] == list(directory.glob("*.deleted"))
         assert before == ledger.read_bytes()
         made.free()

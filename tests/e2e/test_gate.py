@@ -77,7 +77,7 @@ def test_failure_names_the_check_its_count_and_the_first_offender(tmp_path: Path
 
 
 def test_threshold_of_the_policy_stops_the_swap_alone(tmp_path: Path) -> None:
-    """The output keeps every law, and yet Great Expectations refuses what the policy forbids."""
+    """The output passes every check, and yet Great Expectations refuses what the policy forbids."""
     policy = POLICY + "expectations:\n  max_tombstone_share: 0.0\n"
     platform = make_platform(tmp_path, {"orders-0": "tombstones-1-first"}, policy)
     before = tree(platform.log_dir)

@@ -92,7 +92,7 @@ BETWEEN = (
     Fault(
         family="hint: aborted data that was mapped is expected to go",
         file="checks/quick.py",
-        right="    task.require(aborted % _ALL == told.aborted_set, base)",
+        right="    task.require(aborted % _ALL == report.aborted_set, base)",
         wrong="    task.require(aborted % _ALL >= 0, base)",
         tests=("tests/unit/compaction/test_outcomes.py",),
     ),
@@ -120,7 +120,7 @@ BETWEEN = (
     Fault(
         family="two at once: a directory that was renamed is locked",
         file="locks.py",
-        right="yield _is_named(directory, parent, path.parents[1].name)",
+        right="yield is_named(directory.fd, parent, name)",
         wrong="yield True",
         tests=("tests/unit/locks/test_locks.py",),
     ),
@@ -224,7 +224,7 @@ BETWEEN = (
     ),
     Fault(
         family="move: what a partition knows of ingests stays behind",
-        file="move/listing.py",
+        file="move/observe.py",
         right="one.startswith(CARRIED)",
         wrong="not one",
         tests=("tests/unit/cli/test_move.py",),

@@ -21,7 +21,7 @@ from logwright.format.names import segment_file_name
 from logwright.format.record import Record, read_records
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.swap.plan import swap_steps
+from logwright.swap.steps import swap_steps
 from tests import twins
 from tests.property.made_up_logs import (
     NOW_MS,
@@ -38,7 +38,8 @@ from tests.property.made_up_logs import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
+    from logwright.checks.model import OutputFacts
+    from logwright.compaction.model import CleanPlan, StagedCleaning
     from tests.log_builder import LogBuilder
 
 bounded = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -81,7 +82,7 @@ def data_records(segments: Iterable[twins.Segment]) -> list[Record]:
 @settings(bounded, max_examples=400)
 @given(made_up_logs())
 def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
-    """Batches, records, transaction indexes, next first dirty offset, counts and every law."""
+    """Batches, records, transaction indexes, next first dirty offset, counts and every check."""
     with written(log) as builder:
         planned = plan(log, builder)
         if not planned.clean:
@@ -89,9 +90,9 @@ def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
             return
         before = read(builder)
         staged = maintain.build(planned)
-        standing = {each.base_offset for each in staged.standing}
+        unchanged = {each.base_offset for each in staged.unchanged}
         groups = sorted(
-            [*(each.source_base_offsets for each in staged.segments), *((b,) for b in standing)]
+            [*(each.source_base_offsets for each in staged.segments), *((b,) for b in unchanged)]
         )
         expected = twins.clean(before[:-1], rules(log, planned, before, groups))
         assert expected.end_offset == staged.end_offset
@@ -102,7 +103,7 @@ def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
             aborted = read_aborted(staged.directory, segment.base_offset)
             assert expected.aborted[segment.base_offset] == list(aborted)
         for segment in before:
-            if segment.base_offset in standing:
+            if segment.base_offset in unchanged:
                 wanted = expected.written[segment.base_offset]
                 assert wanted == [whole for _, whole, _ in segment.batches]
                 aborted = read_aborted(builder.directory, segment.base_offset)
@@ -112,8 +113,8 @@ def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
 
 
 def _check_figures(facts: OutputFacts, staged: StagedCleaning) -> None:
-    assert [] == [law for law in facts.laws if not law.holds]
-    kept = sum(segment.records for segment in (*facts.segments, *staged.standing))
+    assert () == facts.failed
+    kept = sum(segment.records for segment in (*facts.segments, *staged.unchanged))
     assert kept == staged.stats.records_written
     assert staged.stats.records_read - kept == (
         staged.stats.removed_superseded

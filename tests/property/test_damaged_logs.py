@@ -48,7 +48,7 @@ PARTITION = TopicPartition("t", 0)
 ENTRY_BYTES = {".index": 8, ".timeindex": 12}
 UNSUPPORTED = (
     "the record batch's magic is not 2.",
-    "there is no offset behind that of the last record batch.",
+    "no offset is left after that of the last record batch.",
 )
 """What a recovery refuses though a broker takes it: magic and base offset are not covered by a
 batch's CRC. Kafka's next offset becomes negative, and it drops the log.

@@ -146,7 +146,7 @@ def clean(log: Path, now_ms: int) -> LogwrightError | None:
         return error
     facts = maintain.examine(plan, staged)
     maintain.discard(plan)
-    broken = tuple(law.law for law in facts.laws if not law.holds)
+    broken = tuple(check.name for check in facts.failed)
     return QualityError(" ".join(broken), path=log) if broken else None
 
 
@@ -154,8 +154,8 @@ def judge(segment: Healthy, content: bytes, log_dir: Path) -> bool:
     """Clean one mutant; whether it was refused.
 
     What is read may still contradict itself: markers that no entry of the transaction index names,
-    or that are another producer's, and a transaction without an end. The laws or the checks of the
-    hints refuse that; all else the reading does.
+    or that are another producer's, and a transaction without an end. The checks of the
+    output or of the hints refuse that; all else the reading does.
     """
     log = segment.write(log_dir, content)
     refusal = clean(log, segment.now_ms)
@@ -191,7 +191,7 @@ def test_a_healthy_segment_is_cleaned(name: str, number: int, memory: Path) -> N
 
 
 @pytest.mark.parametrize(("name", "number"), SEGMENTS)
-def test_a_damaged_segment_is_refused_or_cleaned_by_the_laws(
+def test_a_damaged_segment_is_refused_or_cleaned_by_the_checks(
     name: str, number: int, memory: Path, seed: int
 ) -> None:
     """Never a crash, a hang or a huge allocation; and what the plain reader refuses the kernels

@@ -18,12 +18,13 @@ import numpy as np
 import pytest
 
 from logwright import maintain
+from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction import build as building
 from logwright.compaction.keys.survivors import Survivors
-from logwright.compaction.model import CleanPlan, OutputFacts, StagedCleaning
-from logwright.compaction.runtime import Means
+from logwright.compaction.model import CleanPlan, StagedCleaning
+from logwright.compaction.runtime import Runtime
 from logwright.errors import LogwrightError
 from logwright.format.names import segment_file_name
 from tests.property.planted_faults import planted, wrong_index, wrong_log
@@ -75,9 +76,9 @@ class Tally:
 def _sees(
     way: Callable[[CleanPlan, StagedCleaning], OutputFacts], plan: CleanPlan, staged: StagedCleaning
 ) -> bool:
-    """Whether a law is broken, or the source refused."""
+    """Whether a check fails, or the source refused."""
     try:
-        return not all(law.holds for law in way(plan, staged).laws)
+        return bool(way(plan, staged).failed)
     except LogwrightError:
         return True
 
@@ -101,11 +102,11 @@ def _plant_in_build(plan: CleanPlan, random: Random, tally: Tally) -> None:
     find, flipped = building.find_survivors, list[int]()
 
     def spoiled(
-        plan: CleanPlan, *, progress: Callable[[str, int, int], None], means: Means
+        plan: CleanPlan, *, progress: Callable[[str, int, int], None], runtime: Runtime
     ) -> Survivors:
-        survivors = find(plan, progress=progress, means=means)
+        survivors = find(plan, progress=progress, runtime=runtime)
         for _, source in (pair for group in survivors.groups for pair in group):
-            source.rebuilt["size"] = 0  # what was rebuilt before is right
+            source.cached["size"] = 0  # what was rebuilt before is right
         total = sum(s.records for group in survivors.groups for _, s in group)
         flipped.extend(random.sample(range(total), random.choice((1, 1, 2, 3))))
         bits = np.unpackbits(survivors.dead, bitorder="little")

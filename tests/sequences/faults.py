@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import logwright.ingest.commit
+import logwright.lock_files
 import logwright.locks
 import logwright.steps.marker
 from logwright.steps.filesystem import RealFileSystem
@@ -119,7 +120,7 @@ def interrupted(
     """
     one = _Interposed(fault, root, beside)
     saved = {name: getattr(RealFileSystem, name) for name in CALLS}
-    acquire = logwright.locks._acquire
+    open_lock = logwright.lock_files._open
 
     def intercepted(name: str) -> Callable[..., None]:
         real = saved[name]
@@ -136,20 +137,20 @@ def interrupted(
 
     def locking(*args: Any, **options: Any) -> Any:  # noqa: ANN401
         # A death or an errno here is one before any call.
-        if fault.kind == "beside" and not args[1].name.startswith(PLANS):
+        if fault.kind == "beside" and not args[1].startswith(PLANS):
             one.before()
-        return acquire(*args, **options)
+        return open_lock(*args, **options)
 
     for name in CALLS:
         setattr(RealFileSystem, name, intercepted(name))
-    logwright.locks._acquire = locking
+    logwright.lock_files._open = locking
     try:
         with _without_waits():
             yield one
     finally:
         for name, method in saved.items():
             setattr(RealFileSystem, name, method)
-        logwright.locks._acquire = acquire
+        logwright.lock_files._open = open_lock
         if one.twin is not None and one.happened:
             one.twin.lose_power()
 

@@ -78,7 +78,7 @@ def clean(world: World, choice: int) -> Step:
         if staged is not None:
             log.before[world.now] = ("swap", log.content)
             facts = maintain.examine(plan, staged)
-            broken = [law for law in facts.laws if not law.holds]
+            broken = facts.failed
             assert not broken, broken
         maintain.commit(plan, staged)
 

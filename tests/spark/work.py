@@ -6,52 +6,51 @@ import gc
 import os
 import sys
 
-from numba.core.dispatcher import Dispatcher
-
 from logwright import maintain
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.errors import CorruptBatch
+from logwright.kernel import Kernel
 
 
-def double(number: int, *, means: Means) -> int:
-    del means
+def double(number: int, *, runtime: Runtime) -> int:
+    del runtime
     return 2 * number
 
 
-def rate(plan: CleanPlan, *, means: Means) -> float:
+def rate(plan: CleanPlan, *, runtime: Runtime) -> float:
     """What the throttle of a task allows, bytes per second."""
     del plan
-    return means.throttle.bytes_per_second
+    return runtime.throttle.bytes_per_second
 
 
-def double_but_for_odd(number: int, *, means: Means) -> int:
-    del means
+def double_but_for_odd(number: int, *, runtime: Runtime) -> int:
+    del runtime
     if number % 2:
         raise CorruptBatch("odd", path=f"/log/{number}", position=number, remedy="Do not.")
     return 2 * number
 
 
-def fail_with_a_secret(number: int, *, means: Means) -> int:
-    del means
+def fail_with_a_secret(number: int, *, runtime: Runtime) -> int:
+    del runtime
     records = {b"key": 1}
     return records[b"the-secret-key-of-a-record"] + number
 
 
-def worker_state(_number: int, *, means: Means) -> tuple[int, int, str]:
-    del means
+def worker_state(_number: int, *, runtime: Runtime) -> tuple[int, int, str]:
+    del runtime
     return os.getpid(), gc.get_freeze_count(), os.environ.get("NUMBA_CACHE_DIR", "")
 
 
-def origin(_number: int, *, means: Means) -> tuple[int, int]:
+def origin(_number: int, *, runtime: Runtime) -> tuple[int, int]:
     """The worker, and threads of the process that it was forked from."""
-    del means
+    del runtime
     return os.getpid(), len(os.listdir(f"/proc/{os.getppid()}/task"))  # noqa: PTH208
 
 
-def kernels_of_a_cleaning(plan: CleanPlan, *, means: Means) -> tuple[set[str], set[str]]:
+def kernels_of_a_cleaning(plan: CleanPlan, *, runtime: Runtime) -> tuple[set[str], set[str]]:
     """The compiled kernels before it, and those that came with it; of one log among many."""
-    del means
+    del runtime
     before = kernels()
     maintain.examine(plan, maintain.build(plan))
     maintain.discard(plan)
@@ -62,8 +61,9 @@ def kernels() -> set[str]:
     """Names of those of ours that this process has in memory."""
     modules = [module for name, module in sys.modules.items() if name.startswith("logwright.")]
     return {
-        repr(value)
+        f"{value.name} {signature}"
         for module in modules
         for value in list(vars(module).values())
-        if isinstance(value, Dispatcher) and value.overloads
+        if isinstance(value, Kernel)
+        for signature in value._entries
     }

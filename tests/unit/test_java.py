@@ -72,6 +72,7 @@ def test_no_java_at_all(tmp_path: Path) -> None:
     assert find_system_java({"PATH": str(tmp_path)}) is None
 
 
+@pytest.mark.oracle
 def test_the_real_java_of_this_machine() -> None:
     """The parsing holds for a real one: the JDK that the tests need anyway."""
     home = Path(java_of_the_tests()).resolve().parent.parent

@@ -1,32 +1,41 @@
 """First pass over a compressed log, from the newest batch to the oldest: what survives of a batch
-is rebuilt as soon as it is mapped, while it is decompressed.
+is rebuilt as soon as it is mapped, while it is decompressed (docs/adr/0012).
 
-See `rebuilt` for what that is good for. What a kernel cannot do of it, the caller does, and calls
-it again; what is not rebuilt here, the second pass rebuilds.
+1. `new_cache` decides whether a log is read this way, and `map_backwards` maps it; no other module
+   needs to know.
+2. It is for speed alone: what is not rebuilt here, the second pass rebuilds. It ends when the map
+   is full, since then some keys are unknown, and when the disk has no room for what waits.
+3. What a kernel cannot do, the caller does, and calls it again.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from logwright.compaction.batch_receipt import CONTENT, DIGEST, MAPPED, bear_witness
-from logwright.compaction.keys.fill import put_window
-from logwright.compaction.keys.offset_map import FULL
-from logwright.compaction.keys.read import read_batches
-from logwright.compaction.rewrite.batch import (
-    KEPT,
-    MAX_TIMESTAMP,
-    SETS_HORIZON,
-    finish_batch,
-    summarise,
-    write_records,
+from logwright.compaction.batch_receipt import (
+    CONTENT,
+    DIGEST,
+    MAPPED,
+    Told,
+    bear_witness,
+    new_told,
 )
-from logwright.compaction.rewrite.cache import BEFORE, NEEDED, USED
+from logwright.compaction.keys.fill import put_window
+from logwright.compaction.keys.read import FLAG, WindowSums, read_batches, room_for_sums
+from logwright.compaction.keys.state import MapMode, MapTask, Rows, split_shard
+from logwright.compaction.keys.step import account, map_step, prepare, remove_obstacle
+from logwright.compaction.model import CleanPlan
+from logwright.compaction.rewrite.batch import finish_batch, summarise, write_records
+from logwright.compaction.rewrite.cache import CACHED_BATCH, RebuildCache
 from logwright.compaction.rewrite.copy import GROWTH_PER_RECORD, count_dead
+from logwright.compaction.rules import REBUILD, batch_fate
+from logwright.compaction.source import Source
 from logwright.compaction.unpack import NOT_GIVEN, is_packed
-from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.errors import CorruptBatch, UnsupportedFormatError
+from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.native_codec import pack, packed_bound
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import OK
@@ -34,7 +43,7 @@ from logwright.kernel import inline_kernel, kernel
 from logwright.units import INT64_MAX
 
 STORE_FULL: Final = 5
-"""The buffer for rebuilt batches is to be emptied; beside the statuses of `reading`."""
+"""The buffer for rebuilt batches is to be emptied; besides the statuses of `read`."""
 
 WINDOW_RECORDS: Final = 2048
 """So many are read before they are mapped: decompressed, they stay in the CPU's cache."""
@@ -42,15 +51,110 @@ _USUAL_GROWTH: Final = 4.0
 _MARGIN: Final = 1.1
 
 
-def plain_bytes(scratch_bytes: int) -> int:
-    """Bytes of plain memory that one batch may need which fits into the scratch memory."""
+class RebuildBuffers(NamedTuple):
+    """Where batches are rebuilt to, as the kernels change it.
+
+    Attributes:
+        entries: CACHED_BATCH[n] of all batches of the source.
+        out: uint8[m], with the room of `_room_needed`. state: CACHE_STATE.
+        horizon_ms: delete horizon that batches get now.
+        receipt: of the batch that is being rebuilt.
+    """
+
+    entries: NDArray[np.void]
+    out: NDArray[np.uint8]
+    state: np.void
+    horizon_ms: int
+    receipt: Told
+
+
+def new_cache(plan: CleanPlan, sources: list[Source], *, threads: int) -> RebuildCache | None:
+    """Return where rebuilt batches wait, if the log is to be read backwards: by one thread, if most
+    of its bytes are compressed, and the map need not end where Kafka's would.
+    """
+    if threads > 1 or plan.options.like_kafka or not _mostly_compressed(sources):
+        return None
+    output_bytes = sum(source.log.bytes for source in sources)
+    return RebuildCache(plan.log.directory, output_bytes=output_bytes)
+
+
+def _mostly_compressed(sources: list[Source]) -> bool:
+    packed = 0
+    for source in sources:
+        if source.attributes & CODEC_MASK:
+            compressed = (source.batches["attributes"] & CODEC_MASK) != 0
+            packed += int(source.batches["size"][compressed].sum())
+    return 2 * packed > sum(source.log.bytes for source in sources)
+
+
+def map_backwards(task: MapTask, steps: list[Rows], mode: MapMode) -> bool:
+    """Map these steps, the last one first, and rebuild their batches; return False, and do nothing,
+    if they are to be read forwards: there is no store, or these rows are read a second time.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError: the first batch that cannot be read, by its place.
+    """
+    if task.cache is None or not (mode.primary and mode.once):
+        return False
+    try:
+        for step in reversed(steps):
+            _map_step_backwards(task, task.cache, step, mode)
+    except (CorruptBatch, UnsupportedFormatError):
+        for step in steps:  # to name the first unreadable batch
+            flag = MapMode(offsets=(0, 0), primary=True, action=FLAG)
+            map_step(task, task.readers[0], step, flag)
+        raise
+    return True
+
+
+def _map_step_backwards(task: MapTask, cache: RebuildCache, step: Rows, mode: MapMode) -> None:
+    """Read, map and rebuild one step; what is left when that ends is mapped forwards."""
+    (source, first, row), (reader, *_) = step, task.readers
+    space = reader.workspace
+    prepare(reader, step)
+    if not len(source.cached):
+        source.cached = np.zeros(len(source.batches), dtype=CACHED_BATCH)
+    last_mapped = task.plan.compaction.first_uncleanable_offset - 1
+    receipt = new_told((task.state.key.low, task.state.key.high), last_mapped)
+    window = room_for_sums(WINDOW_RECORDS, together=True)
+    given = NOT_GIVEN
+    while first < row and len(task.shards) == 1 and not cache.closed:
+        space.need_plain(_plain_bytes(len(space.scratch)))
+        space.need_kept(len(reader.found.ordinals))
+        cache.state["needed"] = _room_needed(len(space.scratch))
+        row, status = read_backwards(
+            source.data,
+            source.batches,
+            (first, row),
+            given,
+            task.scope(mode),
+            task.map_,
+            reader.buffers(task.hash_key),
+            window,
+            space.for_rewrite(),
+            RebuildBuffers(source.cached, cache.out, cache.state, task.horizon_ms, receipt),
+        )
+        row, given = int(row), NOT_GIVEN
+        if status == STORE_FULL:
+            cache.empty()
+        elif status != OK:
+            given = remove_obstacle(reader, source, row - 1, status)
+        elif task.state.counters["full"][0]:
+            split_shard(task)
+    account(task, reader, (source, row, step[2]), mode)
+    if first < row:
+        map_step(task, reader, (source, first, row), mode)
+
+
+def _plain_bytes(scratch_bytes: int) -> int:
+    """Return how much plain memory a batch may need that fits into the scratch memory."""
     return scratch_bytes + scratch_bytes // SMALLEST_RECORD_BYTES * GROWTH_PER_RECORD
 
 
-def room_needed(scratch_bytes: int) -> int:
-    """Bytes of the store's buffer that one window may need."""
+def _room_needed(scratch_bytes: int) -> int:
+    """Return how many bytes of the store's buffer one window may need."""
     each = HEADER_BYTES + int(packed_bound(0))
-    return int(packed_bound(plain_bytes(scratch_bytes))) + WINDOW_RECORDS * each
+    return int(packed_bound(_plain_bytes(scratch_bytes))) + WINDOW_RECORDS * each
 
 
 @inline_kernel
@@ -73,7 +177,7 @@ def _growth(batches: Any, first: int, spans: Any) -> Any:
     packed, plain = np.int64(1), np.int64(0)
     for row in range(len(spans)):
         packed += batches[first + row].size
-        plain = max(plain, spans[row, 1])
+        plain = max(plain, spans[row].end)
     return _MARGIN * np.float64(plain) / np.float64(packed)
 
 
@@ -84,100 +188,90 @@ def _rebuild(
     """Rebuild those compressed batches of [rows[0], rows[1]) that lose some of their records, as
     far as is known.
     """
-    scratch, plain, pack_table, cells, summary, kept = space
-    entries, out, used, horizon_ms, told = store
+    scratch, plain, summary = space.scratch, space.plain, space.summary
+    out, state, sums = store.out, store.state, store.receipt[2]
     for row in range(rows[0], rows[1]):
         batch = batches[row]
         if not is_packed(batch) or batch.discard or batch.attributes & CONTROL != 0:
             continue
         dead_records = count_dead(dead, batch.first_ordinal, batch.count)
-        sets_horizon = batch.has_tombstone and batch.attributes & DELETE_HORIZON == 0
-        if dead_records == batch.count or (dead_records == 0 and not sets_horizon):
+        if batch_fate(batch, batch.count - dead_records) != REBUILD:
             continue
-        span = (spans[row - rows[0], 0], spans[row - rows[0], 1])
-        summarise(scratch, span, batch, dead, horizon_ms, summary, kept)
-        if summary[KEPT] == batch.count and summary[SETS_HORIZON] == 0:
+        lies = spans[row - rows[0]]
+        span = (lies.start, lies.end)
+        summarise(scratch, span, batch, dead, store.horizon_ms, summary, space.kept)
+        if summary.kept == batch.count and summary.sets_horizon == 0:
             continue
-        written = write_records(plain, np.int64(0), scratch, summary, kept)
-        at = used[USED]
+        written = write_records(plain, np.int64(0), scratch, summary, space.kept)
+        at = state.used
         codec = np.int64(batch.attributes) & CODEC_MASK
-        packed = pack(plain, written, codec, out, at + HEADER_BYTES, pack_table, cells)
+        packed = pack(plain, written, codec, out, at + HEADER_BYTES, space.table, space.cells)
         if packed <= 0:
             continue
         end = at + HEADER_BYTES + packed
         finish_batch(out, at, end, data, batch, summary)
-        told[2][:] = np.uint64(0)
-        bear_witness(scratch, span, batch, dead, summary[KEPT], told)
-        entry = entries[row]
-        entry.at, entry.size = used[BEFORE] + at, end - at
-        entry.kept, entry.max_timestamp = summary[KEPT], summary[MAX_TIMESTAMP]
-        entry.sets_horizon = summary[SETS_HORIZON]
-        entry.content, entry.digest, entry.mapped = (
-            told[2][CONTENT],
-            told[2][DIGEST],
-            told[2][MAPPED],
-        )
-        used[USED] = end
+        sums[:] = np.uint64(0)
+        bear_witness(scratch, span, batch, dead, store.receipt)
+        entry = store.entries[row]
+        entry.at, entry.size = state.before + at, end - at
+        entry.kept, entry.max_timestamp = summary.kept, summary.max_timestamp
+        entry.sets_horizon = summary.sets_horizon
+        entry.content, entry.digest, entry.mapped = sums[CONTENT], sums[DIGEST], sums[MAPPED]
+        state.used = end
 
 
 @kernel
-def map_backwards(
+def read_backwards(
     data: Any,
     batches: Any,
     rows: Any,
     given: int,
-    bounds: Any,
+    scope: Any,
     map_: Any,
     reader: Any,
+    window: Any,
     space: Any,
     store: Any,
 ) -> Any:
-    """Map the batches [rows[0], rows[1]) from the last to the first, and rebuild them; (end,
-    status): what lies before `end` is still to be mapped.
-
-    The status is `OK` at the end, or where the map was full; else it says what is to be done about
-    the row before `end` before the call is repeated with it, or what is wrong with it.
+    """Map the batches [rows[0], rows[1]) from the last to the first, and rebuild them.
 
     Args:
+        data, batches, scope: of `read.read_batches`.
         given: bytes of the last row's records that the scratch memory holds, else `NOT_GIVEN`.
-        bounds, map_, reader: as of `mapping.map_batches`: map_ is (limits, table, key, bits,
-            counters), reader (found, notes, totals, room of `reading.room_for_sums`).
-        space: of the Workspace; its plain memory has the room of `plain_bytes`, its list `found`'s.
-        store: (REBUILT_BATCH[n] of all batches, buffer with the room of `room_needed`, cells of its
-            state, delete horizon that batches get now, what is told of `witness`).
+        map_: `OffsetMap`. reader: `ReadBuffers`. window: `WindowSums` for `WINDOW_RECORDS` batches.
+        space: of the Workspace; its plain memory has the room of `_plain_bytes`, its list that of
+            the found records. store: `RebuildBuffers`.
+
+    Returns:
+        (end, status): what lies before `end` is still to be mapped. The status is `OK` at the end,
+        or where the map was full; else it says what is to be done about the row before `end` before
+        the call is repeated with it, or what is wrong with it.
     """
-    limits, table, key, bits, counters = map_
-    found, notes, totals, (starts, sums, spans) = reader
-    counters[FULL] = 0
+    counters, state, sampled = map_.counters[0], store.state, reader.receipt.sampled
+    counters.full = False
     first, end = np.int64(rows[0]), np.int64(rows[1])
-    used, sampled = store[2], notes[2]
     growth, one_by_one = _USUAL_GROWTH, INT64_MAX
     while first < end:
-        if used[USED] + used[NEEDED] > len(store[1]):
+        if state.used + state.needed > len(store.out):
             return end, np.int64(STORE_FULL)
         start = end - 1
         if given == NOT_GIVEN and end <= one_by_one:
-            start = _window_start(batches, first, end, np.float64(len(space[0])) / growth)
+            start = _window_start(batches, first, end, np.float64(len(reader.scratch)) / growth)
         length, before = end - start, sampled[0]
-        sums[:length] = np.uint64(0)
-        told = (starts[: length + 1], sums[:length], notes, spans[:length])
-        stop, taken, status = read_batches(
-            data, batches, (start, end), given, bounds, key, found, space[0], space[3], told
-        )
+        read = WindowSums(window.starts[: length + 1], window.sums[:length], window.spans[:length])
+        stop, taken, status = read_batches(data, batches, (start, end), given, scope, reader, read)
         if stop < end:
             sampled[0] = before
             if length == 1:
                 return end, status
             one_by_one = start
             continue
-        put_window(
-            batches, (start, end), taken, bounds, limits, table, found, bits, counters, told, totals
-        )
-        if counters[FULL] == 1:
+        put_window(batches, (start, end), taken, scope, map_, reader, read)
+        if counters.full:
             sampled[0] = before
             return end, np.int64(OK)
         given = np.int64(NOT_GIVEN)
-        _rebuild(data, batches, (start, end), spans, bits[0], space, store)
-        growth = max(growth, _growth(batches, start, spans[:length]))
+        _rebuild(data, batches, (start, end), read.spans, map_.dead, space, store)
+        growth = max(growth, _growth(batches, start, read.spans))
         end = start
     return end, np.int64(OK)

@@ -21,17 +21,14 @@ import mmap
 import weakref
 from dataclasses import dataclass
 from math import expm1
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.siphash import HashKey
 from logwright.format.crc import prefetch
-from logwright.kernel import inline_kernel, kernel
+from logwright.kernel import inline_kernel, intrinsic, kernel
 
 ENTRY_BYTES: Final = 16
 KAFKA_ENTRY_BYTES: Final = 24
@@ -49,35 +46,49 @@ the system would clear fresh memory page by page, when each is read first and wh
 _spare: list[mmap.mmap] = []
 """The memory of a large map that is gone, or none."""
 
-Table = tuple[NDArray[np.uint64], int]
-"""uint64[slots * 2], the entries; and the bits of an ordinal.
+COUNTERS: Final = np.dtype(
+    [
+        ("distinct", np.int64),
+        ("null_keys", np.int64),
+        ("latest", np.int64),
+        ("offered", np.int64),
+        ("full", np.bool_),
+    ],
+    align=True,
+)
+"""What is counted while a map is filled: distinct keys, records without a key, offset of the last
+record put, records offered; whether the last window found the map full.
+"""
 
-An entry is the hash's first half, then the upper bits of its second half above the ordinal + 1.
-Where there is none both words are 0. Where there was one, the ordinal's bits are all set and the
-others are 0: a search goes on behind it."""
+
+class Table(NamedTuple):
+    """The entries of a map.
+
+    An entry is the hash's first half, then the upper bits of its second half above the ordinal + 1.
+    Where there is none both words are 0. Where there was one, the ordinal's bits are all set and
+    the others are 0: a search goes on behind it.
+
+    Attributes:
+        entries: uint64[slots * 2]. ordinal_bits: how many bits an ordinal takes.
+    """
+
+    entries: NDArray[np.uint64]
+    ordinal_bits: int
 
 
 @dataclass(slots=True, kw_only=True)
 class MapState:
-    """What the kernels share about one map; they change `counters`.
+    """What is known of one map.
 
     Attributes:
-        capacity: keys it takes.
-        counters: int64[5]: distinct keys, null-key records marked, offset of the last record put,
-            records offered, status of the last window.
+        capacity: keys it takes. key: of the keys' hash.
+        counters: COUNTERS[1], changed by the kernels.
     """
 
     table: Table
     capacity: int
     key: HashKey
-    counters: NDArray[np.int64]
-
-
-DISTINCT: Final = 0
-NULL_KEYS: Final = 1
-LATEST: Final = 2
-OFFERED: Final = 3
-FULL: Final = 4
+    counters: NDArray[np.void]
 
 
 def new_map(slots: int, *, capacity: int, largest: int) -> MapState:
@@ -85,9 +96,9 @@ def new_map(slots: int, *, capacity: int, largest: int) -> MapState:
     `largest`.
     """
     entries = _large_zeros(slots * 2) if slots >= _HUGE_SLOTS else np.zeros(slots * 2, np.uint64)
-    counters = np.zeros(5, dtype=np.int64)
-    counters[LATEST] = -1
-    table = (entries, min((largest + 2).bit_length(), 63))
+    counters = np.zeros(1, dtype=COUNTERS)
+    counters["latest"] = -1
+    table = Table(entries, min((largest + 2).bit_length(), 63))
     return MapState(table=table, capacity=capacity, key=HashKey.random(), counters=counters)
 
 
@@ -130,17 +141,7 @@ def expected_keys(distinct: int, remaining: int, *, new: float) -> float:
     return distinct + (keys - distinct) * -expm1(-remaining / keys)
 
 
-@intrinsic
-def _high_product(_typing: Any, left: Any, right: Any) -> Any:
-    """Upper 64 bits of the product of two uint64."""
-    signature = types.uint64(types.uint64, types.uint64)
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
-
-    return signature, codegen
+_high_product = intrinsic("high_product")
 
 
 @inline_kernel

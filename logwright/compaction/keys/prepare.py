@@ -1,5 +1,5 @@
-"""What the first pass begins with: the segments below the first uncleanable offset, and a map that
-has room for their keys within the memory budget.
+"""What the first pass begins with: the segments below the first uncleanable offset, and an offset
+map that has room for their keys within the memory budget.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from typing import Final
 
 from logwright.compaction.keys import offset_map
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.rewrite.cache import REBUILT_BATCH
+from logwright.compaction.rewrite.cache import CACHED_BATCH
 from logwright.compaction.source import Source, open_source
 from logwright.errors import PolicyError
-from logwright.format.batch import CODEC_MASK
 from logwright.format.scan import BATCH
 from logwright.log.mapped import MappedFiles
-from logwright.units import INT64_MAX
 
 _RECORDS_PER_BYTE: Final = 4
 _ROOMY_LOAD: Final = 0.75
@@ -24,7 +22,9 @@ _ROOMY_LOAD: Final = 0.75
 
 
 def open_sources(plan: CleanPlan) -> list[Source]:
-    """All segments below the first uncleanable offset, their records numbered through."""
+    """Return all segments below the first uncleanable offset, with an ordinal for each record.
+    Effects: maps them.
+    """
     directory, segments = plan.log.directory_text, plan.rolled_log.segments
     sources: list[Source] = []
     files = MappedFiles()
@@ -44,18 +44,8 @@ def open_sources(plan: CleanPlan) -> list[Source]:
     return sources
 
 
-def mostly_compressed(sources: list[Source]) -> bool:
-    """Whether most bytes of their batches are compressed."""
-    packed = 0
-    for source in sources:
-        if source.attributes & CODEC_MASK:
-            compressed = (source.batches["attributes"] & CODEC_MASK) != 0
-            packed += int(source.batches["size"][compressed].sum())
-    return 2 * packed > sum(source.log.bytes for source in sources)
-
-
 def dirty_records(plan: CleanPlan, sources: list[Source]) -> int:
-    """An upper bound of the keys that the map must take."""
+    """Return an upper bound of the keys that the map must take."""
     first_dirty = plan.compaction.first_dirty_offset
     return sum(
         source.records - source.records_before(source.first_row("last_offset", first_dirty))
@@ -63,37 +53,36 @@ def dirty_records(plan: CleanPlan, sources: list[Source]) -> int:
     )
 
 
-def new_horizon_ms(plan: CleanPlan) -> int:
-    """Delete horizon that batches get now, by ``delete.retention.ms`` (KIP-534)."""
-    return min(plan.now_ms + plan.config.delete_retention_ms, INT64_MAX)
-
-
-def beside_map_bytes(sources: list[Source], *, rebuilt: bool) -> int:
-    """What a cleaning holds in memory beside the map that grows with the log: the headers of all
-    batches, what is known of each that is rebuilt on the way, and two bitmaps with one bit for each
-    record.
+def other_bytes(sources: list[Source], *, rebuilt: bool) -> int:
+    """Return how much memory a cleaning takes, apart from the map, that grows with the log: the
+    headers of all batches, an entry for each that may be rebuilt on the way, and two bitmaps with
+    one bit for each record.
     """
-    each = BATCH.itemsize + (REBUILT_BATCH.itemsize if rebuilt else 0)
+    each = BATCH.itemsize + (CACHED_BATCH.itemsize if rebuilt else 0)
     headers = sum(len(source.batches) for source in sources) * each
     return headers + sum(source.records for source in sources) // _RECORDS_PER_BYTE
 
 
 def new_map(
-    plan: CleanPlan, *, keys: int, records: int, beside_bytes: int = 0
+    plan: CleanPlan, *, keys: int, records: int, other_bytes: int = 0
 ) -> offset_map.MapState:
-    """A map within the budget; under ``like_kafka`` one of exactly Kafka's capacity.
+    """Return a map within ``log.cleaner.dedupe.buffer.size``; under ``like_kafka`` one of exactly
+    Kafka's capacity.
 
     Args:
         keys: an upper bound of its keys.
         records: of the log, as many as there are ordinals.
-        beside_bytes: what must have room in the budget too; it leaves the map half of it at least.
+        other_bytes: what must have room in the budget too; it leaves the map half of it at least.
             Kafka's budget is the map's alone.
+
+    Raises:
+        PolicyError: the budget has no room for one key.
     """
     of_kafka = plan.options.like_kafka
     budget_bytes = plan.cleaner.map_bytes(like_kafka=of_kafka)
     if not of_kafka:
         half = max(budget_bytes // 2, min(budget_bytes, 2 * offset_map.ENTRY_BYTES))
-        budget_bytes = max(budget_bytes - beside_bytes, half)
+        budget_bytes = max(budget_bytes - other_bytes, half)
     entry_bytes = offset_map.KAFKA_ENTRY_BYTES if of_kafka else offset_map.ENTRY_BYTES
     budget_slots = budget_bytes // entry_bytes
     capacity = floor(budget_slots * plan.cleaner.load_factor)

@@ -1,28 +1,30 @@
-"""First pass, reading: batches are checked and decompressed, and of each record that matters hash,
-ordinal, offset and kind are kept, in arrays that stay in the CPU's cache, as does the one batch
-that is decompressed.
+"""First pass, reading: batches are checked and decompressed, and for each record that matters the
+hash of its key, its ordinal, offset and kind are kept.
+
+A window of records, and the one batch that is decompressed, stay in the CPU's cache.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.hashing import hash_keys, room_for_lanes
 from logwright.compaction.keys.offset_map import SHARD_SPACE
-from logwright.compaction.receipt import (
+from logwright.compaction.receipt import KEY_SUMS, KeyReceipt, mix, note_batch, sample_key
+from logwright.compaction.rules import (
     EXPIRED,
     KEYED,
     NULL_KEY,
-    TOMBSTONE,
-    mix,
-    note_batch,
-    note_key,
+    delete_horizon_reached,
+    is_above_map,
+    kind_of_record,
+    skips_map,
 )
 from logwright.compaction.unpack import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
-from logwright.format.batch import CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.format.batch import HEADER_BYTES
 from logwright.format.scan import has_right_crc
 from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, read_record
 from logwright.kernel import inline_kernel, kernel
@@ -31,8 +33,9 @@ from logwright.units import INT64_MAX
 INSERT: Final = 0
 PROBE: Final = 1
 FLAG: Final = 2
+"""Only note which batches have tombstones."""
 
-# What else `read_batches` may say, beside the statuses of `logwright.format.walk`.
+# What else `read_batches` may return, besides the statuses of `logwright.format.walk`.
 WRONG_CRC: Final = 1
 SCRATCH_FULL: Final = 2
 """The scratch memory is to be enlarged."""
@@ -41,48 +44,108 @@ NOT_UNPACKED: Final = 3
 MANY_RECORDS: Final = 4
 """The room for records is too small for one batch."""
 
-FOUND_RECORDS: Final = 8 * 1024
-"""So many are read before they are mapped."""
+FOUND_RECORDS: Final = 32 * 1024
+"""So many are read before they are mapped: a call of a kernel costs up to 30 µs."""
+SPAN: Final = np.dtype([("start", np.int64), ("end", np.int64)])
+"""Where the records of a batch lie in the scratch memory."""
 _NO_LIMIT = np.int64(1) << np.int64(62)
 
-Found = tuple[
-    NDArray[np.uint64],
-    NDArray[np.uint64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.uint8],
-    NDArray[np.uint64],
-]
+
+class MapScope(NamedTuple):
+    """What is done with which records.
+
+    Attributes:
+        first_offset, last_offset: of the records that are mapped, both included.
+        now_ms: the clock of the cleaning.
+        primary: it is the first shard's pass, in which everything about the batches is noted.
+        shard_start, shard_end: the hashes that are mapped, see `offset_map.SHARD_SPACE`.
+        action: INSERT, PROBE or FLAG.
+    """
+
+    first_offset: int
+    last_offset: int
+    now_ms: int
+    primary: bool
+    shard_start: int
+    shard_end: int
+    action: int
 
 
-def room_for_records(count: int) -> Found:
-    """Arrays for hash (two), ordinal, offset and kind of so many records, and for `hash_keys`."""
-    return (
-        np.empty(count, dtype=np.uint64),
-        np.empty(count, dtype=np.uint64),
-        np.empty(count, dtype=np.int64),
-        np.empty(count, dtype=np.int64),
-        np.empty(count, dtype=np.uint8),
-        room_for_lanes(),
+class FoundRecords(NamedTuple):
+    """Room for the records of a window.
+
+    Attributes:
+        hash1, hash2: uint64[n], the halves of the keys' hashes; until these are computed the keys'
+            positions and lengths.
+        ordinals, offsets: int64[n]. kinds: uint8[n], of `rules.KEYED` and following.
+        lanes: of `hashing.room_for_lanes`.
+    """
+
+    hash1: NDArray[np.uint64]
+    hash2: NDArray[np.uint64]
+    ordinals: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    kinds: NDArray[np.uint8]
+    lanes: NDArray[np.uint64]
+
+
+class ReadBuffers(NamedTuple):
+    """What one thread reads into.
+
+    Attributes:
+        hash_key: uint64[2].
+        receipt: has room for the sample of all records that are read.
+        scratch, cells: of the Workspace.
+    """
+
+    hash_key: NDArray[np.uint64]
+    found: FoundRecords
+    receipt: KeyReceipt
+    scratch: NDArray[np.uint8]
+    cells: NDArray[np.int64]
+
+
+class WindowSums(NamedTuple):
+    """What is noted of each batch of a window.
+
+    Attributes:
+        starts: int64[rows + 1], where its records begin among those that were found.
+        sums: KEY_SUMS[rows].
+        spans: SPAN[rows], where a compressed batch lies in the scratch memory, one behind the
+            other. Without any rows each batch takes the place of the one before.
+    """
+
+    starts: NDArray[np.int64]
+    sums: NDArray[np.void]
+    spans: NDArray[np.void]
+
+
+def room_for_records(count: int) -> FoundRecords:
+    """Return room for so many records."""
+    return FoundRecords(
+        hash1=np.empty(count, dtype=np.uint64),
+        hash2=np.empty(count, dtype=np.uint64),
+        ordinals=np.empty(count, dtype=np.int64),
+        offsets=np.empty(count, dtype=np.int64),
+        kinds=np.empty(count, dtype=np.uint8),
+        lanes=room_for_lanes(),
     )
 
 
-def room_for_sums(
-    batches: int, *, together: bool = False
-) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-    """Arrays for where each batch's records begin, int64[batches + 1], for its sums,
-    uint64[batches, 2], and, if they are to be decompressed together, its spans, int64[batches, 2].
+def room_for_sums(batches: int, *, together: bool = False) -> WindowSums:
+    """Return room for the sums of so many batches, and, if they are to be decompressed together,
+    for their spans.
     """
-    return (
-        np.empty(batches + 1, dtype=np.int64),
-        np.zeros((batches, 2), dtype=np.uint64),
-        np.empty((batches if together else 0, 2), dtype=np.int64),
+    return WindowSums(
+        starts=np.empty(batches + 1, dtype=np.int64),
+        sums=np.empty(batches, dtype=KEY_SUMS),
+        spans=np.zeros(batches if together else 0, dtype=SPAN),
     )
 
 
 @kernel
 def _find_records(data: Any, batch: Any, given: int, scratch: Any, at: int, cells: Any) -> Any:
-    """(where the records of a batch begin, end, status), in scratch[at:] if it is compressed."""
+    """Return (start, end, status) of a batch's records, in scratch[at:] if it is compressed."""
     start, end = batch.position + HEADER_BYTES, batch.position + batch.size
     if not is_packed(batch):
         return start, end, np.int64(OK)
@@ -96,86 +159,73 @@ def _find_records(data: Any, batch: Any, given: int, scratch: Any, at: int, cell
 
 @kernel
 def read_batches(
-    data: Any,
-    batches: Any,
-    rows: Any,
-    given: int,
-    bounds: Any,
-    key: Any,
-    found: Any,
-    scratch: Any,
-    cells: Any,
-    told: Any,
+    data: Any, batches: Any, rows: Any, given: int, scope: Any, reader: Any, window: Any
 ) -> Any:
-    """Read the records of the batches [rows[0], rows[1]) into `found` until it is full; (row,
-    records taken, status). What the first shard's pass has checked by CRC is not so checked again.
+    """Check, decompress and read the batches [rows[0], rows[1]) until the room for records is full.
 
-    told: (starts, sums, notes, spans). starts: int64[rows + 1], set to where each batch's records
-        begin in `found`. sums: uint64[rows, 2], notes: of `digest`; of a shard they are kept here,
-        since `found` lacks what belongs to others. spans: int64[rows, 2], set to where the
-        compressed batches lie decompressed, side by side; without any rows one takes the other's
-        place.
+    Batches whose CRC the first shard's pass has checked are not checked again.
+
+    Args:
+        data: uint8[n], the segment. batches: BATCH[m], all of it; `note_batch` sets their fields.
+        given: bytes of the first row's records that `reader.scratch` holds, else `NOT_GIVEN`.
+        scope: `MapScope`. reader: `ReadBuffers`, filled. window: `WindowSums`, filled; the sums
+            only of a shard, since the others' records are not kept.
+
+    Returns:
+        (row, records found, status): the status says what is to be done about that row before the
+        call is repeated from there, or what is wrong with it.
     """
-    starts, sums, notes, spans = told
+    found, scratch, spans = reader.found, reader.scratch, window.spans
     scratch_used = np.int64(0)
-    room = len(found[0])
+    room = len(found.ordinals)
     taken = np.int64(0)
     for row in range(rows[0], rows[1]):
-        batch = batches[row]
-        starts[row - rows[0]] = taken
+        batch, number = batches[row], row - rows[0]
+        window.starts[number] = taken
+        window.sums[number].digest, window.sums[number].records = np.uint64(0), np.uint64(0)
         if taken + batch.count > room:
             return row, taken, np.int64(OK if taken > 0 else MANY_RECORDS)
-        if bounds[3] == 1 and not has_right_crc(data, batch):
+        if scope.primary and not has_right_crc(data, batch):
             return row, taken, np.int64(WRONG_CRC)
         loaded = np.int64(given if row == rows[0] else NOT_GIVEN)
-        start, end, status = _find_records(data, batch, loaded, scratch, scratch_used, cells)
+        start, end, status = _find_records(data, batch, loaded, scratch, scratch_used, reader.cells)
         if status != OK:
             return row, taken, status
         if len(spans) > 0:
             scratch_used = end if is_packed(batch) else scratch_used
-            spans[row - rows[0], 0] = start if is_packed(batch) else 0
-            spans[row - rows[0], 1] = end if is_packed(batch) else 0
+            spans[number].start = start if is_packed(batch) else 0
+            spans[number].end = end if is_packed(batch) else 0
         source = scratch if is_packed(batch) else data
         first = taken
-        taken, status = _read_records(source, (start, end), batch, bounds, found, first)
+        taken, status = _read_records(source, (start, end), batch, scope, found, first)
         if status != OK:
             return row, first, status
-        hash_keys(source, (found[0], found[1]), first, taken, key, found[5])
-        if is_sharded(bounds):
-            taken = _keep_shard(bounds, found, (first, taken), sums[row - rows[0]], notes)
-    starts[rows[1] - rows[0]] = taken
+        keys = (found.hash1, found.hash2)
+        hash_keys(source, keys, first, taken, reader.hash_key, found.lanes)
+        if is_sharded(scope):
+            sums = window.sums[number]
+            taken = _keep_shard(scope, found, (first, taken), sums, reader.receipt)
+    window.starts[rows[1] - rows[0]] = taken
     return np.int64(rows[1]), taken, np.int64(OK)
 
 
 @inline_kernel
-def is_sharded(bounds: Any) -> Any:
-    """Whether only a part of the hashes is mapped: see `map_batches`."""
-    return bounds[4] > 0 or bounds[5] < SHARD_SPACE
-
-
-@inline_kernel
-def _rule(batch: Any, mode: int, now_ms: int) -> Any:
-    """(whether a batch is passed over, whether its tombstones may go).
-
-    Control batches have no keys; while inserting, `unmapped` batches are passed over, else the
-    discarded.
-    """
-    chosen = batch.unmapped if mode == INSERT else batch.discard
-    passed_over = chosen or batch.attributes & CONTROL != 0
-    expires = batch.attributes & DELETE_HORIZON != 0 and now_ms >= batch.base_timestamp
-    return passed_over, expires
+def is_sharded(scope: Any) -> Any:
+    """Decide whether only a part of the hashes is mapped."""
+    return scope.shard_start > 0 or scope.shard_end < SHARD_SPACE
 
 
 @kernel
-def _read_records(source: Any, span: Any, batch: Any, bounds: Any, found: Any, taken: int) -> Any:
+def _read_records(source: Any, span: Any, batch: Any, scope: Any, found: Any, taken: int) -> Any:
     """Read the records of one batch, which lie in this span of the source; (records taken, status).
     In place of the hash's halves are the key's position and length.
     """
     position, end = span
-    positions, lengths, ordinals, offsets, kinds, _ = found
-    first_offset, end_offset, primary = bounds[0], bounds[1], bounds[3] == 1
-    passed_over, expires = _rule(batch, bounds[6], bounds[2])
-    tombstone = EXPIRED if expires else TOMBSTONE
+    is_skipped = skips_map(batch, scope.action == INSERT)
+    expires = delete_horizon_reached(batch, scope.now_ms)
+    first_offset, last_offset, primary = scope.first_offset, scope.last_offset, scope.primary
+    ordinals, offsets, kinds = found.ordinals, found.offsets, found.kinds
+    positions, lengths = found.hash1, found.hash2
     base_offset, first_ordinal = batch.base_offset, batch.first_ordinal
     delta_limit = batch.last_offset - base_offset
     last_delta = np.int64(-1)
@@ -192,15 +242,14 @@ def _read_records(source: Any, span: Any, batch: Any, bounds: Any, found: Any, t
         offset = base_offset + delta
         first_delta = min(first_delta, time_delta)
         tombstones += value_length < 0
-        if passed_over or offset < first_offset or offset >= end_offset:
+        if is_skipped or offset < first_offset or is_above_map(offset, last_offset):
             continue
-        if length < 0 and not primary:
+        kind = kind_of_record(length, value_length, expires)
+        if kind == NULL_KEY and not primary:
             continue
         ordinals[taken], offsets[taken] = first_ordinal + index, offset
         positions[taken], lengths[taken] = np.uint64(at), np.uint64(max(length, 0))
-        kinds[taken] = tombstone if value_length < 0 else KEYED
-        if length < 0:
-            kinds[taken] = NULL_KEY
+        kinds[taken] = kind
         taken += 1
     if position != end:
         return taken, np.int64(TRAILING)
@@ -209,23 +258,23 @@ def _read_records(source: Any, span: Any, batch: Any, bounds: Any, found: Any, t
 
 
 @kernel
-def _keep_shard(bounds: Any, found: Any, window: Any, sum_: Any, notes: Any) -> Any:
-    """Of the records [window[0], window[1]) keep those of the shard; the end of those that are
-    kept.
+def _keep_shard(scope: Any, found: Any, taken: Any, sums: Any, receipt: Any) -> Any:
+    """Keep the shard's records among those of [taken[0], taken[1]); return the end of those kept.
 
-    sum_: uint64[2] of digest and records, to which the others are added too, as are the notes, in
-        the first shard's pass. There all that are past their horizon are kept.
+    sums: one of KEY_SUMS. In the first shard's pass all records are added to it, and to the sample,
+        and all that are past their horizon are kept.
     """
-    hash1, hash2, ordinals, offsets, kinds, _ = found
-    first, end = window
-    shard_start, shard_end = np.uint64(bounds[4]), np.uint64(bounds[5])
-    primary, kept = bounds[3] == 1, first
+    hash1, hash2, ordinals = found.hash1, found.hash2, found.ordinals
+    offsets, kinds = found.offsets, found.kinds
+    first, end = taken
+    shard_start, shard_end = np.uint64(scope.shard_start), np.uint64(scope.shard_end)
+    primary, kept = scope.primary, first
     for index in range(first, end):
         kind, part = kinds[index], hash1[index] >> np.uint64(32)
         if primary and kind != NULL_KEY:
-            sum_[0] += mix(hash1[index], ordinals[index])
-            sum_[1] += np.uint64(1)
-            note_key(notes, hash1[index], ordinals[index], kind != KEYED)
+            sums.digest += mix(hash1[index], ordinals[index])
+            sums.records += np.uint64(1)
+            sample_key(receipt, hash1[index], ordinals[index], kind != KEYED)
         hash1[kept], hash2[kept], ordinals[kept] = hash1[index], hash2[index], ordinals[index]
         offsets[kept], kinds[kept] = offsets[index], kind
         # No branch: the CPU could not foresee it.

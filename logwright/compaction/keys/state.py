@@ -1,7 +1,8 @@
-"""The offset map while it is filled: what is shared by all who fill it, and its shards.
+"""What the first pass has at hand while it fills the offset map: shared state, one reader for each
+thread, and the shards of the hashes.
 
-When the map is full its shard of hashes is halved; when it is half full and by all appearances will
-be too small, cut into as many as will do.
+When the map is full its shard of hashes is halved; when it is half full and will by all appearances
+be too small, it is cut into as many shards as are needed.
 """
 
 from __future__ import annotations
@@ -11,22 +12,24 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil
 from threading import Lock
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction import receipt as digest
+from logwright.compaction import receipt as receipts
 from logwright.compaction.keys import offset_map
 from logwright.compaction.keys import read as reading
+from logwright.compaction.keys.fill import OffsetMap
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.rewrite.cache import RebuiltBatches
-from logwright.compaction.runtime import Means
+from logwright.compaction.rewrite.cache import RebuildCache
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source
 from logwright.compaction.unpack import Workspace
 from logwright.errors import invariant
 
 Progress = Callable[[str, int, int], None]
-"""Told the phase and how many of how many bytes of it are done."""
+"""Called with the phase and how many of how many bytes of it are done."""
 
 Rows = tuple[Source, int, int]
 """A source, and its rows [first, last)."""
@@ -37,19 +40,47 @@ class Reader:
     """What one thread reads with.
 
     Attributes:
-        notes: its own; the mask is the same for all.
+        receipt: its own; the mask is the same for all.
     """
 
-    notes: digest.Notes
+    receipt: receipts.KeyReceipt
+    found: reading.FoundRecords
     workspace: Workspace = field(default_factory=Workspace)
-    found: reading.Found = field(
-        default_factory=lambda: reading.room_for_records(reading.FOUND_RECORDS)
-    )
+
+    @classmethod
+    def new(cls, records: int) -> Self:
+        """Return a reader for a log of so many records."""
+        return cls(
+            receipt=receipts.new_receipt(records),
+            found=reading.room_for_records(min(records, reading.FOUND_RECORDS)),
+        )
+
+    def buffers(self, hash_key: NDArray[np.uint64]) -> reading.ReadBuffers:
+        """Return what the kernels read into; it changes with each obstacle that is removed."""
+        space = self.workspace
+        return reading.ReadBuffers(hash_key, self.found, self.receipt, space.scratch, space.cells)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapMode:
+    """How rows are mapped.
+
+    Attributes:
+        offsets: [first, end) of the records that are mapped.
+        primary: it is the first shard's pass, in which everything about the batches is noted.
+        action: INSERT, PROBE or FLAG of `read`.
+        once: no row is mapped twice in this pass, so that it can be rebuilt.
+    """
+
+    offsets: tuple[int, int]
+    primary: bool
+    action: int = reading.INSERT
+    once: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
 class MapTask:
-    """The offset map while it is filled, and all who fill it.
+    """The shared state of the map pass.
 
     Attributes:
         total_bytes: of all that is mapped, for the progress.
@@ -57,65 +88,76 @@ class MapTask:
         shards: of hashes, [start, end): the first is the one that is mapped now.
         readers: one for each thread.
         horizon_ms: delete horizon that batches get now.
-        rebuilt: where compressed batches wait that are rebuilt on the way, None if none are.
+        cache: of batches that are rebuilt on the way, None if none are.
         seen: distinct keys and records when the last step was done.
-        turn: held by who changes the map or anything else that threads share.
+        turn: lock of the map and of anything else that threads share.
     """
 
     plan: CleanPlan
-    means: Means
+    runtime: Runtime
     progress: Progress
     total_bytes: int
     records: int
     state: offset_map.MapState
     dead: NDArray[np.uint8]
     expired: NDArray[np.uint8]
-    ends_when_full: bool
     readers: list[Reader]
     horizon_ms: int
-    rebuilt: RebuiltBatches | None = None
+    cache: RebuildCache | None = None
     shards: list[tuple[int, int]] = field(
         default_factory=lambda: [(0, offset_map.SHARD_SPACE)],
     )
     seen: tuple[int, int] = (0, 0)
-    sample: digest.KeySample = field(default_factory=digest.KeySample)
+    sample: receipts.KeySample = field(default_factory=receipts.KeySample)
     turn: Lock = field(default_factory=Lock)
     bytes_done: int = 0
+    map_: OffsetMap = field(init=False)
+    hash_key: NDArray[np.uint64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        state = self.state
+        self.hash_key = np.array([state.key.low, state.key.high], dtype=np.uint64)
+        self.map_ = OffsetMap(
+            table=state.table,
+            dead=self.dead,
+            expired=self.expired,
+            counters=state.counters,
+            capacity=state.capacity,
+            ends_when_full=self.plan.options.like_kafka,
+        )
+
+    def scope(self, mode: MapMode) -> reading.MapScope:
+        """Return what the kernels do in this mode with the shard that is mapped now."""
+        (first, end), (shard_start, shard_end) = mode.offsets, self.shards[0]
+        return reading.MapScope(
+            first_offset=first,
+            last_offset=end - 1,
+            now_ms=self.plan.now_ms,
+            primary=mode.primary,
+            shard_start=shard_start,
+            shard_end=shard_end,
+            action=mode.action,
+        )
 
     @property
-    def totals(self) -> NDArray[np.uint64]:
-        """What must survive, by all readers: uint64[digest.TOTAL_CELLS]."""
-        summed = np.zeros(digest.TOTAL_CELLS, dtype=np.uint64)
+    def totals(self) -> NDArray[np.void]:
+        """What must survive, by all readers: one of TOTALS."""
+        summed = np.zeros(1, dtype=receipts.TOTALS)
         for reader in self.readers:
-            summed += reader.notes.totals
+            for name in receipts.TOTALS.names or ():
+                summed[name] += reader.receipt.totals[name]
         return summed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class How:
-    """How rows are mapped.
-
-    Attributes:
-        offsets: [first, end) of the records that are mapped.
-        primary: it is the first shard's pass, in which everything about the batches is noted.
-        mode: of `reading`.
-        once: no row is mapped twice in this pass, so that it can be rebuilt.
-    """
-
-    offsets: tuple[int, int]
-    primary: bool
-    mode: int = reading.INSERT
-    once: bool = True
-
-
-def foresee(task: MapTask) -> None:
+def presplit(task: MapTask) -> None:
     """Cut the hashes into shards before the map is full: a table with much room is quicker, and
     shards that were halved may leave half of it empty.
     """
-    counters, capacity = task.state.counters, task.state.capacity
-    distinct, offered = int(counters[offset_map.DISTINCT]), int(counters[offset_map.OFFERED])
+    capacity = task.state.capacity
+    distinct = int(task.state.counters["distinct"][0])
+    offered = int(task.state.counters["offered"][0])
     (before, offered_before), task.seen = task.seen, (distinct, offered)
-    if task.ends_when_full or len(task.shards) > 1 or 2 * distinct < capacity:
+    if task.map_.ends_when_full or len(task.shards) > 1 or 2 * distinct < capacity:
         return
     new = (distinct - before) / max(offered - offered_before, 1)
     remaining = max(task.records - offered, 0)
@@ -125,12 +167,12 @@ def foresee(task: MapTask) -> None:
 
 
 def split_shard(task: MapTask, *, parts: int = 2) -> None:
-    """The map is full, or will be: keep the first part of its hashes, and read the keys again for
-    the others later.
+    """Keep the first part of the map's hashes, since it is full or will be; the keys are read again
+    for the other parts later.
     """
     start, end = task.shards[0]
     bounds = [start + (end - start) * part // parts for part in range(parts + 1)]
     invariant(bounds[1] > start, "a shard of hashes cannot be halved any more")
     task.shards[0:1] = pairwise(bounds)
     dropped = offset_map.evict_upper(task.state.table, bounds[1])
-    task.state.counters[offset_map.DISTINCT] -= dropped
+    task.state.counters["distinct"] -= dropped

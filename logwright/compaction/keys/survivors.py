@@ -1,15 +1,13 @@
-"""First pass of a cleaning: which records survive (Cleaner.buildOffsetMap and shouldRetainRecord,
-Kafka 4.3.0).
+"""First pass of a cleaning: which records survive (Cleaner.buildOffsetMap, Kafka 4.3.0). The rules
+are in `logwright.compaction.rules`.
 
-1. The dirty section [first dirty, first uncleanable) goes into the offset map, segment by segment;
-   the earlier of two records with one key is dead.
-2. The clean section only asks the map.
-3. A record without a key is dead; so is a tombstone whose batch's delete horizon is reached
-   (KIP-534).
-4. Past the latest offset of the map nothing is dead. The map ends early only when it must end where
-   Kafka's would.
-5. Control batches and the data of aborted transactions (`transactions`) are no part of 1 to 4.
-6. If the keys do not fit, their hashes are cut into shards, and 1 and 2 are repeated for each.
+1. The dirty section [first dirty, first uncleanable) is inserted into the offset map, segment by
+   segment.
+2. The clean section is looked up in the map.
+3. The map ends before the first uncleanable offset only if it must end where Kafka's would: then
+   the records above its end are only read for tombstones.
+4. Control batches and the data of aborted transactions (`transactions`) are left out of 1 and 2.
+5. If the keys do not fit, their hashes are cut into shards, and 1 and 2 are repeated for each.
 """
 
 from __future__ import annotations
@@ -21,24 +19,22 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction import receipt as digest
-from logwright.compaction.keys import offset_map
-from logwright.compaction.keys import read as reading
+from logwright.compaction import receipt as receipts
+from logwright.compaction.keys.backward import new_cache
 from logwright.compaction.keys.prepare import (
-    beside_map_bytes,
     dirty_records,
-    mostly_compressed,
-    new_horizon_ms,
     new_map,
     open_sources,
+    other_bytes,
 )
+from logwright.compaction.keys.read import FLAG, PROBE
 from logwright.compaction.keys.rows import map_rows
-from logwright.compaction.keys.state import How, MapTask, Progress, Reader
+from logwright.compaction.keys.state import MapMode, MapTask, Progress, Reader
 from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
-from logwright.compaction.rewrite.cache import RebuiltBatches
 from logwright.compaction.rewrite.copy import discard_batches
-from logwright.compaction.runtime import Means
+from logwright.compaction.rules import delete_horizon_ms
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source
 from logwright.compaction.transactions import (
     UNMAPPED,
@@ -64,7 +60,7 @@ class Survivors:
         end_offset: latest mapped offset + 1: the next first dirty offset.
         removed_superseded, removed_tombstones, removed_null_keys, removed_aborted, removed_markers:
             dead records by cause.
-        rebuilt: uint8[n], the bytes that the sources' `rebuilt` is about.
+        cached: uint8[n], the content of the rebuild cache.
         keys: what must survive, for the checks.
     """
 
@@ -82,7 +78,7 @@ class Survivors:
     removed_null_keys: int
     removed_aborted: int
     removed_markers: int
-    rebuilt: NDArray[np.uint8]
+    cached: NDArray[np.uint8]
     keys: KeyFacts
     seconds: float
 
@@ -102,7 +98,7 @@ class _Pass:
     aborted: tuple[tuple[AbortedTransaction, ...], ...] = ()
 
 
-def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Survivors:
+def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> Survivors:
     """Read the keys below the first uncleanable offset and find the dead records. Effects: reads
     the segments.
 
@@ -117,7 +113,7 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
     sources = open_sources(plan)
     indexes = TransactionIndexes(plan.log)
     task = _Pass(
-        plan=plan, sources=sources, indexes=indexes, map=_map_task(plan, sources, progress, means)
+        plan=plan, sources=sources, indexes=indexes, map=_map_task(plan, sources, progress, runtime)
     )
     if any(source.attributes & UNMAPPED for source in sources):
         bound = plan.compaction.first_uncleanable_offset
@@ -127,9 +123,9 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
         while task.map.shards:
             _map_shard(task)
     finally:
-        rebuilt = _rebuilt(task)
+        cached = _cached(task)
     dead, expired, state = task.map.dead, task.map.expired, task.map.state
-    null_keys = int(state.counters[offset_map.NULL_KEYS])
+    null_keys = int(state.counters["null_keys"][0])
     superseded = int(np.bitwise_count(dead).sum(dtype=np.int64)) - null_keys
     tombstones = int(np.bitwise_count(expired & ~dead).sum(dtype=np.int64))
     end_offset = task.latest + 1
@@ -145,49 +141,49 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, means: Means) -> Surv
         last_mapped_offset=task.latest,
         end_offset=end_offset,
         map_reads=task.map_reads,
-        map_records=int(state.counters[offset_map.OFFERED]),
-        map_bytes=state.table[0].nbytes,
+        map_records=int(state.counters["offered"][0]),
+        map_bytes=state.table.entries.nbytes,
         distinct_keys=task.distinct_keys,
         removed_superseded=superseded,
         removed_tombstones=tombstones,
         removed_null_keys=null_keys,
         removed_aborted=int(discarded[0]),
         removed_markers=int(discarded[1]),
-        rebuilt=rebuilt,
+        cached=cached,
         keys=_key_facts(task),
         seconds=time.perf_counter() - started,
     )
 
 
-def _map_task(plan: CleanPlan, sources: list[Source], progress: Progress, means: Means) -> MapTask:
-    """With an empty map."""
+def _map_task(
+    plan: CleanPlan, sources: list[Source], progress: Progress, runtime: Runtime
+) -> MapTask:
+    """Return the state with an empty map."""
     records = sum(source.records for source in sources)
     bits = (records + 7) // 8
-    backwards = means.threads == 1 and not plan.options.like_kafka and mostly_compressed(sources)
-    beside = beside_map_bytes(sources, rebuilt=backwards)
-    total_bytes = sum(source.log.bytes for source in sources)
+    cache = new_cache(plan, sources, threads=runtime.threads)
+    others = other_bytes(sources, rebuilt=cache is not None)
     dirty = dirty_records(plan, sources)
     return MapTask(
         plan=plan,
-        means=means,
+        runtime=runtime,
         progress=progress,
-        total_bytes=total_bytes,
+        total_bytes=sum(source.log.bytes for source in sources),
         records=dirty,
-        state=new_map(plan, keys=dirty, records=records, beside_bytes=beside),
+        state=new_map(plan, keys=dirty, records=records, other_bytes=others),
         dead=np.zeros(bits, dtype=np.uint8),
         expired=np.zeros(bits, dtype=np.uint8),
-        ends_when_full=plan.options.like_kafka,
-        readers=[Reader(notes=digest.new_notes(records)) for _ in range(means.threads)],
-        horizon_ms=new_horizon_ms(plan),
-        rebuilt=RebuiltBatches(plan.log.directory, output_bytes=total_bytes) if backwards else None,
+        readers=[Reader.new(records) for _ in range(runtime.threads)],
+        horizon_ms=delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms),
+        cache=cache,
     )
 
 
-def _rebuilt(task: _Pass) -> NDArray[np.uint8]:
-    """The bytes of what was rebuilt on the way."""
-    if task.map.rebuilt is None:
+def _cached(task: _Pass) -> NDArray[np.uint8]:
+    """Return the content of the rebuild cache, uint8[n]."""
+    if task.map.cache is None:
         return np.zeros(0, dtype=np.uint8)
-    return task.map.rebuilt.close([source.rebuilt for source in task.sources])
+    return task.map.cache.close([source.cached for source in task.sources])
 
 
 def _map_shard(task: _Pass) -> None:
@@ -196,60 +192,48 @@ def _map_shard(task: _Pass) -> None:
     primary = task.map_reads == 0
     task.map_reads += 1
     if not primary:
-        state.table[0][:] = 0
-        state.counters[offset_map.DISTINCT] = 0
+        state.table.entries[:] = 0
+        state.counters["distinct"] = 0
     first_dirty = compaction.first_dirty_offset
     work = [
         (source, source.first_row("last_offset", first_dirty), len(source.batches))
         for source in task.sources
     ]
     offsets = (first_dirty, compaction.first_uncleanable_offset)
-    stopped_at = map_rows(task.map, work, How(offsets=offsets, primary=primary))
+    stopped_at = map_rows(task.map, work, MapMode(offsets=offsets, primary=primary))
     if stopped_at is None:
         stopped_at = (len(task.sources), 0)
     if primary:
         task.latest = _latest(task, stopped_at[0])
         _decide_fates(task)
     rewritten = [source for group in task.groups for _, source in group]
-    clean = How(offsets=(_FIRST_OFFSET, first_dirty), primary=primary, mode=reading.PROBE)
+    clean = MapMode(offsets=(_FIRST_OFFSET, first_dirty), primary=primary, action=PROBE)
     probed = [(source, 0, source.first_row("base_offset", first_dirty)) for source in rewritten]
     map_rows(task.map, probed, clean)
     for source in rewritten:
         _probe_unmapped(task, source, primary=primary)
     if primary:
         _flag_unmapped(task, *stopped_at)
-    notes = task.map.readers[0].notes
-    digest.sum_map(state.table, task.map.expired, _leaving(task), notes.mask, notes.totals)
-    task.distinct_keys += int(state.counters[offset_map.DISTINCT])
+    receipt = task.map.readers[0].receipt
+    receipts.sum_map(state.table, task.map.expired, _leaving(task), receipt.mask, receipt.totals)
+    task.distinct_keys += int(state.counters["distinct"][0])
     task.map.shards.pop(0)
 
 
-def _leaving(task: _Pass) -> digest.Leaving:
-    """Of all batches where the first record's ordinal is, and whether their tombstones may go;
-    nothing if there are none of these. Data that goes as aborted must not be in the map: it is not
-    taken away, so that the sums do not agree if it is.
-    """
+def _leaving(task: _Pass) -> receipts.Leaving:
+    """Return which batches have tombstones that may go, by the receipt's own rule."""
     if not any(source.attributes & DELETE_HORIZON for source in task.sources):
-        return digest.NOTHING_LEAVES
-    batches = [source.batches for source in task.sources]
-    has_horizon = [(each["attributes"] & DELETE_HORIZON) != 0 for each in batches]
-    reached = [
-        has & (each["base_timestamp"] <= task.plan.now_ms)
-        for has, each in zip(has_horizon, batches, strict=True)
-    ]
-    if not any(bool(each.any()) for each in reached):
-        return digest.NOTHING_LEAVES
-    firsts = np.concatenate([each["first_ordinal"] for each in batches])
-    return firsts, np.concatenate(reached)
+        return receipts.NOTHING_LEAVES
+    return receipts.leaving([source.batches for source in task.sources], task.plan.now_ms)
 
 
 def _key_facts(task: _Pass) -> KeyFacts:
     totals, key = task.map.totals, task.map.state.key
     return KeyFacts(
         hash_key=(key.low, key.high),
-        digest=int(totals[digest.KEYS]),
-        records=int(totals[digest.RECORDS]),
-        sample_digest=int(totals[digest.SAMPLED]),
+        digest=int(totals["digest"][0]),
+        records=int(totals["records"][0]),
+        sample_digest=int(totals["sampled"][0]),
         expected_sample_digest=task.map.sample.expected(_leaving(task)),
     )
 
@@ -271,10 +255,8 @@ def _decide_fates(task: _Pass) -> None:
 
 
 def _probe_unmapped(task: _Pass, source: Source, *, primary: bool) -> None:
-    """Ask the map about dirty data that was taken for aborted while mapping, and stays all the
-    same.
-
-    Only where the first dirty offset lies inside a transaction.
+    """Look up dirty data that was left out of the map as aborted but is not discarded: this happens
+    where the first dirty offset lies inside a transaction.
     """
     if not source.attributes & UNMAPPED:
         return
@@ -285,27 +267,27 @@ def _probe_unmapped(task: _Pass, source: Source, *, primary: bool) -> None:
     rows = np.flatnonzero(batches["unmapped"] & data & ~batches["discard"]) + first
     offsets = (first_dirty, task.latest + 1)
     work = [(source, int(row), int(row) + 1) for row in rows]
-    how = How(offsets=offsets, primary=primary, mode=reading.PROBE, once=False)
-    map_rows(task.map, work, how)
+    mode = MapMode(offsets=offsets, primary=primary, action=PROBE, once=False)
+    map_rows(task.map, work, mode)
 
 
 def _latest(task: _Pass, stopped_in: int) -> int:
-    """The map's latest offset: gaps up to the next segment are covered; the last one's is the bound
-    - 1.
+    """Return the map's last offset. It covers gaps up to the next segment; for the last segment it
+    is the first uncleanable offset - 1.
     """
     if stopped_in == len(task.sources):
         return task.plan.compaction.first_uncleanable_offset - 1
     source = task.sources[stopped_in]
-    reached = int(task.map.state.counters[offset_map.LATEST])
+    reached = int(task.map.state.counters["latest"][0])
     return max(reached, source.base_offset - 1, task.plan.compaction.first_dirty_offset - 1)
 
 
 def _flag_unmapped(task: _Pass, stopped_in: int, row: int) -> None:
-    """Read what lies past the end of the map in the segments that are rewritten: tombstones are to
-    be known.
+    """Read what lies above the end of the map in the segments that are rewritten, for the batches
+    that have tombstones.
     """
     for number, source in enumerate(task.sources[stopped_in:], start=stopped_in):
         if source.base_offset > task.latest:
             break
         work = [(source, row if number == stopped_in else 0, len(source.batches))]
-        map_rows(task.map, work, How(offsets=(0, 0), primary=True, mode=reading.FLAG))
+        map_rows(task.map, work, MapMode(offsets=(0, 0), primary=True, action=FLAG))

@@ -1,13 +1,13 @@
-"""Compressed batches that the first pass has rebuilt already, for the second to copy.
+"""The rebuild cache: compressed batches that the first pass has rebuilt, for the second to copy.
 
-1. To rebuild a compressed batch it must be decompressed, and the first pass has done that for its
-   keys. Read from the newest batch to the oldest, the fate of a record is known at once: a newer
-   one of its key was met before, or there is none.
-2. What is rebuilt then waits in memory, later in a file without a name, which is gone with the
-   process. Where the disk has no room for that and the output besides, the first pass stops
-   keeping, and the second rebuilds.
-3. A batch is taken only if as many of its records survive as when it was rebuilt: records die but
-   never rise, so they are the same ones.
+1. To rebuild a compressed batch it must be decompressed, which the first pass does for its keys. If
+   it reads from the newest batch to the oldest, the fate of a record is known at once: it has met a
+   newer one of its key, or there is none.
+2. Rebuilt batches wait in memory and then in a file without a name, which is gone with the process.
+   If the disk has no room for it and the output, the first pass stops rebuilding, and the second
+   does it.
+3. The second pass takes a batch only if as many of its records survive as when it was rebuilt.
+   Records only ever die, so they are the same ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 BUFFER_BYTES: Final = 8 * 1024 * 1024
 
-REBUILT_BATCH: Final = np.dtype(
+CACHED_BATCH: Final = np.dtype(
     [
         ("at", "<i8"),
         ("max_timestamp", "<i8"),
@@ -35,52 +35,49 @@ REBUILT_BATCH: Final = np.dtype(
         ("sets_horizon", "<i4"),
     ]
 )
-"""One batch: where it waits and how many bytes it has, 0 if it does not; its max timestamp in ms;
-records kept; what `witness` tells of it; 1 if a delete horizon was set.
+"""One batch: where it waits and how many bytes it has, 0 if it is not cached; its max timestamp,
+ms; records kept; its receipt (`batch_receipt`); 1 if it got a delete horizon.
 """
 
-# The cells of how far a store is filled, int64[3].
-USED: Final = 0
-"""Bytes in the buffer."""
-BEFORE: Final = 1
-"""Bytes that have left it for the file."""
-NEEDED: Final = 2
-"""Bytes of room in the buffer without which no window is begun."""
+CACHE_STATE: Final = np.dtype([("used", "<i8"), ("before", "<i8"), ("needed", "<i8")])
+"""How far a cache is filled, in bytes: used in the buffer; moved from it to the file; needed in the
+buffer before a window is begun.
+"""
 
 
-class RebuiltBatches:
-    """Where rebuilt batches wait. Effects: may write a file that has no name.
+class RebuildCache:
+    """Holds rebuilt batches. Effects: may write a file that has no name.
 
     Args:
-        directory: on the disk where that file may be.
+        directory: on the file system for that file.
         output_bytes: what else must have room there.
 
     Attributes:
-        out: uint8[m], the buffer. used: int64[3], see `USED`.
+        out: uint8[m], the buffer. state: CACHE_STATE.
         closed: nothing can be added any more.
     """
 
     def __init__(self, directory: Path, *, output_bytes: int) -> None:
         self.out: NDArray[np.uint8] = np.empty(BUFFER_BYTES, dtype=np.uint8)
-        self.used: NDArray[np.int64] = np.zeros(3, dtype=np.int64)
+        self.state: np.void = np.zeros(1, dtype=CACHE_STATE)[0]
         self._directory = directory
         self._output_bytes = output_bytes
         self.closed = False
         self._file: FileIO | None = None
 
     def empty(self) -> None:
-        """Move what the buffer holds to the file; if that is not possible, the store is closed.
+        """Move what the buffer holds to the file, or close the cache if that is not possible.
 
         Effects: writes the file.
         """
-        used = int(self.used[USED])
+        used = int(self.state["used"])
         if used and not self._write(self.out[:used].data):
             self.closed = True
             return
-        self.used[BEFORE] += used
-        self.used[USED] = 0
-        if self.used[NEEDED] > len(self.out):
-            self.out = np.empty(self.used[NEEDED], dtype=np.uint8)
+        self.state["before"] += used
+        self.state["used"] = 0
+        if self.state["needed"] > len(self.out):
+            self.out = np.empty(self.state["needed"], dtype=np.uint8)
 
     def _write(self, content: memoryview) -> bool:
         try:
@@ -90,7 +87,7 @@ class RebuiltBatches:
             disk = os.fstatvfs(self._file.fileno())
             if disk.f_bavail * disk.f_frsize < self._output_bytes + len(content):
                 return False
-            self._file.seek(int(self.used[BEFORE]))
+            self._file.seek(int(self.state["before"]))
             while content:
                 content = content[self._file.write(content) :]
         except OSError:  # it is only for speed: the second pass rebuilds
@@ -98,17 +95,17 @@ class RebuiltBatches:
         return True
 
     def close(self, segments: list[NDArray[np.void]]) -> NDArray[np.uint8]:
-        """The bytes of what waits, uint8[n]. Effects: maps and closes the file.
+        """Return the bytes of all cached batches, uint8[n]. Effects: maps and closes the file.
 
         Args:
-            segments: all REBUILT_BATCH rows; those which did not get into the file are taken back.
+            segments: CACHED_BATCH[n] of each; rows of batches that are not in the file are reset.
         """
         if self._file is not None and not self.closed:
             self.empty()
         self.closed = True
         if self._file is None:
             return self.out
-        written = int(self.used[BEFORE])
+        written = int(self.state["before"])
         with self._file:
             if not written:
                 return self.out

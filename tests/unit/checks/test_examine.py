@@ -1,4 +1,4 @@
-"""Each law of a cleaning finds the fault that it is for, says how many, and where the first is."""
+"""Each check finds the fault that it is for, says how many, and where the first is."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ def built(builder: LogBuilder, *, buffer: int = 1 << 20) -> tuple[CleanPlan, Sta
 
 
 @pytest.mark.parametrize("codec", [0, 3])
-def test_a_right_output_holds_every_law(tmp_path: Path, codec: int) -> None:
+def test_a_right_output_holds_every_check(tmp_path: Path, codec: int) -> None:
     """And the facts say what is in it."""
     plan, staged = built(a_log(tmp_path / "logs", codec=codec))
     facts = maintain.examine(plan, staged)
-    assert [] == [law for law in facts.laws if not law.holds]
+    assert () == facts.failed
     assert 97 == sum(segment.records for segment in facts.segments)
     assert (505, 1) == (staged.stats.removed_superseded, staged.stats.removed_tombstones)
     assert {codec} == {segment.max_codec for segment in facts.segments if segment.batches}
 
 
 @pytest.mark.parametrize(
-    ("plant", "law"),
+    ("plant", "check"),
     [
         (faults.lose_last_value, "latest_value_per_key"),
         (faults.disorder_offsets, "offsets_ascending"),
@@ -72,16 +72,16 @@ def test_a_right_output_holds_every_law(tmp_path: Path, codec: int) -> None:
     ],
 )
 @pytest.mark.parametrize("codec", [0, 4])
-def test_a_planted_fault_breaks_its_law(
-    tmp_path: Path, plant: Callable[[StagedCleaning], int], law: str, codec: int
+def test_a_planted_fault_breaks_its_check(
+    tmp_path: Path, plant: Callable[[StagedCleaning], int], check: str, codec: int
 ) -> None:
     """The first offender is where the fault was planted."""
     plan, staged = built(a_log(tmp_path / "logs", codec=codec))
     offset = plant(staged)
-    verdicts = {each.law: each for each in maintain.examine(plan, staged).laws}
-    assert not verdicts[law].holds
-    assert verdicts[law].violations >= 1
-    assert offset == verdicts[law].first_offset
+    verdicts = {each.name: each for each in maintain.examine(plan, staged).checks}
+    assert not verdicts[check].passed
+    assert verdicts[check].violations >= 1
+    assert offset == verdicts[check].first_offset
 
 
 def test_a_record_that_comes_from_nowhere_is_found(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_record_that_comes_from_nowhere_is_found(tmp_path: Path) -> None:
     foreign = LogBuilder(tmp_path / "elsewhere")
     foreign.segment(0).batch(10_000, [("alien", "x")])
     path.write_bytes(path.read_bytes() + foreign.segments[0].content)
-    verdicts = {each.law: each for each in maintain.examine(plan, staged).laws}
+    verdicts = {each.name: each for each in maintain.examine(plan, staged).checks}
     assert 10_000 == verdicts["survivors_identical"].first_offset
 
 
@@ -104,11 +104,11 @@ def test_the_keys_are_judged_in_shards_when_memory_is_short(tmp_path: Path) -> N
         segment.batch(start, [(f"key-{start + n}", "v") for n in range(1000)])
     builder.segment(keys)
     plan, staged = built(builder.write(), buffer=240_000)
-    assert [] == [law for law in maintain.examine(plan, staged).laws if not law.holds]
+    assert () == maintain.examine(plan, staged).failed
     lost = faults.lose_last_value(staged)
-    broken = [law for law in maintain.examine(plan, staged).laws if not law.holds]
+    broken = maintain.examine(plan, staged).failed
     assert ("latest_value_per_key", 1, lost) in [
-        (law.law, law.violations, law.first_offset) for law in broken
+        (check.name, check.violations, check.first_offset) for check in broken
     ]
 
 
@@ -117,6 +117,6 @@ def test_a_cut_staged_file_is_found(tmp_path: Path) -> None:
     plan, staged = built(a_log(tmp_path / "logs"))
     path = faults.staged_log(staged)
     path.write_bytes(path.read_bytes()[:-3])
-    verdicts = {each.law: each for each in maintain.examine(plan, staged).laws}
-    assert not verdicts["crc_valid"].holds
-    assert not verdicts["latest_value_per_key"].holds
+    verdicts = {each.name: each for each in maintain.examine(plan, staged).checks}
+    assert not verdicts["crc_valid"].passed
+    assert not verdicts["latest_value_per_key"].passed

@@ -12,12 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 from logwright import maintain
+from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction import build as building
 from logwright.compaction.keys.survivors import Survivors
-from logwright.compaction.model import CleaningOptions, CleanPlan, OutputFacts, StagedCleaning
-from logwright.compaction.runtime import Means
+from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.compaction.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.format.names import segment_file_name
 from logwright.units import Offset, TimestampMs
@@ -74,8 +75,8 @@ def a_plan(builder: LogBuilder, *, buffer: int = 1 << 20, like_kafka: bool = Fal
 
 
 def broken(facts: OutputFacts) -> set[str]:
-    """The laws that do not hold."""
-    return {law.law for law in facts.laws if not law.holds}
+    """The checks that fail."""
+    return {check.name for check in facts.failed}
 
 
 @pytest.mark.parametrize("codec", [0, 3, 4])
@@ -84,7 +85,7 @@ def broken(facts: OutputFacts) -> set[str]:
     [(None, 1 << 20, False), (200, 1 << 20, False), (None, 1200, False), (None, 2400, True)],
     ids=["all", "clean-section", "shards", "map-ends"],
 )
-def test_a_right_output_holds_every_law_and_has_the_same_facts(
+def test_a_right_output_holds_every_check_and_has_the_same_facts(
     tmp_path: Path, codec: int, checkpoint: int | None, buffer: int, *, like_kafka: bool
 ) -> None:
     """What the quick checks say of the output is what reading all of it says."""
@@ -183,18 +184,18 @@ def lose_a_group(survivors: Survivors) -> None:
         lose_a_group,
     ],
 )
-def test_a_fault_of_the_build_breaks_the_law_of_latest_values(
+def test_a_fault_of_the_build_breaks_the_check_of_latest_values(
     tmp_path: Path, spoil: Spoil, codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The build is of one mind with itself about what it should not do; the sums are not."""
     find = building.find_survivors
 
     def spoiled(
-        plan: CleanPlan, *, progress: Callable[[str, int, int], None], means: Means
+        plan: CleanPlan, *, progress: Callable[[str, int, int], None], runtime: Runtime
     ) -> Survivors:
-        survivors = find(plan, progress=progress, means=means)
+        survivors = find(plan, progress=progress, runtime=runtime)
         for _, source in (pair for group in survivors.groups for pair in group):
-            source.rebuilt["size"] = 0  # what was rebuilt before is right
+            source.cached["size"] = 0  # what was rebuilt before is right
         spoil(survivors)
         return survivors
 
@@ -272,7 +273,7 @@ def empty_the_index(staged: StagedCleaning) -> None:
 
 @pytest.mark.parametrize("codec", [0, 4])
 @pytest.mark.parametrize(
-    ("plant", "laws"),
+    ("plant", "checks"),
     [
         (faults.lose_last_value, {"latest_value_per_key"}),
         (faults.change_value, {"survivors_identical"}),
@@ -289,15 +290,15 @@ def empty_the_index(staged: StagedCleaning) -> None:
         (empty_the_index, {"index_entries_valid"}),
     ],
 )
-def test_a_fault_of_the_output_breaks_its_laws(
-    tmp_path: Path, plant: Callable[[StagedCleaning], object], laws: set[str], codec: int
+def test_a_fault_of_the_output_breaks_its_checks(
+    tmp_path: Path, plant: Callable[[StagedCleaning], object], checks: set[str], codec: int
 ) -> None:
     """Others may break with it, but those at least."""
     plan = a_plan(a_log(tmp_path / "logs", codec=codec))
     staged = maintain.build(plan)
     plant(staged)
-    assert laws <= broken(examine_quickly(plan, staged))
-    assert laws & broken(maintain.examine(plan, staged))
+    assert checks <= broken(examine_quickly(plan, staged))
+    assert checks & broken(maintain.examine(plan, staged))
 
 
 def test_a_lost_segment_is_found(tmp_path: Path) -> None:

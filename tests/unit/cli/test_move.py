@@ -9,7 +9,7 @@ import pytest
 
 from logwright.errors import QualityError
 from logwright.locks import lock_partition
-from logwright.move.copying import ROUNDS
+from logwright.move.build import ROUNDS
 from logwright.state.file import STATE_FILE
 from logwright.steps.filesystem import FileSystem
 from tests.crash.filesystems import Crash
@@ -105,13 +105,13 @@ def test_refuses_what_is_no_log_dir(move: Call, pair: Pair, tmp_path: Path) -> N
     """A missing directory, an empty one, one inside the source."""
     before = tree(pair.root)
     (tmp_path / "empty").mkdir()
-    refused(move("--yes", to=tmp_path / "empty"), pair, before, "this is no log directory")
+    refused(move("--yes", to=tmp_path / "empty"), pair, before, "not a log directory")
     refused(move("--yes", to=tmp_path / "none"), pair, before, "does not exist")
     inside = pair.source / "u-0"
     inside.mkdir()
     (inside / "meta.properties").write_text("version=1\n")
     answer = move("--yes", to=inside)
-    assert (5, True) == (answer.status, "lies in the other" in answer.err)
+    assert (5, True) == (answer.status, "is inside the other" in answer.err)
 
 
 def test_refuses_another_brokers_directory(move: Call, pair: Pair) -> None:
@@ -126,7 +126,7 @@ def test_refuses_a_destination_that_has_it(move: Call, pair: Pair, name: str) ->
     """As current or as a broker's own future log."""
     (pair.destination / name).mkdir()
     before = tree(pair.root)
-    said = "has this partition already" if name == "t-0" else "another move"
+    said = "already has this partition" if name == "t-0" else "another move"
     refused(move("--yes"), pair, before, said)
 
 
@@ -146,7 +146,7 @@ def test_refuses_what_is_no_file(move: Call, pair: Pair, kind: str) -> None:
         path.mkdir()
     else:
         os.mkfifo(path)
-    refused(move("--yes"), pair, tree(pair.root), "no regular file")
+    refused(move("--yes"), pair, tree(pair.root), "expected a regular file")
 
 
 def test_refuses_malformed_checkpoints_before_anything(move: Call, pair: Pair) -> None:

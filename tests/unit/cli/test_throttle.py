@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction import runtime as means
+from logwright.compaction import runtime
 from tests.log_builder import START_MS, LogBuilder
 from tests.unit.cli.conftest import Call
 
 NAME = "log.cleaner.io.max.bytes.per.second"
 
 
-class Noted(means.Throttle):
+class Noted(runtime.Throttle):
     """Notes rates, and what they were asked to allow."""
 
     rates: list[float] = []  # noqa: RUF012 -- of all instances
@@ -44,7 +44,7 @@ def test_the_rate_reaches_the_cleaning(
         "server.properties": ("--server-properties", tmp_path / "server.properties"),
     }.get(where, ())
     (tmp_path / "server.properties").write_text(f"{NAME}=5000\n")
-    monkeypatch.setattr(means, "Throttle", Noted)
+    monkeypatch.setattr(runtime, "Throttle", Noted)
     Noted.rates.clear()
     Noted.bytes.clear()
     answer = call(

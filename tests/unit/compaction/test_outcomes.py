@@ -12,9 +12,10 @@ from typing import Literal
 import pytest
 
 from logwright import maintain
+from logwright.checks.model import OutputFacts
 from logwright.compaction import transactions
 from logwright.compaction.keys import survivors
-from logwright.compaction.model import CleaningOptions, CleanPlan, OutputFacts
+from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.compaction.source import Source
 from logwright.compaction.transactions import TransactionIndexes
 from logwright.config.topic import parse_settings
@@ -50,8 +51,8 @@ def a_plan(builder: LogBuilder, *, checks: Checks = "quick", like_kafka: bool = 
 
 
 def broken(facts: OutputFacts) -> set[str]:
-    """The laws that do not hold."""
-    return {law.law for law in facts.laws if not law.holds}
+    """The checks that fail."""
+    return {check.name for check in facts.failed}
 
 
 def values(log_dir: Path) -> list[tuple[int, bytes | None]]:
@@ -123,7 +124,7 @@ def test_what_is_committed_behind_an_aborted_transaction_supersedes(tmp_path: Pa
 
 
 @pytest.mark.parametrize("checks", ["quick", "thorough"])
-def test_aborted_data_in_the_map_breaks_the_law_of_latest_values(
+def test_aborted_data_in_the_map_breaks_the_check_of_latest_values(
     tmp_path: Path, checks: Checks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It supersedes a committed value and goes itself; its sum is not taken for an expected one."""
@@ -143,7 +144,7 @@ def test_aborted_data_in_the_map_breaks_the_law_of_latest_values(
 
 
 @pytest.mark.parametrize("checks", ["quick", "thorough"])
-def test_committed_data_taken_for_aborted_breaks_a_law(
+def test_committed_data_taken_for_aborted_breaks_a_check(
     tmp_path: Path, checks: Checks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checks ask the markers, not the transaction indexes; that the counts agree is not

@@ -9,12 +9,11 @@ from logwright.compaction import receipt as digest
 
 def add(sample: digest.KeySample, *, ordinal: int, key: int = 64) -> None:
     """One record of a key."""
-    notes = digest.new_notes(1)
-    digest.make_room(notes, 1)
-    hashes, ordinals, tombstones = notes.sample
+    receipt = digest.with_room(digest.new_receipt(1), 1)
+    hashes, ordinals, tombstones = receipt.sample
     hashes[0], ordinals[0], tombstones[0] = key, ordinal, False
-    notes.sampled[0] = 1
-    sample.add(notes, probed=False)
+    receipt.sampled[0] = 1
+    sample.add(receipt, probed=False)
 
 
 def test_a_batch_that_is_read_twice_counts_once() -> None:

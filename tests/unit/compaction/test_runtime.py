@@ -9,7 +9,7 @@ import pytest
 
 from logwright import maintain
 from logwright.compaction.model import CleaningOptions, CleanPlan
-from logwright.compaction.runtime import STEP_BYTES, Means, Throttle
+from logwright.compaction.runtime import STEP_BYTES, Runtime, Throttle
 from logwright.config.topic import parse_settings
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
@@ -96,11 +96,11 @@ def a_plan(directory: Path) -> CleanPlan:
 def test_a_cleaning_keeps_the_rate(tmp_path: Path, threads: int) -> None:
     """Both passes' reads, the writes, and what the checks read back are counted."""
     plan, time = a_plan(tmp_path / "logs"), Time()
-    means = Means(threads=threads, throttle=throttle(time, 1000.0))
-    staged = maintain.build(plan, means=means)
+    runtime = Runtime(threads=threads, throttle=throttle(time, 1000.0))
+    staged = maintain.build(plan, runtime=runtime)
     built = time.now
     stats = staged.stats
     assert (2 * stats.bytes_read + stats.bytes_written) / 1000 <= built - 1000 + 1e-6
-    assert all(law.holds for law in maintain.examine(plan, staged, means=means).laws)
+    assert not maintain.examine(plan, staged, runtime=runtime).failed
     assert stats.bytes_written / 1000 <= time.now - built + 1e-6
     maintain.discard(plan)

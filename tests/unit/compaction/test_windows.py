@@ -15,9 +15,8 @@ from logwright.compaction import source
 from logwright.compaction import unpack as unpacking
 from logwright.compaction.keys import read as reading
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
-from logwright.compaction.rewrite import chunks as pieces
-from logwright.compaction.rewrite import segment as writer
-from logwright.compaction.runtime import Means
+from logwright.compaction.rewrite import chunks
+from logwright.compaction.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
@@ -57,13 +56,13 @@ def a_plan(directory: Path, codecs: tuple[int, ...]) -> CleanPlan:
 
 
 def output(plan: CleanPlan, *, threads: int = 1) -> dict[str, str]:
-    """Digests of the staged files; the laws hold for them."""
-    means = Means(threads=threads)
-    staged = maintain.build(plan, means=means)
+    """Digests of the staged files; the checks hold for them."""
+    runtime = Runtime(threads=threads)
+    staged = maintain.build(plan, runtime=runtime)
     assert 1 == len(staged.segments)
     assert 0 < min(staged.stats.batches_verbatim, staged.stats.batches_dropped)
     assert 2 * BATCHES // 3 <= staged.stats.batches_rebuilt
-    assert [] == [law for law in maintain.examine(plan, staged, means=means).laws if not law.holds]
+    assert () == maintain.examine(plan, staged, runtime=runtime).failed
     digests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in staged.directory.iterdir()
@@ -91,8 +90,7 @@ def test_small_windows_and_buffers_give_the_same_bytes(
     monkeypatch.setattr(steps, "STEP_BYTES", window_bytes)
     monkeypatch.setattr(reading, "FOUND_RECORDS", window_bytes // 50)
     monkeypatch.setattr(unpacking, "SCRATCH_BYTES", window_bytes)
-    monkeypatch.setattr(writer, "BUFFER_BYTES", buffer_bytes)
-    monkeypatch.setattr(pieces, "PIECE_BYTES", buffer_bytes)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", buffer_bytes)
     assert whole == output(plan, threads=threads)
 
 
@@ -110,7 +108,7 @@ def test_a_full_map_is_halved_under_several_threads(
     monkeypatch.setattr(reading, "FOUND_RECORDS", 40)
     for _ in range(20):
         assert whole == output(few, threads=3)
-    staged = maintain.build(few, means=Means(threads=3))
+    staged = maintain.build(few, runtime=Runtime(threads=3))
     assert staged.stats.map_reads > 2
     maintain.discard(few)
 
@@ -130,7 +128,7 @@ def test_of_several_threads_the_first_damage_is_told(
     monkeypatch.setattr(steps, "STEP_BYTES", 2000)
     for _ in range(20):
         with pytest.raises(CorruptBatch) as caught:
-            maintain.build(plan, means=Means(threads=3))
+            maintain.build(plan, runtime=Runtime(threads=3))
         assert caught.value.path == logs[0]
 
 
@@ -162,7 +160,7 @@ def test_small_windows_give_the_same_verdict(
     staged = maintain.build(plan)
     offset = plant(staged)
     whole = maintain.examine(plan, staged)
-    assert offset in {law.first_offset for law in whole.laws if law.violations == 1}
+    assert offset in {check.first_offset for check in whole.checks if check.violations == 1}
     monkeypatch.setattr(source, "WINDOW_BYTES", window_bytes)
     monkeypatch.setattr(source, "COMPRESSED_WINDOW_BYTES", window_bytes)
     assert whole == maintain.examine(plan, staged)

@@ -15,7 +15,7 @@ from logwright.config.policies import Policies, load_policies
 from logwright.config.resolved import Sources, effective_pairs, resolve
 from logwright.config.sources import read_sources
 from logwright.demo import landing
-from logwright.demo.home import SETTINGS, NotADemoHome, opened, prepare
+from logwright.demo.home import SETTINGS, NoDemoArchive, NotADemoHome, opened, prepare
 from logwright.demo.pages import HOST, PortTaken, check_port
 from logwright.demo.survey import Account, Size, causes, comparison, survey, total
 from logwright.errors import LogDirLocked
@@ -49,6 +49,19 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def test_an_installed_package_says_that_it_has_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wheel is small; before anything is written, the demo names where its log is."""
+    monkeypatch.setattr("logwright.demo.home.ARCHIVE", tmp_path / "kafka-logs.tar.xz")
+    with (
+        pytest.raises(NoDemoArchive, match="Run 'make demo' in a checkout"),
+        opened(tmp_path / "a"),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_log_is_as_large_as_we_say(root: Path) -> None:
     """The README promises more than 60 MB in several segments for each large log."""
     sizes = survey(root / "kafka-logs")
@@ -57,6 +70,7 @@ def test_the_log_is_as_large_as_we_say(root: Path) -> None:
     assert min(sizes[name].segments for name in PARTITIONS[3:]) >= 5
 
 
+@pytest.mark.oracle
 def test_kafka_plans_what_the_demo_wants_to_show(root: Path) -> None:
     """Kafka's own cleaner manager: six logs are dirty, one is overdue, one is not due, and one is
     not compacted.
@@ -77,6 +91,7 @@ def test_kafka_plans_what_the_demo_wants_to_show(root: Path) -> None:
     assert overdue["cleanableRatio"] < overdue["minCleanableRatio"]
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_kafka_finds_nothing_wrong(root: Path, partition: str) -> None:
     """Every batch and index entry of the packed log is as Kafka's own recovery would make it."""

@@ -34,7 +34,10 @@ def test_what_took_a_files_place_after_the_listing_is_refused(
             bound.bind(path.name)
     else:
         path.symlink_to(tmp_path / "elsewhere")
-    with open_log_dir(tmp_path) as directory, pytest.raises(UnreadableFile, match="no regular"):
+    with (
+        open_log_dir(tmp_path) as directory,
+        pytest.raises(UnreadableFile, match="expected a regular file"),
+    ):
         read(directory, path.name)
 
 

@@ -5,26 +5,23 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from logwright import maintain, planning
+from logwright import maintain
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.topic import CleanerConfig, TopicConfig, parse_settings
 from logwright.errors import CorruptIndex, LogDirLocked, LogwrightError, NotALogDir, PolicyError
 from logwright.format.names import TopicPartition
-from logwright.log.glance import TOGETHER
 from logwright.log.load import list_partitions
 from logwright.planning import Outcome
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
 REPOSITORY = Path(__file__).parents[3]
-PARTITIONS = 2 * TOGETHER + 3
+PARTITIONS = 131
 NOW_MS = TimestampMs(START_MS + 10_000)
 OPTIONS = CleaningOptions()
 
@@ -72,12 +69,8 @@ def comparable(outcome: Outcome) -> object:
     return type(outcome), str(outcome)
 
 
-@pytest.mark.parametrize("in_kernel", [True, False])
-def test_they_are_as_planned_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_kernel: bool
-) -> None:
+def test_they_are_as_planned_one_by_one(tmp_path: Path) -> None:
     """In the partitions' order; what is wrong with one is where its plan would be."""
-    monkeypatch.setattr(planning, "kernels_are_loaded", lambda: in_kernel)
     partitions = [*logs(tmp_path), TopicPartition("gone", 0), TopicPartition("wrong", 0)]
     (tmp_path / "replication-offset-checkpoint").write_text("0\n2\nt 3 2\nt 7 3\n")
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 7 1\n")
@@ -101,28 +94,6 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     plan_many(tmp_path, partitions)
     assert before == len(list(Path("/proc/self/fd").iterdir()))
-
-
-def test_few_partitions_are_not_worth_the_first_kernel(tmp_path: Path) -> None:
-    """All of Numba would be loaded for it; where it is, kernels are used."""
-    logs(tmp_path)
-    probe = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from tests.unit.maintain.test_plan_many import plan_many\n"
-        "from logwright.kernel import kernels_are_loaded\n"
-        "from logwright.log.glance import glances\n"
-        "from logwright.log.load import list_partitions, open_log_dir\n"
-        "log_dir = Path(sys.argv[1])\n"
-        "plan_many(log_dir, list_partitions(log_dir))\n"
-        "print(kernels_are_loaded())\n"
-        "with open_log_dir(log_dir) as parent:\n"
-        "    list(glances(parent, ['t-1'], in_kernel=True))\n"
-        "print(kernels_are_loaded())\n"
-    )
-    command = [sys.executable, "-c", probe, str(tmp_path)]
-    found = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True)
-    assert found.stdout.split() == ["False", "True"]
 
 
 def test_nothing_is_planned_under_a_broker(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from logwright.format.deletions import LEDGER, parse_ledger, serialize_retiremen
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
 from logwright.purge.commit import purge_partition
-from logwright.purge.listing import PartitionListing, PlainFile, list_partition
+from logwright.purge.observe import PartitionListing, PlainFile, list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute

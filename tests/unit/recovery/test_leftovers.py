@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from logwright.format.names import segment_file_name
-from logwright.recovery.leftovers import find_leftovers, strange_names, valid_swaps
+from logwright.log.kinds import file_kinds
+from logwright.recovery.leftovers import find_leftovers
 
 
 def files(base: int, *suffixes: str) -> list[str]:
@@ -29,7 +30,7 @@ def test_output_that_was_being_built_goes() -> None:
 def test_a_swap_at_or_above_a_cleaned_is_rolled_back(guard: int) -> None:
     """It was not committed, or is half of a split."""
     names = [*files(0, *LIVE), *files(5, *SWAPPED), *files(guard, ".index.cleaned")]
-    assert () == valid_swaps(names)
+    assert () == file_kinds(names).committed_swaps
     found = find_leftovers(names, {}, like_kafka=False)
     assert sorted(files(5, *SWAPPED)) == list(found.rolled_back)
     assert () == found.swaps
@@ -79,4 +80,4 @@ def test_metadata_snapshots_are_left_alone() -> None:
 def test_names_that_no_broker_writes() -> None:
     """Too few digits, or none."""
     names = [*files(0, *LIVE, *SWAPPED), "5.log", "x.index", "5.log.swap", "notes.txt"]
-    assert ["5.log", "5.log.swap", "x.index"] == strange_names(names)
+    assert ("5.log", "5.log.swap", "x.index") == file_kinds(names).strange

@@ -17,12 +17,12 @@ import pytest
 from logwright import maintain
 from logwright.compaction import unsynced
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.compaction.unsynced import Unsynced
 from logwright.config.topic import parse_settings
 from logwright.errors import StepFailed
 from logwright.spark import sweep
-from logwright.spark.packing import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER
+from logwright.sweep.groups import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER, together
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -70,7 +70,7 @@ def run(
             numbers=numbers,
             arguments=pickle.dumps([(some[number],) for number in numbers]),
         )
-        for numbers in sweep._together(range(len(some)), [size] * len(some))
+        for numbers in together(range(len(some)), [size] * len(some))
     ]
     found = sweep._run_bin(function, inf, calls)
     results = dict(chain.from_iterable(map(pickle.loads, found)))  # noqa: TID251
@@ -99,7 +99,7 @@ def test_what_is_built_becomes_durable_later(tmp_path: Path, synced: set[int]) -
     """Files and directory, when it is told to; then no descriptor is left."""
     (plan,) = plans(tmp_path, 1)
     before, files = open_files(), Unsynced()
-    staged = maintain.build(plan, means=Means(sync=files.add))
+    staged = maintain.build(plan, runtime=Runtime(sync=files.add))
     assert set() == synced
     files.begin()
     files.finish()
@@ -178,8 +178,8 @@ def test_what_failed_before_keeps_its_error(
 ) -> None:
     """Nothing of it is made durable, and no descriptor is left."""
 
-    def build_and_fail(plan: CleanPlan, *, means: Means) -> None:
-        maintain.build(plan, means=means)
+    def build_and_fail(plan: CleanPlan, *, runtime: Runtime) -> None:
+        maintain.build(plan, runtime=runtime)
         raise StepFailed("this came first.", remedy="None.")
 
     def fail(_descriptor: int) -> None:

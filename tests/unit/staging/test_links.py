@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from logwright import maintain
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.errors import StalePlan
 from logwright.ingest.appender import Appender
 from logwright.ingest.model import AppendPlan
@@ -54,7 +54,7 @@ def test_link_during_a_build(log_dir: Path, link: str) -> None:
         if not found:
             found.append(swap_for_link(log_dir, link, plan.plan_id))
 
-    staged = maintain.build(plan, means=Means(sync=swapped_once))
+    staged = maintain.build(plan, runtime=Runtime(sync=swapped_once))
     assert names(found[0]) == ["canary"]
     (log_dir / "t-0" / link).unlink()
     with pytest.raises(StalePlan):

@@ -24,7 +24,7 @@ from logwright.ingest.model import AppendPlan
 from logwright.live_plans import end_plan, hold_plan, new_plan_id, plan_is_alive
 from logwright.purge import commit as purge_run
 from logwright.purge.commit import purge_partition
-from logwright.purge.listing import PartitionListing, list_partition
+from logwright.purge.observe import PartitionListing, list_partition
 from logwright.units import TimestampMs
 from tests.ingested import Row, arrow, planned
 from tests.log_builder import LogBuilder

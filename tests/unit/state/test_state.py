@@ -84,7 +84,7 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Every field; what nothing is remembered of is left out, and then the file."""
     state = {
         T0: NOTHING.with_pause(pause("a", expires_at_ms=LATER)).with_failure(
-            QualityError("a law broke."), NOW
+            QualityError("a check failed."), NOW
         ),
         T1: PartitionState(move=OpenMove(move_id="0" * 32, destination="/d", since_ms=NOW)),
         TopicPartition("u", 0): NOTHING,
@@ -137,7 +137,7 @@ GOOD = {"owner": "a", "reason": "r", "sinceMs": 1, "expiresAtMs": None}
 def test_file_of_another_form_is_refused_as_a_whole(tmp_path: Path, content: bytes) -> None:
     """To guess could mean to clean what is paused."""
     (tmp_path / STATE_FILE).write_bytes(content)
-    with pytest.raises(UnreadableFile, match="is no state file"):
+    with pytest.raises(UnreadableFile, match="is not a state file"):
         read_state(tmp_path)
     with pytest.raises(UnreadableFile):
         change_state(tmp_path, T0, lambda now: now.with_pause(pause("a")))

@@ -59,7 +59,15 @@ def without_stale(files: dict[str, tuple[bytes, int]]) -> dict[str, tuple[bytes,
     }
 
 
-@pytest.mark.parametrize("name", [name for name in CLEANED if name in fixtures.CASES])
+@pytest.mark.parametrize(
+    "name",
+    [
+        # Its batches are compressed again with other bytes, so that Kafka has to read them.
+        pytest.param(name, marks=[pytest.mark.oracle] if name == "recleaned-2" else [])
+        for name in CLEANED
+        if name in fixtures.CASES
+    ],
+)
 def test_undone_cleaning_leaves_what_was(name: str, tmp_path: Path) -> None:
     """All groups of the last cleaning, tails and emptied segments too; the checkpoint goes back."""
     log_dir = fixtures.copy_before(name, tmp_path)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from logwright import maintain
-from logwright.compaction import runtime as means
+from logwright.compaction import runtime
 from logwright.compaction.keys import offset_map
 from logwright.compaction.keys.survivors import find_survivors
 from logwright.compaction.model import CleaningOptions, CleanPlan
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.errors import PolicyError
 from logwright.units import TimestampMs
@@ -38,7 +38,7 @@ def dead_ordinals(
     found = find_survivors(
         plan(builder, buffer=buffer, like_kafka=like_kafka),
         progress=maintain.silent,
-        means=Means(),
+        runtime=Runtime(),
     )
     bits = np.unpackbits(found.dead, bitorder="little")
     return set(map(int, np.flatnonzero(bits))), found.end_offset, found.map_reads
@@ -192,7 +192,7 @@ def many_keys(directory: Path, keys: list[int]) -> LogBuilder:
 
 def test_as_many_shards_as_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Halved, they would be four."""
-    monkeypatch.setattr(means, "STEP_BYTES", 4_000)
+    monkeypatch.setattr(runtime, "STEP_BYTES", 4_000)
     builder = many_keys(tmp_path / "logs", [*range(9_000), *range(100)])
     dead, end, reads = dead_ordinals(builder, buffer=70_000, like_kafka=False)
     assert (set(range(100)), 9_100, 3) == (dead, end, reads)
@@ -202,7 +202,7 @@ def test_keys_that_come_back_need_no_shards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many records there are, and though the map is nearly full in the end."""
-    monkeypatch.setattr(means, "STEP_BYTES", 4_000)
+    monkeypatch.setattr(runtime, "STEP_BYTES", 4_000)
     drawn = np.random.default_rng(3).integers(0, 1_600, size=30_000).tolist()
     builder = many_keys(tmp_path / "logs", drawn)
     dead, end, reads = dead_ordinals(builder, buffer=70_000, like_kafka=False)

@@ -17,12 +17,12 @@ from logwright import maintain
 from logwright.checks.quick import examine_quickly
 from logwright.compaction import build as building
 from logwright.compaction import unpack as unpacking
-from logwright.compaction.keys import survivors
+from logwright.compaction.keys import backward
 from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.rewrite import cache as rebuilt
+from logwright.compaction.rewrite import cache
 from logwright.compaction.rewrite.copy import count_dead
-from logwright.compaction.runtime import Means
+from logwright.compaction.runtime import Runtime
 from logwright.errors import CorruptBatch
 from tests.log_builder import LogBuilder
 from tests.unit.checks.test_quick import a_log, a_plan, broken
@@ -31,7 +31,7 @@ CODECS = [1, 2, 3, 4]
 
 
 def found_in(plan: CleanPlan) -> Survivors:
-    return find_survivors(plan, progress=maintain.silent, means=Means())
+    return find_survivors(plan, progress=maintain.silent, runtime=Runtime())
 
 
 def waiting(found: Survivors) -> tuple[int, int]:
@@ -43,14 +43,14 @@ def waiting(found: Survivors) -> tuple[int, int]:
             alive = count - count_dead(found.dead, int(batch["first_ordinal"]), count)
             if 0 < alive < count:
                 lose += 1
-                entry = source.rebuilt[row]
+                entry = source.cached[row]
                 wait += bool(entry["size"] and entry["kept"] == alive)
     return lose, wait
 
 
 def output(plan: CleanPlan, *, threads: int = 1) -> dict[str, str]:
-    """Digests of the staged files, which hold all laws."""
-    staged = maintain.build(plan, means=Means(threads=threads))
+    """Digests of the staged files, which pass all checks."""
+    staged = maintain.build(plan, runtime=Runtime(threads=threads))
     assert set() == broken(examine_quickly(plan, staged))
     digests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
@@ -76,9 +76,9 @@ def test_what_waits_is_what_is_to_be(tmp_path: Path, codec: int, checkpoint: int
 def test_an_uncompressed_log_is_rebuilt_where_it_is_copied(tmp_path: Path) -> None:
     """There is nothing to be saved."""
     found = found_in(a_plan(a_log(tmp_path / "logs")))
-    assert 0 == len(found.rebuilt)
+    assert 0 == len(found.cached)
     assert found.groups
-    assert {0} == {len(source.rebuilt) for group in found.groups for _, source in group}
+    assert {0} == {len(source.cached) for group in found.groups for _, source in group}
 
 
 @pytest.mark.parametrize("codec", [3, 4])
@@ -100,12 +100,12 @@ def test_more_than_the_buffer_holds_waits_in_a_file_without_a_name(
     """Nobody sees it, and nothing of it is left."""
     plan = a_plan(a_log(tmp_path / "logs", codec=codec))
     whole, files = output(plan), sorted(tmp_path.rglob("*"))
-    monkeypatch.setattr(rebuilt, "BUFFER_BYTES", 100)
+    monkeypatch.setattr(cache, "BUFFER_BYTES", 100)
     monkeypatch.setattr(unpacking, "SCRATCH_BYTES", 2_000)
     found = found_in(plan)
     lose, wait = waiting(found)
     assert lose == wait
-    assert found.rebuilt.nbytes > 3_000
+    assert found.cached.nbytes > 3_000
     assert files == sorted(tmp_path.rglob("*"))
     assert whole == output(plan)
 
@@ -117,15 +117,15 @@ def test_without_room_for_the_file_it_ends(
     """A disk that is nearly full, or cannot have such files: what the file took is used."""
     plan = a_plan(a_log(tmp_path / "logs", codec=4))
     whole = output(plan)
-    monkeypatch.setattr(rebuilt, "BUFFER_BYTES", 100)
+    monkeypatch.setattr(cache, "BUFFER_BYTES", 100)
     monkeypatch.setattr(unpacking, "SCRATCH_BYTES", 2_000)
     at = plan.log.directory if directory == "partition" else tmp_path / "gone"
-    small = partial(rebuilt.RebuiltBatches, at)
+    small = partial(cache.RebuildCache, at)
 
-    def nearly_full(_: Path, *, output_bytes: int) -> rebuilt.RebuiltBatches:
+    def nearly_full(_: Path, *, output_bytes: int) -> cache.RebuildCache:
         return small(output_bytes=output_bytes + (1 << 60))
 
-    monkeypatch.setattr(survivors, "RebuiltBatches", nearly_full)
+    monkeypatch.setattr(backward, "RebuildCache", nearly_full)
     lose, wait = waiting(found_in(plan))
     assert 0 < wait < lose
     assert whole == output(plan)
@@ -133,14 +133,14 @@ def test_without_room_for_the_file_it_ends(
 
 def test_rows_that_did_not_get_into_the_file_are_taken_back(tmp_path: Path) -> None:
     """The disk became full between two writes."""
-    store = rebuilt.RebuiltBatches(tmp_path, output_bytes=0)
-    rows = np.zeros(2, dtype=rebuilt.REBUILT_BATCH)
+    store = cache.RebuildCache(tmp_path, output_bytes=0)
+    rows = np.zeros(2, dtype=cache.CACHED_BATCH)
     rows["size"], rows["at"] = 10, (0, 10)
     store.out[:20] = np.arange(20)
-    store.used[rebuilt.USED] = 10
+    store.state["used"] = 10
     store.empty()
     store.out[:10] = np.arange(10, 20)
-    store.used[rebuilt.USED] = 10
+    store.state["used"] = 10
     store._output_bytes = 1 << 60
     store.empty()
     assert store.closed
@@ -180,7 +180,7 @@ def test_the_first_damage_is_told_though_the_last_is_met_first(tmp_path: Path) -
 
 def exchange(found: Survivors) -> None:
     """Two batches wait for each other's place."""
-    rows = next(source for group in found.groups for _, source in group).rebuilt
+    rows = next(source for group in found.groups for _, source in group).cached
     first, second = np.flatnonzero(rows["size"])[:2]
     rows["at"][[first, second]] = rows["at"][[second, first]]
     rows["size"][[first, second]] = rows["size"][[second, first]]
@@ -188,22 +188,22 @@ def exchange(found: Survivors) -> None:
 
 def damage(found: Survivors) -> None:
     """A byte of what waits is not what was written."""
-    rows = next(source for group in found.groups for _, source in group).rebuilt
+    rows = next(source for group in found.groups for _, source in group).cached
     first = np.flatnonzero(rows["size"])[0]
-    found.rebuilt[rows["at"][first] + rows["size"][first] - 3] ^= 1
+    found.cached[rows["at"][first] + rows["size"][first] - 3] ^= 1
 
 
 @pytest.mark.parametrize("spoil", [exchange, damage])
-def test_a_fault_of_what_waits_breaks_a_law(
+def test_a_fault_of_what_waits_breaks_a_check(
     tmp_path: Path, spoil: Callable[[Survivors], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checks read what was written, however it came to be."""
     find = building.find_survivors
 
     def spoiled(
-        plan: CleanPlan, *, progress: Callable[[str, int, int], None], means: Means
+        plan: CleanPlan, *, progress: Callable[[str, int, int], None], runtime: Runtime
     ) -> Survivors:
-        found = find(plan, progress=progress, means=means)
+        found = find(plan, progress=progress, runtime=runtime)
         spoil(found)
         return found
 

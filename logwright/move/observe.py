@@ -1,4 +1,4 @@
-"""What a move looks at: files of both sides, their bytes, and the log directories themselves."""
+"""Observe what a move needs: the files of both sides, their bytes, and the log directories."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ from logwright.format.names import (
 )
 from logwright.log.files import (
     OpenDir,
-    exists,
-    file_names,
-    list_directory,
+    names_in,
     not_regular,
     open_file,
     open_log_dir,
@@ -32,37 +30,36 @@ from logwright.log.files import (
     read_span,
     unreadable,
 )
-from logwright.log.listing import segment_stems, stamp_files
+from logwright.log.listing import read_listing, segment_stems, stamp_files, stamp_of
 from logwright.log.load import META_PROPERTIES, list_partitions
 from logwright.log.model import FileStamp
 from logwright.move.plan import Places
-from logwright.units import ByteCount
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 IDENTITY: Final = (b"cluster.id", b"node.id", b"broker.id")
-"""What two log directories of one broker have in common (meta.properties)."""
+"""Properties that all log directories of a broker share (meta.properties)."""
 
 CARRIED: Final = (INGEST_BATCHES, INGEST_JOURNAL)
-"""Beginnings of the names of those files of the work directory that are copied."""
+"""Prefixes of the names of those files of the work directory that are copied."""
 
 Files = dict[str, FileStamp]
 Stage = Literal["copying", "hidden", "placed", "done"]
-"""C or D, W1, W2 and F of `logwright.move.plan`."""
+"""C or D, W1, W2 and F of `logwright.move.steps`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What is free on the destination's file system, and what is needed, in bytes."""
+    """Free and needed space on the destination's file system, in bytes."""
 
     free: int
     needed: int
 
 
 def stage_of(places: Places) -> Stage:
-    """How far a move that has begun came. Effects: looks at names.
+    """Return how far a move has come. Effects: checks names.
 
     Raises:
-        PreconditionError: the directories are as no move leaves them.
+        PreconditionError: no move leaves the directories like this.
         NotALogDir: the partition is in neither log directory.
     """
     live, moved = places.live.is_dir(), places.moved.is_dir()
@@ -80,17 +77,17 @@ def stage_of(places: Places) -> Stage:
             remedy="Name a partition that is in this log directory.",
         )
     raise PreconditionError(
-        f"{places.partition} is there twice, or the copy of an open move is gone.",
+        f"{places.partition} exists twice, or the copy of an open move is missing.",
         path=places.moved,
-        remedy="Nothing was changed. Look at both; keep one, under its plain name.",
+        remedy="Nothing was changed. Check both, and keep one under its plain name.",
     )
 
 
 def check_directories(source: Path, destination: Path) -> None:
-    """Refuse a destination that is none. Effects: reads names and both meta.properties.
+    """Refuse a destination that does not fit. Effects: reads names and both meta.properties.
 
     Raises:
-        NotALogDir: one of them is no log directory.
+        NotALogDir: one of them is not a log directory.
         PreconditionError: they are one directory, one is in the other, or they belong to different
             brokers.
     """
@@ -100,7 +97,7 @@ def check_directories(source: Path, destination: Path) -> None:
     if real[0] == real[1] or source.samefile(destination):
         raise _refused("the destination is the source.", destination, "Name another one.")
     if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
-        raise _refused("one log directory lies in the other.", destination, "Name another one.")
+        raise _refused("one log directory is inside the other.", destination, "Name another one.")
     ours, theirs = _identity(source), _identity(destination)
     if any(theirs.get(name, value) != value for name, value in ours.items()):
         raise _refused(
@@ -118,26 +115,23 @@ def check_destination(places: Places) -> None:
     """
     if os.path.lexists(places.placed):
         raise _refused(
-            "the destination has this partition already.",
+            "the destination already has this partition.",
             places.placed,
-            "Two current copies keep a broker from starting: look at both, remove one.",
+            "Two current copies keep a broker from starting. Check both and remove one.",
         )
     begins = f"{places.partition}."
-    with open_log_dir(places.destination) as directory:
-        for entry in list_directory(directory):
-            name = entry.name
-            if name.startswith(begins) and name.endswith(FUTURE_DIRECTORY):
-                if name == places.future.name:
-                    continue
-                raise _refused(
-                    "another move of this partition is unfinished here.",
-                    places.destination / name,
-                    "Let the broker finish its own move, or remove the directory.",
-                )
+    for name in names_in(places.destination):
+        others = name.startswith(begins) and name.endswith(FUTURE_DIRECTORY)
+        if others and name != places.future.name:
+            raise _refused(
+                "another move of this partition is unfinished here.",
+                places.destination / name,
+                "Let the broker finish its own move, or remove the directory.",
+            )
 
 
 def check_source(places: Places) -> None:
-    """Refuse a log that a broker would have to mend first: in the destination it might not.
+    """Refuse a log that a broker would have to repair first: in the destination it might not.
 
     Effects: lists it.
 
@@ -152,41 +146,32 @@ def check_source(places: Places) -> None:
 
 
 def list_files(root: Path, *names: str) -> Files:
-    """The files that are copied, by name: all but ``.deleted`` ones, which stay behind with the
-    source; of our work directory what the partition remembers of ingests: without it, an input
-    that is repeated would be appended again. Effects: lists the directories.
+    """Return the files to copy, by name: all but ``.deleted`` ones, which stay in the source, and
+    from our work directory the records of ingests, without which a repeated input would be
+    appended again. Effects: lists the directories.
 
     Raises:
-        UnreadableFile: there is something else than files.
+        UnreadableFile: there is something other than files.
     """
-    found: Files = {}
     with open_below(root, *names) as directory:
-        stamps = stamp_files(directory)
-        for entry in list_directory(directory):
-            if entry.name == WORK_DIRECTORY or entry.name.endswith(DELETED):
-                continue
-            if entry.name not in stamps:
-                raise not_regular(directory.path / entry.name)
-            found[entry.name] = stamps[entry.name]
-        if exists(directory, WORK_DIRECTORY):
-            with open_below(root, *names, WORK_DIRECTORY) as work:
-                for name in (one for one in file_names(work) if one.startswith(CARRIED)):
-                    path = f"{WORK_DIRECTORY}/{name}"
-                    found[path] = _stamp(work, name)._replace(name=path)
+        listing = read_listing(directory, stamp_of)
+    for name in listing.others:
+        if name != WORK_DIRECTORY and not name.endswith(DELETED):
+            raise not_regular(Path(directory.name, name))
+    found = {name: one for name, one in listing.files.items() if not name.endswith(DELETED)}
+    if WORK_DIRECTORY in {*listing.files, *listing.others}:
+        with open_below(root, *names, WORK_DIRECTORY) as work:
+            inside = read_listing(work, stamp_of)
+        for name in (one for one in (*inside.files, *inside.others) if one.startswith(CARRIED)):
+            if name not in inside.files:
+                raise not_regular(Path(work.name, name))
+            path = f"{WORK_DIRECTORY}/{name}"
+            found[path] = inside.files[name]._replace(name=path)
     return {name: found[name] for name in sorted(found)}
 
 
-def _stamp(directory: OpenDir, name: str) -> FileStamp:
-    fd = open_file(directory, name)
-    try:
-        status = os.fstat(fd)
-    finally:
-        os.close(fd)
-    return FileStamp(name, ByteCount(status.st_size), status.st_mtime_ns, status.st_ino)
-
-
 def room(places: Places, files: tuple[FileStamp, ...]) -> Room:
-    """Effects: asks the file system."""
+    """Return the free and the needed space. Effects: asks the file system."""
     found = os.statvfs(places.destination)
     return Room(free=found.f_bavail * found.f_frsize, needed=sum(one.bytes for one in files))
 
@@ -194,13 +179,13 @@ def room(places: Places, files: tuple[FileStamp, ...]) -> Room:
 def differing(
     places: Places, files: Mapping[str, FileStamp], read: Callable[[int], None]
 ) -> frozenset[str]:
-    """Names of the files of which the copy has other bytes. Effects: reads both, the copy from the
-    disk and not from the memory where it can.
+    """Return the names of the files whose copy has other bytes. Effects: reads both, the copy from
+    the disk and not from the page cache where possible.
 
     Args:
         places: of the move.
         files: the source's.
-        read: told of the bytes that were read of each side.
+        read: called with the bytes that were read of each side.
     """
     wrong = set()
     with (
@@ -216,7 +201,7 @@ def differing(
 
 @contextmanager
 def open_below(root: Path, *names: str) -> Iterator[OpenDir]:
-    """A directory below a log directory, open; no link on the way is followed.
+    """Open a directory below a log directory; no link on the way is followed.
 
     Raises:
         NotALogDir: there is no such log directory.

@@ -1,12 +1,8 @@
-"""What is there to be purged of whole logs: the directories with a deleted log's name, and what is
-in them.
-"""
+"""Observe what a purge of deleted logs needs: their directories and the record of deletions."""
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +18,8 @@ from logwright.format.names import (
     TopicPartition,
     parse_deleted_directory_name,
 )
-from logwright.log.files import exists, list_directory, open_log_dir, read_file
+from logwright.log.files import exists, open_log_dir, read_file
+from logwright.log.log_dir import MarkedDirectory, TreeEntry, list_log_dir, list_tree
 from logwright.units import ByteCount, TimestampMs
 
 if TYPE_CHECKING:
@@ -44,9 +41,9 @@ class DeletedDirectory:
         partition: as on record; without one as the name says, the topic perhaps cut.
         record: None if it was not deleted by us.
         at_ms: when it was deleted; without a record the later of the directory's times.
-        logs, others: files below it, the ``.log`` files (of any stage) apart.
+        logs, others: files below it: the ``.log`` files (of any stage), and the others.
         directories: all below it, each before those inside it.
-        foreign: what no log has: names, relative to it. With any of these it is not purged.
+        foreign: relative names of entries that no log has. With any of these it is not purged.
         bytes: of all its files.
     """
 
@@ -68,8 +65,8 @@ class DeletedListing:
     Attributes:
         record: content of the record of deletions, None if there is none.
         deletions: what it says, by directory name.
-        directories: that are there, by name.
-        live: partitions that have a directory of their own.
+        directories: the deleted logs' directories, by name.
+        live: partitions that have a directory.
     """
 
     log_dir: Path
@@ -82,75 +79,64 @@ class DeletedListing:
 def list_deleted(log_dir: Path, *, only: str | None = None) -> DeletedListing:
     """Read it. Effects: lists the log directory and the deleted logs' directories.
 
-    `only`: name of the one deleted directory that is looked at; None: all of them.
+    Args:
+        log_dir: the log directory.
+        only: name of the only deleted directory to look at; None: all.
 
     Raises:
         NotALogDir, UnreadableFile: the log directory, or the record, cannot be read.
     """
     with open_log_dir(log_dir) as root:
-        entries = list_directory(root)
+        found = list_log_dir(root)
         record = read_file(root, DELETED_LOGS) if exists(root, DELETED_LOGS) else None
     deletions = parse_deletions(record or b"")
     directories: dict[str, DeletedDirectory] = {}
-    live: set[TopicPartition] = set()
-    for entry in sorted(entries, key=lambda one: one.name):
-        if not entry.is_dir(follow_symlinks=False):
+    for one in found.marked:
+        if parse_deleted_directory_name(one.name) is None or only not in (None, one.name):
             continue
-        partition = TopicPartition.parse(entry.name)
-        deleted = parse_deleted_directory_name(entry.name)
-        if deleted is not None:
-            if only not in (None, entry.name):
-                continue
-            with suppress(FileNotFoundError):  # a purge was quicker
-                directories[entry.name] = _look(
-                    log_dir / entry.name, deleted, deletions.get(entry.name)
-                )
-        elif partition is not None:
-            live.add(partition)
+        with suppress(FileNotFoundError):  # another purge has removed it
+            directories[one.name] = _look(log_dir, one, deletions.get(one.name))
     return DeletedListing(
         log_dir=log_dir,
         record=record,
         deletions=deletions,
         directories=directories,
-        live=frozenset(live),
+        live=frozenset(found.partitions.values()),
     )
 
 
-def _look(path: Path, named: TopicPartition, record: DeletedLog | None) -> DeletedDirectory:
+def _look(log_dir: Path, named: MarkedDirectory, record: DeletedLog | None) -> DeletedDirectory:
+    path = log_dir / named.name
     status = path.lstat()
     touched_ms = max(status.st_ctime_ns, status.st_mtime_ns) // _NS_PER_MS
-    logs: list[Path] = []
-    others: list[Path] = []
-    directories: list[Path] = []
-    foreign: list[str] = []
-    size = 0
-    for parent, below, names in os.walk(path, followlinks=False):
-        inside = Path(parent)
-        ours = WORK_DIRECTORY in inside.relative_to(path).parts
-        directories += [inside / name for name in below]
-        foreign += [
-            str((inside / name).relative_to(path))
-            for name in below
-            if (inside / name).is_symlink() or not (ours or name == WORK_DIRECTORY)
-        ]
-        for name in names:
-            file = inside / name
-            try:
-                found = file.lstat()
-            except FileNotFoundError:
-                continue
-            size += found.st_size
-            if not stat.S_ISREG(found.st_mode) or not (ours or _KNOWN.fullmatch(name)):
-                foreign.append(str(file.relative_to(path)))
-            (logs if f"{LOG}." in f"{name}." and not ours else others).append(file)
+    entries = list_tree(path)
+    files = sorted(one.path for one in entries if one.kind != "directory")
     return DeletedDirectory(
         path=path,
-        partition=named if record is None else record.partition,
+        partition=named.partition if record is None else record.partition,
         record=record,
         at_ms=TimestampMs(touched_ms if record is None else record.at_ms),
-        logs=tuple(sorted(logs)),
-        others=tuple(sorted(others)),
-        directories=tuple(directories),
-        foreign=tuple(sorted(foreign)),
-        bytes=ByteCount(size),
+        logs=tuple(path / one for one in files if _is_log(one)),
+        others=tuple(path / one for one in files if not _is_log(one)),
+        directories=tuple(path / one.path for one in entries if one.kind == "directory"),
+        foreign=tuple(sorted(str(one.path) for one in entries if not _is_known(one))),
+        bytes=ByteCount(sum(one.bytes for one in entries)),
     )
+
+
+def _is_log(path: Path) -> bool:
+    """Whether it is a ``.log`` file of any stage, outside our work directory."""
+    return f"{LOG}." in f"{path.name}." and not _is_ours(path)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it is inside our work directory."""
+    return WORK_DIRECTORY in path.parent.parts
+
+
+def _is_known(entry: TreeEntry) -> bool:
+    """Whether a log has such an entry; our work directory may have any file or directory."""
+    path, ours = entry.path, _is_ours(entry.path)
+    if entry.kind == "directory":
+        return ours or path.name == WORK_DIRECTORY
+    return entry.kind == "file" and (ours or _KNOWN.fullmatch(path.name) is not None)

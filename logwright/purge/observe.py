@@ -1,4 +1,4 @@
-"""What a purge looks at: the plain files of a partition, its ledger, its staging directories."""
+"""Observe what a purge needs: a partition's plain files, its ledger, its staging directories."""
 
 from __future__ import annotations
 
@@ -8,27 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from logwright.errors import NotALogDir, UnreadableFile
+from logwright.errors import UnreadableFile
 from logwright.format.deletions import LEDGER
-from logwright.format.names import (
-    CLEANED,
-    DELETED,
-    SEGMENT_SUFFIXES,
-    SNAPSHOT,
-    SWAP,
-    WORK_DIRECTORY,
-)
+from logwright.format.names import DELETED, WORK_DIRECTORY
 from logwright.live_plans import plan_is_alive
+from logwright.log.files import names_in, open_log_dir, open_named_dir
+from logwright.log.listing import read_listing
+from logwright.log.log_dir import list_tree
 from logwright.units import ByteCount
 
 STAGING: Final = "staging"
 """Directory of the plans' staging directories, in the work directory."""
 
 LARGEST_LEDGER_BYTES: Final = 1 << 28
-"""Some two million records; a larger file is no ledger of ours."""
+"""Some two million records; a larger file is not a ledger of ours."""
 
 _NS_PER_MS: Final = 1_000_000
-_LOG_FILE_SUFFIXES: Final = (*SEGMENT_SUFFIXES, SNAPSHOT, CLEANED, SWAP, DELETED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +59,7 @@ class StagingDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionListing:
-    """A partition's directory as a purge sees it.
+    """A partition directory as a purge sees it.
 
     Attributes:
         ledger: content of the ledger, None if there is none.
@@ -84,28 +79,23 @@ def list_partition(directory: Path) -> PartitionListing:
 
     Raises:
         NotALogDir: there is no such partition directory.
-        UnreadableFile: what has the name of a log's file is no regular file. An index beside a
-            ``.log`` that is a link would else be taken for one without a log, and removed.
+        UnreadableFile: what has the name of a log's file is not a regular file. An index next to a
+            ``.log`` that is a link would otherwise count as one without a log, and be removed.
     """
-    if not directory.is_dir() or directory.is_symlink():
-        raise NotALogDir(
-            "it is no partition directory.", path=directory, remedy="Name a partition of this log."
-        )
-    files = []
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            status = entry.stat(follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode):
-                files.append(_plain_file(entry.name, status))
-            elif entry.name.endswith(_LOG_FILE_SUFFIXES):
-                raise _not_regular(directory / entry.name)
+    with (
+        open_log_dir(directory.parent) as parent,
+        open_named_dir(parent, directory.name) as opened,
+    ):
+        found = read_listing(opened, _plain_file)
+    for name in found.others:
+        if name.endswith(DELETED):
+            raise _unexpected(directory / name)
     work = directory / WORK_DIRECTORY
-    log_dir = directory.parent
     return PartitionListing(
         directory=directory,
-        files=tuple(sorted(files, key=lambda file: file.name)),
+        files=tuple(found.files.values()),
         ledger=_read_ledger(work / LEDGER),
-        staging=_staging_directories(log_dir, work / STAGING),
+        staging=_staging_directories(directory.parent, work / STAGING),
         has_staging=(work / STAGING).is_dir(),
     )
 
@@ -131,46 +121,38 @@ def _read_ledger(path: Path) -> bytes | None:
     with os.fdopen(file, "rb") as opened:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_LEDGER_BYTES:
-            raise _not_regular(path)
+            raise _unexpected(path)
         return opened.read()
 
 
 def _staging_directories(log_dir: Path, parent: Path) -> tuple[StagingDirectory, ...]:
-    """Those that are there when they are looked at: each goes with the end of its plan."""
-    try:
-        paths = sorted(parent.iterdir())
-    except FileNotFoundError:
-        return ()
+    """Return the staging directories. One may vanish in between: each is removed with its plan."""
     found = []
-    for path in paths:
+    for path in (parent / name for name in names_in(parent)):
         if path.is_symlink() or not path.is_dir():
             if not os.path.lexists(path):
                 continue
-            raise _not_regular(path)
+            raise _unexpected(path)
         found.append(_staging_directory(log_dir, path))
     return tuple(found)
 
 
 def _staging_directory(log_dir: Path, path: Path) -> StagingDirectory:
-    files: list[Path] = []
-    directories: list[Path] = []
-    for parent, below, names in os.walk(path, followlinks=False):
-        directories += [Path(parent) / name for name in below]
-        files += [Path(parent) / name for name in names]
-    for one in (*files, *directories):
-        if one.is_symlink():
-            raise _not_regular(one)
+    entries = list_tree(path)
+    for entry in entries:
+        if (path / entry.path).is_symlink():
+            raise _unexpected(path / entry.path)
     return StagingDirectory(
         path=path,
-        files=tuple(sorted(files)),
-        directories=tuple(directories),
+        files=tuple(sorted(path / one.path for one in entries if one.kind != "directory")),
+        directories=tuple(path / one.path for one in entries if one.kind == "directory"),
         held=plan_is_alive(log_dir, path.name),
     )
 
 
-def _not_regular(path: Path) -> UnreadableFile:
+def _unexpected(path: Path) -> UnreadableFile:
     return UnreadableFile(
-        "it is not what a log directory holds under this name.",
+        "expected a regular file, or a directory of our own.",
         path=path,
         remedy="Look at it and remove it; nothing was changed.",
     )

@@ -1,4 +1,4 @@
-"""Steps that replace checkpoint files: written aside, synced, renamed over, directory synced."""
+"""The file steps that set entries of checkpoint files, each by an atomic replacement."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 def set_offsets(
     path: Path, content: bytes | None, offsets: Mapping[TopicPartition, int | None]
 ) -> tuple[FileStep, ...]:
-    """The steps that give partitions these entries, or take them away; none if it is so already.
+    """Return the steps that set or remove these entries; none if nothing changes.
 
     Args:
         path: of an offset checkpoint file in a log directory's root.
         content: its bytes, read under `logwright.locks.lock_checkpoints`, which is held until the
             steps are done: all partitions share the file. None if there is no file.
-        offsets: by partition; None takes its entry away. The others' stay.
+        offsets: by partition; None removes its entry. Other entries stay.
 
     Raises:
         CorruptCheckpoint: the file is malformed.
@@ -51,7 +51,7 @@ def set_offsets(
 def set_leader_epochs(
     directory: Path, content: bytes | None, epochs: Sequence[LeaderEpoch]
 ) -> tuple[FileStep, ...]:
-    """The steps that give a partition these leader epochs; none if it has them.
+    """Return the steps that give a partition these leader epochs; none if it has them.
 
     Args:
         directory: the partition's.

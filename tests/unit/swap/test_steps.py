@@ -15,7 +15,7 @@ from logwright.roll.plan import RollDecision
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import FileStep, FsyncDir, FsyncFile, Link, Rename, SetMtime, WriteFile
-from logwright.swap.plan import checkpoint_steps, swap_steps
+from logwright.swap.steps import checkpoint_steps, swap_steps
 from logwright.units import Offset, TimestampMs
 from tests.crash.filesystems import plain_files
 from tests.crash.layouts import (

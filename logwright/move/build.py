@@ -1,4 +1,4 @@
-"""Making the copy equal to the source, and durable, while nobody looks at it."""
+"""Build the copy: make it equal to the source, and durable, before it is visible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from logwright.errors import DiskFull, QualityError, StalePlan
 from logwright.log.checkpoints import read_checkpoints
 from logwright.log.model import FileStamp
-from logwright.move.listing import (
+from logwright.move.observe import (
     Files,
     check_destination,
     check_source,
@@ -17,13 +17,8 @@ from logwright.move.listing import (
     list_files,
     room,
 )
-from logwright.move.plan import (
-    Places,
-    copy_steps,
-    directory_steps,
-    files_to_copy,
-    settle_steps,
-)
+from logwright.move.plan import Places, files_to_copy
+from logwright.move.steps import copy_steps, directory_steps, settle_steps
 from logwright.steps.filesystem import FileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import CopyRange, FileStep
@@ -38,7 +33,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copying:
-    """What a copy is made with.
+    """What building a copy needs.
 
     Attributes:
         renew: called now and then, so that the move's pause does not expire.
@@ -56,7 +51,7 @@ class Copied:
 
     Attributes:
         files, bytes: of the whole log.
-        copied_bytes: what this run copied, again and again where the source changed.
+        copied_bytes: what this run copied, repeats after a change of the source included.
     """
 
     files: int
@@ -76,7 +71,7 @@ def copy_log(move: Copying) -> Copied:
         wanted, there = list_files(places.source, places.live.name), copied_files(places)
         files = files_to_copy(wanted, there, again)
         copied += sum(stamp.bytes for stamp in files)
-        execute(_told(move, copy_steps(places, wanted, there, files), files), move.fs)
+        execute(_reported(move, copy_steps(places, wanted, there, files), files), move.fs)
         execute(settle_steps(places, wanted), move.fs)
         if list_files(places.source, places.live.name) != wanted:
             continue
@@ -94,14 +89,14 @@ def copy_log(move: Copying) -> Copied:
             remedy="The source was left untouched. Check both disks.",
         )
     raise StalePlan(
-        "the log changed each time that it had been copied.",
+        "the log changed each time after it was copied.",
         path=places.live,
-        remedy="The source was left untouched. Stop what writes to it.",
+        remedy="The source was left untouched. Stop the program that writes to it.",
     )
 
 
 def check_move(places: Places) -> None:
-    """Refuse what cannot be moved, before anything is made. Effects: reads.
+    """Refuse a log that cannot be moved, before anything is created. Effects: reads.
 
     Raises:
         PreconditionError and its kinds: as `logwright.move.commit.move_partition`.
@@ -113,35 +108,35 @@ def check_move(places: Places) -> None:
     found = room(places, files_to_copy(wanted, copied_files(places), frozenset()))
     if found.needed > found.free:
         raise DiskFull(
-            f"{found.needed} bytes are to be copied, {found.free} are free.",
+            f"the copy needs {found.needed} bytes, {found.free} are free.",
             path=places.destination,
             remedy="Nothing was copied. Free some space there.",
         )
 
 
-def _told(
+def _reported(
     move: Copying, steps: Iterable[FileStep], files: Iterable[FileStamp]
 ) -> Iterator[FileStep]:
-    """The same steps; between them, the progress is told and the pause renewed."""
+    """The same steps; in between, report the progress and renew the pause."""
     total = sum(stamp.bytes for stamp in files)
-    tell = _counted(move, "copied", total)
+    report = _counted(move, "copied", total)
     for step in steps:
         yield step
         if isinstance(step, CopyRange):
-            tell(step.bytes)
+            report(step.bytes)
             move.renew()
 
 
 def _counted(move: Copying, what: str, total: int) -> Callable[[int], None]:
     done = 0
 
-    def tell(count: int) -> None:
+    def report(count: int) -> None:
         nonlocal done
         done += count
         move.progress(what, done, total)
         move.renew()
 
-    return tell
+    return report
 
 
 def copied_files(places: Places) -> Files:

@@ -1,0 +1,49 @@
+"""The parts of this project that not everybody installs, and what they bring (pyproject.toml)."""
+
+from __future__ import annotations
+
+import importlib.util
+from types import MappingProxyType
+from typing import Final
+
+from logwright.errors import PreconditionError
+
+MODULES: Final = MappingProxyType(
+    {
+        "spark": ("pyspark", "pyarrow", "pandas"),
+        "dagster": (
+            "dagster",
+            "dagster_pyspark",
+            "dagster_webserver",
+            "great_expectations",
+            "pandera",
+            "pyspark",
+        ),
+        "archive": ("confluent_kafka", "pyarrow"),
+    }
+)
+"""Extra → the modules that it brings and that we import."""
+
+
+class MissingExtra(PreconditionError, ImportError):  # type: ignore[misc]  # both have a `path`
+    """What was asked for needs an extra that is not installed. An ImportError too: it may be raised
+    by an import.
+    """
+
+
+def require(extra: str, *, by: str) -> None:
+    """Raise unless an extra is installed. Imports nothing: that would take seconds.
+
+    Args:
+        extra: a key of `MODULES`.
+        by: what needs it, the subject of the message.
+
+    Raises:
+        MissingExtra: a module is not there; names it, and the command that installs the extra.
+    """
+    missing = [name for name in MODULES[extra] if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtra(
+            f"{by} needs {', '.join(missing)}, not installed here.",
+            remedy=f"Install the extra: pip install 'logwright[{extra}]'.",
+        )

@@ -1,0 +1,163 @@
+"""What the names of the files in a partition directory say (LogLoader of Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from logwright.format.names import (
+    CLEANED,
+    DELETED,
+    INDEX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    SWAP,
+    TIMEINDEX,
+)
+from logwright.units import INT64_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LIVE_SUFFIXES: Final = (*SEGMENT_SUFFIXES, SNAPSHOT)
+_LOG_FILE_SUFFIXES: Final = (*LIVE_SUFFIXES, CLEANED, SWAP)
+_KNOWN_FILES: Final = frozenset((LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA))
+_METADATA_SNAPSHOT: Final = ".checkpoint.deleted"
+_NUMBER: Final = re.compile(r"([0-9]+)\.")
+_DIGITS: Final = 20
+_LARGEST: Final = f"{INT64_MAX:020d}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKinds:
+    """The names of a partition directory's plain files by kind, each kind sorted.
+
+    Attributes:
+        stems: base offsets of the segments, as their ``.log`` files have them.
+        indexes: live index files of any kind.
+        cleaned: output that was being built.
+        swaps: files that replace others, or were about to.
+        retired: files that a broker removes when it loads the log.
+        foreign: files that look like a log's, with names that no broker writes.
+    """
+
+    stems: tuple[str, ...]
+    indexes: tuple[str, ...]
+    cleaned: tuple[str, ...]
+    swaps: tuple[str, ...]
+    retired: tuple[str, ...]
+    foreign: tuple[str, ...]
+
+    @property
+    def orphans(self) -> tuple[str, ...]:
+        """Indexes without a log."""
+        logs = frozenset(self.stems)
+        return tuple([name for name in self.indexes if name[:_DIGITS] not in logs])
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The indexes that each segment must have and that are not there."""
+        wanted = (stem + suffix for stem in self.stems for suffix in (INDEX, TIMEINDEX))
+        return tuple(sorted(set(wanted).difference(self.indexes)))
+
+    @property
+    def strange(self) -> tuple[str, ...]:
+        """Names on which a broker's loading fails, or that it mistakes for others."""
+        leftovers = (
+            name
+            for name in (*self.cleaned, *self.swaps)
+            if (live := _without_stage(name)).endswith(LIVE_SUFFIXES) and not _is_live(live)
+        )
+        return tuple(sorted((*self.foreign, *leftovers)))
+
+    @property
+    def committed_swaps(self) -> tuple[str, ...]:
+        """The ``.swap`` files that a loader puts in place: those below every ``.cleaned``. It
+        removes the others, which were not committed or are half of a split.
+        """
+        guard = min(map(offset_in, self.cleaned), default=None)
+        return tuple([name for name in self.swaps if guard is None or offset_in(name) < guard])
+
+    @property
+    def needed_swaps(self) -> tuple[str, ...]:
+        """The ``.swap`` files that may be all that is left of their records. Stricter than a
+        loader: an uncommitted one also needs the old log, that is a ``.cleaned`` and a ``.log`` of
+        its base, or of a lower base and no ``.log`` of its own
+        (`logwright.steps.replace_segments`, R1).
+        """
+        logs = frozenset(self.stems)
+        guards = logs.intersection(name[:_DIGITS] for name in self.cleaned)
+        lowest = min(guards, default=None)
+        return tuple(
+            [
+                name
+                for name in self.swaps
+                if (stem := name[:_DIGITS]) not in guards
+                and (stem in logs or lowest is None or lowest >= stem)
+            ]
+        )
+
+
+def file_kinds(names: Iterable[str]) -> FileKinds:
+    """Sort the names of a partition directory's plain files by kind."""
+    stems: list[str] = []
+    indexes: list[str] = []
+    by_suffix: dict[str, list[str]] = {CLEANED: [], SWAP: [], DELETED: []}
+    foreign: list[str] = []
+    for name in sorted(names):
+        stage = name[name.rfind(".") :]
+        if stage in by_suffix:
+            by_suffix[stage].append(name)
+        elif _is_live(name):
+            if name.endswith(LOG):
+                stems.append(name[:_DIGITS])
+            elif not name.endswith(SNAPSHOT):
+                indexes.append(name)
+        elif name.endswith(LIVE_SUFFIXES):
+            foreign.append(name)
+    return FileKinds(
+        stems=tuple(stems),
+        indexes=tuple(indexes),
+        cleaned=tuple(by_suffix[CLEANED]),
+        swaps=tuple(by_suffix[SWAP]),
+        retired=tuple([name for name in by_suffix[DELETED] if is_retired(name)]),
+        foreign=tuple(foreign),
+    )
+
+
+def is_of_a_log(name: str) -> bool:
+    """Whether this is the name of a log's file, or like one."""
+    return name in _KNOWN_FILES or name.endswith(_LOG_FILE_SUFFIXES)
+
+
+def is_retired(name: str) -> bool:
+    """Whether a broker removes this file when it loads the log. It leaves snapshots of the KRaft
+    metadata log alone.
+    """
+    return name.endswith(DELETED) and not name.endswith(_METADATA_SNAPSHOT)
+
+
+def offset_in(name: str) -> int:
+    """The number before the first dot; -1 if there is none (LogFileUtils.offsetFromFileName)."""
+    match = _NUMBER.match(name)
+    return int(match[1]) if match else -1
+
+
+def _without_stage(name: str) -> str:
+    return name.removesuffix(SWAP).removesuffix(CLEANED)
+
+
+def _is_live(name: str) -> bool:
+    """Whether this is a segment's or snapshot's file as Kafka writes it."""
+    stem = name[:_DIGITS]
+    return (
+        name[_DIGITS:] in LIVE_SUFFIXES
+        and len(stem) == _DIGITS
+        and stem.isdecimal()
+        and stem.isascii()
+        and stem <= _LARGEST
+    )

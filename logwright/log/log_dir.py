@@ -1,0 +1,126 @@
+"""A log directory, read once: its partitions, and its deleted, future and stray logs.
+
+A broker loads the directories of future and stray logs too, but serves none of them
+(LogManager.loadLog, Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+from logwright.format.names import TopicPartition, parse_marked_directory_name
+from logwright.log.files import OpenDir, list_directory, open_log_dir
+from logwright.units import ByteCount
+
+Mark = Literal["delete", "future", "stray"]
+
+
+class MarkedDirectory(NamedTuple):
+    """The directory of a deleted, future or stray log: ``TOPIC-N.ID`` with one of these suffixes.
+
+    Attributes:
+        name: of the directory.
+        partition: as the name says; a long topic is cut in it.
+        mark: the suffix without its hyphen.
+    """
+
+    name: str
+    partition: TopicPartition
+    mark: Mark
+
+
+class LogDirListing(NamedTuple):
+    """The entries of a log directory.
+
+    Attributes:
+        names: of all entries.
+        partitions: name to partition of the directories and symlinks with a partition's name.
+        marked: the other logs' directories, by name.
+    """
+
+    names: frozenset[str]
+    partitions: dict[str, TopicPartition]
+    marked: tuple[MarkedDirectory, ...]
+
+
+class TreeEntry(NamedTuple):
+    """One entry below a directory.
+
+    Attributes:
+        path: relative to the directory.
+        kind: what it is; a symlink is ``other``.
+        bytes: size of a file, else 0.
+    """
+
+    path: Path
+    kind: Literal["file", "directory", "other"]
+    bytes: ByteCount
+
+
+def list_log_dir(directory: OpenDir) -> LogDirListing:
+    """List a log directory without following links. Effects: reads it.
+
+    A symlink with a partition's name is listed, so that opening it is refused
+    instead of it being ignored.
+
+    Raises:
+        UnreadableFile: it cannot be read.
+    """
+    entries = list_directory(directory)
+    partitions: dict[str, TopicPartition] = {}
+    marked: list[MarkedDirectory] = []
+    for entry in entries:
+        name = entry.name
+        partition = TopicPartition.parse(name)
+        if partition is not None:
+            if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
+                partitions[name] = partition
+        elif (parsed := parse_marked_directory_name(name)) and entry.is_dir(follow_symlinks=False):
+            mark = cast("Mark", parsed[1].removeprefix("-"))
+            marked.append(MarkedDirectory(name, parsed[0], mark))
+    return LogDirListing(
+        names=frozenset([entry.name for entry in entries]),
+        partitions=partitions,
+        marked=tuple(sorted(marked)),
+    )
+
+
+def list_marked(log_dir: Path) -> tuple[MarkedDirectory, ...]:
+    """Deleted, future and stray logs, by name. Effects: lists the log directory.
+
+    Raises:
+        NotALogDir, UnreadableFile: it cannot be listed.
+    """
+    with open_log_dir(log_dir) as directory:
+        return list_log_dir(directory).marked
+
+
+def list_tree(root: Path) -> tuple[TreeEntry, ...]:
+    """All entries below a directory, each directory before what is in it; links are not followed.
+    What vanishes while they are read is left out. Effects: reads the directories.
+    """
+    found: list[TreeEntry] = []
+    for parent, directories, files in os.walk(root):
+        for name in (*directories, *files):
+            path = Path(parent, name)
+            try:
+                status = path.lstat()
+            except FileNotFoundError:
+                continue
+            found.append(_tree_entry(path.relative_to(root), status))
+    return tuple(found)
+
+
+def _tree_entry(path: Path, status: os.stat_result) -> TreeEntry:
+    if stat.S_ISREG(status.st_mode):
+        return TreeEntry(path, "file", ByteCount(status.st_size))
+    kind: Literal["directory", "other"] = "directory" if stat.S_ISDIR(status.st_mode) else "other"
+    return TreeEntry(path, kind, ByteCount(0))
+
+
+def bytes_below(directory: Path) -> ByteCount:
+    """Bytes of all plain files below a directory. Effects: reads the directories."""
+    return ByteCount(sum(entry.bytes for entry in list_tree(directory)))

@@ -1,0 +1,129 @@
+"""Decide about a recovery of a log directory; nothing is changed.
+
+Future and stray logs of a directory are recovered with its partitions, as by a broker that loads it
+after an unclean stop. Directories of deleted logs are left alone, as by a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
+
+from logwright.config.topic import TopicConfig
+from logwright.errors import LogwrightError
+from logwright.format.deletions import LEDGER
+from logwright.format.names import (
+    CLEAN_SHUTDOWN_MARKER,
+    LOG,
+    WORK_DIRECTORY,
+    TopicPartition,
+    segment_file_name,
+)
+from logwright.log.files import open_partition_dir
+from logwright.log.listing import look_for_damage, stamp_files
+from logwright.log.load import list_partitions
+from logwright.log.mapped import map_file
+from logwright.recovery.model import DirectoryPlan, RecoveryOptions, RecoveryPlan
+from logwright.recovery.observe import left_out, marked_logs, observe_log, read_all_offsets
+from logwright.recovery.plan import plan_recovery
+from logwright.recovery.splitting import overflows
+from logwright.steps.marker import wait_for_marker
+from logwright.units import TimestampMs
+
+Settings = Callable[[str], TopicConfig]
+"""Gives a topic's effective settings."""
+
+
+def partitions_to_recover(
+    log_dir: Path, wanted: Iterable[TopicPartition]
+) -> tuple[TopicPartition, ...]:
+    """Return the partitions that a cleaning would refuse because of their file names, and those
+    with a closed segment whose offsets overflow, which Kafka's cleaner splits. Effects: lists
+    directories; reads the headers of segments that may overflow.
+
+    Without the clean-shutdown marker these are all partitions of the directory.
+
+    Raises:
+        NotALogDir, UnreadableFile: the directory cannot be listed.
+        LogDirLocked: an append or a recovery works on it for too long.
+    """
+    present = list_partitions(log_dir)
+    wait_for_marker(log_dir)
+    if not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
+        return tuple(present)
+    return tuple(one for one in sorted(set(wanted)) if one in present and _is_damaged(log_dir, one))
+
+
+def _is_damaged(log_dir: Path, partition: TopicPartition) -> bool:
+    """Whether it needs a recovery; True if it cannot be read: its recovery then says why."""
+    try:
+        with open_partition_dir(log_dir, partition) as directory:
+            stamps = stamp_files(directory)
+        damage = look_for_damage(stamps)
+        bases = [int(stem) for stem in damage.stems]
+        logs = log_dir / partition.directory_name
+        return bool(damage.findings) or any(
+            overflows(logs / segment_file_name(base, LOG), base, following)
+            for base, following in pairwise(bases)
+        )
+    except LogwrightError:
+        return True
+
+
+def plan_directory(
+    log_dir: Path,
+    partitions: Iterable[TopicPartition],
+    settings: Settings,
+    *,
+    now_ms: TimestampMs,
+    options: RecoveryOptions,
+) -> DirectoryPlan:
+    """Plan the recovery of some partitions of a log directory. Effects: reads it.
+
+    Raises:
+        NotALogDir, UnreadableFile, LogDirLocked: of the directory as a whole. An error of one
+            partition is recorded as its failure.
+    """
+    wait_for_marker(log_dir)
+    wanted = set(partitions)
+    present = list_partitions(log_dir)
+    checkpoints = read_all_offsets(log_dir)
+    plans: list[RecoveryPlan] = []
+    failures: dict[TopicPartition, LogwrightError] = {}
+    marked_failures: dict[str, LogwrightError] = {}
+
+    def decide(partition: TopicPartition, name: str) -> RecoveryPlan:
+        config = settings(partition.topic)
+        observed = observe_log(log_dir, partition, name, checkpoints)
+        ledger = observed.directory / WORK_DIRECTORY / LEDGER
+        return plan_recovery(
+            observed,
+            ledger=map_file(ledger).tobytes() if ledger.exists() else b"",
+            now_ms=now_ms,
+            expiration_ms=config.producer_id_expiration_ms,
+            index_interval_bytes=config.index_interval_bytes,
+            options=options,
+        )
+
+    for partition in (one for one in present if one in wanted):
+        try:
+            plans.append(decide(partition, partition.directory_name))
+        except LogwrightError as error:
+            failures[partition] = error
+    marker = log_dir / CLEAN_SHUTDOWN_MARKER
+    whole = not marker.exists() and wanted.issuperset(present)
+    marked = marked_logs(log_dir) if whole else ()
+    for one in marked:
+        try:
+            plans.append(decide(one.partition, one.name))
+        except LogwrightError as error:
+            marked_failures[one.name] = error
+    return DirectoryPlan(
+        log_dir=log_dir,
+        marker=map_file(marker).tobytes() if marker.exists() else None,
+        plans=tuple(plans),
+        failures=failures,
+        marked_failures=marked_failures,
+        left_out=left_out(log_dir, wanted, {one.name for one in marked}),
+    )
