@@ -159,9 +159,7 @@ def undo_steps(directory: Path, pending: Pending, sizes: dict[str, int]) -> Iter
     """
     for name in reversed(pending.created):
         yield Unlink(directory / name, missing_ok=True)
-        if name.endswith(
-            LOG
-        ):  # after a power loss there are no later records without the earlier ones
+        if name.endswith(LOG):  # after a power loss: no later records without earlier ones
             yield FsyncDir(directory)
     if pending.base_offset is not None:
         before = (pending.log_bytes, pending.index_bytes, pending.timeindex_bytes)
