@@ -58,7 +58,7 @@ def retain_logs(
     held = retention_holds(logs, settings, now_ms=now_ms, force=config.force)
     for key, hold in held.items():
         if isinstance(hold, Hold):
-            context.log.info("log=%s left alone: %s", key, hold.sentence)
+            context.log.info("log=%s skipped: %s", key, hold.sentence)
     free = [log for log in logs if log.key not in held]
     recovered = recover_logs(free, settings, now_ms=now_ms)
     failures = {key: hold for key, hold in held.items() if isinstance(hold, LogwrightError)}

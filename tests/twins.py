@@ -158,7 +158,7 @@ class Segment:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What a cleaning depends on, beside the batches.
+    """What a cleaning depends on, next to the batches.
 
     Attributes:
         capacity: of Kafka's map, None without ``like_kafka``. Only with it the reading begins

@@ -263,7 +263,7 @@ def _decode_headers(body: memoryview, position: int) -> tuple[tuple[RecordHeader
 
 
 def _take(body: memoryview, position: int) -> tuple[bytes | None, int]:
-    """(bytes or None for null, position behind them) of a field with a varint length before it."""
+    """Return (bytes or None for null, position after) of a field after its varint length."""
     length, position = decode_varint(body, position)
     if length == _NULL:
         return None, position

@@ -1,5 +1,5 @@
 """What a power loss may leave of a whole log directory: a twin of the disk that remembers what is
-not synced, beside the real one.
+not synced, next to the real one.
 """
 
 # ruff: noqa: D102  the methods are those of FileSystem, described there

@@ -87,7 +87,7 @@ def test_every_interruption_is_mended(scenario: Scenario) -> None:
 
 
 def test_purge_of_what_is_paused_keeps_the_way_back(tmp_path: Path) -> None:
-    """What was retired stays as long as somebody wants the log to be left alone."""
+    """What was retired stays as long as somebody wants the log to be skipped."""
     log = Log("recleaned-2", fixtures.copy_before("recleaned-2", tmp_path))
     log.clean()
     before = sorted(path.name for path in (log.root / "t-0").iterdir())

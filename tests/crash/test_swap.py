@@ -160,7 +160,7 @@ def segment_files(bases: list[int]) -> list[str]:
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_two_swaps_are_never_open_at_once(tmp_path: Path, layout: Layout) -> None:
-    """At no durable instant are there two `.log.swap`, or a `.cleaned` beside a committed swap."""
+    """At no durable instant are there two `.log.swap`, or a `.cleaned` next to a committed swap."""
     log_dir = tmp_path / "logs"
     steps = layout.build(log_dir)
     model = PowerLossModel(log_dir / "t-0", contents(log_dir))

@@ -25,7 +25,7 @@ TELL = (
     "-Dorg.slf4j.simpleLogger.log.kafka.log.LogManager=info",
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.storage.internals.log=info",
 )
-"""The broker says how it loads each log, and what it mends."""
+"""The broker says how it loads each log, and what it repairs."""
 SETTINGS = {
     "cleanup.policy": "compact",
     "internal.segment.bytes": "2048",

@@ -1,4 +1,4 @@
-"""A topic of a real broker copied into logs at rest: the same records under the same offsets."""
+"""A topic of a real broker copied into offline logs: the same records under the same offsets."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_no_broker_is_an_error_with_a_remedy(
 
 
 def test_a_copy_explains_itself(tmp_path: Path) -> None:
-    """The topic's settings and id are beside the copy as the broker said them: without options,
+    """The topic's settings and id are next to the copy as the broker said them: without options,
     retention keeps what the source would.
     """
     log_dir = tmp_path / "logs"

@@ -264,7 +264,7 @@ def test_damaged_bytes(log_dir: Path, segment: str, damage: str) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_one_bad_partition_does_not_stop_the_others(log_dir: Path, damage: str) -> None:
-    """Before and behind it, the others of the directory are cleaned, as they are without it."""
+    """Before and after it, the others of the directory are cleaned, as they are without it."""
     for name in OTHERS:
         shutil.copytree(log_dir / "t-0", log_dir / name, copy_function=shutil.copy2)
     DAMAGES[damage].do(log_dir / "t-0" / SEALED)

@@ -1,5 +1,5 @@
 """A real broker works, we clean every compacted log that it left, its offsets' and transactions'
-too, and it and its clients go on as if nothing had happened.
+too, and it and its clients continue as if nothing had happened.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def assert_whole(log_dir: Path, run: Run) -> None:
 
 
 def finish(log_dir: Path, run: Run) -> str:
-    """Run it again after a kill; how it went on, and what of the other ways out is right too."""
+    """Run it again after a kill; how it continued, and what of the other ways out is right too."""
     found = endings(log_dir)
     if found:
         copy = copied(log_dir, log_dir.parent / "other-way")

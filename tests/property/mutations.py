@@ -118,7 +118,7 @@ def _absurd_int32(content: bytearray, random: Random) -> None:
 
 def _absurd_count(content: bytearray, random: Random) -> None:
     """A record count and an offset delta that go with each other, and with no such payload, in the
-    last batch: behind another one its offsets would be in the way.
+    last batch: after another one its offsets would be in the way.
     """
     at = _starts(content)[-1]
     if at + HEADER_BYTES <= len(content):

@@ -54,7 +54,7 @@ def _rows(world: World, log: Log, choice: int, name: str) -> tuple[Row, ...]:
 
 
 def ingest(world: World, choice: int) -> Step:
-    """Append rows, each input once: one that was interrupted is gone on with."""
+    """Append rows, each input once: one that was interrupted is continued."""
     return _take(world, choice, (TAKEN_IN, COMPACTED)[choice % 2])
 
 

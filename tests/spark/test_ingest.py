@@ -117,7 +117,7 @@ def test_explicit_partitions_nulls_headers_and_nested_values(
 
 
 def test_a_repeated_run_appends_nothing(observed: Observed, tmp_path: Path) -> None:
-    """The same id; another id appends behind it."""
+    """The same id; another id appends after it."""
     path = write_rows(tmp_path / "rows.json", [{"key": str(n), "value": "v"} for n in range(100)])
     logs = tmp_path / "logs"
     first = ingest(observed.spark, target(logs), path)

@@ -108,7 +108,7 @@ def test_inspect_and_dump_show_both(call: Call, log_dir: Path) -> None:
 
 
 def test_verify_names_it_and_checks_the_others(call: Call, log_dir: Path) -> None:
-    """Exit status 3; damage of the log beside it is found too."""
+    """Exit status 3; damage of the log next to it is found too."""
     path = log_dir / "t-0" / f"{0:020d}.log"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1

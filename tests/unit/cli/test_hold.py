@@ -119,7 +119,7 @@ def test_pause_asks_and_dry_runs(call: Call, log_dir: Path) -> None:
 
 
 def test_cleaning_that_fails_for_good_quarantines(call: Call, log_dir: Path) -> None:
-    """With cause, file and position; the others go on, and so does this one after the retry
+    """With cause, file and position; the others continue, and so does this one after the retry
     time.
     """
     whole = copy_before("basic-none", log_dir.parent / "whole")

@@ -154,7 +154,7 @@ def test_inspect_an_unclean_log(call: Call, name: str, leftover: str) -> None:
 
 
 def test_inspect_shows_a_brokers_lock(call: Call, tmp_path: Path) -> None:
-    """A lock such as a broker holds on `.lock` is shown; without one the file is left alone."""
+    """A lock such as a broker holds on `.lock` is shown; without one the file is skipped."""
     log_dir = copy_before("basic-none", tmp_path)
     lock = log_dir / ".lock"
     with lock.open("w") as file:

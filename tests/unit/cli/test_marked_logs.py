@@ -32,7 +32,7 @@ def unclean(tmp_path: Path, mark: str, case: str = CASE) -> tuple[Path, Path]:
 def test_one_of_them_keeps_no_directory_unclean(
     call: Call, tmp_path: Path, mark: str, *, recovered: bool
 ) -> None:
-    """Future and stray logs are recovered, a deleted one is left alone; other commands run then."""
+    """Future and stray logs are recovered, a deleted one is skipped; other commands run then."""
     log_dir, marked = unclean(tmp_path, mark)
     torn = (marked / TORN).stat().st_size
     answer = call("recover", log_dir, *settings(CASE), "--yes", "--now", "7")

@@ -131,7 +131,7 @@ def test_refuses_a_destination_that_has_it(move: Call, pair: Pair, name: str) ->
 
 
 def test_refuses_an_unclean_source(move: Call, pair: Pair) -> None:
-    """In a destination that was stopped cleanly, no broker would mend it."""
+    """In a destination that was stopped cleanly, no broker would repair it."""
     (pair.source / ".kafka_cleanshutdown").unlink()
     refused(move("--yes"), pair, tree(pair.root), "not stopped cleanly")
 

@@ -126,7 +126,7 @@ def test_retired_files_wait_and_foreign_ones_are_listed(call: Call, tmp_path: Pa
 
 
 def test_a_torn_tail_under_the_marker_is_mended(call: Call, tmp_path: Path) -> None:
-    """Kafka would append behind it; without its ways being asked for it is cut off."""
+    """Kafka would append after it; without its ways being asked for it is truncated."""
     log_dir = copy_before("torn-tail-marked-clean", tmp_path)
     answer = call("recover", log_dir, *settings("torn-tail-marked-clean"), "--yes")
     assert 0 == answer.status, answer.err

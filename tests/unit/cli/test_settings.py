@@ -92,7 +92,7 @@ def test_what_nothing_says_is_not_maintained(
 
 
 def test_what_is_known_is_maintained(call: Call, log_dir: Path, tmp_path: Path) -> None:
-    """Beside it the other topic is left alone, unless it is named."""
+    """Next to it the other topic is skipped, unless it is named."""
     entry = policies(tmp_path / "p", "[{name: t, cleanup.policy: delete, retention.ms: 1}]")
     answer = retain(call, log_dir, *entry)
     assert 0 == answer.status

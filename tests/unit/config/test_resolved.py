@@ -290,7 +290,7 @@ def test_no_disagreement(tmp_path: Path) -> None:
 
 
 def test_a_brokers_own_settings_follow_the_levels() -> None:
-    """What is no topic's config is found on the same levels."""
+    """What is not a topic's config is found on the same levels."""
     sources = Sources(
         metadata=cluster(None, {"1": entries(log_cleaner_threads="3")}),
         ids=DirectoryIds(cluster_id=None, node_id=1, directory_id=None),

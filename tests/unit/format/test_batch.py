@@ -199,7 +199,7 @@ def test_a_later_magic_passes_the_file_reader_only() -> None:
 
 
 def test_a_length_beyond_the_buffer_ends_the_walk() -> None:
-    """A length of 2 GiB allocates nothing and is no batch."""
+    """A length of 2 GiB allocates nothing and is not a batch."""
     content = bytearray(a_batch())
     struct.pack_into(">i", content, 8, INT32_MAX)
     assert walked(bytes(content)) == []

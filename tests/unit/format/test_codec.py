@@ -258,7 +258,7 @@ LZ4_LIES = {
 
 @pytest.mark.parametrize("payload", LZ4_LIES.values(), ids=LZ4_LIES.keys())
 def test_lz4_lies_are_refused(payload: bytes) -> None:
-    """What Kafka's Lz4BlockInputStream refuses, and nothing is read behind the payload."""
+    """What Kafka's Lz4BlockInputStream refuses, and nothing is read after the payload."""
     with pytest.raises(CodecError, match="lz4"):
         decompress(LZ4, payload, limit=LIMIT)
 

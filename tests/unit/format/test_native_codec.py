@@ -35,7 +35,7 @@ AT = 7
 def unpack(
     codec: int, payload: bytes, *, room: int, limit: int = LIMIT, cells: object = None
 ) -> int | bytes:
-    """What the kernel makes of a payload in so much room; it writes nothing beside it."""
+    """What the kernel makes of a payload in so much room; it writes nothing next to it."""
     data = np.frombuffer(payload + b"\0" * (not payload), dtype=np.uint8)
     memory = np.full(AT + room + 64, CANARY, dtype=np.uint8)
     used = native_codec.libraries() if cells is None else cells

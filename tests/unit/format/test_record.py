@@ -145,7 +145,7 @@ def test_bits_beyond_an_int32_are_dropped() -> None:
 def test_long_and_cut_off_varints_are_refused(
     decode: Callable[[bytes, int], tuple[int, int]], encoded: bytes, said: str
 ) -> None:
-    """Never more bytes than the type can have, never behind the buffer."""
+    """Never more bytes than the type can have, never after the buffer."""
     with pytest.raises(CorruptBatch, match=said):
         decode(encoded, 0)
 

@@ -1,4 +1,4 @@
-"""What an append refuses, and what it leaves beside the log."""
+"""What an append refuses, and what it leaves next to the log."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_a_failed_staging_leaves_what_others_put_there(tmp_path: Path) -> None:
 
 
 def test_an_append_that_is_refused_leaves_nothing_staged(tmp_path: Path) -> None:
-    """Of the partitions behind the one that is locked neither staging nor directory stays."""
+    """Of the partitions after the one that is locked neither staging nor directory stays."""
     log_dir = copy_before("basic-none", tmp_path)
     first, second = plan_into(log_dir, PARTITION), plan_into(log_dir, TopicPartition("t", 1))
     with lock_partition(log_dir, PARTITION):

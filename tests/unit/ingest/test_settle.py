@@ -1,4 +1,4 @@
-"""An append that was interrupted: what is cut back, what is not, and when the marker comes back."""
+"""An interrupted append: what is rolled back, what is not, and when the marker is restored."""
 
 from __future__ import annotations
 

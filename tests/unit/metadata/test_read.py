@@ -65,7 +65,7 @@ def directory(tmp_path: Path) -> MetadataBuilder:
 
 
 def test_a_log_without_a_snapshot(directory: MetadataBuilder) -> None:
-    """All records of all segments are applied; the end is behind the last one."""
+    """All records of all segments are applied; the end is after the last one."""
     directory.segment(0, [topic("t", 1), setting("1")], [NO_OP])
     directory.segment(3, [setting("2")])
     (directory.path.parent / "meta.properties").write_text("cluster.id=abc\nnode.id=1\n")
@@ -97,7 +97,7 @@ def test_a_snapshot_s_configs_have_its_offset(directory: MetadataBuilder) -> Non
 
 
 def test_segments_below_the_snapshot_are_not_read(directory: MetadataBuilder) -> None:
-    """Only the segment that has the snapshot's offset, and those behind it."""
+    """Only the segment that has the snapshot's offset, and those after it."""
     flip(directory.segment(0, [topic("t", 1), setting("1")]), 70)
     directory.segment(2, [setting("2")], [setting("3")])
     directory.snapshot(3, [topic("t", 1), setting("2")])
@@ -173,7 +173,7 @@ def test_an_incomplete_snapshot_behind_the_log_is_refused(directory: MetadataBui
 
 
 def test_a_snapshot_damaged_in_its_middle_is_refused(directory: MetadataBuilder) -> None:
-    """That is no snapshot that was not written to its end."""
+    """An incomplete snapshot is not used."""
     directory.segment(0, [topic("t", 1), setting("1")])
     path = directory.snapshot(2, [topic("t", 1)], [setting("1")])
     flip(path, len(HEADER) + 70)
@@ -198,7 +198,7 @@ TORN = {
 
 @pytest.mark.parametrize("what", TORN)
 def test_a_torn_tail_is_cut(directory: MetadataBuilder, what: str) -> None:
-    """The end is before a batch at the log's end that was not written to its end."""
+    """The end is before an incomplete batch at the log's end."""
     directory.write(f"{0:020d}.log", [FIRST, TORN[what]])
     assert (entry("1", 1), 2) == retention(directory)
 
@@ -207,7 +207,7 @@ def test_a_torn_tail_is_cut(directory: MetadataBuilder, what: str) -> None:
 def test_damage_with_a_whole_batch_behind_it_is_refused(
     directory: MetadataBuilder, what: str
 ) -> None:
-    """That is no torn tail; file and position are named."""
+    """That is not a torn tail; file and position are named."""
     path = directory.write(f"{0:020d}.log", [FIRST, TORN[what], *batches(4, [NO_OP])])
     with pytest.raises(CorruptBatch, match="corrupt after offset 2") as refused:
         read_metadata(directory.path)
@@ -292,7 +292,7 @@ def test_a_refused_record_is_named(
 
 
 def test_another_magic_is_refused(directory: MetadataBuilder) -> None:
-    """A batch of a later format, with its CRC right, is no torn tail."""
+    """A batch of a later format, with its CRC right, is not a torn tail."""
     directory.write(f"{0:020d}.log", [FIRST, SECOND[:16] + b"\x03" + SECOND[17:]])
     with pytest.raises(UnsupportedFormatError, match="magic 3"):
         read_metadata(directory.path)

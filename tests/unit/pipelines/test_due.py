@@ -132,7 +132,7 @@ def test_cursor_brings_back_what_was_read() -> None:
 
 @pytest.mark.parametrize("cursor", [None, "", "no base64!", "e30=", dump_cursor({})])
 def test_cursor_of_another_version_is_as_none(cursor: str | None) -> None:
-    """All is read anew."""
+    """All is read again."""
     assert {} == load_cursor(cursor)
 
 
