@@ -227,7 +227,7 @@ class LogBuilder:
 
     @property
     def end_offset(self) -> int:
-        """Behind the last batch."""
+        """Offset after the last batch."""
         active = self.segments[-1]
         return parse_batch(active.batches[-1]).next_offset if active.batches else active.base_offset
 

@@ -152,7 +152,7 @@ class Segment:
 
     @property
     def end_offset(self) -> int:
-        """Behind its last batch."""
+        """Offset after its last batch."""
         return self.batches[-1][0].next_offset if self.batches else self.base_offset
 
 

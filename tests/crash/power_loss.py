@@ -20,7 +20,7 @@ Tree = dict[str, bytes]
 """Content by path relative to the log directory."""
 
 EXHAUSTIVE = 6
-"""So many changes that are not synced are tried in all subsets; of more, the smallest, the largest
+"""Up to this many unsynced changes are tried in all subsets; of more, the smallest, the largest
 and random ones.
 """
 

@@ -45,7 +45,7 @@ POWER_LOSS = (ONE_SEGMENT, TXNINDEX_STAYS, EMPTIED_WITH_TRANSACTIONS, MERGED_PAI
 CODES = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES)
 
 ENOUGH_STATES = 150
-"""Among so many of the smallest subsets a bad one is found, if there is any."""
+"""Among this many of the smallest subsets a bad one is found, if there is any."""
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)

@@ -71,7 +71,7 @@ def test_kafka_2024_a_group_fits_its_indexes(
 def test_kafka_5413_a_segments_last_offset_is_not_guessed_from_its_base(
     tmp_path: Path, kafka: KafkaCleaner
 ) -> None:
-    """KAFKA-5413, KAFKA-6264: what a segment reaches to is told by the next one's base. The base
+    """KAFKA-5413, KAFKA-6264: the next segment's base shows where a segment ends. The base
     offsets alone were compared, and the cleaner died at an offset too far from the group's base.
     """
     far = 2**31 + 3
@@ -121,8 +121,8 @@ def test_kafka_3894_past_the_maps_end_everything_is_kept(
 def test_kafka_4497_the_time_index_knows_only_what_was_kept(
     tmp_path: Path, kafka: KafkaCleaner
 ) -> None:
-    """KAFKA-4497: a cleaned segment's time index tells the largest timestamp of the kept records.
-    It told that of the records read, with an offset that was not there, and appends to it failed.
+    """KAFKA-4497: a cleaned segment's time index has the largest timestamp of the kept records.
+    It had that of the records read, with an offset that was not there, and appends to it failed.
     """
     builder = a_log(tmp_path)
     times = [START_MS + 900, START_MS + 5]

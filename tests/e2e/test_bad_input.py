@@ -50,7 +50,7 @@ def log_dir(tmp_path: Path) -> Path:
 def refused(
     answer: Answer, kind: type[LogwrightError], path: Path, position: int | None = None
 ) -> None:
-    """One error, of this kind, with its place and a remedy, told to people and programs."""
+    """One error, of this kind, with its place and a remedy, for people and programs."""
     (error,) = answer.errors
     assert (kind.__name__, kind.exit_status) == (error["error"], error["exitStatus"])
     assert kind.exit_status == answer.status

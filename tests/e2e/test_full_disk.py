@@ -1,4 +1,4 @@
-"""No space left, on a real file system of a few pages: nothing is lost, and it works again after."""
+"""No space left, on a real file system of a few pages: nothing is lost, and it works afterwards."""
 
 from __future__ import annotations
 

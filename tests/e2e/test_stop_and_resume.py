@@ -28,7 +28,7 @@ PARTITION = "events-0"
 SEGMENT_BYTES = 4 * 1024 * 1024
 KILLS = 10
 CATCHES = 10
-"""So many cleanings may be tried until one is killed in the wanted phase."""
+"""Maximum number of cleanings until one is killed in the wanted phase."""
 DELAY_MS = 60_000
 STARTED = ".logwright/staging"
 GUARD, SWAP = ".cleaned", ".swap"

@@ -98,7 +98,7 @@ def _segments(builder: LogBuilder, codec: int) -> None:
 
 
 def _open_transaction(builder: LogBuilder, codec: int) -> None:
-    """Behind the above: a transaction is open over two segments."""
+    """After the above: a transaction is open over two segments."""
     builder.segment(33).batch(33, [("f", "old")], codec=codec).batch(
         34, [("a", "open"), ("b", "open")], codec=codec, producer_id=7, transactional=True
     )

@@ -56,7 +56,7 @@ def mend_crcs(content: bytearray) -> None:
 
 
 def _some_start(content: bytearray, random: Random) -> int:
-    """A batch's, as far as the lengths still tell."""
+    """A batch's, as far as the lengths still show."""
     return random.choice(_starts(content))
 
 

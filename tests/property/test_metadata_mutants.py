@@ -1,7 +1,7 @@
 """Whatever a disk has made of a metadata log, a reader has the state of a sound prefix, or refuses.
 
 What one damage must lead to follows from where it is, by this table. A batch's CRC covers all but
-its first 21 bytes; of these the leader epoch tells nothing about the state.
+its first 21 bytes; of these the leader epoch does not affect the state.
 
 ===================================  ===========================================================
 damage to                            outcome

@@ -91,7 +91,7 @@ def _take(world: World, choice: int, name: str) -> Step:
         commit_append(plan, stage_append(plan, [records]))
 
     def some(count: int) -> Content:
-        """With so many of its rows."""
+        """With this many of its rows."""
         taking = log.taking
         assert taking is not None
         if kept:

@@ -13,7 +13,7 @@ HERE = "tests/tidy/test_bans.py"
 RIGHTS = "tests/rights.py"
 
 BANNED = {
-    r"\b(?:TODO|FIXME|XXX|HACK)\b": "mend it, or write an issue",
+    r"\b(?:TODO|FIXME|XXX|HACK)\b": "fix it, or write an issue",
     r"(?<![\w.~$}/-])/(?:home|root|work|Users|mnt)/[\w.-]": "a path of one machine",
     r"(?<![\w$}])/tmp/\w": "tests get tmp_path, programs get tempfile",
     r"https?://[^\s\"'`)>]*(?:pypi|simple/|/nexus|artifactory|devpi|mirror)": "a registry's host",

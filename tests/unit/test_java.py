@@ -15,7 +15,7 @@ from tests.oracle_runner import java as java_of_the_tests
 
 
 def fake_java(home: Path, version: str) -> Path:
-    """A `java` that says of itself what it is told to."""
+    """A `java` that reports the given properties."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(

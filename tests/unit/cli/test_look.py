@@ -139,7 +139,7 @@ def test_long_names_do_not_widen_a_table(call: Call, tmp_path: Path) -> None:
     [("crash-cleaned", ".cleaned"), ("crash-swap", ".swap"), ("crash-deleted", ".deleted")],
 )
 def test_inspect_an_unclean_log(call: Call, name: str, leftover: str) -> None:
-    """Leftovers of a crash are shown, with why other commands refuse; that is no failure."""
+    """Leftovers of a crash are shown, with why other commands refuse; that is not a failure."""
     shown = row(call("inspect", case_dir(name) / "before"), "t-0")
     assert "needs recovery" in shown
     assert ("purged" if leftover == ".deleted" else "unfinished") in shown.replace(

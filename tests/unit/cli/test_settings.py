@@ -132,7 +132,7 @@ def test_metadata_of_another_node_is_not_used(call: Call, log_dir: Path, tmp_pat
 
 
 def test_damaged_metadata_is_refused_by_name(call: Call, log_dir: Path) -> None:
-    """Nothing goes; --no-metadata passes over it, and then nothing says the settings."""
+    """Nothing goes; --no-metadata ignores it, and then the settings are unknown."""
     path = damage(metadata(log_dir, ("u", "retention.ms", "1")))
     answer = retain(call, log_dir)
     assert 3 == answer.status

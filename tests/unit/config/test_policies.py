@@ -259,7 +259,7 @@ def test_errors_say_where(tmp_path: Path, text: str, expected: str) -> None:
 
 
 def test_all_problems_at_once(tmp_path: Path) -> None:
-    """One run tells everything that is wrong, over all files."""
+    """One run reports all problems of all files."""
     found = problems(
         tmp_path,
         "version: 1\ndefaults: {a.b: 1, segment.ms: 0}\n",
@@ -277,7 +277,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     "content", [b"\xff\xfe\x00", b"[" * 5000, b"#" * 1_048_577, b"version: \x00"]
 )
 def test_hostile_files(tmp_path: Path, content: bytes) -> None:
-    """What is no YAML of a bounded size and depth is refused as a setting that is wrong."""
+    """Anything but YAML of a bounded size and depth is refused as an invalid setting."""
     (tmp_path / "policies.yml").write_bytes(content)
     with pytest.raises(PolicyError, match=r"policies\.yml"):
         load_policies(tmp_path)

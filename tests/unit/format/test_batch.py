@@ -130,7 +130,7 @@ def test_one_wrong_bit_behind_the_crc_is_noticed(payload: bytes, bit: int) -> No
 
 
 def test_a_header_that_is_cut_off_is_refused() -> None:
-    """60 bytes are no header."""
+    """60 bytes are not a header."""
     with pytest.raises(CorruptBatch, match="truncated"):
         parse_batch(builders.EMPTIED[:60])
 

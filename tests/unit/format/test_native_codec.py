@@ -140,7 +140,7 @@ def test_nothing_is_read_that_the_codec_refuses(codec: int, data: st.DataObject)
 @pytest.mark.parametrize("codec", CODECS)
 @given(noise=st.binary(max_size=100), kept=st.integers(0, 25))
 def test_noise_is_not_read(codec: int, noise: bytes, kept: int) -> None:
-    """Behind a right beginning, too."""
+    """After a correct beginning, too."""
     payload = builders.PAYLOADS[codec][:kept] + noise
     assert unpack(codec, payload, room=5000) in allowed(codec, payload)
 

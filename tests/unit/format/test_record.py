@@ -173,10 +173,10 @@ MALFORMED = {
     "null header key": body(START, KEY, b"\x02v", b"\x02\x01\x01"),
     "negative header value": body(START, KEY, b"\x02v", b"\x02\x00", encode_varint(-2)),
     "huge header key": body(START, KEY, b"\x02v", b"\x02", HUGE),
-    "bytes behind the headers": body(START, KEY, b"\x02v", b"\x00", b"\x00"),
+    "bytes after the headers": body(START, KEY, b"\x02v", b"\x00", b"\x00"),
     "record of the attributes only": body(b"\x00") + bytes(8),
     "long timestamp": body(b"\x00", b"\x80" * 11, b"\x00" * 5),
-    "bytes behind the last record": builders.PLAIN_RECORD + b"\x00",
+    "bytes after the last record": builders.PLAIN_RECORD + b"\x00",
     "nothing": b"",
 }
 

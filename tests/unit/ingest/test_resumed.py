@@ -101,7 +101,7 @@ def test_what_is_there_of_an_append(
     log_end: int,
     end: int | None,
 ) -> None:
-    """Batches as listed; after them what can be a broker's only, or it cannot be told."""
+    """Batches as listed; after them only what a broker can have written, or unknown."""
     stop_at(log_dir, T, "one", f"{60:020d}.snapshot.tmp", monkeypatch)
     known = read_journal(log_dir / "t-0").pending
     assert known is not None

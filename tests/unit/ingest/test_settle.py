@@ -132,7 +132,9 @@ def test_the_marker_stays_away_where_nothing_shows_that_all_is_clean(
     *,
     complete: bool,
 ) -> None:
-    """`logwright recover` is named; it removes what lies aside and makes the directory clean."""
+    """The error names `logwright recover`, which removes the renamed marker and cleans the
+    directory.
+    """
     wanted = CLEAN_SHUTDOWN_MARKER if complete else f"{60:020d}.snapshot.tmp"
     stop_at(log_dir, T, "one", wanted, monkeypatch)
     (log_dir / "v-0").mkdir()

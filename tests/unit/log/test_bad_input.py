@@ -219,7 +219,7 @@ def test_a_log_start_beyond_the_log_end(log_dir: Path) -> None:
 
 @pytest.mark.parametrize("name", ["abc.log", "1.index", f"{0:021d}.log", f"{2**63}.log"])
 def test_a_name_that_no_broker_writes(log_dir: Path, name: str) -> None:
-    """Kafka takes any *.log for a segment, and fails on a name that is no number."""
+    """Kafka takes any *.log for a segment, and fails on a name that is not a number."""
     (log_dir / "t-0" / name).touch()
     error = refusal(log_dir)
     assert isinstance(error, UncleanLogDir)

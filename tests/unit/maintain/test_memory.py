@@ -35,7 +35,7 @@ main()
 
 
 def declaring(codec: int, payload: bytes, count: int, base_offset: int = 0) -> bytes:
-    """A batch with a right CRC that says that it has so many records."""
+    """A batch with a correct CRC whose header has this record count."""
     header = RecordBatch(
         base_offset=Offset(base_offset),
         batch_length=49,

@@ -143,7 +143,7 @@ INCOMPLETE = {
     "no header": [*batches(0, [setting("9")]), control(1, ControlType.SNAPSHOT_FOOTER)],
     "footer cut off": [HEADER, *RECORDS, FOOTER[:-1]],
     "footer damaged": [HEADER, *RECORDS, FOOTER[:-1] + b"\x55"],
-    "records behind the footer": [
+    "records after the footer": [
         HEADER,
         *RECORDS,
         FOOTER,
@@ -155,7 +155,9 @@ INCOMPLETE = {
 
 @pytest.mark.parametrize("what", INCOMPLETE)
 def test_an_incomplete_snapshot_is_passed_over(directory: MetadataBuilder, what: str) -> None:
-    """An older one or the log itself tells the same, if the log reaches the snapshot's offset."""
+    """An older one or the log itself gives the same state, if the log reaches the snapshot's
+    offset.
+    """
     directory.segment(0, [topic("t", 1), setting("1")])
     directory.write(f"{2:020d}-{1:010d}.checkpoint", INCOMPLETE[what])
     assert (entry("1", 1), 2) == retention(directory)
@@ -254,7 +256,7 @@ def test_compressed_batches(directory: MetadataBuilder, codec: int) -> None:
 
 
 def test_control_batches_are_passed_over(directory: MetadataBuilder) -> None:
-    """They tell of the quorum; their offsets count."""
+    """They are about the quorum; their offsets count."""
     change = control(2, ControlType.LEADER_CHANGE)
     directory.write(f"{0:020d}.log", [FIRST, change, *batches(3, [setting("2")])])
     assert (entry("2", 3), 4) == retention(directory)

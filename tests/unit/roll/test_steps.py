@@ -180,7 +180,7 @@ def test_indexes_are_trimmed(log_dir: Path, filler: int) -> None:
 
 
 def test_preallocated_index_without_entries_is_emptied(log_dir: Path) -> None:
-    """Zeros alone are no entries."""
+    """Zeros are not entries."""
     (log_dir / f"{STEM}.index").write_bytes(bytes(80))
     (log_dir / f"{STEM}.timeindex").write_bytes(bytes(120))
     roll(log_dir)
