@@ -146,7 +146,7 @@ def test_changed_policy_is_a_change(tmp_path: Path) -> None:
     policies.write_text(policies.read_text().replace("compact\n", "delete\n"))
     second = tick(due_logs, platform, first.cursor)
     assert not second.run_requests
-    assert "a sweep left it" not in str(second.skip_message)
+    assert "unchanged since its last sweep" not in str(second.skip_message)
 
 
 def test_unreadable_log_is_skipped_with_its_reason(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_purge_is_asked_for_when_the_delay_is_over(tmp_path: Path) -> None:
     early = tick(purge_due, platform.at(platform.now_ms + 59_999))
     assert not early.run_requests
     assert "orders-0: " in str(early.skip_message)
-    assert "the first due at" in str(early.skip_message)
+    assert "the first is due at" in str(early.skip_message)
     late = tick(purge_due, platform.at(platform.now_ms + 60_000))
     (request,) = late.run_requests
     assert {"logs": ["orders-0", "orders-1"]} == request.run_config["ops"]["purge_logs"]["config"]
