@@ -237,8 +237,8 @@ DAMAGES = {
     "magic 255": Damage(do=magic(255), kind=UnsupportedFormatError, words="magic"),
     "codec 5": Damage(do=unknown_codec, kind=UnsupportedFormatError, words="codec"),
     "no zstd": Damage(do=garbled_payload, kind=CorruptBatch, words="decompress"),
-    "a few bytes of a batch": Damage(do=cut_off(10), kind=CorruptBatch, words="cut off"),
-    "most of a batch": Damage(do=cut_off(100), kind=CorruptBatch, words="cut off"),
+    "a few bytes of a batch": Damage(do=cut_off(10), kind=CorruptBatch, words="truncated"),
+    "most of a batch": Damage(do=cut_off(100), kind=CorruptBatch, words="truncated"),
     "zeros": Damage(do=zero_filled, kind=CorruptBatch, words="zeros"),
 }
 IN_ACTIVE = ("a few bytes of a batch", "most of a batch", "zeros", "magic 0", "magic 255")

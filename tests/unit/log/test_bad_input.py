@@ -108,7 +108,7 @@ def test_a_truncated_last_batch(log_dir: Path, left: int) -> None:
     error = refusal(log_dir)
     assert isinstance(error, CorruptBatch)
     assert (path, size) == (error.path, error.position)
-    assert "cut off" in error.problem
+    assert "truncated" in error.problem
 
 
 @pytest.mark.parametrize("count", [12, 17, 61, 4096])
