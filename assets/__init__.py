@@ -1,4 +1,4 @@
-"""What exists: the segment sets of all maintained logs, their checks and contracts, and the fleet's
+"""The assets: the segment sets of all maintained logs, their checks and contracts, and the fleet
 inventory.
 """
 

@@ -1,4 +1,4 @@
-"""The one place where the engine's errors become Dagster's."""
+"""Convert the engine's errors to Dagster's."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from logwright.sweep.stages import discard_failed
 RETRIES: Final = 2
 RETRY_AFTER_SECONDS: Final = 10
 SHOWN_FAILURES: Final = 50
-"""Failures that are listed in one run's metadata; the count is always exact."""
+"""Maximum failures listed in a run's metadata; the count is always complete."""
 
 
 def dagster_failure(
@@ -23,16 +23,16 @@ def dagster_failure(
     logs: int,
     retry_number: int,
 ) -> dg.Failure | dg.RetryRequested:
-    """What to raise for logs that failed.
+    """Return what to raise for logs that failed.
 
-    A run's only log, if it just waits for the world (a lock, room on the disk), is tried again. A
-    stale plan is not: only a new plan helps, which the sensor's next tick makes. Corrupt bytes and
-    wrong policies do not get better.
+    A run with a single log is retried if the cause is temporary (a lock, disk space). A stale plan
+    is not retried: it needs a new plan, from the sensor's next tick. Corrupt data and invalid
+    policies are permanent.
 
     Args:
-        failures: at least one, by partition key.
-        logs: how many logs the run has.
-        retry_number: how often the step was retried already.
+        failures: partition key → error; at least one.
+        logs: number of logs of the run.
+        retry_number: number of retries so far.
     """
     first = next(iter(failures.values()))
     waits = isinstance(first, PreconditionError) and not isinstance(first, StalePlan | NotALogDir)
@@ -48,11 +48,11 @@ def dagster_failure(
 
 
 def checked(state: SweepState, context: dg.OpExecutionContext) -> SweepState:
-    """The state, if a log is left in it.
+    """Return the wave, if any of its logs has not failed.
 
     Raises:
-        Failure: all logs failed. Those that failed for good are in quarantine.
-        RetryRequested: its only log did, and may do better in a while.
+        Failure: all logs failed. Those that failed permanently are in quarantine.
+        RetryRequested: its only log failed temporarily.
     """
     if state.failures and not state.going_on:
         quarantine_failed(state)
@@ -65,11 +65,10 @@ def checked(state: SweepState, context: dg.OpExecutionContext) -> SweepState:
 def after_failed_swap(
     state: SweepState, context: dg.OpExecutionContext
 ) -> dg.Failure | dg.RetryRequested:
-    """What to raise when logs are left that were not swapped.
+    """Return what to raise for logs that were not swapped.
 
-    Effects: those that failed for good get into quarantine. Removes their staged files unless they
-    are needed: for a retry, or because a file step failed in the midst and recovery should find
-    things as they are.
+    Effects: quarantines those that failed permanently. Removes their staged files, unless a retry
+    needs them or a file step failed in the middle of a swap, which recovery will handle.
     """
     quarantine_failed(state)
     raised = dagster_failure(
@@ -82,11 +81,10 @@ def after_failed_swap(
 
 @contextmanager
 def boundary(what: str) -> Iterator[None]:
-    """Turn an error that concerns the run as a whole, as a wrong policy does, into Dagster's
-    failure.
+    """Turn an error of the whole run, such as an invalid policy, into Dagster's Failure.
 
     Args:
-        what: the step's work, for the message.
+        what: what the step does, for the message.
 
     Raises:
         Failure: for any LogwrightError.
@@ -98,7 +96,7 @@ def boundary(what: str) -> Iterator[None]:
 
 
 def failure_table(failures: Mapping[str, LogwrightError]) -> dg.MarkdownMetadataValue:
-    """Failures as a table."""
+    """Return failures as a table."""
     rows = [
         f"| {key} | {type(error).__name__} | {_cell(str(error))} |"
         for key, error in list(failures.items())[:SHOWN_FAILURES]

@@ -1,10 +1,8 @@
-"""The contract of the frame of segment facts that comes back from the workers: one row for each
-staged segment.
+"""The contract of the segment facts that workers return: a frame with one row per staged segment.
 
-On a pandas frame, not by pandera.pyspark: the rows are on the driver already and few (one for each
-segment), pandera.pyspark starts a Spark job for every rule (3 s for 20 rules on four rows, 0.01 s
-here), and it does not say which rows broke one, which is what an operator asks first. See
-docs/adr/0004.
+It uses pandas instead of pandera.pyspark: the few rows are already on the driver, pandera.pyspark
+starts a Spark job per rule (3 s for 20 rules on four rows, 0.01 s here) and does not report which
+rows failed, which is what an operator needs first. See docs/adr/0004.
 """
 
 from __future__ import annotations
@@ -33,15 +31,15 @@ def _count(name: str, *, least: int = 0, most: int | None = None) -> tuple[str, 
 
 
 def _null_keys_are_above_the_map(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Records without a key go, but above the last mapped offset (Cleaner.shouldRetainRecord,
-    4.3.0).
+    """Records without a key are removed up to the last mapped offset, not above it
+    (Cleaner.shouldRetainRecord, 4.3.0).
     """
     above = frame["first_null_key_offset"] > frame["last_mapped_offset"]
     return (frame["null_key_records"] == 0) | above
 
 
 def _offsets_are_ordered(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Each segment begins above the end of the one before it."""
+    """Each segment starts above the end of the one before it."""
     before = frame.groupby("topic_partition")["last_offset"].transform(
         lambda last: last.cummax().shift(fill_value=-1)
     )
@@ -105,10 +103,10 @@ def contract_verdicts(rows: Iterable[Row], keys: Iterable[str]) -> dict[str, Ver
 
     Args:
         rows: SegmentFacts' fields and `last_mapped_offset`; `topic_partition` is the log's key.
-        keys: logs that a verdict is wanted for.
+        keys: keys of the logs to return verdicts for.
 
     Returns:
-        a verdict for each key. A breach of the columns or types is every log's.
+        key → verdict. A wrong column or type fails every log.
     """
     frame = pd.DataFrame(list(rows))
     broken: dict[str, dict[str, set[int]]] = {key: {} for key in keys}
@@ -123,7 +121,7 @@ def contract_verdicts(rows: Iterable[Row], keys: Iterable[str]) -> dict[str, Ver
 
 
 def _failure_cases(frame: pd.DataFrame) -> list[tuple[str, int | None]]:
-    """(rule, row) of each breach; no row for a breach of the frame's shape."""
+    """Return (rule, row) of each failure; row is None for a failure of the frame's shape."""
     try:
         SEGMENT_FACTS.validate(frame, lazy=True)
     except SchemaErrors as errors:

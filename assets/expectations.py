@@ -1,8 +1,8 @@
-"""The Great Expectations suite on the profile of each log, and its Data Docs.
+"""The Great Expectations suite on the logs' profiles, and its Data Docs.
 
-The profile is one row for each log (`profile`), so the suite takes a third of a
-second for the whole run where it would take half a minute for a million records. Great Expectations
-is imported when it is needed: that takes seconds.
+A profile is one row per log (`profile`), so the suite takes a third of a second per run, instead of
+half a minute for a million records. Great Expectations is imported on first use, because the import
+takes seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SITE_DIRECTORY: Final = "great_expectations"
 KEPT_RUNS: Final = 200
-"""Runs whose results the site lists; older ones are removed, as their rendering grows with their
+"""Number of runs in the Data Docs; older ones are removed, because rendering time grows with their
 number."""
 
 _MAX_CODEC: Final = 4
@@ -31,11 +31,11 @@ _MAX_CODEC: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What a run of the suite came to.
+    """The result of a run of the suite.
 
     Attributes:
-        verdicts: by log key.
-        site: the Data Docs' index page.
+        verdicts: log key → verdict.
+        site: index page of the Data Docs.
     """
 
     verdicts: Mapping[str, Verdict]
@@ -48,12 +48,12 @@ def with_limits(
     policy: Expectations,
     max_message_bytes: Mapping[str, int],
 ) -> pd.DataFrame:
-    """Profiles with the limits that are each log's own beside them.
+    """Return the profiles with each log's limits as additional columns.
 
     Args:
-        profiles: one row for each log.
+        profiles: one row per log.
         policy: thresholds.
-        max_message_bytes: `max.message.bytes` of each log's topic, by log key.
+        max_message_bytes: log key → `max.message.bytes` of its topic.
     """
     largest = profiles["topic_partition"].map(max_message_bytes)
     return profiles.assign(
@@ -88,7 +88,7 @@ def profile_verdicts(
 
 
 def _great_expectations() -> Any:  # noqa: ANN401 - the library exports nothing that mypy can see
-    """The library. Effects: imports it, which takes seconds, without its usage events."""
+    """Import the library without its usage events. Effects: an import that takes seconds."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     return importlib.import_module("great_expectations")
 
@@ -188,7 +188,7 @@ def _verdicts(
                 continue
             rule = str(expectation.expectation_config.meta["rule"])
             offenders = expectation.result.get("unexpected_index_list")
-            # An expectation that could not be evaluated says nothing of any log, so none may pass.
+            # An expectation that could not be evaluated fails every log.
             named = (
                 [str(row["topic_partition"]) for row in offenders] if offenders else list(broken)
             )
@@ -205,7 +205,7 @@ def _verdicts(
 
 
 def _forget_old_runs(root: Path) -> None:
-    """Effects: removes the results and pages of all but the newest runs."""
+    """Remove the results and pages of all but the newest runs. Effects: removes files."""
     uncommitted = root / "gx" / "uncommitted"
     for runs in (
         uncommitted / "validations" / LOG_PROFILE,

@@ -1,4 +1,4 @@
-"""The fleet's inventory: the state of every maintained log, in one table."""
+"""The fleet inventory: the state of every maintained log, in one table."""
 
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -20,22 +20,22 @@ from logwright.sweep.model import LogWork
 from logwright.sweep.stages import plan
 
 SHOWN_LOGS: Final = 500
-"""Rows of the table in the UI: the dirtiest. The stored value has all."""
+"""Maximum rows of the table in the UI, dirtiest first; the stored value has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRow:
-    """One log.
+    """The state of one log.
 
     Attributes:
-        state: ``due``, ``in order``, or ``refused`` with the reason in `why`. A log that must be
-            recovered is due: the next sweep does it.
-        dirty_ratio: cleanable bytes of all compactable ones; 0 if it was refused.
+        state: ``due``, ``in order``, or ``refused`` with the reason in `why`. A log that needs
+            recovery is due: the next sweep recovers it.
+        dirty_ratio: cleanable bytes / compactable bytes; 0 if it was refused.
         due_at_ms: when `max.compaction.lag.ms` will make it due, -1 if never.
-        paused: who paused it, why and until when; nothing if it is not.
-        quarantined: why it cannot be cleaned and when it is tried again; nothing if it can.
-        stray: why a broker would not serve it from this directory; nothing if it would.
-        policy: its ``cleanup.policy``; ``unknown`` if nothing says it.
+        paused: who paused it, why and until when; empty if it is not paused.
+        quarantined: why it cannot be cleaned and when it is retried; empty if it can.
+        stray: why a broker would not serve it from this directory; empty if it would.
+        policy: its ``cleanup.policy``, or ``unknown``.
     """
 
     log: str
@@ -63,8 +63,8 @@ class FleetRow:
 def fleet_inventory(
     log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
 ) -> dg.MaterializeResult[list[dict[str, object]]]:
-    """Every maintained log with its size, dirty ratio and whether it is due: what the next sweep
-    will find.
+    """Inventory of all maintained logs: size, dirty ratio, and whether the next sweep will clean
+    them.
     """
     with boundary("fleet_inventory"):
         listing = log_dirs.listing()
@@ -105,12 +105,11 @@ def fleet_inventory(
 
 
 def fleet_row(work: LogWork, hold: Hold | LogwrightError | None, stray: str = "") -> FleetRow:
-    """The row of a planned log, or of one that could not be planned.
+    """Return the row of a log.
 
     Args:
-        work: the log and its plan.
-        hold: why it is paused or in quarantine, or the error where that is not known; None if it
-            is not.
+        work: the log and its plan, or why it could not be planned.
+        hold: why it is paused or in quarantine, or the error of reading that; None if it is not.
         stray: why a broker would not serve it from its directory.
     """
     plan = work.plan

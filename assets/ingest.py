@@ -1,4 +1,4 @@
-"""What landed: files of the policies' landing directories, appended to their topics, each once."""
+"""The asset of ingested files: files of landing directories, appended to topics, each once."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ SHOWN_PARTITIONS: Final = 500
 def ingested(
     log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock, spark: Spark
 ) -> dg.MaterializeResult[None]:
-    """Append what is new in each landing directory. What an interrupted run left is completed
+    """Files appended to their topics from each landing directory; interrupted runs are completed
     first.
     """
     intakes: list[Intake] = []
@@ -59,18 +59,18 @@ def ingested(
 
 
 def log_dir_of(source: IngestSource, directories: Mapping[str, Path]) -> Path:
-    """Where a source's topic lies.
+    """Return the log directory of a source's topic.
 
     Raises:
-        PolicyError: it names no configured directory, or names none and there are several.
+        PolicyError: its log_dir is not configured, or is missing although there are several.
     """
     if source.log_dir is None and len(directories) == 1:
         return next(iter(directories.values()))
     if source.log_dir is None or source.log_dir not in directories:
         raise PolicyError(
-            f"the source of topic {source.topic} has log_dir {source.log_dir!r}: there are"
-            f" {', '.join(sorted(directories))}.",
-            remedy="Name one of them.",
+            f"the source of topic {source.topic} has log_dir {source.log_dir!r}, but the log"
+            f" directories are {', '.join(sorted(directories))}.",
+            remedy="Set log_dir to one of them.",
         )
     return directories[source.log_dir]
 

@@ -1,4 +1,4 @@
-"""The partitions of the platform's assets: one for each topic-partition (keys:
+"""The partitions of the platform's assets: one per topic-partition (keys:
 `logwright.resources.log_dirs`).
 """
 

@@ -1,4 +1,4 @@
-"""What a run shows of each log: figures, never a record's key or value."""
+"""Metadata that a run shows for each log: numbers, never a record's key or value."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,7 +19,7 @@ from logwright.sweep.commit import CommitResult, lag_metrics
 from logwright.sweep.model import LogWork, SweepState
 
 SHOWN_LOGS: Final = 100
-"""Rows of a table that a step shows; the counts beside it are exact."""
+"""Maximum rows of a table in a step's metadata; the counts are always complete."""
 
 REMOVED: Final = {
     "removed_superseded": "a later record has the same key",
@@ -28,13 +28,13 @@ REMOVED: Final = {
     "removed_aborted": "data of an aborted transaction",
     "removed_markers": "a transaction marker past its horizon",
 }
-"""Why records go, by CleaningStats' names; in the metadata these have spaces."""
+"""CleaningStats' counters → why records were removed; in the metadata the names have spaces."""
 
 Metadata = dict[str, Any]
 
 
 def recovery_metadata(state: SweepState) -> Metadata:
-    """What was recovered before anything was planned, and why; nothing if nothing was."""
+    """Return what was recovered before planning, and why."""
     findings = {work.key: work.recovered for work in state.works if work.recovered is not None}
     if not findings:
         return {}
@@ -47,9 +47,8 @@ def recovery_metadata(state: SweepState) -> Metadata:
 
 
 def metadata_in_use(settings: DirectorySettings, logs: Iterable[MaintainedLog]) -> Metadata:
-    """Which metadata of which clusters said the topics' settings, and where an entry of
-    ``topics.yml`` disagrees with it on what is deleted; nothing where there is none. Effects: may
-    read it.
+    """Return the cluster metadata in use, and the entries of ``topics.yml`` that disagree with it
+    on settings that delete data; empty without metadata. Effects: may read the metadata.
     """
     found, disagreeing = set(), set()
     for log_dir, topic in {(log.log_dir, log.partition.topic) for log in logs}:
@@ -68,9 +67,7 @@ def metadata_in_use(settings: DirectorySettings, logs: Iterable[MaintainedLog]) 
 
 
 def decision_metadata(state: SweepState) -> Metadata:
-    """What was decided about each log, as a table: the deferred and the failed with their reason
-    too.
-    """
+    """Return a table of the decision about each log, with the reason."""
     rows = [_decision_row(work) for work in state.works[:SHOWN_LOGS]]
     table = "\n".join(["| log | cleaning | roll | why |", "|---|---|---|---|", *rows])
     planned = [work.plan for work in state.works if work.plan is not None]
@@ -97,7 +94,7 @@ def _decision_row(work: LogWork) -> str:
 
 
 def staged_metadata(state: SweepState) -> Metadata:
-    """What was built."""
+    """Return what was built."""
     stats = [work.staged.stats for work in state.works if work.staged is not None]
     return {
         "logs built": len(stats),
@@ -111,10 +108,10 @@ def staged_metadata(state: SweepState) -> Metadata:
 
 
 def check_evaluations(state: SweepState, judgement: Judgement) -> Iterable[dg.AssetCheckEvaluation]:
-    """Every check's word on every log, as the events that Dagster records, each with its partition.
+    """Yield the result of every check for every log, as Dagster's events with their partition.
 
-    They block, that is they fail the step, only if no log is left to go on: Dagster knows no
-    blocking by partition.
+    A failed check blocks (fails the step) only if no log is left: Dagster cannot block single
+    partitions.
     """
     for work in state.works:
         if work.failure is None and work.staged is None:
@@ -144,20 +141,20 @@ def _check_metadata(verdict: Verdict, judgement: Judgement) -> Metadata:
 
 
 def _nothing_staged(key: str, check: str) -> dg.AssetCheckEvaluation:
-    """Of a log that nothing was built for, every check has to say something all the same."""
+    """Return a result for a log without output: Dagster expects one from every check."""
     return dg.AssetCheckEvaluation(
         asset_key=SEGMENT_SET,
         check_name=check,
         passed=True,
         partition=key,
         blocking=False,
-        description="Nothing was staged, so there was nothing to check.",
+        description="No output was staged, so there was nothing to check.",
         metadata={"violations": 0},
     )
 
 
 def swap_metadata(work: LogWork) -> Metadata:
-    """What became of one log."""
+    """Return the result for one log."""
     plan = work.plan
     if work.held is not None:
         return {"outcome": "left alone", "why": work.held.sentence}
@@ -203,12 +200,12 @@ def _cleaned_metadata(
 
 
 def removed_by_cause(stats: CleaningStats) -> dict[str, int]:
-    """How many records went for each cause, by the names that they have in the metadata."""
+    """Return cause → number of removed records, with the names of the metadata."""
     return {name.replace("_", " "): getattr(stats, name) for name in REMOVED}
 
 
 def run_metadata(state: SweepState) -> Metadata:
-    """What a run changed in all: logs and bytes, and KIP-354's metrics by their names."""
+    """Return the totals of a run: logs, bytes, and KIP-354's metrics by name."""
     results = [work.result for work in state.works if work.result is not None]
     return {
         "logs changed": len(results),
@@ -219,7 +216,7 @@ def run_metadata(state: SweepState) -> Metadata:
 
 
 def run_line(state: SweepState) -> str:
-    """The same as a line for the run's log."""
+    """Return the totals as one line for the run's log."""
     return ", ".join(f"{name}: {value}" for name, value in run_metadata(state).items())
 
 
@@ -246,21 +243,21 @@ def _summary(stats: CleaningStats) -> str:
             "",
             "| batches | |",
             "|---|---:|",
-            f"| copied as they were | {stats.batches_verbatim:,} |",
+            f"| copied unchanged | {stats.batches_verbatim:,} |",
             f"| rebuilt | {stats.batches_rebuilt:,} |",
             f"| dropped | {stats.batches_dropped:,} |",
             "",
             (
                 f"Distinct keys: {stats.distinct_keys:,}, read {stats.map_reads} times. "
-                f"Batches that got a delete horizon: {stats.horizons_set:,}. "
-                f"Bytes of segments that stay as they are: {stats.bytes_kept:,}."
+                f"Batches with a new delete horizon: {stats.horizons_set:,}. "
+                f"Bytes of unchanged segments: {stats.bytes_kept:,}."
             ),
         ]
     )
 
 
 def materialization(work: LogWork) -> dg.AssetMaterialization:
-    """The event that a log's segment set is now another one, or was found in order."""
+    """Return the materialization of a log's segment set, changed or confirmed."""
     return dg.AssetMaterialization(
         asset_key=SEGMENT_SET,
         partition=work.key,

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: how fast logwright is, beside Kafka's own Cleaner and within."""
+"""``python -m benchmarks``: how fast logwright is, compared with Kafka's Cleaner, and by stage."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ out_option = click.option(
 
 
 _SWEEPS = """`make bench ARGS=spark`: whole sweeps (plan, build, checks, commit) on all cores, of
-the log `u100` at scale {scale:g}, beside Kafka's Cleaner with as many threads as logs. Medians
+the log `u100` at scale {scale:g}, next to Kafka's Cleaner with as many threads as logs. Medians
 of {rounds} rounds. A log that is alone has all cores; Kafka cleans one log on one thread.
 
 All logs are in the system's cache when a measurement begins. The whole command is timed from the
@@ -138,7 +138,7 @@ def startup_command(*, work_directory: Path | None, rounds: int) -> None:
 @click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
 @out_option
 def spark_command(*, scale: float, work_directory: Path | None, rounds: int, out: Path) -> None:
-    """Sweeps by Spark on all cores, beside as many threads of Kafka's Cleaner."""
+    """Sweeps by Spark on all cores, compared with as many threads of Kafka's Cleaner."""
     with _work(work_directory) as work:
         rows = sweeps(scale=scale, rounds=rounds, work=work, say=_progress)
     print(rows)
@@ -198,7 +198,7 @@ def _progress(line: str) -> None:
 
 @contextmanager
 def _work(chosen: Path | None) -> Iterator[Path]:
-    """The chosen directory, made if need be, or one that goes afterwards."""
+    """The chosen directory, created if necessary, or a temporary one."""
     if chosen is not None:
         chosen.mkdir(parents=True, exist_ok=True)
         yield chosen.resolve()

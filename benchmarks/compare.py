@@ -50,7 +50,7 @@ def compare(
     """Clean each log by either cleaner in turn. Effects: writes logs and copies below `work`.
 
     Args:
-        say: told what is being done.
+        say: called with what is being done.
     """
     results = []
     for name in names:

@@ -32,7 +32,7 @@ _KEPT_EVERY: Final = 3
 
 
 class Bench:
-    """The first segment of an uncompressed log, read, and what the kernels want beside it."""
+    """The first segment of an uncompressed log, read, and what the kernels want next to it."""
 
     def __init__(self, log: BenchLog) -> None:
         path = min(log.partition_directory.glob("*.log"))

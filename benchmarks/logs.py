@@ -101,7 +101,7 @@ def _describe(directory: Path, changes: dict[str, object]) -> None:
 
 
 def _prepare_again(before: BenchLog, work: Path) -> BenchLog:
-    """The same log, cleaned by us. Effects: as `prepare`."""
+    """The same log, cleaned by logwright. Effects: as `prepare`."""
     directory = work / before.directory.name.replace(before.name, AGAIN[0], 1)
     if not directory.exists():
         unfinished = directory.with_suffix(".unfinished")

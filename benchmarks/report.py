@@ -47,7 +47,7 @@ largest in brackets.
 - **clean** is all of `logwright clean`: plan, build, the checks that read the output back, commit.
   Kafka's Cleaner has no such checks.
 - **build** is the part of it that does what Kafka's Cleaner does, and checks every CRC besides.
-- CPU is user and system time: of ours the process's, of Kafka's the cleaner thread's alone, without
+- CPU is user and system time: of logwright the process, of Kafka only the cleaner thread, without
   the JVM's compiler and garbage collector.
 - A ratio says how many times Kafka's figure is larger.
 

@@ -200,7 +200,7 @@ def _clean(
 
 
 def _grown(log: BenchLog, target: Path, times: int) -> Path:
-    """A log that holds the records of another so many times, one after the other, flushed."""
+    """A log with the records of another, repeated, flushed."""
     copies(log, target, 0)
     directory = target / str(log.partition)
     directory.mkdir()
@@ -226,7 +226,7 @@ def _grown(log: BenchLog, target: Path, times: int) -> Path:
 
 
 def _many_segments(log: BenchLog, target: Path, number: int) -> Path:
-    """A log of so many segments of one batch each: the first batch of a log, at other offsets."""
+    """A log of many segments with one batch each: the first batch of a log, at other offsets."""
     start = time.perf_counter()
     shutil.rmtree(target, ignore_errors=True)
     copies(log, target, 0)

@@ -1,4 +1,4 @@
-"""Where the time of a cleaning goes: the engine's parts are wrapped by a stopwatch, and put back.
+"""The time of a cleaning by stage: measures the engine's functions by wrapping them for a while.
 
 A stage's time is its own: that of the stages called within it is theirs. The kernels are timed
 where Python calls them, so one that calls another counts for both.

@@ -22,7 +22,7 @@ _CLEAN: Final = ("--force", "--yes", "--config", "cleanup.policy=compact")
 
 
 def startup(*, rounds: int, work: Path) -> str:
-    """A table of medians of so many rounds. Effects: works below `work`."""
+    """A table of medians over the rounds. Effects: works below `work`."""
     log = prepare("u100", scale=_SCALE, work=work)
     copy = work / "copy"
     kept, fresh = work / "kernels", work / "no-kernels"

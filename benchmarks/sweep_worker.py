@@ -1,6 +1,6 @@
 """A warm sweep by Spark in a process of its own.
 
-``python -m benchmarks.sweep_worker LOG COPY NUMBER`` sweeps so many copies of a log once to warm
+``python -m benchmarks.sweep_worker LOG COPY NUMBER`` sweeps NUMBER copies of a log once to warm
 up, then again, timed, and prints a JSON object.
 """
 

@@ -1,4 +1,5 @@
-"""``spark``: sweeps of whole logs by Spark on all cores, beside as many threads of Kafka's Cleaner.
+"""``spark``: sweeps of whole logs by Spark on all cores, compared with as many threads of Kafka's
+Cleaner.
 
 Kafka cleans one log on one thread, so with one log it has one core.
 """
@@ -157,7 +158,7 @@ def installed(work: Path) -> Iterator[dict[str, str]]:
 
 
 def copies(log: BenchLog, target: Path, number: int) -> Path:
-    """A log directory with so many copies of a log, flushed. Effects: replaces `target`."""
+    """A log directory with copies of a log, flushed. Effects: replaces `target`."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     (target / ".kafka_cleanshutdown").write_text(MARKER)

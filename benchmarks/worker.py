@@ -1,4 +1,4 @@
-"""One run of ours in a process of its own: a cleaning to warm up and count bytes, then a timed one.
+"""One run of logwright in a child process: a cleaning to warm up and count bytes, then a timed one.
 
 ``python -m benchmarks.worker LOG COPY`` prints a JSON object.
 """

@@ -1,4 +1,4 @@
-"""Every error that the engine raises on purpose. The branch says whose fault it is.
+"""The exceptions that the engine raises. The branch of the tree shows who has to act.
 
 ::
 
@@ -9,9 +9,9 @@
     │   ├─ CorruptIndex
     │   ├─ CorruptCheckpoint
     │   └─ CorruptProducerSnapshot
-    ├─ RefusedRecord               3   a record that was to be appended
-    ├─ UnsupportedFormatError      4   a version, codec or feature that we refuse to guess at
-    ├─ PreconditionError           5   the world is not as the operation needs it, or moved
+    ├─ RefusedRecord               3   a record that cannot be appended
+    ├─ UnsupportedFormatError      4   an unknown version, codec or feature
+    ├─ PreconditionError           5   the log directory or the machine, as it is now
     │   ├─ NotALogDir
     │   ├─ UnreadableFile
     │   ├─ UncleanLogDir
@@ -22,12 +22,12 @@
     │   ├─ Paused
     │   ├─ OutOfMemory
     │   └─ DiskFull
-    ├─ QualityError                6   a check or contract failed on the compacted output
+    ├─ QualityError                6   the compacted output failed a check or a contract
     └─ StepFailed                  7   the machine: a file step failed
 
-    InvariantError(AssertionError)     our own fault; never caught
+    InvariantError(AssertionError)     a bug in logwright; never caught
 
-A message never holds a record's key or value, only offsets, positions and lengths.
+A message never contains a record's key or value, only offsets, positions and lengths.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class LogwrightError(Exception):
     """Base of all errors that an operator can act on.
 
     Attributes:
-        path: the file or directory concerned, if there is one.
-        position: byte position in that file, if it is known.
+        path: the file or directory concerned, None if there is none.
+        position: byte position in that file, None if unknown.
         remedy: what to do about it, one sentence.
     """
 
@@ -73,7 +73,7 @@ class LogwrightError(Exception):
         return f"{where}{self.problem}{remedy}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Errors cross process borders (Spark workers), so they pickle with their attributes."""
+        """Pickle with all attributes: errors are sent from Spark workers to the driver."""
         what = (type(self), self.problem, self.path, self.position, self.remedy)
         return (_rebuild, what, self.__dict__)
 
@@ -95,13 +95,13 @@ class PolicyError(LogwrightError):
 
 
 class CorruptLogError(LogwrightError):
-    """The bytes of a log are wrong. The log was left untouched."""
+    """The bytes of a log are invalid. The log was not changed."""
 
     exit_status = 3
 
 
 class CorruptBatch(CorruptLogError):
-    """A record batch fails its CRC, its lengths or its structure."""
+    """A record batch has a wrong CRC, length or structure."""
 
 
 class CorruptIndex(CorruptLogError):
@@ -117,27 +117,25 @@ class CorruptProducerSnapshot(CorruptLogError):
 
 
 class RefusedRecord(LogwrightError):
-    """A record that was to be appended is not one that a broker accepts. Nothing was appended."""
+    """A broker would not accept a record that was to be appended. Nothing was appended."""
 
     exit_status = 3
 
 
 class UnsupportedFormatError(LogwrightError):
-    """Data of a version, codec or kind that this version does not handle. The log was left
-    untouched.
-    """
+    """Data has a version, codec or feature that is not supported. The log was not changed."""
 
     exit_status = 4
 
 
 class PreconditionError(LogwrightError):
-    """The directory is not in the state that the operation needs. Nothing was changed."""
+    """The operation cannot run in the current state of the directory. Nothing was changed."""
 
     exit_status = 5
 
 
 class NotALogDir(PreconditionError):
-    """The directory is missing, or is no Kafka log directory."""
+    """The directory is missing or is not a Kafka log directory."""
 
 
 class UnreadableFile(PreconditionError):
@@ -145,15 +143,15 @@ class UnreadableFile(PreconditionError):
 
 
 class UncleanLogDir(PreconditionError):
-    """The directory was not shut down cleanly, or holds leftovers of an interrupted operation."""
+    """The directory was not shut down cleanly, or has leftovers of an interrupted operation."""
 
 
 class LossNotAccepted(PreconditionError):
-    """A recovery would drop data that lies behind damage, which nobody has said it may."""
+    """A recovery would drop data after a corrupt batch, without ``--accept-loss``."""
 
 
 class LogDirLocked(PreconditionError):
-    """A broker or another process works on the directory or partition."""
+    """A broker or another process holds the lock of the directory or partition."""
 
 
 class StalePlan(PreconditionError):
@@ -161,34 +159,34 @@ class StalePlan(PreconditionError):
 
 
 class CannotUndo(PreconditionError):
-    """What is to be brought back is gone, or the log moved on since."""
+    """The files of the last change are gone, or the log has changed since."""
 
 
 class Paused(PreconditionError):
-    """Somebody wants the partition to be left alone, or it is in quarantine."""
+    """The partition is paused or in quarantine."""
 
 
 class OutOfMemory(PreconditionError):
-    """What a log needs to be worked on does not fit into memory."""
+    """Processing a log needs more memory than there is."""
 
 
 class DiskFull(PreconditionError):
-    """There is no room for the staged output."""
+    """The disk has not enough space for the output."""
 
 
 class QualityError(LogwrightError):
-    """The compacted output failed a check or a contract; the swap was not done."""
+    """The compacted output failed a check or a contract; it was not swapped in."""
 
     exit_status = 6
 
 
 class StepFailed(LogwrightError):
-    """A file step could not be executed; the log is in a state that recovery understands.
+    """A file step failed; recovery can handle the state that the log is in.
 
     Attributes:
-        step_number: of the step in its plan, from 1.
-        step: its kind, such as ``Rename``.
-        errno_name: the system's error, such as ``EIO``.
+        step_number: number of the step in its plan, from 1.
+        step: kind of the step, such as ``Rename``.
+        errno_name: the operating system's error, such as ``EIO``.
     """
 
     exit_status = 7
@@ -199,7 +197,7 @@ class StepFailed(LogwrightError):
 
 @contextmanager
 def enough_memory(log: Path) -> Iterator[None]:
-    """Let one log's want of memory be that log's error.
+    """Turn MemoryError into an error of the one log that needs the memory.
 
     Raises:
         OutOfMemory: instead of MemoryError.
@@ -208,22 +206,22 @@ def enough_memory(log: Path) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise OutOfMemory(
-            "there is not enough memory for it.",
+            "not enough memory.",
             path=log,
-            remedy="Nothing was changed. Give it more memory, or restore the log: what is damaged"
-            " can declare more records than it has.",
+            remedy="Nothing was changed. Give the process more memory; if the log is damaged,"
+            " restore it: a corrupt header can declare too many records.",
         ) from error
 
 
 class InvariantError(AssertionError):
-    """A fault of ours. Never caught."""
+    """A bug in logwright. Never caught."""
 
 
 def invariant(holds: object, message: str) -> None:
-    """Assert what must always hold; stays on in production.
+    """Assert an invariant; active in production too.
 
     Raises:
-        InvariantError: if it does not hold.
+        InvariantError: the invariant does not hold.
     """
     if not holds:
         raise InvariantError(message)

@@ -1,4 +1,4 @@
-"""How often Python's garbage collector looks at everything."""
+"""Fewer garbage collections while many long-lived objects are created."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _MANY_OBJECTS: Final = 1_000_000
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """For what makes many small objects that all stay, such as the plans of a fleet: the collector
-    finds nothing in them, and takes a third of the time.
+    """Reduce garbage collection for code that creates many objects that stay alive, such as the
+    plans of a fleet, where the collector takes a third of the time and frees nothing.
 
-    Effects: its threshold, until it is left; then all objects count as old ones (`gc.freeze` takes
-    them out of its generations unseen, `gc.unfreeze` puts them into the oldest), so that it does
-    not look at all of them at once.
+    Effects: raises the collector's threshold inside the block. Afterwards all objects are moved to
+    the oldest generation (`gc.freeze`, then `gc.unfreeze`), so that no single collection has to
+    traverse all of them.
     """
     before = gc.get_threshold()
     gc.set_threshold(_MANY_OBJECTS, *before[1:])

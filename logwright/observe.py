@@ -25,7 +25,7 @@ def observe_unlocked(
     """Return a log on which no broker works. Effects: reads.
 
     Raises:
-        LogDirLocked: a broker works on the directory, or another process of ours on what seems to
+        LogDirLocked: a broker works on the directory, or another logwright process on what seems to
             be wrong.
         LogwrightError: see `logwright.log.load.observe`.
     """

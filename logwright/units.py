@@ -1,4 +1,4 @@
-"""The units of the engine's numbers, as types: a name says what is counted, the type in what.
+"""Types for the units of the engine's numbers.
 
 Ranges are half open, ``[start, end)``; an inclusive bound is called ``last_…``.
 """

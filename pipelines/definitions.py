@@ -1,4 +1,4 @@
-"""The code location: everything is made elsewhere and merged here."""
+"""The code location: merges the definitions of all modules."""
 
 import dagster as dg
 
@@ -21,7 +21,7 @@ defs = dg.Definitions(
     sensors=[discovery, due_logs, purge_due, pauses, landing, failed_runs],
     schedules=[fleet_report, retention_check],
     resources=platform_resources(),
-    # Backfills run with this executor whatever a job says; a process for each step would cost a
-    # Spark session each.
+    # Backfills always run with this executor; one process per step would mean one Spark session per
+    # step.
     executor=dg.in_process_executor,
 )

@@ -1,9 +1,8 @@
-"""The demo's work, in a process of its own: the jobs `sweep` and `retention`, then the fleet's
-inventory.
+"""The demo's child process: runs the jobs `sweep` and `retention`, then the fleet inventory.
 
     DAGSTER_HOME=… python -m logwright.pipelines.demo REPORT
 
-writes what came of it to the file REPORT, as JSON, and Dagster's log to stderr.
+writes the results to the file REPORT, as JSON, and Dagster's log to stderr.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from logwright.resources.spark import EVENTS_DIRECTORY
 from logwright.spark.session import end_session
 
 RUN_TAGS: Final = {".dagster/repository": "__repository__@logwright"}
-"""By these the pages of a job find its runs."""
+"""Tags by which Dagster's web UI finds a job's runs."""
 
 _EVENTS: Final = (
     dg.DagsterEventType.ASSET_MATERIALIZATION,
@@ -33,8 +32,8 @@ _EVENTS: Final = (
 
 
 def main(report: Path) -> int:
-    """Effects: compacts and retains the demo's logs and records it in the instance; writes the
-    report.
+    """Run the demo's jobs. Effects: compacts the demo's logs and deletes old segments, records the
+    runs in the instance, writes the report.
 
     Returns:
         exit status: 1 if a run failed.
@@ -82,7 +81,7 @@ def _metadata(event: dg.DagsterEvent) -> dict[str, Any]:
 
 
 def _row(metadata: dict[str, Any]) -> dict[str, Any]:
-    """What the demo's tables say of one log, beside its size on disk."""
+    """Return the demo's table row of one log, without its size on disk."""
     if "segments deleted" in metadata:
         why = "retention"
     elif "max-compaction-delay" in metadata:

@@ -1,16 +1,15 @@
-"""Which logs a sweep is asked for, decided from what a tick has read: pure, so that it can be
-tested with tables.
+"""Decide which logs to sweep, from the readings of a sensor's tick. Pure.
 
-1. A log's signature says whether it changed since a tick read it (names, sizes and times of its
-   files, its settings).
-2. If it did, or if time alone may have made it due, it is planned anew and becomes a `Reading`.
-3. A log that must be recovered is due: the sweep recovers it, and then plans it.
-4. Due logs are ordered: those to be recovered, of which nothing else is known; those past
-   `max.compaction.lag.ms` by their deadline, then the filthiest (`logwright.sweep.order`), then
-   those that only roll.
-5. A log that is paused or in quarantine is left alone; who wants that and until when is said.
-6. A log that a sweep was asked for and that is as it was then has to wait, so that one that cannot
-   be swept is not asked for at every tick.
+1. A log's signature (names, sizes and times of its files, its settings) shows whether it changed
+   since its last reading.
+2. If it changed, or if it may have become due by time, it is planned again and gets a new
+   `Reading`.
+3. A log that needs recovery is due: the sweep recovers it, then plans it.
+4. The order of due logs: those that need recovery; those past `max.compaction.lag.ms` by deadline,
+   then the filthiest (`logwright.sweep.order`); those that only roll.
+5. A log that is paused or in quarantine is skipped, with the reason and the expiry.
+6. A log that has not changed since a sweep of it was requested must wait, so that a log that cannot
+   be swept is not requested at every tick.
 """
 
 from __future__ import annotations
@@ -31,33 +30,32 @@ from logwright.sweep.order import urgency
 from logwright.sweep.plan import POLICY_UNKNOWN
 
 RETRY_AFTER_MS: Final = 15 * 60 * 1000
-"""How long a log waits that is still as it was when a sweep was asked for."""
+"""Waiting time of a log that has not changed since a sweep of it was requested."""
 
 REFUSED_LOOK_AGAIN_MS: Final = 60 * 1000
-"""How long until a log is looked at again that could not be planned: its lock or marker is outside
-the signature."""
+"""Time until a log that could not be planned is read again: lock and marker are not part of the
+signature."""
 
 SHOWN_REASON: Final = 90
 SHOWN_SKIPPED: Final = 40
-"""Length of one reason, and number of reasons, in what a tick says of the logs that it leaves
-alone."""
+"""Maximum length of a reason, and number of reasons, in a tick's message about skipped logs."""
 
 NEVER_MS: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a tick read of one log.
+    """A tick's reading of one log.
 
     Attributes:
-        signature: of what was read.
-        due: something is to be done.
-        unclean: it must be recovered before it can be planned.
+        signature: signature of the log when it was read.
+        due: whether a sweep would change the log.
+        unclean: it needs recovery before it can be planned.
         deadline_ms: when `max.compaction.lag.ms` was or will be exceeded, -1 if no lag applies.
         ratio: cleanable ratio.
-        total_bytes: what a cleaning reads.
-        look_again_ms: when time alone may change the answer, -1 if it cannot.
-        requested_ms: when a sweep was asked for with this signature, -1 if it was not.
+        total_bytes: bytes that a cleaning reads.
+        look_again_ms: when the passing of time may change the result, -1 if never.
+        requested_ms: when a sweep was requested with this signature, -1 if never.
         reason: why it is due or not, short.
     """
 
@@ -72,7 +70,7 @@ class Reading:
     reason: str
 
     def is_fresh(self, signature: str, now_ms: int) -> bool:
-        """It still says what a new reading would say."""
+        """Whether a new reading would have the same result."""
         if signature != self.signature:
             return False
         return self.look_again_ms == NEVER_MS or now_ms < self.look_again_ms
@@ -80,11 +78,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What a tick asks for.
+    """The logs that a tick requests a sweep of.
 
     Attributes:
         logs: keys, most urgent first.
-        skipped: reason of each log that is left alone, by key.
+        skipped: key → reason of each skipped log.
     """
 
     logs: tuple[str, ...]
@@ -92,7 +90,7 @@ class Choice:
 
 
 def reading_of(plan: CleanPlan, signature: str) -> Reading:
-    """The reading that a plan comes to."""
+    """Return the reading of a planned log."""
     compaction = plan.compaction
     due = plan.clean or plan.roll.due
     return Reading(
@@ -109,9 +107,9 @@ def reading_of(plan: CleanPlan, signature: str) -> Reading:
 
 
 def _reason(plan: CleanPlan) -> str:
-    """Why a log is due or not, in a few words; its plan has the long form."""
+    """Return briefly why a log is due or not; its plan has the long form."""
     if plan.roll.due:
-        return f"to be rolled: {plan.roll.reason}"
+        return f"due to roll: {plan.roll.reason}"
     if not plan.config.policy_known:
         return POLICY_UNKNOWN
     if not plan.config.compact:
@@ -125,7 +123,7 @@ def _reason(plan: CleanPlan) -> str:
 
 
 def refused_reading(error: Exception, signature: str, *, now_ms: int) -> Reading:
-    """The reading of a log that could not be planned."""
+    """Return the reading of a log that could not be planned."""
     return Reading(
         signature=signature,
         due=False,
@@ -140,9 +138,9 @@ def refused_reading(error: Exception, signature: str, *, now_ms: int) -> Reading
 
 
 def unclean_reading(error: UncleanLogDir, signature: str, *, total_bytes: int) -> Reading:
-    """The reading of a log that must be recovered first.
+    """Return the reading of a log that needs recovery first.
 
-    `total_bytes`: of its ``.log`` files, which is the most that its cleaning can read.
+    `total_bytes`: size of its ``.log`` files, the maximum that its cleaning can read.
     """
     return Reading(
         signature=signature,
@@ -153,12 +151,12 @@ def unclean_reading(error: UncleanLogDir, signature: str, *, total_bytes: int) -
         total_bytes=total_bytes,
         look_again_ms=NEVER_MS,
         requested_ms=NEVER_MS,
-        reason=shortened(f"to be recovered: {error}"),
+        reason=shortened(f"needs recovery: {error}"),
     )
 
 
 def _look_again_ms(plan: CleanPlan) -> int:
-    """The next instant at which the same files may be decided about otherwise."""
+    """Return when the decision may change although the files do not, in ms."""
     lag_ms = plan.config.min_compaction_lag_ms
     instants: list[int | None] = [plan.compaction.due_at_ms, plan.roll.due_at_ms]
     instants += [segment.largest_timestamp_ms + lag_ms + 1 for segment in plan.log.segments]
@@ -174,14 +172,14 @@ def choose(
     now_ms: int,
     held: Mapping[str, str] = MappingProxyType({}),
 ) -> Choice:
-    """What to ask for now.
+    """Return the logs to sweep now.
 
     Args:
-        readings: of every log, by key.
+        readings: key → reading of every log.
         in_flight: keys of logs that a queued or started run works on.
-        limits: how much one sweep takes; a larger log still goes, alone.
+        limits: limits of one sweep; a larger log is swept alone.
         now_ms: the time.
-        held: why logs are left alone, paused or in quarantine, by key.
+        held: key → why a log is paused or in quarantine.
     """
     chosen: list[str] = []
     skipped: dict[str, str] = {}
@@ -195,9 +193,9 @@ def choose(
         elif not reading.due:
             skipped[key] = reading.reason
         elif key in in_flight:
-            skipped[key] = "a run works on it"
+            skipped[key] = "a run is working on it"
         elif reading.requested_ms != NEVER_MS and waits_ms > 0:
-            skipped[key] = f"a sweep left it as it was; again in {waits_ms // 1000} s"
+            skipped[key] = f"unchanged since its last sweep; retry in {waits_ms // 1000} s"
         elif len(chosen) >= limits.max_logs or (chosen and reading.total_bytes > bytes_left):
             skipped[key] = "due, but this sweep is full (policy: sweep)"
         else:
@@ -207,7 +205,7 @@ def choose(
 
 
 def _urgency(reading: Reading, now_ms: int) -> tuple[int, float]:
-    """Return the sort key: to be recovered first, then as `logwright.sweep.order.urgency`."""
+    """Return a sort key: needs recovery, overdue by deadline, descending ratio."""
     if reading.unclean:
         return -1, 0.0
     overdue = NEVER_MS < reading.deadline_ms <= now_ms
@@ -217,7 +215,7 @@ def _urgency(reading: Reading, now_ms: int) -> tuple[int, float]:
 def with_requests(
     readings: Mapping[str, Reading], keys: Iterable[str], *, now_ms: int
 ) -> dict[str, Reading]:
-    """The readings, with the note that a sweep was asked for these keys."""
+    """Return the readings, with the time of the request for these keys."""
     asked = set(keys)
     return {
         key: replace(reading, requested_ms=now_ms) if key in asked else reading
@@ -226,9 +224,7 @@ def with_requests(
 
 
 def skip_message(skipped: Mapping[str, str]) -> str:
-    """Why each log is left alone, one line each, with a limit; the number of the others at the
-    end.
-    """
+    """Return one line per skipped log, up to a limit, and the number of the others."""
     if not skipped:
         return "There are no logs in the log directories."
     lines = [f"{key}: {reason}." for key, reason in list(skipped.items())[:SHOWN_SKIPPED]]
@@ -237,14 +233,14 @@ def skip_message(skipped: Mapping[str, str]) -> str:
 
 
 def dump_cursor(readings: Mapping[str, Reading]) -> str:
-    """Readings as a sensor's cursor: Dagster stores it with every tick, so it is compressed."""
+    """Serialize readings as a sensor's cursor; compressed, because Dagster stores it every tick."""
     rows = {key: astuple(reading) for key, reading in readings.items()}
     packed = zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
     return base64.b64encode(packed).decode()
 
 
 def load_cursor(cursor: str | None) -> dict[str, Reading]:
-    """Readings of a cursor; none from one of another version, so that all is read anew."""
+    """Parse a cursor; a cursor of another version has no readings, so all logs are read again."""
     if not cursor:
         return {}
     names = tuple(Reading.__dataclass_fields__)
@@ -260,6 +256,6 @@ def load_cursor(cursor: str | None) -> dict[str, Reading]:
 
 
 def shortened(text: str) -> str:
-    """One line of bounded length."""
+    """Return a text as one line of limited length."""
     line = " ".join(text.split())
     return line if len(line) <= SHOWN_REASON else f"{line[: SHOWN_REASON - 1]}…"

@@ -1,4 +1,4 @@
-"""A durable record of failed runs, that does not depend on how long Dagster keeps its event log."""
+"""A durable ledger of failed runs, independent of the retention of Dagster's event log."""
 
 import json
 import os
@@ -12,11 +12,11 @@ from logwright.pipelines.runs import run_logs
 
 LEDGER: Final = "failures.jsonl"
 SHOWN_MESSAGE: Final = 2_000
-"""Characters of one step's error that are kept."""
+"""Maximum length of a step's error, in characters."""
 
 
 @dg.run_failure_sensor(
-    description="Writes a line about every failed run to logwright/failures.jsonl of the instance.",
+    description="Appends every failed run to logwright/failures.jsonl in the instance's storage.",
     default_status=dg.DefaultSensorStatus.RUNNING,
     monitor_all_code_locations=False,
 )
@@ -43,7 +43,7 @@ def _failed_step(event: dg.DagsterEvent) -> dict[str, Any]:
 
 
 def append_line(path: Path, entry: dict[str, Any]) -> None:
-    """Append one JSON line, durably. Effects: creates the file and its directory when needed."""
+    """Append one JSON line durably. Effects: creates the file and its directory if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as ledger:
         ledger.write(json.dumps(entry, ensure_ascii=False) + "\n")

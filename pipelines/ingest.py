@@ -1,4 +1,4 @@
-"""When files are taken in: the job, and the sensor that sees them land."""
+"""The ingest job, and the sensor of the landing directories."""
 
 import hashlib
 from pathlib import Path
@@ -21,13 +21,13 @@ ingest = dg.define_asset_job(
     INGEST,
     selection=dg.AssetSelection.assets(INGESTED),
     executor_def=dg.in_process_executor,
-    description="Append what landed to its topics.",
+    description="Append new files of the landing directories to their topics.",
 )
 
 
 @dg.sensor(
     job=ingest,
-    description="Asks for a run when new files lie in a landing directory of the policies.",
+    description="Requests an ingest when a landing directory of the policies has new files.",
     minimum_interval_seconds=LANDING_SECONDS,
     default_status=dg.DefaultSensorStatus.STOPPED,
 )
@@ -37,12 +37,11 @@ def landing(
     policies: PolicyDirectory,
     clock: Clock,
 ) -> dg.SensorResult:
-    """Ask for a run if a file is new, or if a run was interrupted; for the same files again only
-    after a while. Effects: lists the landing
-    directories; no content is read.
+    """Request a run if there are new files or an interrupted run; for the same files again only
+    after a while. Effects: lists the landing directories, without reading files.
     """
     if context.instance.get_runs_count(dg.RunsFilter(job_name=INGEST, statuses=RUNS_IN_FLIGHT)):
-        return dg.SensorResult(skip_reason="An ingest is under way.")
+        return dg.SensorResult(skip_reason="An ingest is running.")
     sources = policies.load().ingest.sources
     directories = log_dirs.named() if sources else {}
     waiting = {
@@ -51,12 +50,12 @@ def landing(
     }
     files = [f"{topic}\0{path}" for topic, paths in waiting.items() for path in paths]
     if not files:
-        return dg.SensorResult(skip_reason=f"{len(sources)} landing directories, nothing new.")
+        return dg.SensorResult(skip_reason=f"{len(sources)} landing directories, no new files.")
     now_ms = clock.now_ms()
     digest = hashlib.sha256("\n".join(files).encode()).hexdigest()[:16]
     asked, _, asked_ms = (context.cursor or "::0").rpartition(":")
     if asked == digest and now_ms < int(asked_ms) + RETRY_AFTER_MS:
-        return dg.SensorResult(skip_reason=f"A run was asked for; {len(files)} files still wait.")
+        return dg.SensorResult(skip_reason=f"A run was requested; {len(files)} files are waiting.")
     key = f"{digest}:{now_ms}"
     request = dg.RunRequest(run_key=key, tags={"logwright/files": str(len(files))})
     return dg.SensorResult(run_requests=[request], cursor=key)

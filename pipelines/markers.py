@@ -1,4 +1,4 @@
-"""Which log directories lack their clean-shutdown marker: it counts for all logs of a directory."""
+"""Find log directories without a clean-shutdown marker, which covers all logs of a directory."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ class Markers:
     """Log directories without a clean-shutdown marker.
 
     Attributes:
-        taken: another process of ours has taken it away and is at work: an append, or a recovery.
-        missing: nobody has; the directory was not stopped cleanly, or a broker runs on it.
+        taken: another logwright process has renamed it: an append or a recovery is running.
+        missing: the directory was not shut down cleanly, or a broker is running on it.
     """
 
     taken: frozenset[Path]
     missing: frozenset[Path]
 
     def together(self, keys: Iterable[str], logs: Mapping[str, MaintainedLog]) -> frozenset[str]:
-        """These keys, and those of all logs in the same directories whose marker is missing: such a
+        """Return these keys and, for directories without a marker, those of all their logs: such a
         directory is recovered as a whole, by one run.
 
         Args:
-            keys: some may be of logs that are gone.
-            logs: all, by key.
+            keys: keys of logs; logs that no longer exist are allowed.
+            logs: key → log, all logs.
         """
         asked = frozenset(keys)
         whole = {logs[key].log_dir for key in asked if key in logs} & self.missing
@@ -35,7 +35,7 @@ class Markers:
 
 
 def read_markers(log_dirs: Iterable[Path]) -> Markers:
-    """Look into each directory. Effects: reads."""
+    """Check each directory. Effects: reads."""
     without = {one for one in set(log_dirs) if not (one / CLEAN_SHUTDOWN_MARKER).exists()}
     taken = frozenset(one for one in without if marker_is_taken(one))
     return Markers(taken=taken, missing=frozenset(without - taken))

@@ -1,7 +1,7 @@
-"""Pauses that are over, and logs that are due and that nobody cleans (KAFKA-9087).
+"""Remove expired pauses, and report logs that stay due without being cleaned (KAFKA-9087).
 
-A pause, a quarantine, a sensor that is switched off, a sweep that fails each time: whatever the
-cause, a log that stays due for too long is said to be unmaintained, with the cause.
+A log that stays due for too long is reported as unmaintained with the cause: a pause, a quarantine,
+a stopped sensor, sweeps that fail.
 """
 
 import base64
@@ -32,7 +32,7 @@ from logwright.units import TimestampMs
 
 PAUSES_SECONDS: Final = 300
 FLAG_AGAIN_MS: Final = 24 * 60 * 60 * 1000
-"""How often the same unmaintained log is told of."""
+"""Interval between reports of the same unmaintained log."""
 
 NEVER_MS: Final = -1
 
@@ -42,8 +42,8 @@ class Waiting:
     """A log that is due.
 
     Attributes:
-        since_ms: when a tick saw it due for the first time, or when its lag ran out.
-        flagged_ms: when it was last told of as unmaintained, -1 if it was not.
+        since_ms: when a tick first found it due, or when its lag was exceeded.
+        flagged_ms: when it was last reported as unmaintained, -1 if never.
     """
 
     since_ms: int
@@ -52,12 +52,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unmaintained:
-    """A log that was due for longer than it may be.
+    """A log that has been due for too long.
 
     Attributes:
-        limit_ms: how long it may wait: `max.compaction.lag.ms`, or the policy's
-            ``sweep.flag_after_ms`` if that is shorter.
-        cause: why it is left alone, as far as that is known.
+        limit_ms: the allowed time: the smaller of `max.compaction.lag.ms` and the policy's
+            ``sweep.flag_after_ms``.
+        cause: why it was not cleaned, if known.
     """
 
     key: str
@@ -69,9 +69,9 @@ class Unmaintained:
 def lift_expired(
     log_dirs: Iterable[Path], now_ms: TimestampMs
 ) -> dict[tuple[Path, str], list[Pause]]:
-    """Remove the pauses whose time is over; those that were, by log directory and partition.
-    Effects: the state files. A directory whose state cannot be read is passed over: the fleet's
-    inventory shows it.
+    """Remove expired pauses and return them by log directory and partition. Ignores directories
+    with an unreadable state file, which the fleet inventory shows. Effects: changes the state
+    files.
     """
     lifted: dict[tuple[Path, str], list[Pause]] = {}
     for log_dir in sorted(set(log_dirs)):
@@ -94,13 +94,13 @@ def find_unmaintained(
     *,
     now_ms: int,
 ) -> tuple[tuple[Unmaintained, ...], dict[str, Waiting]]:
-    """Which logs to tell of now, and what is remembered for the next tick. Pure.
+    """Return the logs to report now, and the state for the next tick. Pure.
 
     Args:
-        readings: of every log, by key. One that could not be planned is as good as due.
-        before: what the last tick remembered, by key.
-        causes: why logs are left alone, by key.
-        limits_ms: how long each may wait, by key.
+        readings: key → reading of every log. A log that could not be planned is treated as due.
+        before: key → state from the last tick.
+        causes: key → why a log is skipped.
+        limits_ms: key → how long it may be due.
         now_ms: the time.
     """
     told: list[Unmaintained] = []
@@ -126,7 +126,7 @@ def find_unmaintained(
 
 
 @dg.sensor(
-    description="Lifts pauses whose time is over; tells of logs that stay due and uncleaned.",
+    description="Removes expired pauses and reports logs that stay due without being cleaned.",
     minimum_interval_seconds=PAUSES_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
@@ -136,7 +136,7 @@ def pauses(
     policies: PolicyDirectory,
     clock: Clock,
 ) -> dg.SensorResult:
-    """Lift pauses whose time is over and observe each log that was due for too long."""
+    """Remove expired pauses and record an observation for each log that is due for too long."""
     now_ms = clock.now_ms()
     settings = policies.settings()
     logs = log_dirs.listing().logs
@@ -161,13 +161,13 @@ def pauses(
     said = "; ".join(f"{key} is {shortened(cause)}" for key, cause in causes.items())
     return dg.SensorResult(
         asset_events=events,
-        skip_reason=None if events else said or "Nothing is paused, no log waits for too long.",
+        skip_reason=None if events else said or "Nothing is paused, no log is due for too long.",
         cursor=_dump(readings, waiting),
     )
 
 
 def _limits(logs: Mapping[str, MaintainedLog], settings: DirectorySettings) -> dict[str, int]:
-    """By key; of a log whose settings cannot be read, that of the policies."""
+    """Return key → limit in ms; the policies' limit for a log whose settings cannot be read."""
     flag_after_ms = settings.policies.sweep.flag_after_ms
     limits: dict[str, int] = {}
     for key, log in logs.items():
@@ -182,8 +182,7 @@ def _lifted(key: str, over: list[Pause]) -> dg.AssetObservation:
     return dg.AssetObservation(
         asset_key=SEGMENT_SET,
         partition=key,
-        description="Pauses whose time is over were lifted: "
-        + "; ".join(pause.sentence for pause in over),
+        description="Removed expired pauses: " + "; ".join(pause.sentence for pause in over),
         metadata={"pauses lifted": len(over)},
     )
 
@@ -214,7 +213,7 @@ def _dump(readings: Mapping[str, Reading], waiting: Mapping[str, Waiting]) -> st
 
 
 def _load(cursor: str | None) -> tuple[dict[str, Reading], dict[str, Waiting]]:
-    """What `_dump` wrote; nothing from a cursor of another version."""
+    """Parse a cursor of `_dump`; one of another version is empty."""
     if not cursor:
         return {}, {}
     try:

@@ -1,4 +1,4 @@
-"""Purging: `.deleted` files go for good when `file.delete.delay.ms` is over."""
+"""Purging: remove `.deleted` files after `file.delete.delay.ms`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -37,10 +37,10 @@ SHOWN_FILES: Final = 20
 
 
 class PurgeConfig(dg.Config):
-    """Which logs to purge.
+    """The logs to purge.
 
     Attributes:
-        logs: partition keys; none: all that the log directories hold.
+        logs: partition keys; empty: all logs of the log directories.
     """
 
     logs: list[str] = Field(default_factory=list)
@@ -54,7 +54,7 @@ def purge_logs(
     policies: PolicyDirectory,
     clock: Clock,
 ) -> Iterator[dg.AssetObservation | dg.Output[None]]:
-    """Unlink what is due in each log and say what was freed and what still waits."""
+    """Remove the retired files that are due in each log; report freed and pending bytes."""
     with boundary(PURGE_LOGS):
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
@@ -100,7 +100,7 @@ def purge_logs(
 
 @dg.job(name=PURGE, executor_def=dg.in_process_executor)
 def purge() -> None:
-    """Remove retired files whose delay is over, and what interrupted operations left."""
+    """Remove retired files whose delay has passed, and leftovers of interrupted operations."""
     purge_logs()
 
 
@@ -122,11 +122,11 @@ def _observation(log: MaintainedLog, result: PurgeResult) -> dg.AssetObservation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeOutlook:
-    """What a purge would do.
+    """The logs that a purge would change.
 
     Attributes:
-        due: keys of logs with something to remove.
-        waiting: why others with retired files are left alone, by key.
+        due: keys of logs with files to remove.
+        waiting: key → why another log with retired files is skipped.
     """
 
     due: tuple[str, ...]
@@ -136,7 +136,7 @@ class PurgeOutlook:
 def purge_outlook(
     logs: Iterable[MaintainedLog], settings: DirectorySettings, *, now_ms: TimestampMs
 ) -> PurgeOutlook:
-    """Look at each log's directory. Effects: lists it, takes no lock; the purge itself looks again
+    """Check each log's directory. Effects: lists it, without a lock; the purge itself checks again
     under the locks.
     """
     due: list[str] = []
@@ -163,15 +163,16 @@ def purge_outlook(
             due.append(log.key)
         elif result.pending:
             soonest = _time(min(pending.due_at_ms for pending in result.pending))
-            waiting[log.key] = f"{len(result.pending)} files, the first due at {soonest:%F %T}Z"
+            waiting[log.key] = f"{len(result.pending)} files, the first is due at {soonest:%F %T}Z"
     return PurgeOutlook(due=tuple(due), waiting=waiting)
 
 
 def deleted_outlook(
     directories: Iterable[Path], settings: DirectorySettings, *, now_ms: TimestampMs
 ) -> tuple[str, ...]:
-    """Names of the deleted logs whose delay is over. Effects: lists the log directories; one that
-    cannot be read has none.
+    """Return the names of the deleted logs whose delay has passed; none for an unreadable
+    directory.
+    Effects: lists the log directories.
     """
     found: list[str] = []
     for log_dir in directories:
@@ -184,7 +185,7 @@ def deleted_outlook(
 
 @dg.sensor(
     job=purge,
-    description="Asks for a purge of the logs whose retired files have waited long enough.",
+    description="Requests a purge of the logs with retired files whose delay has passed.",
     minimum_interval_seconds=PURGE_SECONDS,
     default_status=dg.DefaultSensorStatus.STOPPED,
 )
@@ -194,7 +195,7 @@ def purge_due(
     policies: PolicyDirectory,
     clock: Clock,
 ) -> dg.SensorResult:
-    """Ask for a purge of the logs that hold retired files whose delay is over."""
+    """Request a purge of the logs with retired files whose delay has passed."""
     now_ms = clock.now_ms()
     settings = policies.settings()
     outlook = purge_outlook(log_dirs.listing().logs.values(), settings, now_ms=now_ms)
@@ -203,11 +204,9 @@ def purge_due(
         dg.RunsFilter(job_name=PURGE, statuses=RUNS_IN_FLIGHT)
     )
     if running:
-        return dg.SensorResult(skip_reason="A purge is under way.")
+        return dg.SensorResult(skip_reason="A purge is running.")
     if not (outlook.due or deleted):
-        waiting = (
-            skip_message(outlook.waiting) if outlook.waiting else "No log holds retired files."
-        )
+        waiting = skip_message(outlook.waiting) if outlook.waiting else "No log has retired files."
         return dg.SensorResult(skip_reason=waiting)
     logs = list(outlook.due[:LOGS_PER_RUN])
     return dg.SensorResult(

@@ -1,5 +1,5 @@
-"""Retention: old segments go by `retention.bytes`, `retention.ms` and the log start offset, as
-often as a broker would look.
+"""Retention: delete old segments by `retention.bytes`, `retention.ms` and log start offset, at the
+interval of a broker.
 """
 
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ TICK_MS: Final = 60_000
 
 
 class RetentionConfig(dg.Config):
-    """Which logs to look at.
+    """The logs to apply retention to.
 
     Attributes:
-        logs: partition keys; none: all that the log directories hold.
-        force: also stray logs, and compacted ones in quarantine or without a cleaner.
+        logs: partition keys; empty: all logs of the log directories.
+        force: include stray logs, and compacted ones in quarantine or with the cleaner disabled.
     """
 
     logs: list[str] = Field(default_factory=list)
@@ -47,8 +47,8 @@ def retain_logs(
     policies: PolicyDirectory,
     clock: Clock,
 ) -> Iterator[dg.AssetObservation | dg.Output[None]]:
-    """Recover what is unclean, then delete what each log's policy says and record why; a log that
-    fails does not stop the others.
+    """Recover unclean logs, then delete old segments by each log's policy and record why; a failing
+    log does not stop the others.
     """
     with boundary(RETAIN_LOGS):
         listing = log_dirs.listing()
@@ -58,7 +58,7 @@ def retain_logs(
     state = hold_from_retention(state_of(logs, now_ms), settings, force=config.force)
     left = [(work.key, work.held) for work in state.works if work.held is not None]
     for key, hold in left:
-        context.log.info("log=%s left alone: %s", key, hold.sentence)
+        context.log.info("log=%s skipped: %s", key, hold.sentence)
     state = recover(state, settings)
     high_watermark = settings.policies.high_watermark
     segments = freed = 0
@@ -88,12 +88,12 @@ def retain_logs(
 
 @dg.job(name=RETENTION, executor_def=dg.in_process_executor)
 def retention() -> None:
-    """Delete old segments of all logs in care; a purge unlinks them later."""
+    """Delete old segments of all maintained logs; a later purge removes the files."""
     retain_logs()
 
 
 def is_due(scheduled_ms: int, interval_ms: int) -> bool:
-    """A multiple of the interval lies in the minute that ends at this tick."""
+    """Return whether a multiple of the interval is in the minute that ends at this tick."""
     return scheduled_ms // interval_ms != (scheduled_ms - TICK_MS) // interval_ms
 
 
@@ -106,14 +106,14 @@ def is_due(scheduled_ms: int, interval_ms: int) -> bool:
 def retention_check(
     context: dg.ScheduleEvaluationContext, policies: PolicyDirectory
 ) -> dg.RunRequest | dg.SkipReason:
-    """Ask for a retention when the interval is over. The policies are read at each tick."""
+    """Request a retention when the interval has passed. Reads the policies at each tick."""
     scheduled_ms = int(context.scheduled_execution_time.timestamp() * 1000)
     interval_ms = broker_settings(policies.load().defaults).retention_check_interval_ms
     if not is_due(scheduled_ms, interval_ms):
-        return dg.SkipReason(f"log.retention.check.interval.ms={interval_ms} is not over.")
+        return dg.SkipReason(f"log.retention.check.interval.ms={interval_ms} has not passed.")
     running = context.instance.get_runs_count(
         dg.RunsFilter(job_name=RETENTION, statuses=RUNS_IN_FLIGHT)
     )
     if running:
-        return dg.SkipReason("A retention is under way.")
+        return dg.SkipReason("A retention is running.")
     return dg.RunRequest(run_key=f"{RETENTION}:{scheduled_ms}")

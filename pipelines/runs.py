@@ -1,4 +1,4 @@
-"""What the instance knows of runs: which logs are being worked on."""
+"""Find the logs that runs of the instance work on."""
 
 from typing import Any, Final
 
@@ -21,20 +21,18 @@ RUNS_IN_FLIGHT: Final = [
 
 
 def logs_in_flight(instance: dg.DagsterInstance) -> frozenset[str]:
-    """Keys of the logs that a queued or started run works on, be it a sweep or a run of the
-    asset.
-    """
+    """Return the keys of the logs of queued and started runs, of sweeps and of the asset."""
     known = list(instance.get_dynamic_partitions(LOGS_NAME))
     runs = instance.get_runs(filters=dg.RunsFilter(statuses=RUNS_IN_FLIGHT))
     return frozenset(key for run in runs for key in run_logs(run, known))
 
 
 def run_logs(run: dg.DagsterRun, known: list[str]) -> list[str]:
-    """Keys of the logs that a run works on.
+    """Return the keys of the logs of a run.
 
     Args:
         run: any run.
-        known: all keys, in the order of their ranges.
+        known: all keys, in the order used by partition ranges.
     """
     if run.job_name == SWEEP:
         config: Any = run.run_config

@@ -1,4 +1,4 @@
-"""What happens by the clock, whatever the state of the logs."""
+"""Schedules that do not depend on the state of the logs."""
 
 import dagster as dg
 
@@ -8,5 +8,5 @@ fleet_report = dg.ScheduleDefinition(
     name="fleet_report",
     target=[fleet_inventory],
     cron_schedule="0 * * * *",
-    description="Take the fleet's inventory every hour.",
+    description="Refresh the fleet inventory every hour.",
 )

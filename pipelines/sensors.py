@@ -1,4 +1,4 @@
-"""Discovery of logs, and requests of what is due."""
+"""The sensors that discover logs and request sweeps of logs that are due."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -40,32 +40,31 @@ from logwright.units import TimestampMs
 
 DISCOVERY_SECONDS: Final = 60
 DUE_SECONDS: Final = 60
-"""Kafka's cleaner looks every `log.cleaner.backoff.ms` = 15 s; a run costs seconds to start, so
-less often."""
+"""Longer than the interval of Kafka's cleaner, `log.cleaner.backoff.ms` = 15 s, because starting a
+run takes seconds."""
 
 READS_PER_TICK: Final = 2_000
-"""Logs that one tick plans anew at most: a tick has a minute. The others are read by the next
-ones."""
+"""Maximum number of logs that one tick plans, because a tick may take a minute; later ticks read
+the others.
+"""
 
-MARKER_TAKEN: Final = "an append or a recovery works on its log directory"
+MARKER_TAKEN: Final = "an append or a recovery is running in its log directory"
 
 
 @dg.sensor(
-    description="Keeps the partitions as the log directories are: adds new ones, removes others.",
+    description="Adds and removes partitions so that they match the log directories.",
     minimum_interval_seconds=DISCOVERY_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
 def discovery(context: dg.SensorEvaluationContext, log_dirs: LogDirs) -> dg.SensorResult:
-    """Keep the partitions of the assets as the log directories are: add what is new, remove what
-    has gone.
-    """
+    """Add and remove the assets' partitions so that they match the log directories."""
     listing = log_dirs.listing()
     return discovered(listing, context.instance.get_dynamic_partitions(LOGS_NAME))
 
 
 def discovered(listing: Listing, known: Sequence[str]) -> dg.SensorResult:
-    """What to add and remove. While a directory cannot be read, nothing is removed: a disk that is
-    not mounted is no reason to forget its logs.
+    """Return the partitions to add and remove. Removes none while a directory cannot be read: its
+    disk may only be unmounted.
     """
     new = sorted(listing.logs.keys() - set(known), key=_natural_order)
     gone = [] if listing.unreadable else sorted(set(known) - listing.logs.keys())
@@ -75,22 +74,22 @@ def discovered(listing: Listing, known: Sequence[str]) -> dg.SensorResult:
     if gone:
         requests.append(LOGS.build_delete_request(gone))
     unreadable = " ".join(f"{name}: {error}" for name, error in listing.unreadable.items())
-    said = f"{len(listing.logs)} logs, nothing new. {unreadable}".strip()
+    said = f"{len(listing.logs)} logs, no changes. {unreadable}".strip()
     return dg.SensorResult(
         dynamic_partitions_requests=requests, skip_reason=None if requests else said
     )
 
 
 def _natural_order(key: str) -> tuple[str, int]:
-    """Topics by name, their partitions by number: Dagster keeps the order of insertion."""
+    """Return a sort key of topic name and partition number: Dagster keeps the insertion order."""
     topic, _, number = key.rpartition("-")
     return topic, int(number)
 
 
 @dg.sensor(
     job=sweep,
-    description="Asks for a sweep of the logs whose dirty ratio or compaction lag is breached, or"
-    " that must be recovered.",
+    description="Requests a sweep of the logs that exceed their dirty ratio or compaction lag, or"
+    " that need recovery.",
     minimum_interval_seconds=DUE_SECONDS,
     default_status=dg.DefaultSensorStatus.STOPPED,
 )
@@ -100,8 +99,8 @@ def due_logs(
     policies: PolicyDirectory,
     clock: Clock,
 ) -> dg.SensorResult:
-    """Ask for a sweep of the logs that must be recovered, or whose dirty ratio or compaction lag is
-    breached: by deadline, then the filthiest.
+    """Request a sweep of the logs that need recovery or exceed their dirty ratio or compaction lag:
+    by deadline, then the filthiest.
     """
     settings = policies.settings()
     now_ms = clock.now_ms()
@@ -127,7 +126,7 @@ def due_logs(
     cursor = dump_cursor(with_requests(readings, asked, now_ms=now_ms))
     if not choice.logs:
         return dg.SensorResult(skip_reason=message, cursor=cursor)
-    context.log.info("asked for %s logs; left alone:\n%s", len(choice.logs), message)
+    context.log.info("requested %s logs; skipped:\n%s", len(choice.logs), message)
     return dg.SensorResult(run_requests=[sweep_request(choice.logs, now_ms)], cursor=cursor)
 
 
@@ -136,7 +135,7 @@ def _said(hold: Hold | LogwrightError) -> str:
 
 
 def sweep_request(logs: Sequence[str], now_ms: int) -> dg.RunRequest:
-    """A run of the sweep over these logs."""
+    """Return a run request for a sweep of these logs."""
     return dg.RunRequest(
         run_key=f"{now_ms}:{logs[0]}:{len(logs)}",
         run_config=sweep_run_config(list(logs)),
@@ -152,15 +151,15 @@ def read_changed(
     markers: Markers,
     now_ms: TimestampMs,
 ) -> dict[str, Reading]:
-    """Readings of all logs, of which only those are planned anew that changed or whose time has
-    come. Effects: reads.
+    """Return the readings of all logs; plans only logs that changed or may be due by time. Effects:
+    reads.
 
     Args:
-        logs: all, by key.
-        settings: of their topics.
-        before: what earlier ticks read, by key.
-        markers: of all log directories; where one is taken, what earlier ticks read is kept: to
-            plan a log there means to wait.
+        logs: key → log, all logs.
+        settings: the settings of their topics.
+        before: key → reading of earlier ticks.
+        markers: the markers of all log directories; where one is taken, earlier readings are kept,
+            because planning would wait for a lock.
         now_ms: the time.
     """
     signatures = Signatures(settings, markers)
@@ -177,7 +176,7 @@ def read_changed(
             readings[key] = known
         elif len(changed) < READS_PER_TICK:
             changed[key] = signature
-        # Else it has no reading until the next tick: an old one might be wrong.
+        # Otherwise it has no reading until the next tick: an old one might be wrong.
     state = plan(
         state_of([logs[key] for key in changed], now_ms),
         settings,
@@ -205,7 +204,9 @@ def _reading(work: LogWork, signature: str, known: Reading | None, now_ms: Times
 
 
 def _log_bytes(log: LogWork) -> int:
-    """Of all ``.log`` files; 0 if the directory cannot be listed. Effects: lists it."""
+    """Return the size of all ``.log`` files; 0 if the directory cannot be listed. Effects: lists
+    it.
+    """
     try:
         with open_partition_dir(log.log_dir, log.partition) as directory:
             stamps = stamp_files(directory)

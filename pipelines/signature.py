@@ -1,4 +1,4 @@
-"""Whether a log is as it was, told without opening it."""
+"""Detect changes of a log without opening its files."""
 
 import hashlib
 from pathlib import Path
@@ -17,7 +17,7 @@ _BYTES = 8
 
 
 class Signatures:
-    """Signatures of logs at one moment. Each directory's checkpoints are read once."""
+    """Signatures of logs at one moment. Reads each directory's checkpoints once."""
 
     def __init__(self, settings: DirectorySettings, markers: Markers) -> None:
         self._settings = settings
@@ -26,8 +26,8 @@ class Signatures:
         self._said: dict[tuple[Path, str], str] = {}
 
     def of(self, log: MaintainedLog) -> str:
-        """Changes when files, checkpoints or settings of the log do, and when the clean-shutdown
-        marker comes or goes. Effects: lists the directory.
+        """Return a signature that changes with the log's files, checkpoints and settings, and when
+        the clean-shutdown marker appears or disappears. Effects: lists the directory.
 
         Returns:
             16 hexadecimal digits.
@@ -45,7 +45,7 @@ class Signatures:
             try:
                 self._checkpoints[log.log_dir] = read_checkpoints(log.log_dir)
             except LogwrightError as error:
-                # The plan will say so; here it only has to differ from files that can be read.
+                # The plan reports the error; the signature only has to differ from readable files.
                 self._checkpoints[log.log_dir] = str(error)
         found = self._checkpoints[log.log_dir]
         return found if isinstance(found, str) else found.of(log.partition)

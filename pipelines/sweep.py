@@ -1,9 +1,8 @@
-"""The sweep: any set of logs in one run and one Spark session.
+"""The sweep: maintain any set of logs in one run and one Spark session.
 
-A backfill of scattered dynamic partitions becomes one run for each contiguous stretch, and a run
-costs seconds to start; so sensors ask for this job. Its steps are the asset's own; what differs is
-that its logs come from the run's configuration and that it records materializations for exactly
-those logs that it changed.
+A backfill of scattered dynamic partitions becomes one run per contiguous range, and each run takes
+seconds to start; so sensors request this job. Its steps are those of the asset, but the logs come
+from the run's configuration, and it records materializations only for the logs that it changed.
 """
 
 from collections.abc import Iterator
@@ -50,10 +49,10 @@ SWAP_SWEEP = "swap_sweep"
 
 
 class SweepConfig(CleaningConfig):
-    """Which logs to sweep, and how.
+    """The logs to sweep, and options.
 
     Attributes:
-        logs: partition keys; none: all that the log directories hold.
+        logs: partition keys; empty: all logs of the log directories.
     """
 
     logs: list[str] = Field(default_factory=list)
@@ -67,11 +66,11 @@ def plan_sweep(
     policies: PolicyDirectory,
     clock: Clock,
 ) -> SweepState:
-    """Look at each log that was asked for and decide what is due, by its topic's policy."""
+    """Plan each requested log: decide what is due by its topic's policy."""
     with boundary(PLAN_SWEEP):
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
-        # A sweep may be asked for before discovery has seen a log; its events need the partition.
+        # A sweep may include logs that discovery has not seen yet; their events need the partition.
         context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
         state = recovered_plan(
             context, logs, policies.settings(), (clock.now_ms(), config.options())
@@ -83,8 +82,8 @@ def plan_sweep(
 def swap_sweep(
     context: dg.OpExecutionContext, validated: SweepState, policies: PolicyDirectory
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]:
-    """Swap log by log and record each with its partition; delete old segments of compacted logs as
-    Kafka's cleaner does; then fail if a log is left that was not swapped, or not retained.
+    """Swap each log and record its materialization; delete old segments if the policy is
+    compact,delete; then fail if a swap or a retention failed.
     """
     with boundary(SWAP_SWEEP):
         settings = policies.settings()
@@ -113,7 +112,7 @@ def swap_sweep(
     if state.failures:
         raise after_failed_swap(state, context)
     if failures:
-        # What is swapped is swapped: to try the step again would only find a stale plan.
+        # Swaps are final: a retry of the step would only find stale plans.
         raise dagster_failure(failures, logs=len(state.works), retry_number=RETRIES)
     log_dirs = {work.log_dir for work in state.works}
     yield dg.Output(None, metadata=run_metadata(state) | uncleanable(log_dirs))
@@ -122,16 +121,16 @@ def swap_sweep(
 @dg.job(
     name=SWEEP,
     executor_def=dg.in_process_executor,
-    # A run that died is begun anew: its plans were in its memory.
+    # A run that died starts from scratch: its plans were in memory.
     tags={"dagster/retry_strategy": "ALL_STEPS"},
 )
 def sweep() -> None:
-    """Roll, compact, check and swap any set of logs, then delete what is too old of those with
-    compact,delete; one failing log does not stop the others.
+    """Roll, compact, check and swap any set of logs, then delete old segments of those with
+    compact,delete; a failing log does not stop the others.
     """
     swap_sweep(quality(dedupe(roll(plan_sweep()))).validated)
 
 
 def sweep_run_config(logs: list[str]) -> dict[str, object]:
-    """Run configuration for these partition keys."""
+    """Return the run configuration for these partition keys."""
     return {"ops": {PLAN_SWEEP: {"config": {"logs": logs}}}}

@@ -1,4 +1,4 @@
-"""With what: log directories, policies, clock and Spark. The only readers of the environment."""
+"""Log directories, policies, clock and Spark. Only these modules read the environment."""
 
 from logwright.extras import require
 

@@ -1,4 +1,4 @@
-"""All resources of the platform, under the names by which assets and jobs ask for them."""
+"""All resources of the platform, by the names that assets and jobs use."""
 
 from typing import Any, Final
 
@@ -19,13 +19,13 @@ def platform_resources(
     clock: Clock | None = None,
     spark: Spark | None = None,
 ) -> dict[str, Any]:
-    """The resources; what is not given is taken from the environment when a run asks for it.
+    """Return the resources; values that are not given come from the environment at run time.
 
     Args:
         directories: the log directories, each ``PATH`` or ``NAME=PATH``.
-        policies: where the policies are.
-        clock: what time it is.
-        spark: the session.
+        policies: the directory of the policies.
+        clock: the clock.
+        spark: the Spark session.
     """
     wanted = policies or PolicyDirectory()
     return {

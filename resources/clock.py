@@ -1,4 +1,4 @@
-"""What time it is: one reading for all decisions of a run."""
+"""The clock: read once for all decisions of a run."""
 
 import os
 import time
@@ -13,22 +13,21 @@ NOW_VARIABLE: Final = "LOGWRIGHT_NOW_MS"
 
 
 class Clock(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """The system's clock, or one that stands still, for demonstrations and tests.
+    """The system's clock, or a fixed one for demonstrations and tests.
 
     Attributes:
-        fixed_now_ms: ms since the epoch; if it is not given, LOGWRIGHT_NOW_MS, else the system's
-            time.
+        fixed_now_ms: ms since the epoch; if not given, LOGWRIGHT_NOW_MS, else the system's time.
     """
 
     fixed_now_ms: int | None = None
 
     def now_ms(self) -> TimestampMs:
-        """The time. Effects: reads the environment and the clock."""
+        """Return the time. Effects: reads the environment and the clock."""
         if self.fixed_now_ms is not None:
             return TimestampMs(self.fixed_now_ms)
         text = os.environ.get(NOW_VARIABLE)
         if not text:
             return TimestampMs(time.time_ns() // 1_000_000)
         if not text.isdecimal():
-            raise PolicyError(f"{NOW_VARIABLE}={text!r} is no number of milliseconds.")
+            raise PolicyError(f"{NOW_VARIABLE}={text!r} is not a number of milliseconds.")
         return TimestampMs(int(text))

@@ -1,11 +1,10 @@
-"""The Kafka log directories that are maintained, and the keys by which Dagster knows their
-partitions.
+"""The maintained Kafka log directories, and Dagster's partition keys of their logs.
 
-A partition's key is ``topic-partition`` where that is unique among the configured directories, so
-that it stays the same when a broker's log moves from one of its disks to another; where two
-directories hold a partition of the same name (replicas), it is ``directory:topic-partition`` for
-each of them. The longer form is always understood. Dagster refuses ``...`` in keys, and Kafka does
-not in topics: the dots of such a topic are written ``%2E``.
+A key is ``topic-partition`` if that is unique among the configured directories, so that it does not
+change when a broker's log moves to another of its disks. If two directories have a partition of the
+same name (replicas), their keys are ``directory:topic-partition``. The longer form is always
+accepted. Dagster refuses ``...`` in keys but Kafka allows it in topics: the dots of such a topic
+are written as ``%2E``.
 """
 
 import os
@@ -27,10 +26,10 @@ LOG_DIRS_VARIABLE: Final = "LOGWRIGHT_LOG_DIRS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintainedLog:
-    """One partition's log in one directory, and the keys by which it is known.
+    """One partition's log in one directory, and its keys.
 
     Attributes:
-        key: unique, and the short form where that suffices.
+        key: unique; the short form if that is unique.
         long_key: ``directory:topic-partition``.
     """
 
@@ -42,21 +41,21 @@ class MaintainedLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What the directories hold.
+    """The logs of all directories.
 
     Attributes:
-        logs: by key, in the order of the directories, then topics, then numbers.
-        unreadable: error by directory name, for those that could not be listed.
+        logs: key → log, sorted by directory, topic and partition number.
+        unreadable: directory name → error, for directories that cannot be listed.
     """
 
     logs: Mapping[str, MaintainedLog]
     unreadable: Mapping[str, LogwrightError]
 
     def find(self, key: str) -> MaintainedLog:
-        """The log of a key, short or long.
+        """Return the log of a short or long key.
 
         Raises:
-            PolicyError: there is none, or the short key stands for several.
+            PolicyError: there is no such log, or the short key is ambiguous.
         """
         if key in self.logs:
             return self.logs[key]
@@ -66,13 +65,13 @@ class Listing:
         alike = [long for long, log in by_long_key.items() if _escaped(log.partition) == key]
         if alike:
             raise PolicyError(
-                f"{key!r} is in several log directories.", remedy=f"Name one: {', '.join(alike)}."
+                f"{key!r} is in several log directories.", remedy=f"Use one of {', '.join(alike)}."
             )
         problems = "".join(f" {error}" for error in self.unreadable.values())
-        raise PolicyError(f"{key!r} is in none of the log directories.{problems}")
+        raise PolicyError(f"{key!r} is not in any log directory.{problems}")
 
     def find_all(self, keys: Iterable[str]) -> list[MaintainedLog]:
-        """The logs of these keys, in their order, each once.
+        """Return the logs of these keys in order, without duplicates.
 
         Raises:
             PolicyError: as `find`.
@@ -85,19 +84,19 @@ class LogDirs(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     Attributes:
         directories: each ``PATH`` or ``NAME=PATH``; if not given, LOGWRIGHT_LOG_DIRS, separated by
-            commas as in Kafka's ``log.dirs``, else the policies' ``log_dirs``. The name is the last
-            part of the path unless it is given.
-        policies: where the policies are.
+            commas as in Kafka's ``log.dirs``, else the policies' ``log_dirs``. The default name is
+            the last part of the path.
+        policies: the directory of the policies.
     """
 
     directories: list[str] | None = None
     policies: dg.ResourceDependency[PolicyDirectory]
 
     def named(self) -> dict[str, Path]:
-        """Directory by name. Effects: reads the environment.
+        """Return name → directory. Effects: reads the environment.
 
         Raises:
-            PolicyError: none is configured, or two have one name.
+            PolicyError: none is configured, or two have the same name.
         """
         entries = self.directories
         if entries is None:
@@ -109,13 +108,13 @@ class LogDirs(dg.ConfigurableResource):  # type: ignore[type-arg]
         if not entries:
             raise PolicyError(
                 "No log directories are configured.",
-                remedy=f"Set {LOG_DIRS_VARIABLE}=/path/to/kafka-logs, several with commas between.",
+                remedy=f"Set {LOG_DIRS_VARIABLE}=/path/to/kafka-logs[,/path/to/another].",
             )
         return _named(entries)
 
     def listing(self) -> Listing:
-        """All logs of all directories. Effects: reads the directories' names; a directory's error
-        is kept.
+        """List all logs of all directories; collects the errors of unreadable directories. Effects:
+        lists directories.
         """
         found: list[tuple[str, Path, TopicPartition]] = []
         unreadable: dict[str, LogwrightError] = {}
@@ -138,7 +137,7 @@ def _named(entries: Iterable[str]) -> dict[str, Path]:
         if name in directories:
             raise PolicyError(
                 f"Two log directories have the name {name!r}.",
-                remedy="Name them: NAME=/PATH,OTHER=/PATH.",
+                remedy="Give them names: NAME=/PATH,OTHER=/PATH.",
             )
         directories[name] = Path(path)
     return directories

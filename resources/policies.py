@@ -18,15 +18,14 @@ NONE: Final = "none"
 
 
 class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """The directory of YAML files that say what is wanted of each topic.
+    """The directory of YAML files with the settings of topics.
 
     Attributes:
-        directory: its path; if not given, LOGWRIGHT_POLICIES, else the examples that come with
-            logwright.
+        directory: its path; if not given, LOGWRIGHT_POLICIES, else the examples in the package.
         metadata: the clusters' ``__cluster_metadata-0`` directories, each ``PATH`` or
-            ``LOG_DIR=PATH``; ``none`` in place of the path: it is not read. If not given,
-            LOGWRIGHT_METADATA, separated by commas. Of other log directories it is looked for.
-        server_properties: the brokers' static settings, in the same form; if not given,
+            ``LOG_DIR=PATH``; the path ``none`` means: do not read it. If not given,
+            LOGWRIGHT_METADATA, separated by commas. For other log directories it is searched for.
+        server_properties: the brokers' ``server.properties``, in the same form; if not given,
             LOGWRIGHT_SERVER_PROPERTIES.
     """
 
@@ -35,24 +34,25 @@ class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
     server_properties: list[str] | None = None
 
     def path(self) -> Path:
-        """The directory. Effects: reads the environment."""
+        """Return the directory. Effects: reads the environment."""
         given = self.directory or os.environ.get(POLICIES_VARIABLE)
         return Path(given) if given else Path(logwright.__file__).parent / "dbt_like_configs"
 
     def load(self) -> Policies:
-        """All policies. Effects: reads the files.
+        """Load all policies. Effects: reads the files.
 
         Raises:
-            PolicyError: something in them is wrong.
+            PolicyError: they are invalid.
         """
         return load_policies(self.path())
 
     def settings(self) -> DirectorySettings:
-        """The settings of the topics of all log directories, by these policies and the clusters'
-        own metadata. Effects: reads the files.
+        """Return the settings of all log directories from these policies and the clusters'
+        metadata.
+        Effects: reads the files.
 
         Raises:
-            PolicyError: as `load`; a place is neither PATH nor LOG_DIR=PATH.
+            PolicyError: as `load`; an entry is neither PATH nor LOG_DIR=PATH.
         """
         metadata = _places(self.metadata, METADATA_VARIABLE)
         properties = _places(self.server_properties, PROPERTIES_VARIABLE)
@@ -69,7 +69,9 @@ class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 
 def _places(given: list[str] | None, variable: str) -> dict[Path | None, Path]:
-    """By log directory; None: of all others. Effects: reads the environment."""
+    """Return log directory → path; None is the default for the others. Effects: reads the
+    environment.
+    """
     entries = os.environ.get(variable, "").split(",") if given is None else given
     found: dict[Path | None, Path] = {}
     for entry in filter(None, map(str.strip, entries)):

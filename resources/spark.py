@@ -1,4 +1,4 @@
-"""The Spark session of a run, made when it is first asked for."""
+"""The Spark session of a run, created at its first use."""
 
 import os
 from pathlib import Path
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 MASTER_VARIABLE: Final = "LOGWRIGHT_SPARK_MASTER"
 REMOTE_VARIABLE: Final = "LOGWRIGHT_SPARK_REMOTE"
 EVENTS_DIRECTORY: Final = "spark_events"
-"""Of the event logs, below the instance's storage; one file for each session."""
+"""Directory of Spark's event logs below the instance's storage; one file per session."""
 
 
 class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """A session for sweeps: local, or a cluster's, or a Connect server's.
+    """The Spark session of sweeps: local, on a cluster, or through a Connect server.
 
     Attributes:
         master: a Spark master; if not given, LOGWRIGHT_SPARK_MASTER, else ``local[*]``.
-        remote: a Connect server; if not given, LOGWRIGHT_SPARK_REMOTE. Goes before `master`.
-        driver_memory: heap of the JVM.
-        settings: more settings by Spark's names; they win over ours.
+        remote: a Connect server; if not given, LOGWRIGHT_SPARK_REMOTE. Overrides `master`.
+        driver_memory: heap size of the driver.
+        settings: more Spark configs; they override logwright's.
     """
 
     master: str | None = None
@@ -38,7 +38,7 @@ class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
     _lazy: LazyPySparkResource | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Note where the instance keeps its files."""
+        """Remember the instance's storage directory."""
         if context.instance is not None:
             self._event_log_directory = (
                 Path(context.instance.storage_directory()) / EVENTS_DIRECTORY
@@ -46,7 +46,7 @@ class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @property
     def session(self) -> "SparkSession":
-        """The session. Effects: starts a JVM, once for each process: some seconds."""
+        """Return the session. Effects: starts a JVM once per process, which takes seconds."""
         if self._lazy is None:
             prepare_environment()
             if self._event_log_directory is not None:
@@ -62,8 +62,8 @@ class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
         return cast("SparkSession", self._lazy.spark_session)
 
     def _numba_cache_directory(self) -> Path | None:
-        """Where compiled kernels are kept, when it cannot be beside the modules: all workers must
-        find them.
+        """Return the directory of compiled kernels if it cannot be next to the modules: all workers
+        must find them.
         """
         given = os.environ.get("NUMBA_CACHE_DIR")
         if given:

@@ -51,7 +51,7 @@ def lose_last_value(staged: StagedCleaning) -> int:
 
 
 def disorder_offsets(staged: StagedCleaning) -> int:
-    """Put the first batch behind the second; the offset that comes too late."""
+    """Put the first batch after the second; the offset that comes too late."""
     late: list[int] = []
 
     def change(batches: Batches) -> None:

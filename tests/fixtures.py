@@ -205,11 +205,11 @@ def copy_before(name: str, tmp_path: Path) -> Path:
 
 
 def compare_after(name: str, log_dir: Path, *, only: str | None = None) -> list[str]:
-    """The differences between our outcome of a case and Kafka's, as tests/comparison.py tells them.
+    """The differences between logwright's outcome of a case and Kafka's, by tests/comparison.py.
 
-    Three things that Kafka's side did are not asked of ours: when it loaded the log it removed
-    snapshots that belong to no segment (those left by the case before in a chain); it set the
-    modification time of what it truncated or created by the wall clock, and it wrote the high
+    Three things that Kafka's side did are not required of logwright's: when it loaded the log it
+    removed snapshots that belong to no segment (those left by the case before in a chain); it set
+    the modification time of what it truncated or created by the wall clock, and it wrote the high
     watermark when it closed the log, so the replication checkpoint may also be as it was before.
 
     Args:

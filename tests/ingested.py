@@ -1,4 +1,4 @@
-"""Random records, and appending them both ways: by us, and batch by batch as Kafka is asked to."""
+"""Random records, and appending them in two ways: with logwright, and batch by batch with Kafka."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def append(
     pieces: int = 1,
     offsets: list[int] | None = None,
 ) -> Appended:
-    """Append rows to t-0, handed over in so many pieces."""
+    """Append rows to t-0, in this number of pieces."""
     plan = planned(log_dir, pairs, now_ms=now_ms, ingest_id=ingest_id, options=options)
     if isinstance(plan, Appended):
         return plan
@@ -135,7 +135,7 @@ def read_batches(log_dir: Path, first_offset: int = 0, partition: str = "t-0") -
 def request(
     log_dir: Path, rows: list[Row], batches: list[Batch], pairs: dict[str, str], *, now_ms: int
 ) -> dict[str, Any]:
-    """What Kafka is asked: these rows, in batches of so many records."""
+    """The request to Kafka: these rows, in batches of this many records."""
     encoded = [
         {"key": _text(key), "value": _text(value), "timestamp": time}
         | {"headers": [[name, _text(content)] for name, content in headers]}

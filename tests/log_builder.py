@@ -227,12 +227,12 @@ class LogBuilder:
 
     @property
     def end_offset(self) -> int:
-        """Behind the last batch."""
+        """Offset after the last batch."""
         active = self.segments[-1]
         return parse_batch(active.batches[-1]).next_offset if active.batches else active.base_offset
 
     def _write_producers(self, segment: SegmentBuilder, state: ProducerState) -> None:
-        """What a segment's batches leave beside it, and the snapshot of the roll before it."""
+        """What a segment's batches leave next to it, and the snapshot of the roll before it."""
         if segment is not self.segments[0]:
             self._write_snapshot(segment.base_offset, state)
         known = len(state.aborted)

@@ -132,7 +132,7 @@ def feature(name: str, level: int) -> bytes:
 
 
 def batches(base_offset: int, *values: Sequence[bytes], codec: int = 0) -> list[bytes]:
-    """One batch for each list of values, one behind the other."""
+    """One batch for each list of values, one after the other."""
     segment = SegmentBuilder(base_offset)
     for content in values:
         segment.batch(base_offset, [(None, one) for one in content], codec=codec)

@@ -22,7 +22,7 @@ def overflowing_log(
         base: its base offset.
         first: offset of its first batch. If it is the base offset, there are three parts, else two:
             with an empty segment before them a split swaps as many.
-        last_segment: there is none behind it.
+        last_segment: there is none after it.
     """
     log = LogBuilder(log_dir)
     old = log.segment(base)

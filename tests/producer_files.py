@@ -1,4 +1,4 @@
-"""What a broker writes for producers beside their batches: transaction indexes and snapshots.
+"""What a broker writes for producers next to their batches: transaction indexes and snapshots.
 
 The rules of ProducerStateManager (4.3.0) on an append, as plainly as can be; the package's own
 replay is not used.

@@ -36,7 +36,7 @@ def mounting() -> tuple[str, ...] | None:
 
 @cache
 def another_user() -> bool:
-    """Whether a process of ours can become another user, as root can."""
+    """Whether this process can become another user, as root can."""
     return _works("true", user=NOBODY)
 
 

@@ -27,7 +27,7 @@ class EventLog:
     """What a session did so far, or in all.
 
     Attributes:
-        jobs: number of each job and the line of ours that asked for it, in the order of jobs.
+        jobs: number of each job and the line of logwright that started it, in the order of jobs.
         failed_jobs: numbers of those that did not succeed.
         tasks: in the order of their ends.
     """

@@ -152,13 +152,13 @@ class Segment:
 
     @property
     def end_offset(self) -> int:
-        """Behind its last batch."""
+        """Offset after its last batch."""
         return self.batches[-1][0].next_offset if self.batches else self.base_offset
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What a cleaning depends on, beside the batches.
+    """What a cleaning depends on, next to the batches.
 
     Attributes:
         capacity: of Kafka's map, None without ``like_kafka``. Only with it the reading begins

@@ -1,3 +1,1 @@
-"""The command line: plans shown, asked for and carried out for one log directory, without
-Dagster.
-"""
+"""The command line: show plans for one log directory, ask, and carry them out; no Dagster."""

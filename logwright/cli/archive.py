@@ -1,4 +1,4 @@
-"""``logwright archive``: copy a topic of a running broker into logs at rest."""
+"""``logwright archive``: copy a topic from a running broker into offline logs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ if TYPE_CHECKING:
 
 
 @click.command(name="archive")
-@click.option("--bootstrap", metavar="HOST:PORT", required=True, help="Of a running broker.")
-@click.option("--topic", metavar="T", required=True, help="What is copied.")
+@click.option(
+    "--bootstrap", metavar="HOST:PORT", required=True, help="Address of a running broker."
+)
+@click.option("--topic", metavar="T", required=True, help="Topic to copy.")
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),
     default="read_committed",
     show_default=True,
-    help="Whether data of aborted and open transactions is left out.",
+    help="read_committed leaves out data of aborted and open transactions.",
 )
 @click.option(
     "--consumer-config",
     "consumer",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Of librdkafka, as for TLS and SASL; repeatable.",
+    help="A librdkafka setting, for example for TLS or SASL; repeatable.",
 )
 @request_options
 def command(
@@ -39,25 +41,25 @@ def command(
     isolation: Literal["read_committed", "read_uncommitted"],
     consumer: tuple[str, ...],
 ) -> None:
-    """Copy what is new of a topic: offsets and timestamps as they are there. Run again, it goes on
+    """Copy new records of a topic, with their offsets and timestamps. A repeated run continues
     where the copy ends.
     """
     from logwright.ingest.archive import Archive, archive_topic  # noqa: PLC0415 -- not for --help
 
     request.require_terminal()
     if request.named:
-        raise click.UsageError("all partitions of the topic are copied: name none")
+        raise click.UsageError("archive copies every partition of the topic: give no TOPIC-N")
     settings = {}
     for pair in consumer:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise click.UsageError("--consumer-config is not KEY=VALUE")
+            raise click.UsageError("--consumer-config must be KEY=VALUE")
         settings[key] = value
     wanted = Archive(bootstrap=bootstrap, topic=topic, isolation=isolation, consumer=settings)
     if request.dry_run:
-        request.output.text(f"{topic} of {bootstrap} would be copied to {request.log_dir}.")
+        request.output.text(f"Would copy {topic} from {bootstrap} to {request.log_dir}.")
         return
-    request.confirm(f"Copy {topic} of {bootstrap} to {request.log_dir}?")
+    request.confirm(f"Copy {topic} from {bootstrap} to {request.log_dir}?")
     done = []
     for one in archive_topic(request.log_dir, wanted, request.sources(), now_ms=request.now_ms):
         request.output.json_object(_as_object(one))

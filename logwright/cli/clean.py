@@ -41,12 +41,12 @@ MIN_DEDUPE_BUFFER: Final = 25
 
 @click.command(name="clean")
 @like_kafka_option
-@click.option("--force", is_flag=True, help="Whatever the ratio and the lag say; stray logs too.")
+@click.option("--force", is_flag=True, help="Clean even if not due, and stray logs too.")
 @click.option(
     "--dedupe-buffer",
     metavar="BYTES",
     type=click.IntRange(min=MIN_DEDUPE_BUFFER),
-    help="In place of log.cleaner.dedupe.buffer.size.",
+    help="Offset map memory; overrides log.cleaner.dedupe.buffer.size.",
 )
 @click.option(
     "--passes",
@@ -54,25 +54,25 @@ MIN_DEDUPE_BUFFER: Final = 25
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="At most N cleanings at one clock; fewer when nothing is left to clean.",
+    help="Repeat up to N times, until nothing is cleanable.",
 )
 @click.option(
     "--checks",
     type=click.Choice(["quick", "thorough"]),
-    help="How the output is judged before the swap; thorough reads the source again. "
-    "Without it as the policies say, else quick.",
+    help="How to check the output before the swap; thorough reads the source again "
+    "[default: from --policies, else quick].",
 )
 @click.option(
     "--threads",
     metavar="N",
     type=click.IntRange(min=1),
-    help="That work on one log at the same time, without Spark; all cores if not given.",
+    help="Threads per log with --engine local [default: all cores].",
 )
 @click.option(
     "--retain",
     is_flag=True,
-    help="Then delete old segments of these compacted logs by their retention, as Kafka's cleaner "
-    "does in the same loop. Without it only `retain` deletes them.",
+    help="Afterwards apply retention to these compacted logs, as Kafka's cleaner does "
+    "[default: only `logwright retain` does].",
 )
 @engine_options
 def command(

@@ -1,4 +1,4 @@
-"""``logwright config``: every effective setting of topics, and what set it."""
+"""``logwright config``: the effective settings of topics, and where each comes from."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ if TYPE_CHECKING:
     from logwright.config.resolved import Setting
 
 _MOST_SHOWN: Final = 60
-"""Characters of a value in a table."""
+"""Maximum length of a value in a table, in characters."""
 
 
 @click.command(name="config")
 @topic_options
-@click.option("--all", "everything", is_flag=True, help="Kafka's own defaults too.")
+@click.option("--all", "everything", is_flag=True, help="Include Kafka's defaults.")
 def command(request: Request, topics: tuple[str, ...], *, everything: bool) -> None:
-    """Show every effective setting of topics, and what set it; --output json has all of them.
+    """Show the effective settings of topics and where each comes from; JSON output includes
+    Kafka's defaults.
 
-    Without TOPIC: of all that have a partition here.
+    Without TOPIC: every topic with a partition in LOG_DIR.
     """
     from logwright.config.resolved import disagreements, resolve  # noqa: PLC0415 -- pydantic
 
     sources = request.sources()
     present = {one.topic for one in request.partitions()}
     used = sources.metadata
-    said = "Settings without metadata of the cluster" if used is None else said_metadata(used)
+    said = "Settings without cluster metadata" if used is None else said_metadata(used)
     request.output.text(f"{said[0].upper()}{said[1:]}.")
     for topic in sorted(topics or present):
         found = resolve(sources, topic)

@@ -1,4 +1,4 @@
-"""``logwright delete``: delete whole logs, as Kafka does of a deleted topic."""
+"""``logwright delete``: delete whole logs, as Kafka does when a topic is deleted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command(name="delete")
 @request_options
 def command(request: Request) -> None:
-    """Delete whole logs: their directories are renamed to -delete, and purged later."""
+    """Delete whole logs: rename their directories to -delete, for a later purge."""
     if not request.named:
         raise click.UsageError("name the logs to delete: TOPIC-N ...")
     request.require_terminal()

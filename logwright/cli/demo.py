@@ -1,4 +1,4 @@
-"""``logwright demo``: a log directory to try it all on, and the platform over it."""
+"""``logwright demo``: a sample log directory, and the Dagster platform that maintains it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from logwright.extras import require
 
 
 @click.command(name="demo")
-@click.option("--ui/--no-ui", default=True, help="Show Dagster's pages at the end.")
+@click.option("--ui/--no-ui", default=True, help="Open Dagster's web UI at the end.")
 @click.option(
-    "--port", type=click.IntRange(1, 65_535), default=3000, show_default=True, help="Of the pages."
+    "--port",
+    type=click.IntRange(1, 65_535),
+    default=3000,
+    show_default=True,
+    help="Port of the web UI.",
 )
 @click.option(
     "--home",
@@ -20,10 +24,10 @@ from logwright.extras import require
     type=click.Path(path_type=Path),
     default=Path("logwright-demo"),
     show_default=True,
-    help="Where everything of the demo is kept.",
+    help="Directory for all files of the demo.",
 )
 def command(*, ui: bool, port: int, home: Path) -> None:
-    """Make a log directory, compact it through the platform, and show what happened."""
+    """Create a sample log directory, compact it through Dagster, and show what happened."""
     require("dagster", by="demo")
     from logwright.demo.run import run_demo  # noqa: PLC0415 -- Dagster and Spark: not for --help
 

@@ -17,7 +17,7 @@ from logwright.errors import LogwrightError
 def command(request: Request) -> None:
     """Print every batch and record, index entry and snapshot as JSON lines.
 
-    With more than one partition each line names its own.
+    With more than one partition, every line has a topicPartition field.
     """
     from logwright.log.dump import dump_partition, to_json  # noqa: PLC0415 -- numpy: not for --help
 

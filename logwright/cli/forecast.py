@@ -1,5 +1,5 @@
-"""What a cleaning would reclaim: its first pass, which reads keys only, and the average record of
-each segment.
+"""Estimate what a cleaning would reclaim: run its first pass, which reads only keys, and use the
+average record size of each segment.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def reclaimed_bytes(plan: CleanPlan, *, progress: Progress) -> int:
-    """Bytes of the records that would not survive, by each segment's average. Effects: reads the
-    segments.
+    """Estimate the bytes of the records that would not survive, from each segment's average record
+    size. Effects: reads the segments.
 
     Raises:
         LogwrightError: as `logwright.compaction.keys.survivors.find_survivors`.

@@ -1,4 +1,4 @@
-"""``logwright ingest``: rows of files into the logs of a topic, each file once."""
+"""``logwright ingest``: append rows from files to the logs of a topic, each file once."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from logwright.spark.intake import Intake, Source
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""By their ids in a batch."""
+"""Indexed by the codec id in a record batch."""
 
 BATCH_BYTES: Final = 16_384
 """A producer's ``batch.size`` (`logwright.ingest.model.DEFAULT_BATCH_BYTES`)."""
 
 
 class _Given(TypedDict):
-    """What click hands over of the options below."""
+    """Values of the options below, as click passes them."""
 
     source: str
     file_format: str
@@ -34,26 +34,30 @@ class _Given(TypedDict):
 
 
 @click.command(name="ingest")
-@click.option("--from", "source", metavar="PATH", required=True, help="A file or a directory.")
+@click.option("--from", "source", metavar="PATH", required=True, help="Input file or directory.")
 @click.option(
     "--format",
     "file_format",
     metavar="NAME",
     default="json",
     show_default=True,
-    help="json, csv, parquet, orc, or another that Spark reads.",
+    help="json, csv, parquet, orc, or another format that Spark reads.",
 )
-@click.option("--topic", metavar="T", required=True, help="Where the rows go.")
+@click.option("--topic", metavar="T", required=True, help="Topic to append to.")
 @click.option(
     "--partitions",
     metavar="N",
     type=click.IntRange(min=0, max=100_000),
     default=0,
-    help="That a new topic gets, and at least has.",
+    help="Partition count of a new topic; minimum for an existing one.",
 )
-@click.option("--id", "ingest_id", metavar="ID", help="Know the input by this, not by its files.")
+@click.option("--id", "ingest_id", metavar="ID", help="Idempotency key of this input.")
 @click.option(
-    "--option", "options", metavar="KEY=VALUE", multiple=True, help="Of Spark's reader; repeatable."
+    "--option",
+    "options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="An option of Spark's reader; repeatable.",
 )
 @click.option(
     "--batch-size",
@@ -61,26 +65,26 @@ class _Given(TypedDict):
     type=click.IntRange(min=1),
     default=BATCH_BYTES,
     show_default=True,
-    help="Most bytes of a batch before compression.",
+    help="Maximum size of a record batch before compression.",
 )
 @click.option(
     "--compression",
     type=click.Choice(CODECS),
     default="none",
     show_default=True,
-    help="Where compression.type is producer.",
+    help="Codec for topics with compression.type=producer.",
 )
 @request_options
 def command(request: Request, **given: Unpack[_Given]) -> None:
-    """Append rows of files to a topic's logs, as a producer would: key, value, headers, partition,
-    timestamp.
+    """Append rows from files to a topic's logs, as a producer would: key, value, headers,
+    partition, timestamp.
     """
     from logwright.ingest.model import AppendOptions  # noqa: PLC0415 -- numpy: not for --help
     from logwright.spark.intake import Source  # noqa: PLC0415 -- pyspark: not for --help
 
     request.require_terminal()
     if request.named:
-        raise click.UsageError("rows choose their partitions by themselves: name none")
+        raise click.UsageError("each row determines its partition: give no TOPIC-N")
     wanted = Source(
         path=given["source"],
         file_format=given["file_format"],
@@ -98,7 +102,7 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
         return
     if not request.yes:
         _show_plan(request, wanted, files)
-    request.confirm(f"Append them to {wanted.topic} in {request.log_dir}?")
+    request.confirm(f"Append these files to {wanted.topic} in {request.log_dir}?")
     _ingest(request, wanted)
 
 
@@ -107,13 +111,13 @@ def _pairs(options: tuple[str, ...]) -> dict[str, str]:
     for option in options:
         key, equals, value = option.partition("=")
         if not equals:
-            raise click.UsageError(f"--option {option!r} is not KEY=VALUE")
+            raise click.UsageError(f"--option {option!r} must be KEY=VALUE")
         pairs[key] = value
     return pairs
 
 
 def _files(request: Request, source: Source) -> tuple[str, ...]:
-    """What is new of the input. Effects: lists it."""
+    """Return the input files that have not been ingested yet. Effects: lists the input."""
     from logwright.ingest.ledger import waiting_files  # noqa: PLC0415 -- numpy: not for --help
 
     if source.ingest_id is not None:
@@ -125,7 +129,7 @@ def _show_plan(request: Request, source: Source, files: tuple[str, ...]) -> None
     request.output.json_object({"topic": source.topic, "files": list(files), "ingested": False})
     for file in files:
         request.output.text(file)
-    request.output.text(f"{len(files)} files are new for {source.topic}.")
+    request.output.text(f"{len(files)} new files for {source.topic}.")
 
 
 def _ingest(request: Request, source: Source) -> None:
@@ -134,7 +138,7 @@ def _ingest(request: Request, source: Source) -> None:
     from logwright.spark.intake import ingest_files, totals  # noqa: PLC0415 -- pyspark
     from logwright.spark.session import local_session  # noqa: PLC0415
 
-    request.settings(source.topic)  # what is refused, is so before Spark starts
+    request.settings(source.topic)  # refuse invalid settings before Spark starts
     prepare_log_dir(request.log_dir)
     request.output.message("Starting Spark …")
     with local_session() as spark:
@@ -144,9 +148,9 @@ def _ingest(request: Request, source: Source) -> None:
     _report(request, intakes)
     summed = totals(intakes)
     request.output.text(
-        f"{summed['records']} records of {summed['files']} files, {human_bytes(summed['bytes'])}."
+        f"{summed['records']} records from {summed['files']} files, {human_bytes(summed['bytes'])}."
         if intakes
-        else "Nothing was new."
+        else "No new files."
     )
 
 
@@ -173,7 +177,7 @@ def _report(request: Request, intakes: tuple[Intake, ...]) -> None:
                     one.first_offset,
                     one.end_offset,
                     one.log_bytes,
-                    "done before" if one.repeated else "",
+                    "already ingested" if one.repeated else "",
                 )
             )
     header = ("partition", "records", "from offset", "log end", "bytes", "note")

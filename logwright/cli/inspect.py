@@ -1,5 +1,5 @@
-"""``logwright inspect``: what is there, also where other commands would refuse to work. Reads
-only.
+"""``logwright inspect``: show a log directory's contents, also where other commands refuse to
+work. Read-only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXPECTED = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
 @click.command(name="inspect")
 @request_options
 def command(request: Request) -> None:
-    """Show what is there, a line a log; with --verbose segments, checkpoints and file names."""
+    """Show one line per log; with --verbose also segments, checkpoints and file names."""
     from logwright.log.checkpoints import read_checkpoints  # noqa: PLC0415 -- numpy: not for --help
 
     output = request.output
@@ -61,7 +61,7 @@ def command(request: Request) -> None:
     try:
         request.sources()
     except LogwrightError as error:
-        output.message(f"Settings are not known: {error}")
+        output.message(f"Settings cannot be read: {error}")
     for partition in partitions:
         try:
             log = _look(request, partition, checkpoints)
@@ -76,8 +76,8 @@ def command(request: Request) -> None:
 
 
 def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
-    """The directories of deleted, future and stray logs, and their bytes. Effects: reads them;
-    stdout as JSON.
+    """Return the directories of deleted, future and stray logs with their sizes in bytes. Effects:
+    reads them; writes JSON to stdout.
     """
     from logwright.log.log_dir import bytes_below, list_marked  # noqa: PLC0415 -- not for --help
 
@@ -97,7 +97,9 @@ def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
 
 
 def _lock(log_dir: Path) -> str | None:
-    """Who keeps us out of the log directory; None if nobody does. Effects: tries the lock."""
+    """Return who holds the lock of the log directory, None if it is free. Effects: tries the
+    lock.
+    """
     from logwright.locks import lock_log_dir  # noqa: PLC0415
 
     if not (log_dir / names.BROKER_LOCK).exists():
@@ -112,7 +114,7 @@ def _lock(log_dir: Path) -> str | None:
 
 
 def _look(request: Request, partition: TopicPartition, checkpoints: Checkpoints) -> InspectedLog:
-    """One partition. Effects: reads it."""
+    """Inspect one partition. Effects: reads it."""
     listing = _list(request.log_dir, partition)
     offsets, problem = _offsets(request, partition, checkpoints)
     recorded = {
@@ -152,8 +154,8 @@ def _log_object(log: InspectedLog) -> dict[str, object]:
 
 
 def _standing(request: Request, partition: TopicPartition) -> tuple[TopicConfig | None, str | None]:
-    """A partition's settings, None if they cannot be read; and why a broker would not serve it
-    from here. Effects: reads them and its topic id.
+    """Return a partition's settings, None if they cannot be read, and why it is stray, None if it
+    is not. Effects: reads the settings and the topic id.
     """
     try:
         config, _ = request.settings(partition.topic)
@@ -165,7 +167,9 @@ def _standing(request: Request, partition: TopicPartition) -> tuple[TopicConfig 
 def _offsets(
     request: Request, partition: TopicPartition, checkpoints: Checkpoints
 ) -> tuple[dict[str, int], UncleanLogDir | None]:
-    """The log's offsets; or, where recovery is needed first, why. Effects: reads the log's ends."""
+    """Return the log's offsets, or why it needs recovery first. Effects: reads the first and last
+    segments.
+    """
     from logwright.log.load import observe  # noqa: PLC0415
 
     try:

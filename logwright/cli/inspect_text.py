@@ -1,4 +1,4 @@
-"""The text of `inspect`: a line a log, or everything."""
+"""Text output of ``inspect``: one line per log, or all details."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The plain files of a partition directory, sorted by what they are.
+    """The files of a partition directory by kind.
 
     Attributes:
         segments: base offset → suffix → (bytes, modification time in ms).
-        leftovers: names that end in .cleaned, .swap or .deleted, or are a live name with such an
-        end.
-        staging: plans whose staging directories are there.
-        others: every other name, directories with a slash.
+        leftovers: names with one of the suffixes .cleaned, .swap and .deleted.
+        staging: ids of the plans that have a staging directory.
+        others: all other names; directories end in a slash.
     """
 
     segments: Mapping[int, Mapping[str, tuple[int, int]]]
@@ -41,14 +40,14 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedLog:
-    """One partition.
+    """What ``inspect`` found about one partition.
 
     Attributes:
-        offsets: by the names of the output; none if there is a problem.
-        recorded: what the checkpoint files say.
-        problem: why it must be recovered first.
+        offsets: field name of the output → offset; empty if there is a problem.
+        recorded: the offsets in the checkpoint files.
+        problem: why it needs recovery first.
         config: None if the settings cannot be read.
-        stray: why a broker would not serve it from here.
+        stray: why a broker would not serve it from this directory.
     """
 
     partition: TopicPartition
@@ -61,14 +60,14 @@ class InspectedLog:
 
     @property
     def policy(self) -> str | None:
-        """``cleanup.policy``, ``unknown`` if nothing says it; None if the settings cannot be
+        """``cleanup.policy``; ``unknown`` if no source sets it, None if the settings cannot be
         read.
         """
         return None if self.config is None else ",".join(self.config.cleanup_policy)
 
     @property
     def bytes(self) -> int:
-        """Of all ``.log`` files."""
+        """Size of all ``.log`` files, in bytes."""
         found = self.listing.segments.values()
         return sum(files[names.LOG][0] for files in found if names.LOG in files)
 
@@ -76,7 +75,9 @@ class InspectedLog:
 def show(
     request: Request, logs: Sequence[InspectedLog], marked: Sequence[tuple[MarkedDirectory, int]]
 ) -> None:
-    """A line for each log; with --verbose then everything. Effects: stdout; may read settings."""
+    """Print one line per log, with --verbose all details too. Effects: writes to stdout; may read
+    settings.
+    """
     output = request.output
     whole = [*(str(log.partition) for log in logs), *(str(one.partition) for one, _ in marked)]
     short = {name: name for name in whole} if output.verbose else short_names(whole)
@@ -91,7 +92,7 @@ def show(
             note += moment(due_ms, request.now_ms)
         cells = (_size_cell(size), None, None, Cell(text=note, colour="yellow"))
         rows.append((short[str(one.partition)], None, None, *cells))
-    header = ("partition", "policy", "segments", "size", "offsets", "last write", "to know")
+    header = ("partition", "policy", "segments", "size", "offsets", "last write", "notes")
     output.table(header, rows)
     if output.verbose:
         for one, size in marked:
@@ -101,7 +102,9 @@ def show(
 
 
 def _purged_ms(request: Request) -> dict[str, int]:
-    """When a purge removes which deleted log, as far as that is known. Effects: reads."""
+    """Return directory → purge time in ms of the deleted logs for which it is known. Effects: reads
+    the log directory.
+    """
     from logwright.deletion.commit import plan_purge_deleted  # noqa: PLC0415 -- not for --help
 
     try:
@@ -117,13 +120,13 @@ def _purged_ms(request: Request) -> dict[str, int]:
 
 
 def _log_row(request: Request, log: InspectedLog, name: str) -> tuple[object, ...]:
-    """Effects: may read the retired files' times."""
+    """Effects: may read the ledger of retired files."""
     policy = _said_policy(log, unread="?")
     written = [files[names.LOG][1] for files in log.listing.segments.values() if names.LOG in files]
     offsets = None
     if log.offsets:
         offsets = f"{log.offsets['logStartOffset']}..{log.offsets['logEndOffset']}"
-    notes = [] if log.problem is None else [f"must be recovered: {log.problem.problem}"]
+    notes = [] if log.problem is None else [f"needs recovery: {log.problem.problem}"]
     notes += [] if log.stray is None else [f"stray: {log.stray}"]
     colour = "red" if notes else "yellow"
     notes += _leftover_notes(request, log)
@@ -148,7 +151,7 @@ def _said_policy(log: InspectedLog, *, unread: str) -> str:
 
 
 def _leftover_notes(request: Request, log: InspectedLog) -> list[str]:
-    """Effects: may read the retired files' times."""
+    """Effects: may read the ledger of retired files."""
     listing = log.listing
     files = [name for name in listing.leftovers if name.endswith(names.DELETED)]
     notes = []
@@ -168,7 +171,7 @@ def _leftover_notes(request: Request, log: InspectedLog) -> list[str]:
 
 
 def _retired_files(request: Request, log: InspectedLog) -> list[tuple[int, int | None]]:
-    """(bytes, when it is purged) of each retired file. Effects: reads the ledger."""
+    """Return (bytes, purge time in ms) of each retired file. Effects: reads the ledger."""
     from logwright.purge.observe import list_partition  # noqa: PLC0415 -- not for --help
     from logwright.purge.plan import retired_files  # noqa: PLC0415
 
@@ -181,11 +184,13 @@ def _retired_files(request: Request, log: InspectedLog) -> list[tuple[int, int |
 
 
 def _show_everything(output: Output, log: InspectedLog) -> None:
-    """One partition with its offsets, checkpoints, file names and segments. Effects: stdout."""
+    """Print one partition's offsets, checkpoints, file names and segments. Effects: writes to
+    stdout.
+    """
     listing = log.listing
     output.text()
     output.text(f"{log.partition}: {len(listing.segments)} segments, {log.bytes} bytes")
-    output.text(f"  cleanup.policy: {_said_policy(log, unread='not known')}")
+    output.text(f"  cleanup.policy: {_said_policy(log, unread='unknown')}")
     if log.stray is not None:
         output.text(f"  stray: {log.stray}")
     for title, facts in (("offsets", log.offsets), ("checkpoints", log.recorded)):
@@ -212,5 +217,5 @@ def _segment_row(base: int, files: Mapping[str, tuple[int, int]]) -> tuple[objec
 
 
 def size_of(files: Mapping[str, tuple[int, int]], suffix: str) -> int | None:
-    """Bytes of a segment's file, None if it is not there."""
+    """Return the size of a segment's file in bytes, None if it does not exist."""
     return files[suffix][0] if suffix in files else None

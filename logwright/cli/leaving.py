@@ -1,5 +1,5 @@
-"""Which partitions a command leaves alone, and what it says of them: those that are held, those
-whose settings nothing says, and strays.
+"""Decide which partitions a command skips and report why: paused, in quarantine, moving, without a
+known cleanup.policy, or stray.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ UNKNOWN_REMEDY: Final = (
 def leave_held(
     request: Request, partitions: Iterable[TopicPartition], *, force: bool = False
 ) -> tuple[TopicPartition, ...]:
-    """The partitions that may be worked on; with `force`, those in quarantine too.
+    """Return the partitions that are not held; with `force`, those in quarantine too.
 
-    Of the others it is said why they are left alone, and of moves that were cut short where their
-    partitions are. Effects: reads the state file; output.
+    Reports why each of the others is skipped, and every unfinished move. Effects: reads the state
+    file; output.
 
     Raises:
-        UnreadableFile: the state file is none. Nothing may be worked on then.
+        UnreadableFile: the state file is invalid, so no partition may be changed.
     """
     from logwright.state.store import read_state  # noqa: PLC0415 -- not for --help
 
@@ -46,8 +46,8 @@ def leave_held(
     for partition, one in sorted(state.items()):
         if one.move is not None and (partition in chosen or not request.named):
             request.output.message(
-                f"{partition}: there is {one.move.sentence}: run `logwright move` again, or with"
-                " --abandon"
+                f"{partition}: {one.move.sentence}: run `logwright move` again to finish it, or"
+                " with --abandon to give it up"
             )
     return tuple(free)
 
@@ -59,8 +59,9 @@ def leave_strays(
     *,
     force: bool = False,
 ) -> tuple[TopicPartition, ...]:
-    """The partitions that a broker would serve from this directory; with `force`, all. One that was
-    named is a failure, the others are left alone. Effects: reads their topic ids; output.
+    """Return the partitions that a broker would serve from this directory; with `force`, all. A
+    stray partition that was named is a failure, any other is skipped. Effects: reads their topic
+    ids; output.
 
     Raises:
         LogwrightError: as `Request.sources`.
@@ -75,16 +76,17 @@ def leave_strays(
         if reason is None:
             free.append(partition)
         else:
-            problem = f"it is stray: {reason}."
-            failures.add(partition, PreconditionError(problem, remedy="--force passes over that."))
+            problem = f"is stray: {reason}."
+            remedy = "Give --force to include stray logs."
+            failures.add(partition, PreconditionError(problem, remedy=remedy))
     return tuple(free)
 
 
 def say_strays(
     request: Request, partitions: Iterable[TopicPartition], failures: FailureLog
 ) -> tuple[TopicPartition, ...]:
-    """The partitions that a broker would serve from this directory. Effects: reads the topic ids of
-    all; output about the others.
+    """Return the partitions that a broker would serve from this directory and report the others.
+    Effects: reads all topic ids; output.
 
     Raises:
         LogwrightError: as `Request.sources`.
@@ -94,15 +96,15 @@ def say_strays(
         if reason is None:
             free.append(partition)
         else:
-            say_held(request, partition, "stray", f"it is stray: {reason}")
+            say_held(request, partition, "stray", f"stray: {reason}")
     return tuple(free)
 
 
 def _standing(
     request: Request, partitions: Iterable[TopicPartition], failures: FailureLog
 ) -> Iterator[tuple[TopicPartition, str | None]]:
-    """Each partition and why it is stray; one whose topic id cannot be read is a failure. Effects:
-    reads the topic ids; output.
+    """Yield each partition and why it is stray, None if it is not; an unreadable topic id is a
+    failure. Effects: reads the topic ids; output.
     """
     request.sources()
     for partition in partitions:
@@ -113,8 +115,8 @@ def _standing(
 
 
 def stray(request: Request, partition: TopicPartition) -> str | None:
-    """Why a broker would not serve a partition from this directory; None if it would, or if there
-    is no metadata. Effects: reads its topic id.
+    """Return why a broker would not serve a partition from this directory; None if it would, or
+    without cluster metadata. Effects: reads its topic id.
 
     Raises:
         LogwrightError: as `Request.sources`, and `read_topic_id`.
@@ -127,9 +129,10 @@ def stray(request: Request, partition: TopicPartition) -> str | None:
 def leave_unknown(
     request: Request, partitions: Iterable[TopicPartition], failures: FailureLog
 ) -> tuple[TopicPartition, ...]:
-    """The partitions whose ``cleanup.policy`` is known. One that was named is a failure; so are all
-    if none is known, and those whose settings are not valid; else the others are left alone.
-    Effects: output.
+    """Return the partitions whose ``cleanup.policy`` is known.
+
+    Invalid settings are a failure. An unknown policy is a failure if the partition was named or if
+    no partition has a known one; otherwise the partition is skipped. Effects: output.
 
     Raises:
         LogwrightError: as `Request.sources`.
@@ -146,10 +149,10 @@ def leave_unknown(
             (known if config.policy_known else unknown).append(partition)
     for partition in unknown:
         if request.named or not known:
-            problem = "nothing says its cleanup.policy."
+            problem = "its cleanup.policy is unknown."
             failures.add(partition, PolicyError(problem, remedy=UNKNOWN_REMEDY))
         else:
-            sentence = f"nothing says its cleanup.policy. {UNKNOWN_REMEDY}"
+            sentence = f"its cleanup.policy is unknown. {UNKNOWN_REMEDY}"
             say_held(request, partition, "unknown", sentence)
     return tuple(known)
 
@@ -157,9 +160,9 @@ def leave_unknown(
 def say_sources(
     request: Request, partitions: Iterable[TopicPartition], *, planned: bool = False
 ) -> None:
-    """The cluster's metadata in use, and where an entry of ``topics.yml`` disagrees with it on what
-    is deleted; nothing without metadata. Effects: stderr; of a plan (`planned`, or a dry run)
-    stdout as JSON.
+    """Report the cluster metadata in use and the entries of ``topics.yml`` that disagree with it on
+    a setting that deletes data; nothing without metadata. Effects: writes to stderr; for a plan
+    (`planned`, or a dry run) JSON to stdout.
 
     Raises:
         LogwrightError: as `Request.sources`.
@@ -187,14 +190,14 @@ def say_sources(
         request.output.json_object(
             {"now": request.now_ms, "metadata": used, "disagreements": differing}
         )
-    request.output.message(f"Settings by {said_metadata(sources.metadata)}.")
+    request.output.message(f"Settings from {said_metadata(sources.metadata)}.")
     for topic in topics:
         for one in found[topic]:
             request.output.message(f"{topic}: {one.sentence}")
 
 
 def metadata_object(metadata: ClusterMetadata) -> dict[str, object]:
-    """Which metadata it is."""
+    """Return the JSON form of the metadata's identity."""
     return {
         "path": str(metadata.path),
         "clusterId": metadata.cluster_id,
@@ -204,8 +207,8 @@ def metadata_object(metadata: ClusterMetadata) -> dict[str, object]:
 
 
 def said_metadata(metadata: ClusterMetadata) -> str:
-    """`metadata_object`, for people."""
-    snapshot = f", with the snapshot {metadata.snapshot}" if metadata.snapshot else ""
+    """Return the text form of `metadata_object`."""
+    snapshot = f", snapshot {metadata.snapshot}" if metadata.snapshot else ""
     return (
         f"the metadata of cluster {metadata.cluster_id} up to offset {metadata.end_offset}, from"
         f" {metadata.path}{snapshot}"
@@ -213,8 +216,8 @@ def said_metadata(metadata: ClusterMetadata) -> str:
 
 
 def say_held(request: Request, partition: TopicPartition, kind: str, sentence: str) -> None:
-    """Say why a partition is left alone. Effects: output."""
-    request.output.message(f"{partition}: left alone: {sentence}")
+    """Report why a partition is skipped. Effects: output."""
+    request.output.message(f"{partition}: skipped: {sentence}")
     request.output.json_object(
         {
             "topicPartition": str(partition),

@@ -1,6 +1,6 @@
 """``logwright COMMAND LOG_DIR [TOPIC-N ...]``: the entry point.
 
-Commands are imported when they are called: ``logwright --help`` needs none of what they need.
+A command is imported when it is called, so that ``logwright --help`` starts fast.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from logwright.errors import LogwrightError
 
 _COMMANDS: Final = MappingProxyType(
     {
-        "inspect": "What is there: segments, sizes, offsets, checkpoints, leftovers, lock.",
-        "dump": "Every batch and record, index entry and snapshot, as JSON lines.",
-        "config": "The effective settings of topics, and what set each.",
-        "plan": "What is due, when, why or why not.",
+        "inspect": "Show segments, sizes, offsets, checkpoints, leftovers and the lock.",
+        "dump": "Print every batch, record, index entry and snapshot as JSON lines.",
+        "config": "Show the effective settings of topics and where each comes from.",
+        "plan": "Show what is due, when and why.",
         "clean": "Compact: roll if due, dedupe, check, swap, checkpoint.",
-        "roll": "Begin a new active segment where it is due.",
-        "retain": "Delete old segments: log start offset, retention.bytes, retention.ms.",
-        "delete": "Delete whole logs, as Kafka does of a deleted topic.",
-        "undo": "Bring back what the last compaction, retention or deletion took away.",
-        "recover": "Repair what a crash left: leftovers, torn tails, missing indexes.",
-        "verify": "Check every batch, index entry, checkpoint and snapshot; or two directories.",
-        "ingest": "Append rows of files to a topic, each file once.",
-        "archive": "Copy a topic of a running broker, offsets as they are.",
-        "purge": "Unlink what was renamed to .deleted long enough ago.",
-        "move": "To another log directory of the same broker.",
-        "pause": "Leave partitions alone for a while, durably.",
-        "resume": "Lift pauses.",
-        "quarantine": "Partitions that cannot be cleaned: show, set, clear.",
-        "demo": "A log directory to try it all on.",
+        "roll": "Roll active segments that are due.",
+        "retain": "Delete old segments by log start offset, retention.bytes and retention.ms.",
+        "delete": "Delete whole logs, as Kafka does when a topic is deleted.",
+        "undo": "Revert the last compaction, retention or deletion of a log.",
+        "recover": "Repair logs after a crash: leftovers, torn tails, missing indexes.",
+        "verify": "Check every batch, index entry and checkpoint, or compare two directories.",
+        "ingest": "Append rows from files to a topic, each file once.",
+        "archive": "Copy a topic from a running broker, keeping its offsets.",
+        "purge": "Remove retired files whose file.delete.delay.ms has passed.",
+        "move": "Move partitions to another log directory of the same broker.",
+        "pause": "Pause maintenance of partitions.",
+        "resume": "Resume maintenance of paused partitions.",
+        "quarantine": "Show, set or clear the quarantine of partitions that cannot be cleaned.",
+        "demo": "Create a sample log directory and maintain it with Dagster.",
     }
 )
-"""Name → summary. A command is ``command`` of the module of its name in this package."""
+"""Name → summary. Each command is the function ``command`` of the module of that name."""
 
 
 class _Commands(click.Group):
@@ -72,8 +72,8 @@ class _Commands(click.Group):
 def main() -> None:
     """Maintain Apache Kafka log segments offline.
 
-    LOG_DIR is a log directory of a stopped broker; without TOPIC-N all its partitions are meant.
-    Exit status: 0 done, also when there was nothing to do; 2 usage and settings; 3 corrupt data;
-    4 unsupported format; 5 the directory is not as it must be; 6 the output failed a check; 7 a
-    step failed.
+    LOG_DIR is a log directory of a stopped broker; without TOPIC-N a command works on all its
+    partitions. Exit status: 0 success, also if there was nothing to do; 2 usage or settings; 3
+    corrupt data; 4 unsupported format; 5 precondition not met (lock, disk space, log changed); 6
+    output failed a check; 7 a file operation failed.
     """

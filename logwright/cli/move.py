@@ -1,4 +1,6 @@
-"""``logwright move``: to another log directory of the same broker (KIP-113, offline)."""
+"""``logwright move``: move partitions to another log directory of the same broker (KIP-113,
+offline).
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,14 @@ if TYPE_CHECKING:
     "destination",
     metavar="DIR",
     type=click.Path(path_type=Path, readable=False),
-    help="The other log directory.",
+    help="Destination log directory.",
 )
-@click.option("--abandon", is_flag=True, help="Give an unfinished move up: the copy goes.")
+@click.option("--abandon", is_flag=True, help="Give up an unfinished move and remove its copy.")
 @request_options
 def command(request: Request, *, destination: Path | None, abandon: bool) -> None:
-    """Move partitions to another log directory of the same broker; finish what was cut short."""
+    """Move partitions to another log directory of the same broker; finish interrupted moves."""
     if not request.named:
-        raise click.UsageError("name the partitions that are to be moved")
+        raise click.UsageError("name the partitions to move: TOPIC-N ...")
     if abandon == (destination is not None):
         raise click.UsageError("give either --to DIR or --abandon")
     request.require_terminal()
@@ -81,7 +83,7 @@ def _abandon(request: Request, failures: FailureLog) -> None:
     partitions = sorted(set(request.named))
     if request.dry_run:
         for partition in partitions:
-            request.output.text(f"{partition}: the copy of an unfinished move would be removed.")
+            request.output.text(f"{partition}: would remove the copy of an unfinished move.")
         return
     names = ", ".join(map(str, partitions))
     request.confirm(f"Remove the unfinished copies of {names}?")
@@ -105,12 +107,12 @@ def _ask(request: Request, destination: Path, outlooks: dict[TopicPartition, Mov
 
 def _outlook_line(partition: TopicPartition, outlook: MoveOutlook) -> str:
     if outlook.stage != "copying":
-        return f"{partition}: copied by an earlier run, the rest of the move is finished now"
+        return f"{partition}: already copied by an earlier run; this run finishes the move"
     missing, whole = human_bytes(outlook.missing_bytes), human_bytes(outlook.bytes)
-    resumed = ", the rest was copied before" if outlook.resumes else ""
+    resumed = ", the rest was copied earlier" if outlook.resumes else ""
     return (
-        f"{partition}: {missing} of {whole} in {outlook.files} files are to be copied{resumed}; "
-        f"{human_bytes(outlook.free_bytes)} are free"
+        f"{partition}: {missing} of {whole} in {outlook.files} files to copy{resumed}; "
+        f"{human_bytes(outlook.free_bytes)} free"
     )
 
 
@@ -157,6 +159,6 @@ def _show(
         output.table(header, rows)
     if any(result.outcome == "moved" for result in results.values()):
         output.text(
-            "The sources are directories that end in -delete now: a broker deletes them after "
+            "The source directories now end in -delete; a broker deletes them after "
             "file.delete.delay.ms."
         )

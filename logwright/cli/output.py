@@ -1,8 +1,6 @@
-"""All that the command line says goes through one `Output`: results to stdout, everything else to
-stderr.
+"""Output of the command line: results go to stdout, messages and progress to stderr.
 
-As text, results are lines and tables for people; as JSON, one object a line, with Kafka's and the
-oracle's names.
+Results are text (lines and tables) or JSON (one object per line, with Kafka's names).
 """
 
 from __future__ import annotations
@@ -25,19 +23,20 @@ if TYPE_CHECKING:
 
 Format = Literal["text", "json"]
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, bytes done, bytes in all."""
+"""Called with (stage, bytes done, total bytes)."""
 
 _KIB = 1024
 _GAP = "  "
-"""Between the columns of a table."""
+"""Separator of the columns of a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A cell of a table that is more than its value.
+    """A table cell with a format.
 
     Attributes:
-        colour: a colour of `click.style`, on a terminal. right: flushed right, as a number.
+        colour: a colour of `click.style`, used on a terminal.
+        right: align right, like a number.
     """
 
     text: str
@@ -47,11 +46,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Where the words go.
+    """Where and in which format a command writes.
 
     Attributes:
         form: ``text`` or ``json``.
-        verbose: text has everything, not only a line a log.
+        verbose: text output has all details, not only one line per log.
     """
 
     form: Format
@@ -59,25 +58,25 @@ class Output:
 
     @property
     def is_json(self) -> bool:
-        """Results are objects, one a line."""
+        """Whether results are JSON objects, one per line."""
         return self.form == "json"
 
     def text(self, line: str = "") -> None:
-        """A line of a result, in text form only. Effects: writes to stdout."""
+        """Write a line of a result, in text format only. Effects: writes to stdout."""
         if not self.is_json:
             click.echo(line)
 
     def line(self, line: str) -> None:
-        """A line of a result in either form, buffered. Effects: writes to stdout."""
+        """Write a line of a result in either format, buffered. Effects: writes to stdout."""
         sys.stdout.write(f"{line}\n")
 
     def json_object(self, value: Mapping[str, object]) -> None:
-        """A result as one line of JSON, in JSON form only. Effects: writes to stdout."""
+        """Write a result as one line of JSON, in JSON format only. Effects: writes to stdout."""
         if self.is_json:
             click.echo(as_json(value))
 
     def error_object(self, error: LogwrightError, **more: object) -> None:
-        """An error as one line of JSON, in JSON form only. Effects: writes to stdout."""
+        """Write an error as one line of JSON, in JSON format only. Effects: writes to stdout."""
         self.json_object(
             {
                 **more,
@@ -92,8 +91,8 @@ class Output:
         )
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """A table, in text form only; numbers to the right. In colour on a terminal, unless the
-        environment has NO_COLOR (no-color.org). Effects: writes to stdout.
+        """Write a table, in text format only; numbers are aligned right. Coloured on a terminal,
+        unless the environment has NO_COLOR (no-color.org). Effects: writes to stdout.
         """
         if not self.is_json:
             colour = False if os.environ.get("NO_COLOR") else None
@@ -101,12 +100,12 @@ class Output:
                 click.echo(line, color=colour)
 
     def message(self, line: str) -> None:
-        """Something about the work, not its result. Effects: writes to stderr."""
+        """Write a message, which is not part of the result. Effects: writes to stderr."""
         click.echo(line, err=True)
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Progress]:
-        """A progress bar if stderr is a terminal, else nothing. Effects: writes to stderr."""
+        """Show a progress bar if stderr is a terminal. Effects: writes to stderr."""
         if not sys.stderr.isatty():
             yield _silent
             return
@@ -115,13 +114,13 @@ class Output:
 
 
 def as_json(value: Mapping[str, object]) -> str:
-    """One line of JSON; no blanks, as the dumps of the oracle."""
+    """Return one line of JSON without spaces, the same format as the oracle's dumps."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def table_lines(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """The lines of a table whose columns are as wide as their widest cell; the colours of cells
-    stand in them as ANSI codes.
+    """Return the lines of a table; a column is as wide as its widest cell, colours are ANSI
+    codes.
     """
     body = [[_cell(value) for value in row] for row in rows]
     right = [
@@ -149,7 +148,7 @@ def _table_line(cells: Sequence[Cell], widths: Sequence[int], right: Sequence[bo
 
 
 def human_bytes(count: int) -> str:
-    """``1234 B``, ``1.2 MiB``: a size for people."""
+    """Return a size for people: ``1234 B``, ``1.2 MiB``."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(size) < _KIB or unit == "TiB":
@@ -159,10 +158,10 @@ def human_bytes(count: int) -> str:
 
 
 class StderrHandler(logging.Handler):
-    """Log lines of the engine, to stderr through click."""
+    """Write the engine's log lines to stderr through click."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line. Effects: stderr."""
+        """Write one line. Effects: writes to stderr."""
         click.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
 
 

@@ -1,4 +1,4 @@
-"""``logwright pause``: leave partitions alone for a while, durably."""
+"""``logwright pause``: pause maintenance of partitions; durable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DURATION: Final = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
 
 
 class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """``90s``, ``30m``, ``2h``, ``7d``: in ms."""
+    """A duration such as ``90s``, ``30m``, ``2h`` or ``7d``, converted to ms."""
 
     name = "DURATION"
 
@@ -32,16 +32,20 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic since cli
     ) -> int:
         found = _DURATION.fullmatch(str(value))
         if found is None:
-            self.fail(f"{value!r} is no duration: 90s, 30m, 2h or 7d is expected", param, ctx)
+            self.fail(f"{value!r} is not a duration such as 90s, 30m, 2h or 7d", param, ctx)
         return int(found[1]) * _UNITS[found[2]]
 
 
 @click.command(name="pause")
-@click.option("--reason", metavar="TEXT", help="Why; needed to set a pause.")
-@click.option("--owner", metavar="NAME", help="Who wants it. Default: this user.")
-@click.option("--for", "for_ms", type=_Duration(), help="Until so long from now: 90s, 30m, 2h, 7d.")
+@click.option("--reason", metavar="TEXT", help="Reason; required to set a pause.")
+@click.option("--owner", metavar="NAME", help="Owner of the pause [default: this user].")
+@click.option("--for", "for_ms", type=_Duration(), help="Expire after this time: 90s, 30m, 2h, 7d.")
 @click.option(
-    "--until", "until_ms", metavar="MS", type=click.IntRange(0, INT64_MAX), help="Until then."
+    "--until",
+    "until_ms",
+    metavar="MS",
+    type=click.IntRange(0, INT64_MAX),
+    help="Expire at this time, ms since the epoch.",
 )
 @request_options
 def command(
@@ -52,10 +56,10 @@ def command(
     for_ms: int | None,
     until_ms: int | None,
 ) -> None:
-    """Leave partitions alone: nothing maintains them until they are resumed or the time is over.
+    """Pause maintenance of partitions until they are resumed or the pause expires.
 
-    Without --reason: show which are paused. Each owner has one pause of a partition; setting it
-    again replaces it.
+    Without --reason: show the paused partitions. An owner has at most one pause per partition;
+    setting it again replaces it.
     """
     from logwright.state.model import Pause, printable  # noqa: PLC0415 -- not for --help
     from logwright.state.store import change_state, read_state  # noqa: PLC0415
@@ -65,7 +69,7 @@ def command(
         show_pauses(request, {one: state[one] for one in sorted(state) if _wanted(request, one)})
         return
     if not request.named:
-        raise click.UsageError("name the partitions that are to be left alone")
+        raise click.UsageError("name the partitions to pause: TOPIC-N ...")
     if for_ms is not None and until_ms is not None:
         raise click.UsageError("give --for or --until, not both")
     expires_ms = until_ms if for_ms is None else min(request.now_ms + for_ms, INT64_MAX)
@@ -81,7 +85,7 @@ def command(
         for partition in partitions:
             request.output.text(f"{partition}: would be {pause.sentence}")
         return
-    request.confirm(f"Leave {', '.join(map(str, partitions))} alone: {pause.sentence}?")
+    request.confirm(f"Pause {', '.join(map(str, partitions))}: {pause.sentence}?")
     changed = {
         one: change_state(request.log_dir, one, lambda now: now.with_pause(pause))
         for one in partitions
@@ -90,7 +94,7 @@ def command(
 
 
 def show_pauses(request: Request, state: Mapping[TopicPartition, PartitionState]) -> None:
-    """What is paused by whom, or what was lifted last. Effects: stdout."""
+    """Show the pauses of partitions: owner, reason, expiry. Effects: writes to stdout."""
     from logwright.state.file import pause_object  # noqa: PLC0415 -- not for --help
 
     for partition, one in state.items():
@@ -107,7 +111,7 @@ def show_pauses(request: Request, state: Mapping[TopicPartition, PartitionState]
             }
         )
         for pause in one.pauses:
-            over = "" if pause.holds(request.now_ms) else " (its time is over)"
+            over = "" if pause.holds(request.now_ms) else " (expired)"
             request.output.text(f"{partition}: {pause.sentence}{over}")
         if one.move is not None:
             request.output.text(f"{partition}: {one.move.sentence}")

@@ -1,4 +1,4 @@
-"""``logwright plan``: what is due, when, and why or why not. Reads only."""
+"""``logwright plan``: show what is due, when and why. Read-only."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from logwright.compaction.model import CleanPlan
 
 FORECAST_BYTES: Final = 1_073_741_824
-"""Up to this many bytes to be read, the forecast is made without being asked for: seconds."""
+"""Without ``--forecast`` a log is forecast only up to this size, in bytes; takes seconds."""
 
 MOST_NAMED: Final = 8
-"""Logs that the pick order names; --verbose names all."""
+"""Maximum number of logs named in the cleaning order; --verbose names all."""
 
 
 @click.command(name="plan")
@@ -39,14 +39,14 @@ MOST_NAMED: Final = 8
 @click.option(
     "--forecast/--no-forecast",
     default=None,
-    help="Read the keys to say what a cleaning reclaims. Default: of what is due, up to 1 GiB.",
+    help="Read the keys to estimate reclaimed bytes [default: for logs that are due, up to 1 GiB].",
 )
 @request_options
 def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
-    """Say what is due, when, why or why not, and what it would reclaim; --verbose: every reason.
+    """Show what is due, when, why, and what it would reclaim; with --verbose every reason.
 
-    What is paused or in quarantine is left alone; with --forecast, quarantine is passed over. Of a
-    log that was not stopped cleanly it says what a recovery would do: that comes first.
+    Skips partitions that are paused or in quarantine; --forecast includes quarantined ones. For a
+    log that was not shut down cleanly it shows the recovery that would run first.
     """
     from logwright.compaction.model import CleaningOptions  # noqa: PLC0415 -- pydantic: not for --help
 
@@ -85,9 +85,7 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
     if order:
         output.text(_in_order(order, output))
     elif len(ready) == len(request.partitions()):
-        output.text(
-            f"Nothing to clean{', but segments to roll' if any(map(changes, plans)) else ''}."
-        )
+        output.text(f"Nothing to clean{'; segments to roll' if any(map(changes, plans)) else ''}.")
     click.get_current_context().exit(failures.exit_status)
 
 
@@ -101,7 +99,7 @@ def _in_order(order: Sequence[CleanPlan], output: Output) -> str:
 def _forecast(
     request: Request, plan: CleanPlan, failures: FailureLog, *, asked: bool | None
 ) -> int | None:
-    """Bytes that a cleaning would reclaim; None if that was not found out. Effects: may read
+    """Return the bytes that a cleaning would reclaim, None if not estimated. Effects: may read
     keys.
     """
     cleanable = plan.compaction.cleanable_bytes > 0

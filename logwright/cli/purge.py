@@ -1,6 +1,5 @@
-"""``logwright purge``: unlink what was renamed to ``.deleted`` long enough ago.
-
-Long enough is at or before now - ``file.delete.delay.ms``.
+"""``logwright purge``: remove retired files, renamed to ``.deleted`` at or before
+now - ``file.delete.delay.ms``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 @click.command(name="purge")
 @request_options
 def command(request: Request) -> None:
-    """Unlink what was renamed to .deleted long enough ago, and leftovers that are worth nothing."""
+    """Remove retired files whose file.delete.delay.ms has passed, and unused leftovers."""
     request.require_terminal()
     failures = FailureLog(output=request.output)
     plans: dict[TopicPartition, PurgeResult] = {}
@@ -52,18 +51,20 @@ def command(request: Request) -> None:
 
 
 def _is_unfinished(request: Request, partition: TopicPartition) -> bool:
-    """A committed swap is to be finished first. Effects: lists the partition's directory."""
+    """Return whether a committed swap must be finished first. Effects: lists the partition's
+    directory.
+    """
     try:
         _plan(request, partition)
     except UncleanLogDir:
         return True
     except LogwrightError:
-        pass  # found again when the purge is planned
+        pass  # planning the purge raises it again
     return False
 
 
 def _plan(request: Request, partition: TopicPartition) -> PurgeResult:
-    """What would be removed now. Effects: lists the partition's directory."""
+    """Return what would be removed now. Effects: lists the partition's directory."""
     from logwright.purge.observe import list_partition  # noqa: PLC0415 -- not for --help
     from logwright.purge.plan import plan_purge  # noqa: PLC0415
 
@@ -97,7 +98,7 @@ def _purge(
 
 
 def _purge_deleted(request: Request, *, dry_run: bool) -> tuple[PurgedLog, ...]:
-    """The deleted logs that were asked for. Effects: removes the due ones, unless it is a dry
+    """Return the requested deleted logs. Effects: removes those that are due, unless it is a dry
     run.
     """
     from logwright.deletion.commit import plan_purge_deleted, purge_deleted  # noqa: PLC0415 -- not for --help
@@ -180,7 +181,7 @@ def _show(
                 "reason": log.reason,
             }
         )
-        output.text(f"{log.directory}: {'goes' if log.goes else 'stays'}: {log.reason}")
+        output.text(f"{log.directory}: {'removed' if log.goes else 'kept'}: {log.reason}")
     if not (any(map(_count, results.values())) or any(log.goes for log in deleted)):
         output.text("Nothing to remove.")
 

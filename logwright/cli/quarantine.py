@@ -1,4 +1,4 @@
-"""``logwright quarantine``: partitions that cannot be cleaned, and what to do with them."""
+"""``logwright quarantine``: show, set and clear the partitions that cannot be cleaned."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 @click.command(name="quarantine")
-@click.option("--set", "cause", metavar="TEXT", help="Put partitions into quarantine for this.")
-@click.option("--clear", is_flag=True, help="Try them again from now on.")
+@click.option("--set", "cause", metavar="TEXT", help="Quarantine partitions, with this cause.")
+@click.option("--clear", is_flag=True, help="Release partitions, so that they are cleaned again.")
 @request_options
 def command(request: Request, *, cause: str | None, clear: bool) -> None:
-    """Show the partitions whose cleaning failed for good: cause, place, times, when tried again.
+    """Show quarantined partitions: cause, file and offset, number of failures, next retry.
 
-    A cleaning that fails for good puts its partition here by itself.
+    A cleaning that fails permanently quarantines its partition automatically.
     """
     from logwright.state.store import read_state  # noqa: PLC0415 -- not for --help
 
@@ -38,16 +38,16 @@ def command(request: Request, *, cause: str | None, clear: bool) -> None:
 
 
 def _set(request: Request, cause: str) -> None:
-    """Effects: asks, then the state file."""
+    """Effects: asks, then changes the state file."""
     from logwright.state.store import change_state  # noqa: PLC0415 -- not for --help
 
     if not request.named:
-        raise click.UsageError("name the partitions that are to be put into quarantine")
+        raise click.UsageError("name the partitions to quarantine: TOPIC-N ...")
     request.require_terminal()
     partitions = request.partitions()
     if request.dry_run:
         return
-    request.confirm(f"Put {', '.join(map(str, partitions))} into quarantine?")
+    request.confirm(f"Quarantine {', '.join(map(str, partitions))}?")
     error = CorruptLogError(cause)
     changed = {
         one: change_state(
@@ -65,7 +65,7 @@ def _by_hand(state: PartitionState) -> PartitionState:
 
 
 def _clear(request: Request) -> None:
-    """Effects: asks, then the state file."""
+    """Effects: asks, then changes the state file."""
     from logwright.state.store import change_state, read_state  # noqa: PLC0415 -- not for --help
 
     request.require_terminal()
@@ -76,20 +76,20 @@ def _clear(request: Request) -> None:
         if state[one].quarantine is not None and (not request.named or one in request.named)
     ]
     if there and not request.dry_run:
-        request.confirm(f"Let {', '.join(map(str, there))} out of quarantine?")
+        request.confirm(f"Release {', '.join(map(str, there))} from quarantine?")
         for one in there:
             change_state(request.log_dir, one, lambda now: replace(now, quarantine=None))
     for one in there:
         request.output.json_object(
             {"topicPartition": str(one), "now": request.now_ms, "quarantine": None}
         )
-        request.output.text(f"{one}: not in quarantine any more")
+        request.output.text(f"{one}: released from quarantine")
     if not there:
         request.output.text("Nothing is in quarantine.")
 
 
 def _show(request: Request, state: dict[TopicPartition, PartitionState]) -> None:
-    """Effects: stdout."""
+    """Effects: writes to stdout."""
     from logwright.state.file import quarantine_object  # noqa: PLC0415 -- not for --help
     from logwright.state.uncleanable import uncleanable_bytes  # noqa: PLC0415
 

@@ -1,4 +1,6 @@
-"""``logwright recover``: what a broker's loading and clean stop would leave of a directory."""
+"""``logwright recover``: repair a log directory as a broker does when it loads its logs after a
+crash.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,16 @@ if TYPE_CHECKING:
 @click.option(
     "--like-kafka",
     is_flag=True,
-    help="Cut, drop and delete as Kafka's loading does; nothing is kept of it.",
+    help="Truncate, drop and delete as Kafka does at start-up, without keeping a copy.",
 )
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Whole segments may be dropped that lie behind damage.",
+    help="Allow dropping whole segments that follow a corrupt one.",
 )
 @request_options
 def command(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
-    """Repair what a crash left; then the directory counts as cleanly stopped."""
+    """Repair logs after a crash and mark the directory as cleanly shut down."""
     from logwright.locks import lock_log_dir  # noqa: PLC0415 -- not for --help
     from logwright.recovery.model import RecoveryOptions  # noqa: PLC0415
 
@@ -49,7 +51,7 @@ def command(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
         _report(request, plan.plans, None)
         add_failures(failures, plan)
     else:
-        request.partitions()  # locking makes a file, which only a log directory may get
+        request.partitions()  # locking creates a file: only in a log directory
         with lock_log_dir(request.log_dir):
             plan = _plan(request, options)
             _ask(request, plan)
@@ -69,14 +71,14 @@ def recover_first(
     like_kafka: bool,
     partitions: Iterable[TopicPartition] | None = None,
 ) -> None:
-    """What another command does about a directory that was not stopped cleanly, or partitions with
-    leftovers, before its own work. Effects: changes the log directory, which is locked.
+    """Recover before another command's own work, if the directory was not shut down cleanly or
+    partitions have leftovers. Effects: changes the log directory; the caller holds its lock.
 
-    Partitions that cannot be recovered without a loss are put down as failures. A pause does not
-    count: the directory is clean only when all of it is recovered, as when a broker starts.
+    Partitions that cannot be recovered without data loss become failures. Pauses are ignored: as
+    when a broker starts, the directory is clean only when all of it is recovered.
 
     Args:
-        partitions: the command works on these; None: on those that the request names.
+        partitions: the partitions the command works on; None: those that the request names.
     """
     from logwright.recovery.directory_plan import partitions_to_recover, plan_directory  # noqa: PLC0415
     from logwright.recovery.model import RecoveryOptions  # noqa: PLC0415 -- not for --help
@@ -103,7 +105,7 @@ def recover_first(
 
 
 def add_failures(failures: FailureLog, found: DirectoryPlan | DirectoryResult) -> None:
-    """Put down what cannot or could not be recovered. Effects: output."""
+    """Add what cannot be or was not recovered to the failures. Effects: output."""
     for partition, error in found.failures.items():
         failures.add(partition, error)
     for name, error in found.marked_failures.items():
@@ -113,9 +115,8 @@ def add_failures(failures: FailureLog, found: DirectoryPlan | DirectoryResult) -
 def ready_partitions(
     request: Request, failures: FailureLog, partitions: Iterable[TopicPartition]
 ) -> tuple[TopicPartition, ...]:
-    """Those of some partitions that a command may work on: recovered first where that is needed,
-    and without those that are paused. Effects: changes the log directory, unless it is a dry run;
-    output.
+    """Return the partitions that a command may work on: without paused ones, and recovered first
+    where needed. Effects: changes the log directory, unless it is a dry run; output.
     """
     return leave_held(request, recover_or_show(request, failures, partitions), force=True)
 
@@ -123,8 +124,8 @@ def ready_partitions(
 def recover_or_show(
     request: Request, failures: FailureLog, partitions: Iterable[TopicPartition]
 ) -> tuple[TopicPartition, ...]:
-    """Recover first those of some partitions that need it, or in a dry run say so; those that the
-    command can go on with. Effects: changes the log directory, unless it is a dry run; output.
+    """Recover the partitions that need it, or show it in a dry run, and return those that the
+    command can continue with. Effects: changes the log directory, unless it is a dry run; output.
     """
     from logwright.locks import lock_log_dir  # noqa: PLC0415 -- not for --help
     from logwright.recovery.directory_plan import partitions_to_recover  # noqa: PLC0415
@@ -148,13 +149,13 @@ def show_recovery_first(
     like_kafka: bool,
     partitions: tuple[TopicPartition, ...] | None = None,
 ) -> tuple[TopicPartition, ...]:
-    """What a dry run says of the recovery that would come first, and the partitions that it can
-    plan now. Effects: reads the log directory; output.
+    """Show the recovery that would run first, in a dry run, and return the partitions that can be
+    planned now. Effects: reads the log directory; output.
 
-    Partitions that cannot be recovered without a loss are put down as failures.
+    Partitions that cannot be recovered without data loss become failures.
 
     Raises:
-        LogDirLocked: a broker runs on the directory, so it is not there to be recovered.
+        LogDirLocked: a broker is running on the directory.
     """
     from logwright.locks import broker_kept_out  # noqa: PLC0415 -- not for --help
     from logwright.recovery.directory_plan import partitions_to_recover, plan_directory  # noqa: PLC0415
@@ -175,7 +176,7 @@ def show_recovery_first(
     output = request.output
     say_findings(plan.plans, lambda line: output.text(f"Recovered first: {line}"))
     for one in (each for each in plan.plans if not each.is_marked):
-        output.text(f"{one.partition}: its plan is made after the recovery")
+        output.text(f"{one.partition}: to be planned after its recovery")
         output.json_object(
             {
                 "topicPartition": str(one.partition),
@@ -189,16 +190,16 @@ def show_recovery_first(
 
 
 def _settled(request: Request) -> bool:
-    """Bring an append that was interrupted to its end, instead of recovering what is there of it;
-    whether there was one. Effects: see `logwright.ingest.settle`; output.
+    """Finish or roll back an interrupted append before recovery, and return whether there was one.
+    Effects: see `logwright.ingest.settle`; output.
     """
     from logwright.ingest.settle import settle_before_recovery  # noqa: PLC0415 -- not for --help
 
     settled = settle_before_recovery(request.log_dir)
     if settled:
         request.output.message(
-            "An ingest was interrupted: what was not complete of it is cut back. Run it again with"
-            " the same input."
+            "Rolled back the incomplete part of an interrupted ingest. Run it again with the same"
+            " input."
         )
     return settled
 
@@ -231,7 +232,7 @@ def _ask(request: Request, plan: DirectoryPlan) -> None:
 
 
 def say_findings(plans: Iterable[RecoveryPlan], say: Callable[[str], None]) -> None:
-    """A line for each thing that is done, and why."""
+    """Print one line per repair: action, files, reason."""
     for plan in plans:
         for finding in plan.findings:
             say(f"{plan.name}: {_sentence(finding)}")
@@ -268,7 +269,7 @@ def _report(
     say_findings(plans, output.text)
     if result is not None:
         for name, path in result.cut.items():
-            output.text(f"{name}: what was cut out is kept in {path}")
+            output.text(f"{name}: removed bytes are kept in {path}")
     if not any(plan.findings for plan in plans):
         output.text("Nothing to repair.")
 
@@ -289,10 +290,10 @@ def _say_marker(request: Request, plan: DirectoryPlan, result: DirectoryResult) 
     output = request.output
     if result.clean:
         if plan.marker is None:
-            output.text(f"{request.log_dir} counts as cleanly stopped now.")
+            output.text(f"{request.log_dir} is now marked as cleanly shut down.")
         return
     left = ", ".join(plan.left_out[:3]) + (" and more" if len(plan.left_out) > 3 else "")  # noqa: PLR2004 - as sliced
-    why = f"of {left}"
+    why = f"left out: {left}"
     if result.failures or result.marked_failures:
         why = "some logs could not be recovered"
-    output.message(f"{request.log_dir} still counts as not cleanly stopped, because {why}.")
+    output.message(f"{request.log_dir} is still not marked as cleanly shut down: {why}.")

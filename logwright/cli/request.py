@@ -1,6 +1,4 @@
-"""What a command is asked to do: the positionals and the options that every command has, checked
-and resolved.
-"""
+"""The arguments and options that every command has, validated and resolved into a `Request`."""
 
 from __future__ import annotations
 
@@ -39,14 +37,16 @@ class Request:
 
     Attributes:
         log_dir: the log directory.
-        named: the partitions that were named; none = all of the directory.
-        config: pairs of ``--config``.
-        policies: of ``--policies``, None if it was not given.
-        metadata: the directory of ``--metadata``. find_metadata: it is looked for if not given.
+        named: the partitions given as TOPIC-N; empty = all of the directory.
+        config: the pairs of ``--config``.
+        policies: the policies of ``--policies``, None if not given.
+        metadata: the directory of ``--metadata``.
+        find_metadata: search for the metadata if ``--metadata`` is not given.
         properties: the file of ``--server-properties``.
         now_ms: the clock of every decision and every durable record.
-        high_watermark: what counts as committed: ``--high-watermark``, else what the policies say.
-        yes: do not ask. dry_run: stop after the plan.
+        high_watermark: what counts as committed: ``--high-watermark``, else the policies' value.
+        yes: do not ask.
+        dry_run: stop after the plan.
     """
 
     log_dir: Path
@@ -66,7 +66,7 @@ class Request:
     _parsed: dict[str, tuple[TopicConfig, CleanerConfig]] = field(default_factory=dict, repr=False)
 
     def sources(self) -> Sources:
-        """All that says something about the settings. Effects: reads it, once.
+        """Return all sources of settings. Effects: reads them, once.
 
         Raises:
             LogwrightError: as `logwright.config.sources.read_sources`.
@@ -88,11 +88,11 @@ class Request:
         return self._sources[0]
 
     def settings(self, topic: str) -> tuple[TopicConfig, CleanerConfig]:
-        """The settings by which a topic is maintained, see `logwright.config.resolved`. Effects: as
+        """Return the effective settings of a topic, see `logwright.config.resolved`. Effects: as
         `sources`.
 
         Raises:
-            PolicyError: they are not valid.
+            PolicyError: a setting is invalid.
             LogwrightError: as `sources`.
         """
         from logwright.config.resolved import settings_of  # noqa: PLC0415 -- pydantic: not for --help
@@ -102,10 +102,10 @@ class Request:
         return self._parsed[topic]
 
     def broker(self) -> BrokerConfig:
-        """The broker's own settings. Effects: as `sources`.
+        """Return the broker's own settings. Effects: as `sources`.
 
         Raises:
-            PolicyError: they are not valid.
+            PolicyError: a setting is invalid.
             LogwrightError: as `sources`.
         """
         from logwright.config.resolved import effective_pairs  # noqa: PLC0415 -- pydantic: not for --help
@@ -114,12 +114,11 @@ class Request:
         return broker_settings(effective_pairs(self.sources()))
 
     def check_settings(self) -> None:
-        """Refuse wrong settings before anything is looked at. Effects: warns of those without
-        effect.
+        """Refuse invalid settings before reading the log directory. Effects: warns about settings
+        without effect.
 
         Raises:
-            PolicyError: what ``--config`` says is not valid by itself or over the policies'
-            defaults.
+            PolicyError: ``--config`` is invalid, alone or over the policies' defaults.
         """
         from logwright.config.policies import Policies  # noqa: PLC0415 -- yaml: not for --help
         from logwright.config.topic import effective, overlay  # noqa: PLC0415
@@ -129,13 +128,13 @@ class Request:
         warn_of_no_effect(self.config)
 
     def partitions(self, *, absent: bool = False) -> tuple[TopicPartition, ...]:
-        """The partitions to work on, sorted. Effects: lists the log directory.
+        """Return the partitions to work on, sorted. Effects: lists the log directory.
 
         Args:
-            absent: partitions that were named and are not there are left out, not refused.
+            absent: leave out named partitions that do not exist, instead of refusing them.
 
         Raises:
-            NotALogDir: the directory is none, or lacks a partition that was named.
+            NotALogDir: it is not a log directory, or a named partition does not exist.
         """
         from logwright.log.load import list_partitions  # noqa: PLC0415
 
@@ -149,23 +148,23 @@ class Request:
                 raise NotALogDir(
                     f"has no partition {partition}.",
                     path=self.log_dir,
-                    remedy="`logwright inspect` lists what is there.",
+                    remedy="`logwright inspect` lists the partitions.",
                 )
         return tuple(sorted(set(self.named)))
 
     def absent(self) -> frozenset[TopicPartition]:
-        """The partitions that were named and are not there. Effects: lists the log directory.
+        """Return the named partitions that do not exist. Effects: lists the log directory.
 
         Raises:
-            NotALogDir: the directory is none.
+            NotALogDir: it is not a log directory.
         """
         return frozenset(self.named) - set(self.partitions(absent=True))
 
     def require_terminal(self) -> None:
-        """A changing command needs ``--yes``, or somebody to ask.
+        """Require ``--yes`` or a terminal for a command that changes the log directory.
 
         Raises:
-            click.UsageError: neither is there.
+            click.UsageError: neither ``--yes`` nor a terminal.
         """
         if not (self.yes or self.dry_run or sys.stdin.isatty()):
             raise click.UsageError(
@@ -173,9 +172,7 @@ class Request:
             )
 
     def confirm(self, question: str) -> None:
-        """Ask, unless ``--yes`` was given. Effects: reads the terminal; ends the command if
-        declined.
-        """
+        """Ask, unless ``--yes`` was given. Effects: reads the terminal; exits if declined."""
         if self.yes:
             return
         if not click.confirm(question, err=True):
@@ -184,7 +181,7 @@ class Request:
 
 
 class _Pair(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """``KEY=VALUE``; the value may hold anything, commas and equals signs too."""
+    """``KEY=VALUE``; the value may contain commas and equals signs."""
 
     name = "KEY=VALUE"
 
@@ -198,7 +195,7 @@ class _Pair(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 
 
 class _Partition(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """``TOPIC-N``, also with the slash that a shell completes."""
+    """``TOPIC-N``, also with the trailing slash of a shell's completion."""
 
     name = "TOPIC-N"
 
@@ -207,13 +204,13 @@ class _Partition(click.ParamType):  # type: ignore[type-arg]  # generic since cl
     ) -> TopicPartition:
         partition = TopicPartition.parse(str(value).rstrip("/"))
         if partition is None:
-            self.fail(f"{value!r} names no partition: TOPIC-N is expected, as t-0", param, ctx)
+            self.fail(f"{value!r} is not a partition: expected TOPIC-N, such as t-0", param, ctx)
         return partition
 
 
 _PATH: Final = click.Path(path_type=Path)
 _LOG_DIR: Final = click.Path(path_type=Path, readable=False)
-"""Not looked at by click: what cannot be read is an error of the directory, not of usage."""
+"""click does not check it: an unreadable directory is not a usage error."""
 _ARGUMENT: Final = click.argument("log_dir", metavar="LOG_DIR", type=_LOG_DIR)
 _PARTITIONS: Final = click.argument("named", metavar="[TOPIC-N ...]", nargs=-1, type=_Partition())
 _TOPICS: Final = click.argument("topics", metavar="[TOPIC ...]", nargs=-1)
@@ -224,28 +221,32 @@ _OPTIONS: Final = (
         metavar="KEY=VALUE",
         type=_Pair(),
         multiple=True,
-        help="A topic or broker config by Kafka's name; repeatable; wins over --policies.",
+        help="A topic or broker config by its Kafka name; repeatable; overrides --policies.",
     ),
     click.option(
-        "--policies", "policies_dir", metavar="DIR", type=_PATH, help="Settings per topic, as YAML."
+        "--policies",
+        "policies_dir",
+        metavar="DIR",
+        type=_PATH,
+        help="Directory of YAML files with settings per topic.",
     ),
     click.option(
         "--metadata",
         metavar="DIR",
         type=_PATH,
-        help="The cluster's __cluster_metadata-0; else it is looked for in LOG_DIR and beside it.",
+        help="The cluster's __cluster_metadata-0 [default: search LOG_DIR and its siblings].",
     ),
     click.option(
         "--no-metadata",
         is_flag=True,
-        help="Do not read the cluster's metadata.",
+        help="Do not read cluster metadata.",
     ),
     click.option(
         "--server-properties",
         "properties",
         metavar="FILE",
         type=_PATH,
-        help="Of the broker: its static settings.",
+        help="The broker's server.properties.",
     ),
     click.option(
         "--now",
@@ -258,10 +259,10 @@ _OPTIONS: Final = (
         "--high-watermark",
         type=click.Choice(["end", "checkpoint"]),
         default=None,
-        show_default="what --policies say; without them, end",
-        help="What counts as committed: all of a stopped log, or what its checkpoint says.",
+        show_default="from --policies, else end",
+        help="Committed up to the log end offset, or up to the high watermark checkpoint.",
     ),
-    click.option("--yes", is_flag=True, help="Do not ask."),
+    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
     click.option("--dry-run", is_flag=True, help="Stop after the plan."),
     click.option(
         "--output",
@@ -269,18 +270,18 @@ _OPTIONS: Final = (
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="json: one object a line on stdout.",
+        help="Output format; json prints one object per line.",
     ),
     click.option(
         "--verbose",
         is_flag=True,
-        help="Say more: debug lines on stderr; all that inspect and plan know.",
+        help="Debug messages on stderr; full details in inspect and plan.",
     ),
 )
 
 
 class _Given(TypedDict):
-    """What click hands over of the options above."""
+    """Values of the options above, as click passes them."""
 
     log_dir: Path
     named: NotRequired[tuple[TopicPartition, ...]]
@@ -301,7 +302,7 @@ class _Given(TypedDict):
 like_kafka_option: Final = click.option(
     "--like-kafka",
     is_flag=True,
-    help="Only what Kafka's cleaner would do: no differences, no roll.",
+    help="Do exactly what Kafka would: no declared differences, no roll.",
 )
 
 
@@ -320,7 +321,7 @@ def _engine_option(*, hidden: bool) -> Callable[[Callable[..., _R]], Callable[..
 
 
 def request_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Give a command the common positionals and options; it is called with a `Request` first."""
+    """Add the common arguments and options; the command is called with a `Request` first."""
     return _with_options(command, _PARTITIONS)
 
 
@@ -330,7 +331,7 @@ def engine_options(command: Callable[..., _R]) -> Callable[..., _R]:
 
 
 def topic_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """As `request_options`, but the positionals behind the log directory are ``topics``."""
+    """Like `request_options`, but the arguments after the log directory are ``topics``."""
     return _with_options(command, _TOPICS)
 
 
@@ -386,7 +387,7 @@ def _load(directory: Path | None) -> Policies | None:
 
 
 def _log_to_stderr(*, verbose: bool) -> None:
-    """Effects: the engine's log lines go to stderr until the command ends."""
+    """Send the engine's log lines to stderr until the command ends. Effects: logging."""
     logger = logging.getLogger("logwright")
     before = logger.level
     handler = StderrHandler(logging.DEBUG if verbose else logging.WARNING)

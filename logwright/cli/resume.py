@@ -1,4 +1,4 @@
-"""``logwright resume``: lift pauses."""
+"""``logwright resume``: resume maintenance of paused partitions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from logwright.cli.request import Request, request_options
 
 
 @click.command(name="resume")
-@click.option("--owner", metavar="NAME", help="Only the pause of this owner. Default: of all.")
+@click.option("--owner", metavar="NAME", help="Remove only this owner's pauses [default: all].")
 @request_options
 def command(request: Request, *, owner: str | None) -> None:
-    """Lift the pauses of partitions, so that they are maintained again.
+    """Remove the pauses of partitions, so that they are maintained again.
 
-    Without TOPIC-N: of all that are paused. A pause that is not there is no error.
+    Without TOPIC-N: all paused partitions. A partition without a pause is not an error.
     """
     from logwright.state.store import change_state, read_state  # noqa: PLC0415 -- not for --help
 
@@ -35,11 +35,11 @@ def command(request: Request, *, owner: str | None) -> None:
     if said and not request.yes:
         for line in said:
             request.output.message(line)
-        request.confirm(f"Lift {len(said)} pauses in {request.log_dir}?")
+        request.confirm(f"Remove {len(said)} pauses in {request.log_dir}?")
     changed = {
         one: change_state(request.log_dir, one, lambda now: now.without_pauses(owner))
         for one, pauses in lifted.items()
         if pauses
     }
     show_pauses(request, changed)
-    request.output.text(f"Pauses lifted: {len(said)}.")
+    request.output.text(f"Pauses removed: {len(said)}.")

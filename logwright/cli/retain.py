@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from logwright.retention.plan import RetentionPlan, SegmentVerdict
 
 _MOST_KEPT = 2
-"""Segments that stay of which the text says why; behind the first it is always the same."""
+"""Number of kept segments shown with their reason; later ones have the same reason."""
 
 
 @click.command(name="retain")
@@ -29,19 +29,19 @@ _MOST_KEPT = 2
     "--delete-records-before",
     metavar="OFFSET",
     type=click.IntRange(min=-1),
-    help="Raise the log start offset to this first; -1: to the high watermark.",
+    help="First raise the log start offset to OFFSET; -1 means the high watermark.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Also stray logs, and compacted ones in quarantine or without a cleaner.",
+    help="Include stray logs, and compacted ones in quarantine or with the cleaner disabled.",
 )
 @like_kafka_option
 def command(
     request: Request, delete_records_before: int | None, *, force: bool, like_kafka: bool
 ) -> None:
     """Delete segments below the log start offset, over retention.bytes or past retention.ms."""
-    del like_kafka  # retention has no differences that could be turned off
+    del like_kafka  # retention has no declared differences from Kafka
     request.require_terminal()
     if delete_records_before is not None and len(request.named) != 1:
         raise click.UsageError("--delete-records-before needs exactly one TOPIC-N")
@@ -66,7 +66,7 @@ def command(
 def plan_one(
     request: Request, partition: TopicPartition, before: int | None, *, force: bool
 ) -> RetentionPlan | None:
-    """None: it is left alone. Effects: reads; output."""
+    """Return the retention plan, None if the partition is skipped. Effects: reads; output."""
     from logwright.retention.commit import plan_retention_of  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
     from logwright.retention.plan import retention_hold  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
     from logwright.state.model import NOTHING  # noqa: PLC0415
@@ -103,7 +103,7 @@ def _ask(request: Request, plans: list[RetentionPlan]) -> None:
 
 
 def _retain(plans: list[RetentionPlan], failures: FailureLog) -> list[RetentionPlan]:
-    """Those that were done. Effects: changes the logs."""
+    """Carry out the plans and return those that succeeded. Effects: changes the logs."""
     from logwright.sweep.retain import retain  # noqa: PLC0415 -- not for --help
 
     done = []
@@ -118,7 +118,7 @@ def _retain(plans: list[RetentionPlan], failures: FailureLog) -> list[RetentionP
 
 
 def show(request: Request, plans: list[RetentionPlan], *, done: bool) -> None:
-    """What goes and stays, and why. Effects: stdout."""
+    """Show which segments are deleted and kept, and why. Effects: writes to stdout."""
     output = request.output
     for plan in plans:
         output.json_object(plan_object(plan, done=done))
@@ -142,23 +142,23 @@ def show(request: Request, plans: list[RetentionPlan], *, done: bool) -> None:
 
 
 def _lines(plan: RetentionPlan) -> list[str]:
-    """One line for each segment that goes, and for the first that stay."""
+    """Return one line per deleted segment, and for the first kept ones."""
     partition = plan.log.partition
     kept = [verdict for verdict in plan.verdicts if not verdict.deleted]
     lines = [
-        f"{partition}: segment {verdict.base_offset} goes by {verdict.cause}: {verdict.reason}"
+        f"{partition}: delete segment {verdict.base_offset} by {verdict.cause}: {verdict.reason}"
         for verdict in plan.deleted
     ]
     lines += [
-        f"{partition}: segment {verdict.base_offset} stays: {verdict.reason}"
+        f"{partition}: keep segment {verdict.base_offset}: {verdict.reason}"
         for verdict in kept[:_MOST_KEPT]
     ]
     more = len(kept) - _MOST_KEPT
-    return lines + ([f"{partition}: {more} more stay behind it"] if more > 0 else [])
+    return lines + ([f"{partition}: keep the {more} segments after it"] if more > 0 else [])
 
 
 def plan_object(plan: RetentionPlan, *, done: bool) -> dict[str, object]:
-    """By the names of the oracle's ``retain``, and ours."""
+    """Return the JSON form of a plan, with the field names of the oracle's ``retain``."""
     log = plan.log
     left = [verdict.base_offset for verdict in plan.verdicts if not verdict.deleted]
     return {

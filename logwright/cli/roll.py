@@ -1,4 +1,4 @@
-"""``logwright roll``: begin a new active segment where it is due."""
+"""``logwright roll``: roll active segments that are due."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 @click.command(name="roll")
 @request_options
 @click.option(
-    "--force", is_flag=True, help="Roll now, stray logs too; an empty active segment is not rolled."
+    "--force",
+    is_flag=True,
+    help="Roll even if not due, and stray logs too; never an empty segment.",
 )
 def command(request: Request, *, force: bool) -> None:
-    """Begin a new active segment where size, time or a full index asks for it."""
+    """Roll active segments that are due by size, by time or because an index is full."""
     from logwright.roll.commit import plan_roll_of  # noqa: PLC0415 -- numpy, compiled kernels: not for --help
 
     request.require_terminal()
@@ -59,7 +61,7 @@ def _ask(request: Request, plans: list[tuple[PartitionLog, RollDecision]]) -> No
 def _roll(
     plans: list[tuple[PartitionLog, RollDecision]], failures: FailureLog
 ) -> list[tuple[PartitionLog, RollDecision]]:
-    """Those that were done. Effects: changes the logs."""
+    """Carry out the plans and return those that succeeded. Effects: changes the logs."""
     from logwright.roll.commit import roll_partition  # noqa: PLC0415 -- not for --help
 
     done = []

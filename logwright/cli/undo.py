@@ -1,5 +1,5 @@
-"""``logwright undo``: bring back what the last compaction, retention or deletion took away, while
-its files are there.
+"""``logwright undo``: revert the last compaction, retention or deletion of a log, as long as the
+retired files exist.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @click.command(name="undo")
 @request_options
 def command(request: Request) -> None:
-    """Bring back the segments of the last compaction or retention, or a whole deleted log."""
+    """Restore the segments of the last compaction or retention, or a whole deleted log."""
     if not request.named:
-        raise click.UsageError("name the logs whose last change is undone: TOPIC-N ...")
+        raise click.UsageError("name the logs to undo the last change of: TOPIC-N ...")
     request.require_terminal()
     failures = FailureLog(output=request.output)
     present = request.partitions(absent=True)
@@ -49,11 +49,11 @@ def _undo_last(request: Request, partition: TopicPartition) -> None:
     plan = plan_undo_of(request.log_dir, partition)
     bases = list(plan.bases)
     what = (
-        f"{partition}: the {plan.operation} of {instant(plan.at_ms)}: {len(bases)} segments"
-        f" ({human_bytes(plan.bytes)}) come back"
+        f"{partition}: restore {len(bases)} segments ({human_bytes(plan.bytes)}) from before the"
+        f" {plan.operation} of {instant(plan.at_ms)}"
     )
     if not request.dry_run:
-        request.confirm(f"{what}. Undo it?")
+        request.confirm(f"{what}?")
         undo_partition(plan, now_ms=request.now_ms)
     request.output.text(what)
     request.output.json_object(
@@ -76,10 +76,10 @@ def _undo_deletion(request: Request, partition: TopicPartition) -> None:
 
     deletion = find_deleted(request.log_dir, partition)
     what = (
-        f"{partition}: the deletion of {instant(deletion.at_ms)}: {deletion.directory} comes back"
+        f"{partition}: restore {deletion.directory} from the deletion of {instant(deletion.at_ms)}"
     )
     if not request.dry_run:
-        request.confirm(f"{what}. Undo it?")
+        request.confirm(f"{what}?")
         restore_log(request.log_dir, deletion)
     request.output.text(what)
     request.output.json_object(

@@ -1,4 +1,4 @@
-"""``logwright verify``: every batch, index entry, snapshot and checkpoint. Reads only."""
+"""``logwright verify``: check every batch, index entry, snapshot and checkpoint. Read-only."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _WRONG: Final = CorruptLogError.exit_status
     "--against",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="An earlier state of the log directory: check what a cleaning may have changed since.",
+    help="Compare with an earlier copy of the log directory, by the checks of a cleaning.",
 )
 @request_options
 def command(request: Request, *, against: Path | None) -> None:
-    """Check everything; one line for each thing that is wrong, exit status 3 if there is one."""
+    """Check everything and print one line per problem; exit status 3 if there is any."""
     failures = FailureLog(output=request.output)
     if not (request.log_dir / CLEAN_SHUTDOWN_MARKER).exists():
         request.output.message(
-            f"{request.log_dir} was not stopped cleanly: indexes may be longer than their entries."
+            f"{request.log_dir} was not shut down cleanly: indexes may have unused space."
         )
     partitions = request.partitions()
     wrong = 0
@@ -46,13 +46,13 @@ def command(request: Request, *, against: Path | None) -> None:
         for fault in found:
             _show(request, partition, fault)
     if not wrong and not failures.failures:
-        request.output.text(f"{len(partitions)} partitions checked; nothing is wrong.")
+        request.output.text(f"{len(partitions)} partitions checked, no problems found.")
     status = failures.exit_status or (_WRONG if wrong else 0)
     click.get_current_context().exit(status)
 
 
 def _verify(request: Request, partition: TopicPartition, against: Path | None) -> list[Fault]:
-    """Effects: reads the partition, of both directories."""
+    """Return the problems of one partition. Effects: reads it, in both directories."""
     from logwright.verify.against import compare_partition  # noqa: PLC0415 -- kernels: not for --help
     from logwright.verify.partition import verify_partition  # noqa: PLC0415
 

@@ -1,6 +1,4 @@
-"""How `inspect` and `plan` say things in one line a log: times, names, retired files, reasons.
-Pure.
-"""
+"""Format times, names, retired files and reasons for `inspect` and `plan`. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +13,17 @@ if TYPE_CHECKING:
     from logwright.compaction.model import CleanPlan
 
 LONGEST_NAME: Final = 44
-"""Characters of a name in a table; a longer one is cut in its middle."""
+"""Maximum length of a name in a table, in characters; a longer one loses its middle."""
 
 _LAST_DATETIME_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
 _COARSE: Final = 2
-"""Of a unit there are at least so many, else the next smaller one is used."""
+"""Minimum count of a unit; below it the next smaller unit is used."""
 
 
 def moment(time_ms: int | None, now_ms: int) -> str:
-    """``HH:MM`` in UTC, with the date before it if that is not the date of `now_ms`."""
+    """Return ``HH:MM`` in UTC, preceded by the date unless it is the date of `now_ms`."""
     when, now = _utc(time_ms), _utc(now_ms)
     if when is None:
         return "-"
@@ -34,7 +32,7 @@ def moment(time_ms: int | None, now_ms: int) -> str:
 
 
 def clock(now_ms: int) -> str:
-    """For the head of an output: of the times in it, those without a date are of this one's."""
+    """Return the header line about times; a time without a date is on the date it shows."""
     now = _utc(now_ms)
     return "times are UTC" + ("" if now is None else f", now is {now:%Y-%m-%d %H:%M}")
 
@@ -46,7 +44,7 @@ def _utc(time_ms: int | None) -> datetime | None:
 
 
 def duration(time_ms: int) -> str:
-    """``12 d``, ``90 min``: in the largest unit of which there are two, rounded down."""
+    """Return ``12 d``, ``90 min``: in the largest unit that gives at least two, rounded down."""
     for unit, size in _UNITS:
         if time_ms >= _COARSE * size:
             return f"{time_ms // size} {unit}"
@@ -54,9 +52,7 @@ def duration(time_ms: int) -> str:
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Each name as it stands in a table: the middle of a long one is cut out. Names that would
-    become equal stay whole.
-    """
+    """Return name → short name: a long one loses its middle, unless two would become equal."""
     short = {name: _short(name) for name in names}
     taken = Counter(short.values())
     return {name: name if taken[one] > 1 else one for name, one in short.items()}
@@ -70,10 +66,10 @@ def _short(name: str) -> str:
 
 
 def retired(files: Sequence[tuple[int, int | None]], now_ms: int) -> str:
-    """``42 files, 19.9 MiB, purged from 14:03``.
+    """Return a summary such as ``42 files, 19.9 MiB, purged from 14:03``.
 
     Args:
-        files: (bytes, when a purge removes it; None if that is not known) of each, at least one.
+        files: (bytes, purge time in ms or None if unknown) of each file; at least one.
         now_ms: the command's clock.
     """
     said = f"{counted(len(files), 'file')}, {human_bytes(sum(size for size, _ in files))}"
@@ -87,24 +83,24 @@ def retired(files: Sequence[tuple[int, int | None]], now_ms: int) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """``1 file``, ``2 files``."""
+    """Return ``1 file``, ``2 files``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def reason(plan: CleanPlan) -> str:
-    """Whether a log is due, and the one number that decides."""
+    """Return whether a log is due, and the number that decides it."""
     said = _compaction_reason(plan)
     if plan.roll.due:
         said += f"; active segment rolls by {plan.roll.cause}"
     if plan.compaction.force_update_checkpoint:
-        said += "; cleaner checkpoint is rewritten"
+        said += "; rewrites the cleaner checkpoint"
     return said
 
 
 def _compaction_reason(plan: CleanPlan) -> str:
     compaction, config = plan.compaction, plan.config
     if not config.policy_known:
-        return "unknown: nothing says its cleanup.policy"
+        return "cleanup.policy unknown"
     if not config.compact:
         return f"not due: cleanup.policy={','.join(config.cleanup_policy) or '(empty)'}"
     if not plan.cleaner.enable and not compaction.eligible:
@@ -126,6 +122,6 @@ def _later(plan: CleanPlan) -> str:
 
 
 def _ratios(ratio: float, least: float) -> tuple[str, str]:
-    """With two digits behind the point, or as many as make them differ."""
+    """Format both with two decimals, or with as many as it takes to tell them apart."""
     digits = next((n for n in (2, 4, 6) if f"{ratio:.{n}f}" != f"{least:.{n}f}"), 2)
     return f"{ratio:.{digits}f}", f"{least:.{digits}f}"

@@ -1,1 +1,1 @@
-"""Settings: of topics, of the cleaner, and the policies that hold them."""
+"""Settings of topics and of the cleaner, and the policies that contain them."""

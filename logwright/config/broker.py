@@ -1,6 +1,4 @@
-"""A broker's server properties that say something about logs: types, ranges, synonyms and
-precedence (Kafka 4.3.0).
-"""
+"""A broker's server properties about logs: types, ranges, synonyms and precedence (Kafka 4.3.0)."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ from logwright.config.values import (
 )
 
 Synonyms = tuple[tuple[str, int], ...]
-"""Broker names of one topic config, highest precedence first, each with the factor to the topic
-config's unit."""
+"""Broker names of one topic config, highest precedence first, each with the factor that converts to
+the topic config's unit."""
 
 SYNONYMS: Final[MappingProxyType[str, Synonyms]] = MappingProxyType(
     {
@@ -55,8 +53,7 @@ SYNONYMS: Final[MappingProxyType[str, Synonyms]] = MappingProxyType(
         "local.retention.bytes": (("log.local.retention.bytes", 1),),
     }
 )
-"""Topic config name → its broker names. ``compression.*`` and some others have one name for
-both."""
+"""Topic config name → its broker names. ``compression.*`` and some others have the same name."""
 
 _READ_AND_WRITE: Final = "log.cleaner.io.max.bytes.per.second (reading and writing together)"
 
@@ -72,9 +69,9 @@ OLD_NAMES: Final = MappingProxyType(
         "cleaner.backoff.ms": "log.cleaner.backoff.ms",
     }
 )
-"""Names of proposals and old releases → what Kafka 4.3 calls it."""
+"""Names from proposals and old releases → the name in Kafka 4.3."""
 
-_BY_MAGIC: Final = "removed in Kafka 4.0; batches are read by their own magic"
+_BY_MAGIC: Final = "removed in Kafka 4.0; each batch is read by its own magic"
 _NO_DOWNCONVERSION: Final = "without effect since Kafka 4.0"
 
 REMOVED_NAMES: Final = MappingProxyType(
@@ -91,7 +88,7 @@ REMOVED_NAMES: Final = MappingProxyType(
         "log.message.downconversion.enable": _NO_DOWNCONVERSION,
     }
 )
-"""Names that Kafka 4.x no longer has."""
+"""Names removed in Kafka 4.x → why."""
 
 _MIN_BUFFER_PER_THREAD: Final = 1_048_576
 _DEFAULT_DELETE_DELAY_MS: Final = 60_000
@@ -99,10 +96,9 @@ _DEFAULT_RETENTION_CHECK_MS: Final = 300_000
 
 
 class BrokerConfig(BaseModel):
-    """Server properties, each None unless it is set, but for those that a rule between fields
-    needs.
+    """Server properties; None if not set, except for fields that a validation rule needs.
 
-    Field names are Kafka's with underscores for dots.
+    Field names are Kafka's, with underscores for dots.
     """
 
     model_config = ConfigDict(
@@ -115,23 +111,23 @@ class BrokerConfig(BaseModel):
     # Defaults of topic configs.
     log_cleanup_policy: PolicyList | None = Field(None, description="KIP-71")
     log_segment_bytes: Int32 | None = Field(None, ge=1_048_576, description="bytes: KIP-1030")
-    log_roll_ms: Int64 | None = Field(None, ge=1, description="ms; over hours")
+    log_roll_ms: Int64 | None = Field(None, ge=1, description="ms; overrides hours")
     log_roll_hours: Int32 | None = Field(None, ge=1, description="hours")
-    log_roll_jitter_ms: Int64 | None = Field(None, ge=0, description="ms; over hours")
+    log_roll_jitter_ms: Int64 | None = Field(None, ge=0, description="ms; overrides hours")
     log_roll_jitter_hours: Int32 | None = Field(None, ge=0, description="hours")
     log_index_size_max_bytes: Int32 | None = Field(None, ge=4, description="bytes")
     log_index_interval_bytes: Int32 | None = Field(None, ge=0, description="bytes")
     log_preallocate: Boolean | None = Field(None, description="KIP-20")
     log_flush_interval_messages: Int64 | None = Field(None, ge=1, description="messages")
     log_flush_interval_ms: Int64 | None = Field(
-        None, ge=0, description="ms; over the scheduler's interval"
+        None, ge=0, description="ms; overrides the scheduler's interval"
     )
     log_flush_scheduler_interval_ms: Int64 | None = Field(None, ge=0, description="ms")
     log_retention_bytes: Int64 | None = Field(
         None, description="bytes of a partition, below 0 = unlimited"
     )
-    log_retention_ms: Int64 | None = Field(None, description="ms; over minutes and hours")
-    log_retention_minutes: Int32 | None = Field(None, description="minutes; over hours")
+    log_retention_ms: Int64 | None = Field(None, description="ms; overrides minutes and hours")
+    log_retention_minutes: Int32 | None = Field(None, description="minutes; overrides hours")
     log_retention_hours: Int32 | None = Field(None, description="hours")
     log_segment_delete_delay_ms: Int64 | None = Field(None, ge=0, description="ms")
     log_cleaner_delete_retention_ms: Int64 | None = Field(None, ge=0, description="ms: KIP-534")
@@ -159,7 +155,7 @@ class BrokerConfig(BaseModel):
         1.7976931348623157e308, gt=0, description="read + write"
     )
     log_cleaner_backoff_ms: Int64 = Field(15_000, ge=0, description="ms")
-    # The rest: known, and without effect on a log at rest, but for the producers' expiry.
+    # The rest has no effect offline, except for the expiry of producers.
     log_dirs: TextList | None = Field(None, description="over log.dir")
     log_dir: Text | None = Field(None, min_length=1, description="one directory")
     cordoned_log_dirs: TextList | None = Field(
@@ -184,45 +180,45 @@ class BrokerConfig(BaseModel):
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
-        """Rules of a broker's start-up (KafkaConfig.validateValues, CleanerConfig)."""
+        """Validate like a broker's start-up (KafkaConfig.validateValues, CleanerConfig)."""
         row = SYNONYMS["retention.ms"]
         if self.first_of(row) == 0:
             name = next(name for name, _ in row if self.value(name) is not None)
-            raise ValueError(f"{name}=0 is not valid: a broker wants -1 or at least 1")
+            raise ValueError(f"{name}=0 is invalid: must be -1 or at least 1")
         threads = max(self.log_cleaner_threads, 1)
         if self.log_cleaner_dedupe_buffer_size // threads <= _MIN_BUFFER_PER_THREAD:
             raise ValueError(
-                f"log.cleaner.dedupe.buffer.size={self.log_cleaner_dedupe_buffer_size} is not "
-                f"valid: a broker wants more than {_MIN_BUFFER_PER_THREAD} bytes for each of "
+                f"log.cleaner.dedupe.buffer.size={self.log_cleaner_dedupe_buffer_size} is "
+                f"invalid: must be more than {_MIN_BUFFER_PER_THREAD} bytes for each of "
                 f"{threads} threads"
             )
         return self
 
     @property
     def file_delete_delay_ms(self) -> int:
-        """``log.segment.delete.delay.ms``, after which a deleted log goes: a topic's own does not
-        count there (LogManager.deleteLogs).
+        """``log.segment.delete.delay.ms``, after which a deleted log is removed: a topic's own
+        setting is not used for that (LogManager.deleteLogs).
         """
         given = self.log_segment_delete_delay_ms
         return _DEFAULT_DELETE_DELAY_MS if given is None else given
 
     @property
     def retention_check_interval_ms(self) -> int:
-        """``log.retention.check.interval.ms``: how often retention runs."""
+        """``log.retention.check.interval.ms``: interval between retention runs."""
         given = self.log_retention_check_interval_ms
         return _DEFAULT_RETENTION_CHECK_MS if given is None else given
 
     def value(self, name: str) -> object:
-        """Value of a property by Kafka's name, None if it is not set."""
+        """Return a property by its Kafka name, None if it is not set."""
         found: object = getattr(self, name.replace(".", "_"))
         return found
 
     def first_of(self, row: Synonyms) -> object:
-        """What the broker names of one topic config give it, in its unit; None if none is set."""
+        """Return the value that broker names give a topic config, in its unit; None if not set."""
         for name, factor in row:
             value = self.value(name)
             if name in _RETENTION_TIME and isinstance(value, int):
-                # A negative time is unlimited in any unit (logRetentionTimeMillis, 4.3.0).
+                # A negative time means unlimited in every unit (logRetentionTimeMillis, 4.3.0).
                 return value * factor if value >= 0 else -1
             if isinstance(value, int) and factor != 1:
                 return value * factor

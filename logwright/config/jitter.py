@@ -1,4 +1,4 @@
-"""The draw of ``segment.jitter.ms``, which spreads the rolls of many logs over time."""
+"""The jitter of ``segment.jitter.ms``, which spreads the rolls of many logs over time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SALT: Final = 0x6C6F6777
 
 
 def segment_jitter_ms(config: TopicConfig, partition: TopicPartition, base_offset: int) -> int:
-    """What is taken off a segment's time, ms: from 0 to below ``segment.jitter.ms`` and
-    ``segment.ms`` (LogConfig.randomSegmentJitter, Kafka 4.3.0).
+    """Return the time in ms to subtract from ``segment.ms``: at least 0, below
+    ``segment.jitter.ms`` and ``segment.ms`` (LogConfig.randomSegmentJitter, 4.3.0).
 
-    Kafka draws when it opens a segment; this follows from the partition and the base offset. So a
-    plan, an append and a run that is repeated all roll the segment at the same time.
+    Kafka draws a random number when it opens a segment. Here it is a function of partition and base
+    offset, so that plans, appends and repeated runs roll the segment at the same time.
     """
     bound = min(config.segment_jitter_ms, config.segment_ms)
     if bound == 0:

@@ -1,13 +1,13 @@
-"""The settings of topics that `archive` and `ingest` keep in a log directory without metadata of a
-cluster: ``<log dir>/.logwright-topics.json``.
+"""Topic settings that `archive` and `ingest` save in a log directory without cluster metadata:
+``<log dir>/.logwright-topics.json``.
 
 ::
 
     {"version":1,"topics":{"t":{"id":"<22 characters>","configs":{"cleanup.policy":"compact"}}}}
 
-Where the cluster's metadata knows a topic, it alone counts. A broker ignores a plain file there.
-What is read is not trusted: a file that is not of this form is refused as a whole. To pass over a
-line could mean to delete what is to be kept.
+If the cluster's metadata has the topic, only the metadata is used. A broker ignores the file. An
+invalid file is refused as a whole: ignoring a part of it could mean to delete data that must be
+kept.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ LARGEST_KEPT_BYTES: Final = 1 << 26
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTopic:
-    """What is kept of one topic.
+    """The saved settings of one topic.
 
     Attributes:
-        topic_id: url-safe base64 without padding; None if it is not known.
-        configs: Kafka's names and values; what is not here was not said.
+        topic_id: url-safe base64 without padding; None if unknown.
+        configs: Kafka's names → values; a missing name was not set.
     """
 
     topic_id: str | None = None
@@ -61,10 +61,10 @@ class _File(BaseModel):
 
 
 def read_kept(log_dir: Path) -> dict[str, KeptTopic]:
-    """What is kept of topics, by name. Effects: reads the file, if there is one.
+    """Return topic name → saved settings. Effects: reads the file, if it exists.
 
     Raises:
-        NotALogDir: there is no such directory.
+        NotALogDir: the directory does not exist.
         UnreadableFile: the file cannot be read, or is not of the form above.
     """
     with open_log_dir(log_dir) as directory:
@@ -75,13 +75,13 @@ def read_kept(log_dir: Path) -> dict[str, KeptTopic]:
 
 
 def parse_kept(content: bytes, path: Path) -> dict[str, KeptTopic]:
-    """The topics in a file.
+    """Parse a file.
 
     Raises:
         UnreadableFile: it is not of the form above.
     """
     if len(content) > LARGEST_KEPT_BYTES:
-        raise _refused(f"it has more than {LARGEST_KEPT_BYTES} bytes", path)
+        raise _refused(f"larger than {LARGEST_KEPT_BYTES} bytes", path)
     try:
         found = _File.model_validate_json(content)
     except ValidationError as error:
@@ -92,7 +92,7 @@ def parse_kept(content: bytes, path: Path) -> dict[str, KeptTopic]:
 
 
 def serialize_kept(topics: Mapping[str, KeptTopic]) -> bytes:
-    """The file of these topics."""
+    """Return the file's content."""
     written = {
         name: {"id": one.topic_id, "configs": dict(sorted(one.configs.items()))}
         for name, one in sorted(topics.items())
@@ -101,13 +101,13 @@ def serialize_kept(topics: Mapping[str, KeptTopic]) -> bytes:
 
 
 def keep_topics(log_dir: Path, topics: Mapping[str, KeptTopic]) -> None:
-    """Keep this of topics, in place of what was kept of them. Effects: takes the checkpoint files'
+    """Save these topics' settings in place of earlier ones. Effects: takes the checkpoint files'
     lock; replaces the file, if that changes it.
 
     Raises:
         NotALogDir, UnreadableFile: as `read_kept`.
-        LogDirLocked: the lock was not free for too long.
-        DiskFull, StepFailed: the file could not be written; the old one stands.
+        LogDirLocked: the lock was not free in time.
+        DiskFull, StepFailed: the file could not be written and is unchanged.
     """
     path = log_dir / KEPT_FILE
     with lock_checkpoints(log_dir):
@@ -121,8 +121,8 @@ def keep_topics(log_dir: Path, topics: Mapping[str, KeptTopic]) -> None:
 
 
 def forget_topic_locked(log_dir: Path, topic: str, files: FileSystem) -> None:
-    """Nothing is kept of a topic any more. Effects: replaces the file, if there was something;
-    under the checkpoint files' lock, which the caller holds.
+    """Remove a topic's saved settings. Effects: replaces the file if it has the topic; the caller
+    holds the checkpoint files' lock.
 
     Raises:
         NotALogDir, UnreadableFile: as `read_kept`.
@@ -136,8 +136,8 @@ def forget_topic_locked(log_dir: Path, topic: str, files: FileSystem) -> None:
 
 def _refused(what: str, path: Path) -> UnreadableFile:
     return UnreadableFile(
-        f"it is no file of topics' settings: {what}.",
+        f"not a file of topic settings: {what}.",
         path=path,
-        remedy="What is to be kept of its topics is not known, so nothing is done. Restore or"
+        remedy="Nothing was changed, because the retention of its topics is unknown. Restore or"
         " remove the file.",
     )

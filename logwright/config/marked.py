@@ -1,7 +1,7 @@
-"""YAML with the place of everything: what an error needs to say ``file:line:column``.
+"""YAML nodes with their position, for errors of the form ``file:line:column``.
 
-Only plain mappings, lists and scalars of a bounded size are read. Nothing is constructed: scalars
-stay text, and tags, aliases and duplicate keys are refused.
+Only plain mappings, lists and scalars of a bounded size are accepted. Scalars stay text; tags,
+aliases and duplicate keys are refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCALAR_TAGS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place in a file; line and column count from 1."""
+    """A position in a file; line and column start at 1."""
 
     path: Path
     line: int
@@ -37,7 +37,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A scalar as it was written; None for null or nothing."""
+    """A scalar as written; None if null or empty."""
 
     mark: Mark
     text: str | None
@@ -53,19 +53,19 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A mapping: key → (place of the key, value)."""
+    """A mapping: key → (position of the key, value)."""
 
     mark: Mark
     entries: dict[str, tuple[Mark, Marked]]
 
     def without(self, *keys: str) -> Entries:
-        """The same mapping without some of its keys."""
+        """Return the mapping without these keys."""
         return Entries(
             self.mark, {key: entry for key, entry in self.entries.items() if key not in keys}
         )
 
     def only(self, keys: frozenset[str]) -> Entries:
-        """The same mapping with these keys only."""
+        """Return the mapping with only these keys."""
         return Entries(
             self.mark, {key: entry for key, entry in self.entries.items() if key in keys}
         )
@@ -75,7 +75,7 @@ Marked = Text | Items | Entries
 
 
 def plain(node: Marked) -> object:
-    """The value without its marks: str, None, list or dict."""
+    """Return the value without positions: str, None, list or dict."""
     if isinstance(node, Text):
         return node.text
     if isinstance(node, Items):
@@ -84,7 +84,7 @@ def plain(node: Marked) -> object:
 
 
 def find(node: Marked, location: tuple[int | str, ...]) -> Marked:
-    """The node at a pydantic location, or its deepest ancestor that exists."""
+    """Return the node at a pydantic location, or its deepest existing ancestor."""
     for step in location:
         if isinstance(node, Entries) and isinstance(step, str) and step in node.entries:
             node = node.entries[step][1]
@@ -96,10 +96,10 @@ def find(node: Marked, location: tuple[int | str, ...]) -> Marked:
 
 
 def read_marked(path: Path) -> Entries:
-    """A YAML file whose top level is a mapping. Effects: reads the file.
+    """Read a YAML file whose top level is a mapping. Effects: reads the file.
 
     Raises:
-        PolicyError: unreadable, too large, no YAML, or YAML beyond what is accepted here.
+        PolicyError: unreadable, too large, invalid YAML, or YAML that is not accepted here.
     """
     try:
         content = path.read_bytes()
@@ -114,19 +114,19 @@ def read_marked(path: Path) -> Entries:
         mark = (
             Mark(path, found.line + 1, found.column + 1) if found is not None else Mark(path, 1, 1)
         )
-        raise PolicyError(f"{mark}: {error.problem or error.context or 'no valid YAML'}") from error
+        raise PolicyError(f"{mark}: {error.problem or error.context or 'invalid YAML'}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise PolicyError("is no valid YAML in UTF-8.", path=path) from error
+        raise PolicyError("is not valid YAML in UTF-8.", path=path) from error
     if root is None:
         return Entries(Mark(path, 1, 1), {})
     node = _Reader(path).read(root, depth=0)
     if not isinstance(node, Entries):
-        raise PolicyError(f"{node.mark}: a mapping is expected at the top level")
+        raise PolicyError(f"{node.mark}: expected a mapping at the top level")
     return node
 
 
 class _Reader:
-    """Turns composed nodes into marked ones; remembers those it has met, to refuse aliases."""
+    """Converts composed nodes into marked ones; remembers visited nodes to refuse aliases."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -135,7 +135,7 @@ class _Reader:
     def read(self, node: yaml.Node, *, depth: int) -> Marked:
         mark = Mark(self._path, node.start_mark.line + 1, node.start_mark.column + 1)
         if id(node) in self._met:
-            raise PolicyError(f"{mark}: aliases are not supported, write the value again")
+            raise PolicyError(f"{mark}: aliases are not supported, repeat the value")
         self._met.add(id(node))
         if depth > MAX_DEPTH:
             raise PolicyError(f"{mark}: nested more than {MAX_DEPTH} deep")
@@ -160,7 +160,7 @@ class _Reader:
         for key_node, value_node in node.value:
             key = self.read(key_node, depth=depth + 1)
             if not isinstance(key, Text) or key.text is None:
-                raise PolicyError(f"{key.mark}: a key must be a name")
+                raise PolicyError(f"{key.mark}: a key must be a scalar")
             if key.text in entries:
                 raise PolicyError(
                     f"{key.mark}: duplicate key {key.text!r}, first at {entries[key.text][0]}"

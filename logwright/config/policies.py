@@ -1,17 +1,16 @@
-"""Policies: what the operator wants of each topic, as YAML files in one directory.
+"""Policies: the operator's settings for topics, as YAML files in one directory.
 
 1. Every ``*.yml`` and ``*.yaml`` file of the directory is read; each has ``version: 1`` and some of
    the sections ``defaults``, ``topics``, ``log_dirs``, ``high_watermark``, ``checks``, ``sweep``,
    ``expectations``, ``ingest``. ``topics`` may be spread over files; any other section is in one
    file only.
-2. ``defaults`` hold Kafka's topic configs and a broker's server properties; an entry of ``topics``
-   holds topic configs beside its ``name`` or ``pattern`` (a regular expression for the whole topic
-   name).
-3. For a topic the most specific wins, config by config: the entry with its name; then the entries
-   whose pattern matches, a later one over an earlier; then what Kafka itself sets when it creates
-   an internal topic; then ``defaults``; then Kafka's defaults.
-4. All problems are reported at once, each as ``file:line:column``, the value, and the nearest valid
-   key.
+2. ``defaults`` has topic configs and broker server properties; an entry of ``topics`` has topic
+   configs and a ``name`` or ``pattern`` (a regular expression for the whole topic name).
+3. For each config of a topic the most specific source wins: the entry with its name; entries whose
+   pattern matches, the last one first; Kafka's settings of an internal topic; ``defaults``; Kafka's
+   defaults.
+4. All problems are reported together, each with ``file:line:column``, the value, and the nearest
+   valid key.
 """
 
 from __future__ import annotations
@@ -67,11 +66,10 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPolicy:
-    """One entry of ``topics``: whom it is for, its labels, and raw pairs of Kafka's names and
-    values.
+    """One entry of ``topics``: which topics it is for, its labels, and unparsed configs.
 
     Attributes:
-        marks: of each config name, its place in a file.
+        marks: config name → its position in a file.
     """
 
     labels: TopicLabels
@@ -79,7 +77,7 @@ class TopicPolicy:
     marks: Mapping[str, Mark] = field(default_factory=dict)
 
     def applies_to(self, topic: str) -> bool:
-        """The entry names this topic, or its pattern matches the whole name."""
+        """Whether the entry names this topic or its pattern matches the whole name."""
         if self.labels.name is not None:
             return self.labels.name == topic
         return re.fullmatch(self.labels.pattern or "", topic) is not None
@@ -90,7 +88,7 @@ class Policies:
     """All policies of one directory.
 
     Attributes:
-        default_marks: of each config name of `defaults`, its place in a file.
+        default_marks: config name of `defaults` → its position in a file.
     """
 
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -104,14 +102,14 @@ class Policies:
     ingest: IngestSources = field(default_factory=IngestSources)
 
     def entries_for(self, topic: str) -> tuple[TopicPolicy, ...]:
-        """The entries that apply to a topic, least specific first: patterns in their order, then
-        the name.
+        """Return the entries for a topic, least specific first: patterns in file order, then the
+        name.
         """
         matching = [policy for policy in self.topics if policy.applies_to(topic)]
         return tuple(sorted(matching, key=lambda policy: policy.labels.name is not None))
 
     def labels_for(self, topic: str) -> TopicLabels:
-        """Owner, tags and severity of a topic: the most specific entry that has one; tags of all
+        """Return owner and severity of the most specific entry that has them, and the tags of all
         entries.
         """
         owner: str | None = None
@@ -125,19 +123,19 @@ class Policies:
 
 
 def load_policies(directory: Path) -> Policies:
-    """The policies of a directory. Effects: reads its ``*.yml`` and ``*.yaml`` files, not those
-    below it.
+    """Load the policies of a directory. Effects: reads its ``*.yml`` and ``*.yaml`` files, without
+    subdirectories.
 
     Raises:
-        PolicyError: something in them is wrong; all that is wrong is named, one line each.
+        PolicyError: they are invalid; the message has one line per problem.
     """
     if not directory.is_dir():
-        raise PolicyError("is no directory of policies.", path=directory)
+        raise PolicyError("is not a directory of policies.", path=directory)
     files = sorted(
         path for path in directory.iterdir() if path.suffix in {".yml", ".yaml"} and path.is_file()
     )
     if not files:
-        raise PolicyError("holds no policies (*.yml).", path=directory)
+        raise PolicyError("contains no policies (*.yml).", path=directory)
     reader = _PolicyReader()
     for path in files:
         reader.add(read_marked(path))
@@ -145,7 +143,7 @@ def load_policies(directory: Path) -> Policies:
 
 
 class _PolicyReader:
-    """Gathers the sections of all files and everything that is wrong with them."""
+    """Collects the sections of all files and their problems."""
 
     def __init__(self) -> None:
         self._sections: dict[str, tuple[Mark, Marked]] = {}
@@ -169,7 +167,7 @@ class _PolicyReader:
                 self._entries += self._list_of(node)
             elif section in self._sections:
                 self._problems.append(
-                    f"{mark}: {section!r} is given at {self._sections[section][0]} already"
+                    f"{mark}: {section!r} is already defined at {self._sections[section][0]}"
                 )
             else:
                 self._sections[section] = (mark, node)
@@ -227,9 +225,7 @@ class _PolicyReader:
                 continue
             whom = f"name {labels.name}" if labels.name is not None else f"pattern {labels.pattern}"
             if whom in seen:
-                self._problems.append(
-                    f"{node.mark}: an entry for {whom!r} is at {seen[whom]} already"
-                )
+                self._problems.append(f"{node.mark}: {whom!r} already has an entry at {seen[whom]}")
             seen.setdefault(whom, node.mark)
             if len(self._problems) == before:
                 self._effective(node.mark, overlay(defaults, pairs))
@@ -237,13 +233,13 @@ class _PolicyReader:
         return tuple(policies)
 
     def _pairs(self, node: Entries, valid: frozenset[str]) -> dict[str, str]:
-        """Raw pairs of a mapping; a list becomes Kafka's comma-separated form."""
+        """Return the unparsed pairs of a mapping; a list becomes Kafka's comma-separated form."""
         pairs: dict[str, str] = {}
         for name, (mark, value) in node.entries.items():
             if name not in valid:
                 hint = SYNONYM_OF.get(name)
                 self._problems.append(
-                    f"{mark}: {name!r} is a broker's name: for a topic it is {hint!r}"
+                    f"{mark}: {name!r} is a broker config; the topic config is {hint!r}"
                     if hint is not None
                     else f"{mark}: {unknown_name(name, valid)} (got {_shown(value)})"
                 )
@@ -262,11 +258,11 @@ class _PolicyReader:
         for item in self._list_of(self._sections["log_dirs"][1]):
             if not isinstance(item, Text) or not item.text:
                 self._problems.append(
-                    f"{item.mark}: a log directory is a path (got {_shown(item)})"
+                    f"{item.mark}: a log directory must be a path (got {_shown(item)})"
                 )
             elif Path(item.text) in paths:
                 self._problems.append(
-                    f"{item.mark}: {item.text!r} is given at {paths[Path(item.text)]} already"
+                    f"{item.mark}: {item.text!r} is already listed at {paths[Path(item.text)]}"
                 )
             else:
                 paths[Path(item.text)] = item.mark
@@ -283,7 +279,7 @@ class _PolicyReader:
                 return "checkpoint"
             case _:
                 self._problems.append(
-                    f"{node.mark}: high_watermark is end or checkpoint (got {_shown(node)})"
+                    f"{node.mark}: high_watermark must be end or checkpoint (got {_shown(node)})"
                 )
                 return "checkpoint"
 
@@ -298,7 +294,7 @@ class _PolicyReader:
                 return "thorough"
             case _:
                 self._problems.append(
-                    f"{node.mark}: checks is quick or thorough (got {_shown(node)})"
+                    f"{node.mark}: checks must be quick or thorough (got {_shown(node)})"
                 )
                 return "quick"
 
@@ -323,30 +319,30 @@ class _PolicyReader:
     def _list_of(self, node: Marked) -> list[Marked]:
         if isinstance(node, Items):
             return list(node.items)
-        self._problems.append(f"{node.mark}: a list is expected (got {_shown(node)})")
+        self._problems.append(f"{node.mark}: expected a list (got {_shown(node)})")
         return []
 
     def _mapping(self, node: Marked) -> Entries:
         if isinstance(node, Entries):
             return node
-        self._problems.append(f"{node.mark}: a mapping is expected (got {_shown(node)})")
+        self._problems.append(f"{node.mark}: expected a mapping (got {_shown(node)})")
         return Entries(node.mark, {})
 
 
 @cache
 def _warn_once(name: str, place: str) -> None:
-    """Policies are loaded again and again, at each tick of a sensor. Effects: may warn."""
+    """Warn only once: every tick of a sensor loads the policies. Effects: may log a warning."""
     warn_of_no_effect([name], place)
 
 
 def _marks(node: Marked, names: Iterable[str]) -> dict[str, Mark]:
-    """The places of these keys of a mapping."""
+    """Return the positions of these keys of a mapping."""
     entries = node.entries if isinstance(node, Entries) else {}
     return {name: entries[name][0] for name in names if name in entries}
 
 
 def _findings(error: ValidationError, node: Entries, valid: Iterable[str]) -> list[str]:
-    """What pydantic found, each with its place, the value and, for a key, the nearest valid one."""
+    """Return pydantic's errors with position, value and, for a key, the nearest valid one."""
     sentences = []
     for found in error.errors(include_url=False):
         location = found["loc"]
@@ -367,11 +363,11 @@ def _findings(error: ValidationError, node: Entries, valid: Iterable[str]) -> li
 
 def _nearest(name: str, valid: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.0)
-    return f", the nearest valid one is {near[0]!r}" if near else ""
+    return f", did you mean {near[0]!r}?" if near else ""
 
 
 def _as_text(node: Marked) -> str | None:
-    """A config's value as Kafka writes it; None if the node is neither a scalar nor a list of
+    """Return a config's value in Kafka's form; None if it is neither a scalar nor a list of
     scalars.
     """
     if isinstance(node, Text):

@@ -1,6 +1,4 @@
-"""What policies say beside Kafka's own configs, and what Kafka itself sets for its internal
-topics.
-"""
+"""Sections of the policies other than Kafka configs, and Kafka's settings of internal topics."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from logwright.config.values import Boolean, Double, Int32, Int64
 
 HighWatermark = Literal["end", "checkpoint"]
 Checks = Literal["quick", "thorough"]
-"""How the output of a compaction is judged (docs/adr/0010)."""
+"""How the output of a compaction is checked (docs/adr/0010)."""
 Severity = Literal["WARN", "ERROR"]
 
 INTERNAL_TOPICS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
@@ -41,7 +39,7 @@ INTERNAL_TOPICS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         },
     }
 )
-"""What Kafka sets when it creates its internal topics (GroupCoordinatorConfig,
+"""Configs that Kafka sets when it creates its internal topics (GroupCoordinatorConfig,
 TransactionLogConfig, KIP-932)."""
 
 _FROZEN: Final = ConfigDict(frozen=True, extra="forbid")
@@ -53,19 +51,20 @@ def _compiles(pattern: object) -> object:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"no regular expression: {error.msg}") from error
+            raise ValueError(f"not a regular expression: {error.msg}") from error
     return pattern
 
 
 class TopicLabels(BaseModel):
-    """What an entry of ``topics`` says beside Kafka's configs.
+    """The keys of an entry of ``topics`` that are not Kafka configs.
 
     Attributes:
-        name: one topic. pattern: a regular expression for whole topic names. Exactly one of the
-        two.
-        owner: whom to ask. tags: free words. severity: of a failing check that does not block.
-        override: this entry's ``cleanup.policy`` and retention hold although the cluster's own
-        metadata says otherwise.
+        name: one topic; exactly one of name and pattern is set.
+        pattern: a regular expression for whole topic names.
+        owner: the team to contact.
+        tags: free-form labels.
+        severity: severity of a failing check that does not block.
+        override: this entry's ``cleanup.policy`` and retention win over the cluster's metadata.
     """
 
     model_config = _FROZEN
@@ -83,17 +82,17 @@ class TopicLabels(BaseModel):
     @model_validator(mode="after")
     def _names_its_topics(self) -> Self:
         if (self.name is None) == (self.pattern is None):
-            raise ValueError("exactly one of name and pattern is needed")
+            raise ValueError("exactly one of name and pattern is required")
         return self
 
 
 class SweepLimits(BaseModel):
-    """How much one sweep takes on.
+    """Limits of one sweep.
 
     Attributes:
-        max_logs: partitions. max_bytes: ``.log`` bytes to be read; one larger log still goes,
-        alone.
-        flag_after_ms: a log that was due for so long and that nobody cleaned is told of.
+        max_logs: maximum number of partitions.
+        max_bytes: maximum ``.log`` bytes to read; a larger log is swept alone.
+        flag_after_ms: report a log that has been due for this long without being cleaned.
     """
 
     model_config = _FROZEN
@@ -103,15 +102,16 @@ class SweepLimits(BaseModel):
 
 
 class IngestSource(BaseModel):
-    """A landing directory, whose files go to a topic, each once.
+    """A landing directory, whose files are appended to a topic, each once.
 
     Attributes:
-        path: of the directory, relative to where the platform runs or absolute.
-        format: of Spark's readers. options: of this reader.
-        partitions: that a new topic gets, and at least has.
-        log_dir: name of the log directory, where there are several.
-        batch_size: bytes of a batch before compression. compression: a producer's, where the topic
-        leaves it to the producer.
+        path: the directory, absolute or relative to the platform's working directory.
+        format: a format that Spark reads.
+        options: options of Spark's reader.
+        partitions: partition count of a new topic; minimum for an existing one.
+        log_dir: name of the log directory; required if there are several.
+        batch_size: maximum size of a record batch before compression, in bytes.
+        compression: codec for topics with ``compression.type=producer``.
     """
 
     model_config = _FROZEN
@@ -126,7 +126,7 @@ class IngestSource(BaseModel):
 
 
 class IngestSources(BaseModel):
-    """What is taken in."""
+    """All landing directories."""
 
     model_config = _FROZEN
     sources: tuple[IngestSource, ...] = ()
@@ -138,9 +138,9 @@ class Expectations(BaseModel):
     Attributes:
         max_largest_batch_bytes: the largest batch (default: Kafka's ``max.message.bytes``).
         max_segment_log_bytes: the largest ``.log`` (positions in an index are int32).
-        max_tombstone_share: tombstones of all records.
-        max_growth_share: output bytes of source bytes; 1 = a cleaning never makes a log larger.
-        min_magic: oldest message format that is left.
+        max_tombstone_share: tombstones / records.
+        max_growth_share: output bytes / source bytes; 1 = a cleaning never makes a log larger.
+        min_magic: oldest message format in the output.
     """
 
     model_config = _FROZEN

@@ -1,4 +1,4 @@
-"""A broker's ``server.properties``: names, values and their lines (java.util.Properties)."""
+"""A broker's ``server.properties``: names, values and line numbers (java.util.Properties)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class ServerProperties:
     """The static settings of a broker.
 
     Attributes:
-        path: of the file; None: none was given.
-        pairs: name to value; of a name that is there twice, the last.
-        lines: name to the number of its line, from 1.
+        path: path of the file, None if none was given.
+        pairs: name → value; the last one wins.
+        lines: name → line number, from 1.
     """
 
     path: Path | None = None
@@ -33,7 +33,7 @@ class ServerProperties:
 
 
 def read_properties(path: Path) -> ServerProperties:
-    """Read a file of properties. Effects: reads it.
+    """Read a properties file. Effects: reads it.
 
     Raises:
         PolicyError: it cannot be read, is too large, or is not UTF-8.
@@ -44,7 +44,7 @@ def read_properties(path: Path) -> ServerProperties:
     except OSError as error:
         raise PolicyError(f"cannot be read: {error.strerror}.", path=path) from error
     if len(content) > MAX_FILE_BYTES:
-        raise PolicyError(f"has more than {MAX_FILE_BYTES} bytes.", path=path)
+        raise PolicyError(f"is larger than {MAX_FILE_BYTES} bytes.", path=path)
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -53,10 +53,10 @@ def read_properties(path: Path) -> ServerProperties:
 
 
 def parse_properties(text: str, path: Path) -> ServerProperties:
-    """The properties in the text of a file.
+    """Parse the text of a properties file.
 
-    A logical line goes on where a physical one ends with an odd number of backslashes. The key ends
-    at the first ``=``, ``:`` or blank that no backslash precedes. ``#`` and ``!`` begin comments.
+    A line that ends with an odd number of backslashes continues on the next one. The key ends at
+    the first ``=``, ``:`` or blank without a backslash before it. ``#`` and ``!`` start comments.
     """
     pairs: dict[str, str] = {}
     lines: dict[str, int] = {}

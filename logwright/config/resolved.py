@@ -1,14 +1,14 @@
-"""Every effective config of a topic and what set it.
+"""Resolve the effective configs of a topic and where each comes from.
 
-1. The levels, highest first: the command line; the entries of ``topics.yml`` for the topic; the
-   cluster's metadata, by Kafka's own precedence: the topic's config, this broker's dynamic config,
-   all brokers' dynamic default, ``server.properties``; the defaults of the policies; Kafka's
-   default (KIP-226, DynamicBrokerConfig 4.3.0).
-2. A broker's names stand for the topic configs whose synonyms they are, within their level.
-3. A cleanup.policy that no level says is unknown, unless the cluster's metadata knows the topic:
-   then Kafka's default is the answer.
-4. Where an entry and the cluster disagree on what is deleted, and the entry has no ``override:
-   true``, only what both would delete is deleted.
+1. The levels, highest first: the command line; the topic's entries of ``topics.yml``; the cluster's
+   metadata in Kafka's order: topic config, this broker's dynamic config, the dynamic default of all
+   brokers, ``server.properties``; the defaults of the policies; Kafka's default (KIP-226,
+   DynamicBrokerConfig 4.3.0).
+2. Within a level, a broker config sets the topic configs that it is a synonym of.
+3. A cleanup.policy that no level sets is unknown, unless the cluster's metadata has the topic: then
+   it is Kafka's default.
+4. If an entry and the cluster disagree on a setting that deletes data, and the entry has no
+   ``override: true``, only data that both would delete is deleted.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Origin = Literal[
     "topic", "broker", "cluster", "server.properties", "policy", "command line", "default"
 ]
 UNKNOWN: Final = "unknown"
-"""Shown as the value of a cleanup.policy that nothing says."""
+"""Shown as the value of a cleanup.policy that no level sets."""
 
 _KAFKAS_DEFAULT: Final = "Kafka's default"
 _POLICY: Final = "cleanup.policy"
 _DELETING: Final = (_POLICY, "retention.ms", "retention.bytes")
-"""What an entry of ``topics.yml`` may not say alone where the cluster says something else."""
+"""Configs for which an entry of ``topics.yml`` needs ``override`` to win over the cluster."""
 
 _SAME_NAMES: Final = frozenset(
     {
@@ -61,11 +61,11 @@ _SAME_NAMES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """An effective value.
+    """The effective value of a config.
 
     Attributes:
-        value: as Kafka's tools show it; `UNKNOWN` of a cleanup.policy that nothing says.
-        where: the file and line, or the record's offset, for people.
+        value: in the form of Kafka's tools; `UNKNOWN` for a cleanup.policy that no level sets.
+        where: file and line, or the record's offset, as text.
     """
 
     value: str
@@ -75,13 +75,13 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """All that says something about the settings of one log directory.
+    """All sources of the settings of one log directory.
 
     Attributes:
         command_line: the pairs of ``--config``.
-        metadata: of the cluster; None: there is none.
-        ids: of the log directory; its node's dynamic configs hold.
-        kept: what `archive` and `ingest` kept of topics in the log directory, by name.
+        metadata: the cluster's metadata, None if there is none.
+        ids: ids of the log directory; its node's dynamic configs are used.
+        kept: topic name → settings saved by `archive` and `ingest`.
     """
 
     command_line: Mapping[str, str] = field(default_factory=dict)
@@ -92,11 +92,11 @@ class Sources:
     properties: ServerProperties = field(default_factory=ServerProperties)
 
     def knows(self, topic: str) -> bool:
-        """The cluster's metadata has the topic."""
+        """Whether the cluster's metadata has the topic."""
         return self.metadata is not None and topic in self.metadata.topics
 
     def topic_id(self, topic: str) -> str | None:
-        """The id of a topic by the cluster's metadata, else as it was kept; None: not known."""
+        """Return a topic's id from the cluster's metadata, else the saved one, else None."""
         if self.metadata is not None and topic in self.metadata.topics:
             return self.metadata.topics[topic].topic_id
         return self.kept[topic].topic_id if topic in self.kept else None
@@ -104,11 +104,11 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The pairs of one source.
+    """The configs of one source.
 
     Attributes:
-        where: of each name, for people.
-        entry: the entry of ``topics.yml``, if it is one.
+        where: config name → where it is set, as text.
+        entry: the entry of ``topics.yml``, if the level is one.
     """
 
     origin: Origin
@@ -119,7 +119,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """An entry of ``topics.yml`` and the cluster say different things about what is deleted."""
+    """An entry of ``topics.yml`` and the cluster disagree on a setting that deletes data."""
 
     name: str
     entry: Setting
@@ -128,11 +128,11 @@ class Disagreement:
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """Return the disagreement as one sentence."""
         outcome = (
-            "the entry overrides it"
+            "the entry wins (override: true)"
             if self.override
-            else "nothing is deleted because of the entry without `override: true` in it"
+            else "only data that both would delete is deleted, unless the entry has override: true"
         )
         return (
             f"{self.name}={_shown(self.entry)} ({self.entry.where}), but the cluster has"
@@ -141,9 +141,9 @@ class Disagreement:
 
 
 def resolve(sources: Sources, topic: str) -> dict[str, Setting]:
-    """Every topic config by name: its effective value and what set it.
+    """Return config name → its effective value and where it comes from.
 
-    ``internal.segment.bytes`` is there only where it is set, as in Kafka's tools.
+    ``internal.segment.bytes`` is included only if it is set, as in Kafka's tools.
     """
     levels = _levels(sources, topic)
     known = sources.knows(topic)
@@ -154,17 +154,17 @@ def resolve(sources: Sources, topic: str) -> dict[str, Setting]:
 
 
 def settings_of(sources: Sources, topic: str) -> tuple[TopicConfig, CleanerConfig]:
-    """The settings by which a topic is maintained.
+    """Return the effective settings of a topic.
 
     Raises:
-        PolicyError: they are not valid.
+        PolicyError: a setting is invalid.
     """
     return parse_settings(maintenance_pairs(sources, topic))
 
 
 def maintenance_pairs(sources: Sources, topic: str) -> dict[str, str]:
-    """The pairs of Kafka's names and values by which a topic is maintained: the effective ones,
-    where an entry disagrees with the cluster those by which less is deleted.
+    """Return the effective configs of a topic as name → value; where an entry disagrees with the
+    cluster, the values that delete less.
     """
     pairs = effective_pairs(sources, topic)
     held = {
@@ -176,7 +176,7 @@ def maintenance_pairs(sources: Sources, topic: str) -> dict[str, str]:
 
 
 def effective_pairs(sources: Sources, topic: str = "") -> dict[str, str]:
-    """All levels as one set of pairs, a broker's own settings included."""
+    """Return all levels merged into one set of pairs, including the broker's own settings."""
     pairs: dict[str, str] = {}
     for level in reversed(_levels(sources, topic)):
         pairs = overlay(pairs, level.pairs)
@@ -187,8 +187,8 @@ def effective_pairs(sources: Sources, topic: str = "") -> dict[str, str]:
 
 
 def disagreements(sources: Sources, topic: str) -> tuple[Disagreement, ...]:
-    """Where an entry of ``topics.yml`` that holds for the topic says something else than the
-    cluster about what is deleted.
+    """Return the disagreements between a topic's entries of ``topics.yml`` and the cluster on
+    settings that delete data.
     """
     if not sources.knows(topic):
         return ()
@@ -208,7 +208,7 @@ def disagreements(sources: Sources, topic: str) -> tuple[Disagreement, ...]:
 
 
 def _levels(sources: Sources, topic: str) -> tuple[Level, ...]:
-    """Highest first."""
+    """Return the levels, highest first."""
     policies, metadata = sources.policies, sources.metadata
     levels = [
         Level(
@@ -225,7 +225,7 @@ def _levels(sources: Sources, topic: str) -> tuple[Level, ...]:
         if topic in sources.kept:
             levels.append(_kept(sources.kept[topic]))
         pairs = INTERNAL_TOPICS.get(topic, {})
-        where = dict.fromkeys(pairs, "what Kafka sets for this topic")
+        where = dict.fromkeys(pairs, "Kafka's setting of this internal topic")
         levels.append(Level(origin="default", pairs=pairs, where=where))
     if metadata is not None:
         node = "" if sources.ids.node_id is None else str(sources.ids.node_id)
@@ -256,8 +256,8 @@ def _kept(topic: KeptTopic) -> Level:
 
 
 def given_configs(sources: Sources, topic: str) -> dict[str, str]:
-    """What was said of this topic itself: on the command line, in entries of ``topics.yml``, for
-    the topic in the cluster, or what was kept of it.
+    """Return the configs that are set for this topic itself: on the command line, in entries of
+    ``topics.yml``, in the cluster's topic config, or saved in the log directory.
     """
     levels = tuple(
         level
@@ -296,12 +296,12 @@ def _setting(name: str, levels: tuple[Level, ...], *, known: bool) -> Setting:
                 where=level.where.get(by, level.origin),
             )
     if name == _POLICY and not known:
-        return Setting(value=UNKNOWN, origin="default", where="nothing says it")
+        return Setting(value=UNKNOWN, origin="default", where="not set anywhere")
     return Setting(value=_default(name), origin="default", where=_KAFKAS_DEFAULT)
 
 
 def _given(level: Level, name: str) -> tuple[str, str] | None:
-    """By which name a level says a topic config, and its value in the topic config's unit."""
+    """Return the name by which a level sets a topic config, and the value in its unit."""
     if name in level.pairs:
         return name, level.pairs[name]
     for synonym, factor in SYNONYMS.get(name, ()):
@@ -311,7 +311,7 @@ def _given(level: Level, name: str) -> tuple[str, str] | None:
 
 
 def _times(value: str, factor: int, *, endless: bool) -> str:
-    """A broker's value in a topic config's unit. `endless`: below 0 is unlimited in any unit."""
+    """Convert a broker's value to a topic config's unit. `endless`: below 0 means unlimited."""
     try:
         number = int(value)
     except ValueError:
@@ -326,7 +326,7 @@ def _alike(name: str, one: str, other: str) -> bool:
 
 
 def _keeping(name: str, one: str, other: str) -> str:
-    """The value by which nothing is deleted that either would keep."""
+    """Return the value that deletes only data that both values would delete."""
     if name == _POLICY:
         return ",".join(sorted(_policies(one) & _policies(other)))
     numbers = (_number(one), _number(other))
@@ -338,8 +338,8 @@ def _policies(value: str) -> frozenset[str]:
 
 
 def _number(value: str) -> int:
-    """A retention; below 0 is unlimited. What is no number keeps everything here: it is refused
-    where the settings are checked.
+    """Parse a retention; below 0 means unlimited. An invalid number keeps everything here and is
+    refused by the validation of the settings.
     """
     try:
         return int(value)
@@ -348,7 +348,7 @@ def _number(value: str) -> int:
 
 
 def _as_kafka_shows(name: str, raw: str) -> str:
-    """A value as Kafka's tools show it; as it was written where it is not valid."""
+    """Return a value in the form of Kafka's tools; an invalid one as written."""
     try:
         return _written(_adapter(name).validate_python(raw))
     except ValidationError:
@@ -368,7 +368,7 @@ def _default(name: str) -> str:
 
 
 def _written(value: object) -> str:
-    """As ConfigDef.convertToString writes it."""
+    """Format a value like ConfigDef.convertToString."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

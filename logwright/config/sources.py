@@ -1,4 +1,4 @@
-"""Reads what says something about the settings of a log directory's topics."""
+"""Read all sources of the settings of a log directory's topics."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from logwright.metadata.places import stray_reason
 from logwright.metadata.read import read_directory_ids, read_metadata
 
 WITHOUT_IT: Final = (
-    "Or go on without it (--no-metadata; in Dagster LOGWRIGHT_METADATA=none), and say the topics'"
-    " settings with policies or --config."
+    "Or continue without it (--no-metadata; in Dagster LOGWRIGHT_METADATA=none), and give the"
+    " topics' settings by policies or --config."
 )
 
 
@@ -37,16 +37,16 @@ def read_sources(
     find: bool = True,
     properties: Path | None = None,
 ) -> Sources:
-    """All sources of one log directory's settings. Effects: reads files.
+    """Read all sources of one log directory's settings. Effects: reads files.
 
     Args:
-        log_dir: the log directory; its ``meta.properties`` says which broker's it is.
-        policies: of the operator.
+        log_dir: the log directory; its ``meta.properties`` identifies the broker.
+        policies: the operator's policies.
         command_line: the pairs of ``--config``.
         metadata: a ``__cluster_metadata-0`` directory; None: that of the log directory's node, see
             `find_metadata`.
-        find: whether metadata is looked for if none is given; if not, what `archive` and `ingest`
-            kept does not count either.
+        find: search for metadata if none is given; if false, settings saved by `archive` and
+            `ingest` are ignored too.
         properties: a broker's ``server.properties``.
 
     Raises:
@@ -82,18 +82,18 @@ def _refuse_another_cluster(
         return
     if ids.cluster_id != metadata.cluster_id:
         raise PolicyError(
-            f"the metadata is of the cluster {metadata.cluster_id}, {log_dir} of {ids.cluster_id}.",
+            f"the metadata is of cluster {metadata.cluster_id}, but {log_dir} of {ids.cluster_id}.",
             path=metadata.path,
-            remedy="Name the metadata of that cluster.",
+            remedy="Give the metadata of that cluster.",
         )
 
 
 def keep_topic(log_dir: Path, sources: Sources, topic: str, kept: KeptTopic) -> Sources:
-    """Keep this of a topic that gets data, unless the cluster's metadata knows the topic. Effects:
-    see `keep_topics`.
+    """Save the settings of a topic that gets data, unless the cluster's metadata has the topic.
+    Effects: see `keep_topics`.
 
     Returns:
-        the sources with it.
+        the sources, including them.
 
     Raises:
         LogwrightError: as `keep_topics`.
@@ -105,8 +105,8 @@ def keep_topic(log_dir: Path, sources: Sources, topic: str, kept: KeptTopic) -> 
 
 
 def keep_given(log_dir: Path, sources: Sources, topic: str) -> None:
-    """Keep what any source says of a topic that gets data: `keep_topic`. Effects and errors: as
-    there.
+    """Save the settings that any source has for a topic that gets data. Effects and errors: as
+    `keep_topic`.
     """
     kept = KeptTopic(topic_id=sources.topic_id(topic), configs=given_configs(sources, topic))
     if kept != KeptTopic():
@@ -114,8 +114,8 @@ def keep_given(log_dir: Path, sources: Sources, topic: str) -> None:
 
 
 def stray_partition(sources: Sources, log_dir: Path, partition: TopicPartition) -> str | None:
-    """Why a broker would not serve a partition from a directory; None if it would, or if there is
-    no metadata. Effects: reads its topic id.
+    """Return why a broker would not serve a partition from a directory; None if it would, or
+    without metadata. Effects: reads its topic id.
 
     Raises:
         LogwrightError: as `read_topic_id`.
@@ -129,10 +129,10 @@ def stray_partition(sources: Sources, log_dir: Path, partition: TopicPartition) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where what is said of a log directory was put, if not where it is looked for.
+    """Locations of a log directory's metadata and properties that differ from the default.
 
     Attributes:
-        metadata, find, properties: as of `read_sources`.
+        metadata, find, properties: as for `read_sources`.
     """
 
     metadata: Path | None = None
@@ -141,10 +141,10 @@ class Places:
 
 
 class DirectorySettings:
-    """The settings of the topics of several log directories at one moment. Each directory's
-    metadata is read once, each topic's settings are resolved once.
+    """A cache of the settings of several log directories at one moment: reads each directory's
+    metadata once and resolves each topic's settings once.
 
-    `places`: of log directories for which they were named.
+    `places`: by log directory, where they were given.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class DirectorySettings:
         self._settings: dict[tuple[Path, str], tuple[TopicConfig, CleanerConfig]] = {}
 
     def sources(self, log_dir: Path) -> Sources:
-        """Of one log directory. Effects: may read its metadata.
+        """Return the sources of one log directory. Effects: may read its metadata.
 
         Raises:
             LogwrightError: as `read_sources`.
@@ -180,8 +180,8 @@ class DirectorySettings:
         return found
 
     def stray(self, log_dir: Path, partition: TopicPartition) -> str | None:
-        """Why a broker would not serve a partition from a directory; None if it would, or if there
-        is no metadata. Effects: as `sources`; reads its topic id.
+        """Return why a broker would not serve a partition from a directory; None if it would, or
+        without metadata. Effects: as `sources`; reads its topic id.
 
         Raises:
             LogwrightError: as `read_sources` and `read_topic_id`.
@@ -189,7 +189,7 @@ class DirectorySettings:
         return stray_partition(self.sources(log_dir), log_dir, partition)
 
     def broker(self, log_dir: Path) -> BrokerConfig:
-        """The broker's own settings. Effects: as `sources`.
+        """Return the broker's own settings. Effects: as `sources`.
 
         Raises:
             LogwrightError: as `of`.
@@ -197,10 +197,10 @@ class DirectorySettings:
         return broker_settings(effective_pairs(self.sources(log_dir)))
 
     def of(self, log_dir: Path, topic: str) -> tuple[TopicConfig, CleanerConfig]:
-        """By which a topic's logs in a directory are maintained. Effects: as `sources`.
+        """Return the settings of a topic in a directory. Effects: as `sources`.
 
         Raises:
-            LogwrightError: as `read_sources`; PolicyError: they are not valid.
+            LogwrightError: as `read_sources`; PolicyError: a setting is invalid.
         """
         key = (log_dir, topic)
         if key not in self._settings:
@@ -208,5 +208,5 @@ class DirectorySettings:
         return self._settings[key]
 
     def topic(self, log_dir: Path, topic: str) -> TopicConfig:
-        """The first of `of`. Effects and errors: as there."""
+        """Return only the topic's settings. Effects and errors: as `of`."""
         return self.of(log_dir, topic)[0]

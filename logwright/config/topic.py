@@ -1,10 +1,10 @@
-"""The settings of a topic and of the cleaner: every config name of Kafka 4.3.0, its type, unit,
+"""The settings of topics and of the cleaner: every config name of Kafka 4.3.0 with type, unit,
 default and range.
 
-1. Pairs of name and text come in, from the command line or from policies.
-2. Topic config names stand for themselves; names of a broker's server properties are their
-   defaults, with Kafka's precedence (`logwright.config.broker`).
-3. Pydantic checks types and ranges; the rules between fields are checked on the effective values.
+1. The input is pairs of name and text, from the command line or from policies.
+2. Broker server properties are the defaults of topic configs, with Kafka's precedence
+   (`logwright.config.broker`).
+3. Pydantic checks types and ranges; rules between fields are checked on the effective values.
 
 Sources: LogConfig, TopicConfig, ServerLogConfigs, CleanerConfig, TransactionLogConfig (4.3.0); the
 KIP is with the field.
@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 _Model = TypeVar("_Model", bound=BaseModel)
 
 MIN_SEGMENT_BYTES: Final = 1_048_576
-"""Least ``segment.bytes`` that a broker accepts (KIP-1030)."""
+"""Smallest ``segment.bytes`` that a broker accepts (KIP-1030)."""
 
 MAP_SLOT_BYTES: Final = 24
 """One entry of Kafka's offset map: an MD5 and an offset (SkimpyOffsetMap)."""
@@ -46,8 +46,9 @@ MAP_SLOT_BYTES: Final = 24
 _SHOWN_LENGTH: Final = 100
 
 UNKNOWN_POLICY: Final = ("unknown",)
-"""In place of a ``cleanup.policy`` that nothing says: such a log is neither compacted nor deleted
-from."""
+"""Value of a ``cleanup.policy`` that is not set anywhere: such a log is neither compacted nor are
+its segments deleted.
+"""
 
 INERT: Final = frozenset(
     {
@@ -66,15 +67,14 @@ INERT: Final = frozenset(
         "unclean.leader.election.enable",
     }
 )
-"""Topic configs that say nothing about maintaining a log at rest."""
+"""Topic configs without effect on offline maintenance."""
 
 
 class TopicConfig(BaseModel):
-    """The effective settings of one topic. A field's name is Kafka's, its dots written as
-    underscores.
+    """The effective settings of one topic; field names are Kafka's, with underscores for dots.
 
-    `segment_bytes` has ``internal.segment.bytes`` applied. `producer_id_expiration_ms` is a
-    broker's setting, kept here because it belongs to how a log is maintained.
+    `segment_bytes` is ``internal.segment.bytes`` if that is set. `producer_id_expiration_ms` is a
+    broker setting that affects the maintenance of a log.
     """
 
     model_config = ConfigDict(
@@ -88,7 +88,7 @@ class TopicConfig(BaseModel):
         ("delete",), description="KIP-71; empty keeps everything: KIP-1161"
     )
     segment_bytes: Int32 = Field(
-        1_073_741_824, ge=1, description="bytes; a broker wants 1 MiB at least: KIP-1030"
+        1_073_741_824, ge=1, description="bytes; at least 1 MiB on a broker: KIP-1030"
     )
     internal_segment_bytes: Int32 | None = Field(
         None, ge=1, description="bytes; overrides segment.bytes, for tests"
@@ -96,7 +96,7 @@ class TopicConfig(BaseModel):
     segment_ms: Int64 = Field(
         604_800_000, ge=1, description="ms; rolls by record timestamps: KIP-33"
     )
-    segment_jitter_ms: Int64 = Field(0, ge=0, description="ms taken off segment.ms at random")
+    segment_jitter_ms: Int64 = Field(0, ge=0, description="ms, random reduction of segment.ms")
     segment_index_bytes: Int32 = Field(10_485_760, ge=4, description="bytes, of each index file")
     index_interval_bytes: Int32 = Field(4096, ge=0, description="bytes between two index entries")
     preallocate: Boolean = Field(default=False, description="KIP-20")
@@ -106,11 +106,9 @@ class TopicConfig(BaseModel):
     retention_ms: Int64 = Field(
         604_800_000, ge=-1, description="ms, -1 = unlimited; by record timestamps: KIP-33"
     )
-    file_delete_delay_ms: Int64 = Field(
-        60_000, ge=0, description="ms from the renaming to the unlinking"
-    )
+    file_delete_delay_ms: Int64 = Field(60_000, ge=0, description="ms between rename and unlink")
     delete_retention_ms: Int64 = Field(
-        86_400_000, ge=0, description="ms that tombstones stay: KIP-534"
+        86_400_000, ge=0, description="ms that tombstones are kept: KIP-534"
     )
     min_compaction_lag_ms: Int64 = Field(0, ge=0, description="ms: KIP-58")
     max_compaction_lag_ms: Int64 = Field(INT64_MAX, ge=1, description="ms: KIP-354")
@@ -119,7 +117,7 @@ class TopicConfig(BaseModel):
     )
     max_message_bytes: Int32 = Field(1_048_588, ge=0, description="bytes of a batch: KIP-98")
     compression_type: CompressionType = Field(
-        "producer", description="KIP-110; the cleaner keeps a batch's own"
+        "producer", description="KIP-110; the cleaner keeps a batch's codec"
     )
     compression_gzip_level: Int32 = Field(-1, ge=-1, le=9, description="KIP-390")
     compression_lz4_level: Int32 = Field(9, ge=1, le=17, description="KIP-390")
@@ -148,14 +146,14 @@ class TopicConfig(BaseModel):
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
-        """Rules between fields (LogConfig.validateValues)."""
+        """Check the rules between fields (LogConfig.validateValues)."""
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             raise ValueError(
                 f"min.compaction.lag.ms={self.min_compaction_lag_ms} is above "
                 f"max.compaction.lag.ms={self.max_compaction_lag_ms}"
             )
         if self.compression_gzip_level == 0:
-            raise ValueError("compression.gzip.level=0 is not valid: 1 to 9, or -1")
+            raise ValueError("compression.gzip.level=0 is invalid: must be 1 to 9, or -1")
         if self.remote_storage_enable:
             raise ValueError(
                 "remote.storage.enable=true: a topic with tiered storage is not maintained offline"
@@ -164,8 +162,8 @@ class TopicConfig(BaseModel):
 
     @property
     def max_segment_ms(self) -> int:
-        """How long a segment may be active: `segment.ms`, or the smaller `max.compaction.lag.ms` of
-        a compacted topic (LogConfig.maxSegmentMs; KIP-354).
+        """Maximum time that a segment is active: `segment.ms`, for a compacted topic at most
+        `max.compaction.lag.ms` (LogConfig.maxSegmentMs; KIP-354).
         """
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
@@ -173,26 +171,23 @@ class TopicConfig(BaseModel):
 
     @property
     def policy_known(self) -> bool:
-        """Something says the topic's ``cleanup.policy``."""
+        """Whether the topic's ``cleanup.policy`` is known."""
         return self.cleanup_policy != UNKNOWN_POLICY
 
     @property
     def compact(self) -> bool:
-        """``cleanup.policy`` has ``compact``."""
+        """Whether ``cleanup.policy`` has ``compact``."""
         return "compact" in self.cleanup_policy
 
     @property
     def delete(self) -> bool:
-        """``cleanup.policy`` has ``delete``."""
+        """Whether ``cleanup.policy`` has ``delete``."""
         return "delete" in self.cleanup_policy
 
 
 class CleanerConfig(BaseModel):
-    """The cleaner's settings (CleanerConfig, 4.3.0). `dedupe_buffer_bytes` may be any size over one
-    slot of the map.
-
-    A broker's ``log.cleaner.dedupe.buffer.size`` must be above 1 MiB per thread: `BrokerConfig`
-    checks that.
+    """The cleaner's settings (CleanerConfig, 4.3.0). `dedupe_buffer_bytes` may be any size above
+    one slot of the map; `BrokerConfig` requires more than 1 MiB per thread, as a broker does.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -218,7 +213,7 @@ class CleanerConfig(BaseModel):
     threads: Annotated[Int32, Field(ge=0)] | None = Field(
         None,
         validation_alias="log.cleaner.threads",
-        description="most logs cleaned at once; not set: as many as there are cores",
+        description="maximum number of logs cleaned at once [default: number of cores]",
     )
     backoff_ms: Annotated[Int64, Field(ge=0)] = Field(
         15_000,
@@ -231,14 +226,14 @@ class CleanerConfig(BaseModel):
 
     @property
     def off(self) -> str | None:
-        """The setting by which there is no cleaner; None if there is one."""
+        """Return the setting that disables the cleaner, None if it is enabled."""
         if not self.enable:
             return "log.cleaner.enable=false"
         return "log.cleaner.threads=0" if self.threads == 0 else None
 
     def map_bytes(self, *, like_kafka: bool) -> int:
-        """The share of one log in the dedupe buffer, bytes: each of `threads` has as much (the
-        constructor of LogCleaner.CleanerThread, 4.3.0). `like_kafka`: at most 2 GiB, as there.
+        """Return the dedupe buffer of one log in bytes: an equal share for each of `threads`
+        (constructor of LogCleaner.CleanerThread, 4.3.0). `like_kafka`: at most 2 GiB.
         """
         share = self.dedupe_buffer_bytes // max(self.threads or 1, 1)
         return min(share, INT32_MAX) if like_kafka else share
@@ -249,7 +244,7 @@ TOPIC_NAMES: Final = frozenset(
     for name in TopicConfig.model_fields
     if name != "producer_id_expiration_ms"
 )
-"""The topic config names of Kafka 4.3.0; any other is unknown."""
+"""The topic config names of Kafka 4.3.0."""
 
 CLEANER_NAMES: Final = frozenset(
     str(field.validation_alias) for field in CleanerConfig.model_fields.values()
@@ -260,7 +255,7 @@ ALL_NAMES: Final = TOPIC_NAMES | BROKER_NAMES
 SYNONYM_OF: Final = MappingProxyType(
     {name: topic_name for topic_name, row in SYNONYMS.items() for name, _ in row}
 )
-"""A broker's name → the topic config that it is the default of."""
+"""Broker config name → the topic config that it is the default of."""
 
 _EFFECTIVE_BROKER_NAMES: Final = (
     CLEANER_NAMES
@@ -270,23 +265,21 @@ _EFFECTIVE_BROKER_NAMES: Final = (
 
 
 def unknown_name(name: str, valid: Iterable[str] = ALL_NAMES) -> str:
-    """Why a config name is not accepted, with the one that was probably meant."""
+    """Return the error for an unknown config name, with the nearest valid name."""
     if name in OLD_NAMES:
         return f"unknown config {name!r}: in Kafka 4.3 it is {OLD_NAMES[name]}"
     if name in REMOVED_NAMES:
         return f"unknown config {name!r}: {REMOVED_NAMES[name]}"
     near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.0)
     return (
-        f"unknown config {name!r}: the nearest valid one is {near[0]!r}"
+        f"unknown config {name!r}: did you mean {near[0]!r}?"
         if near
         else f"unknown config {name!r}"
     )
 
 
 def overlay(lower: Mapping[str, str], upper: Mapping[str, str]) -> dict[str, str]:
-    """Both sets of pairs as one in which `upper` wins, also where the two use synonyms of one
-    config.
-    """
+    """Merge two sets of pairs; `upper` wins, also if the two use synonyms of one config."""
     merged = dict(lower)
     for topic_name, row in SYNONYMS.items():
         names = {topic_name, *(name for name, _ in row)}
@@ -297,8 +290,8 @@ def overlay(lower: Mapping[str, str], upper: Mapping[str, str]) -> dict[str, str
 
 
 def parse_settings(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
-    """The effective settings that raw pairs of Kafka's config names and values stand for. A
-    ``cleanup.policy`` that they do not say is unknown.
+    """Parse pairs of config names and values into the effective settings. A missing
+    ``cleanup.policy`` is unknown.
 
     Raises:
         PolicyError: a name is unknown, a value is malformed or out of range, or two values
@@ -316,7 +309,7 @@ def parse_settings(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig
         and config.internal_segment_bytes is not None
     ):
         _LOG.warning(
-            "segment.bytes=%d is below a broker's minimum of %d: taken as internal.segment.bytes",
+            "segment.bytes=%d is below a broker's minimum of %d: used as internal.segment.bytes",
             config.segment_bytes,
             MIN_SEGMENT_BYTES,
         )
@@ -324,7 +317,7 @@ def parse_settings(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig
 
 
 def effective(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
-    """What `parse_settings` returns, without a word in the log.
+    """Return the same as `parse_settings`, without log messages.
 
     Raises:
         PolicyError: as `parse_settings`.
@@ -351,7 +344,7 @@ def effective(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
 
 
 def broker_settings(pairs: Mapping[str, str]) -> BrokerConfig:
-    """The broker's own settings among raw pairs.
+    """Parse the broker's own settings among pairs of names and values.
 
     Raises:
         PolicyError: a value is malformed or out of range.
@@ -360,8 +353,8 @@ def broker_settings(pairs: Mapping[str, str]) -> BrokerConfig:
 
 
 def _with_segment_bytes(config: TopicConfig) -> TopicConfig:
-    """``internal.segment.bytes`` in place of ``segment.bytes``; a size that no broker accepts
-    counts as the former.
+    """Replace ``segment.bytes`` by ``internal.segment.bytes`` if that is set; a size that no broker
+    accepts is treated as the latter.
     """
     if config.internal_segment_bytes is not None:
         return config.model_copy(update={"segment_bytes": config.internal_segment_bytes})
@@ -378,14 +371,14 @@ def _validated(model: type[_Model], values: Mapping[str, object]) -> _Model:
 
 
 def findings(error: ValidationError) -> tuple[str, ...]:
-    """One sentence for each thing that pydantic found, with the config's name and value."""
+    """Return one sentence for each of pydantic's errors, with the config's name and value."""
     sentences = []
     for found in error.errors(include_url=False):
         message = found["msg"].removeprefix("Value error, ").removeprefix("Input ")
         if not found["loc"]:
             sentences.append(message)
             continue
-        sentences.append(f"{found['loc'][0]}={_shown(found['input'])} is not valid: {message}")
+        sentences.append(f"{found['loc'][0]}={_shown(found['input'])} is invalid: {message}")
     return tuple(sentences)
 
 

@@ -1,8 +1,6 @@
-"""Types of Kafka's config values: strings in, Python values out, as strictly as Kafka's ConfigDef
-reads them (4.3.0).
+"""Types that parse Kafka's config values as strictly as Kafka's ConfigDef does (4.3.0).
 
-Pydantic alone would also take ``1_000``, ``4.0`` for an int or ``yes`` for a boolean; Kafka does
-not.
+Pydantic's own types would also accept ``1_000``, ``4.0`` for an int or ``yes`` for a boolean.
 """
 
 from __future__ import annotations
@@ -26,9 +24,9 @@ TimestampType = Literal["CreateTime", "LogAppendTime"]
 
 
 def _integer(value: object) -> object:
-    """A whole number; Kafka trims the text of numbers."""
+    """Parse a whole number; Kafka strips blanks around numbers."""
     if isinstance(value, bool):
-        # Pydantic makes findings of ValueErrors only.
+        # Pydantic collects only ValueErrors.
         raise ValueError("not a whole number")  # noqa: TRY004
     if isinstance(value, str):
         if not _INTEGER.fullmatch(value.strip()):
@@ -38,7 +36,7 @@ def _integer(value: object) -> object:
 
 
 def _decimal(value: object) -> object:
-    """A finite decimal number."""
+    """Parse a finite decimal number."""
     if isinstance(value, str):
         if not _DECIMAL.fullmatch(value.strip()):
             raise ValueError("not a number")
@@ -47,7 +45,7 @@ def _decimal(value: object) -> object:
 
 
 def _boolean(value: object) -> object:
-    """``true`` or ``false``, in any case."""
+    """Parse ``true`` or ``false``, in any case."""
     if isinstance(value, str):
         word = value.strip().lower()
         if word not in {"true", "false"}:
@@ -57,9 +55,7 @@ def _boolean(value: object) -> object:
 
 
 def _items(value: object) -> object:
-    """A comma-separated list, as Kafka splits it: blanks around items are not part of them; "" is
-    no item.
-    """
+    """Split a comma-separated list like Kafka: strip blanks around items; "" is the empty list."""
     if isinstance(value, str):
         return tuple(item.strip() for item in value.split(",")) if value.strip() else ()
     return value
@@ -67,7 +63,7 @@ def _items(value: object) -> object:
 
 def _no_duplicates(items: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(items)) != len(items):
-        raise ValueError("an item is given twice")
+        raise ValueError("duplicate item")
     return items
 
 
@@ -78,7 +74,7 @@ def _known_policies(value: object) -> object:
             if item == "dedupe":
                 raise ValueError("dedupe is an old name, Kafka 4.3 calls it compact")
             if item not in CLEANUP_POLICIES:
-                raise ValueError("valid are compact, delete, both with a comma between, or nothing")
+                raise ValueError("must be compact, delete, both separated by a comma, or empty")
     return items
 
 

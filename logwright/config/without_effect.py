@@ -1,4 +1,4 @@
-"""Settings of the cleaner that are accepted and change nothing here."""
+"""Settings of the cleaner that are accepted but have no effect."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _LOG = logging.getLogger(__name__)
 
 WITHOUT_EFFECT: Final = MappingProxyType(
     {
-        "log.cleaner.backoff.ms": "a sensor's interval says when to look again",
-        "log.cleaner.io.buffer.size": "input is mapped, output is written in pieces of 1 to 2 MB",
+        "log.cleaner.backoff.ms": "the sensor's interval applies instead",
+        "log.cleaner.io.buffer.size": "input is memory-mapped, output is in chunks of 1 to 2 MB",
     }
 )
-"""Settings of the cleaner that are accepted and change nothing: why."""
+"""Setting of the cleaner that is accepted but has no effect → why."""
 
 
 def warn_of_no_effect(names: Iterable[str], place: str = "") -> None:
-    """Say of each setting that changes nothing that it does not. Effects: a warning in the log.
+    """Warn about settings without effect. Effects: logs warnings.
 
-    `place`: where it was set.
+    `place`: where they are set.
     """
     for name in sorted(WITHOUT_EFFECT.keys() & set(names)):
         _LOG.warning("%s%s has no effect: %s", place, name, WITHOUT_EFFECT[name])

@@ -1,14 +1,14 @@
 """The directory of the demo: an unpacked Kafka log directory, its policies, a Dagster instance.
 
-<home>/kafka-logs/       as Kafka left it, unpacked from kafka-logs.tar.xz; with what settings.json
-                         says of its topics, since the cluster's metadata is not there
-<home>/landing/signups/  files that wait for the asset `ingested` and the sensor `landing`
-<home>/policies/         what settings.json says of its topics, as policy files
+<home>/kafka-logs/       written by Kafka, unpacked from kafka-logs.tar.xz; the topics' settings are
+                         from settings.json, since there is no cluster metadata
+<home>/landing/signups/  input files for the asset `ingested` and the sensor `landing`
+<home>/policies/         policy files, made from settings.json
 <home>/dagster/          DAGSTER_HOME, SQLite; Spark's event log is in storage/spark_events
-<home>/sweep.log         what Dagster said of the runs
-<home>/sweep.json        what came of them, for the tables
+<home>/sweep.log         Dagster's output of the runs
+<home>/sweep.json        results of the runs, for the tables
 <home>/workspace.yaml    the code location
-<home>/.logwright-demo   marks the directory as ours, and is locked while a demo runs in it
+<home>/.logwright-demo   marks the directory as a demo's, and is locked while a demo runs
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ HERE: Final = Path(__file__).parent
 ARCHIVE: Final = HERE / "kafka-logs.tar.xz"
 SETTINGS: Final = HERE / "settings.json"
 DEFAULTS: Final = {"file.delete.delay.ms": 3_600_000}
-"""The old segments can be looked at for an hour, before the sensor `purge_due` has them removed."""
+"""Keep the old segments for an hour, before the sensor `purge_due` requests their removal."""
 MARKER: Final = ".logwright-demo"
 DEFINITIONS: Final = "logwright.pipelines.definitions"
 
 Progress = Callable[[int, int], None]
-"""Called with bytes done and bytes in all."""
+"""Called with (bytes done, total bytes)."""
 
 
 class NotADemoHome(PreconditionError):
-    """The directory holds something else, which making the demo would overwrite."""
+    """The directory has other files, which the demo would overwrite."""
 
 
 class NoDemoArchive(PreconditionError):
@@ -55,7 +55,7 @@ class NoDemoArchive(PreconditionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoHome:
-    """Where everything of the demo is."""
+    """The paths of the demo."""
 
     root: Path
 
@@ -71,7 +71,7 @@ class DemoHome:
 
     @property
     def landing(self) -> Path:
-        """The landing directories, one for each topic."""
+        """The parent of the landing directories, one per topic."""
         return self.root / "landing"
 
     @property
@@ -81,17 +81,18 @@ class DemoHome:
 
     @property
     def workspace(self) -> Path:
-        """Says to Dagster which code location to load."""
+        """Dagster's workspace file, with the code location."""
         return self.root / "workspace.yaml"
 
     @property
     def report(self) -> Path:
-        """What came of the runs."""
+        """The results of the runs."""
         return self.root / "sweep.json"
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """This process's environment with what the platform reads; for child processes.
+        """Return the environment for child processes: this process's, with the platform's
+        variables.
 
         Effects: reads the environment.
         """
@@ -106,12 +107,12 @@ class DemoHome:
 
 @contextmanager
 def opened(root: Path) -> Iterator[DemoHome]:
-    """The demo's directory, ours alone until the block ends. Effects: makes and locks it.
+    """Create the demo's directory and lock it until the block ends. Effects: as said.
 
     Raises:
-        NoDemoArchive: there is nothing to unpack in it.
-        NotADemoHome: it is there, and not of a demo.
-        LogDirLocked: a demo runs in it.
+        NoDemoArchive: the demo's log is not part of the installed package.
+        NotADemoHome: it exists and is not a demo's directory.
+        LogDirLocked: a demo is running in it.
     """
     if not ARCHIVE.exists():
         raise NoDemoArchive(
@@ -122,9 +123,9 @@ def opened(root: Path) -> Iterator[DemoHome]:
     root = root.absolute()
     if root.exists() and not (root / MARKER).exists() and (root.is_file() or any(root.iterdir())):
         raise NotADemoHome(
-            "is there already and is no directory of a demo.",
+            "exists and is not the directory of a demo.",
             path=root,
-            remedy="Name another one with --home.",
+            remedy="Give another one with --home.",
         )
     root.mkdir(parents=True, exist_ok=True)
     with (root / MARKER).open("a") as marker:
@@ -132,18 +133,18 @@ def opened(root: Path) -> Iterator[DemoHome]:
             fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise LogDirLocked(
-                "A demo runs in this directory.",
+                "A demo is running in this directory.",
                 path=root,
-                remedy="End it with Ctrl-C, or name another directory with --home.",
+                remedy="Stop it with Ctrl-C, or give another directory with --home.",
             ) from error
         yield DemoHome(root=root)
 
 
 def prepare(home: DemoHome, progress: Progress) -> None:
-    """Puts everything there as it was the first time. Effects: replaces what an earlier demo left.
+    """Create the demo's initial files. Effects: replaces those of an earlier demo.
 
     Raises:
-        DiskFull: there is no room.
+        DiskFull: not enough disk space.
     """
     settings = json.loads(SETTINGS.read_text())
     try:
@@ -162,7 +163,7 @@ def prepare(home: DemoHome, progress: Progress) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise DiskFull("There is no room for the demo.", path=home.root) from error
+        raise DiskFull("Not enough disk space for the demo.", path=home.root) from error
 
 
 def _unpack(root: Path, progress: Progress) -> None:
@@ -177,8 +178,8 @@ def _unpack(root: Path, progress: Progress) -> None:
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> None:
-    """One member of our own archive. Python before 3.11.4, Debian 12's among them, has no filters;
-    there nothing but plain files and directories below the root is taken.
+    """Extract one member of the demo's archive. Python before 3.11.4, such as Debian 12's, has no
+    extraction filters; there only regular files and directories below the root are accepted.
     """
     if hasattr(tarfile, "data_filter"):
         tar.extract(member, root, filter="data")

@@ -1,4 +1,4 @@
-"""What has landed in the demo: files for the asset `ingested` and the sensor `landing`."""
+"""The demo's input files for the asset `ingested` and the sensor `landing`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ POLICY: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5"
 
 _FILES: Final = 3
 _ROWS: Final = 200
-"""Of each file."""
+"""Number of rows per file."""
 _PEOPLE: Final = 80
 _FIRST_MS: Final = 1_751_700_000_000
-"""Timestamp of the first row, a little before the packed logs end; a second to the next."""
+"""Timestamp of the first row, shortly before the end of the demo's logs; one row per second."""
 _PLANS: Final = ("free", "team", "enterprise")
 
 
 def source(directory: Path) -> dict[str, object]:
-    """The landing directory as policies tell of it."""
+    """Return the landing directory's entry for the policies."""
     return {"topic": TOPIC, "path": str(directory), "partitions": PARTITIONS, "compression": "zstd"}
 
 
 def write_files(directory: Path) -> None:
-    """Three files of JSON rows, the same every time; people sign up, and again for another plan.
-    Effects: makes the directory.
+    """Write three files of JSON rows with sign-ups and changes of plan; always the same content.
+    Effects: creates the directory.
     """
     directory.mkdir(parents=True)
     for file in range(_FILES):

@@ -1,10 +1,10 @@
-"""Dagster's web page and daemon in the foreground, until Ctrl-C.
+"""Run Dagster's web server and daemon in the foreground, until Ctrl-C.
 
-Dagster's parent process passes SIGINT on and stops its children; killing it would leave the web
-server and the daemon alive. So it gets a session of its own, where the terminal's Ctrl-C does not
-reach it twice, and one SIGINT from us. It must not inherit an ignored SIGINT, which a shell sets
-for what it starts in the background: our own handler, set before it starts, becomes the default in
-the child.
+Dagster's parent process forwards SIGINT and stops its children; killing it would leave the web
+server and the daemon running. So it runs in its own session, where the terminal's Ctrl-C does not
+reach it a second time, and gets one SIGINT from this process. It must not inherit an ignored
+SIGINT, which a shell sets for background jobs: a handler that is set before the child starts is
+reset to the default in the child.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from logwright.errors import PreconditionError, StepFailed
 
 HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 180
-"""Limit on the time to the first page; about 30 s on two busy cores."""
+"""Timeout for the first page; it takes about 30 s on two busy cores."""
 STOP_SECONDS: Final = 40
 POLL_SECONDS: Final = 0.3
 SHOWN_LOG_BYTES: Final = 3000
 
 
 class PortTaken(PreconditionError):
-    """Something listens on the port of the web page."""
+    """The web server's port is in use."""
 
 
 class Stopped(Exception):
-    """A signal asked us to end."""
+    """A signal requested the end."""
 
 
 def check_port(port: int) -> None:
-    """Raises if the port is taken. Effects: binds it for an instant.
+    """Check that the port is free. Effects: binds it briefly.
 
     Raises:
-        PortTaken: something listens on it.
+        PortTaken: it is in use.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -54,21 +54,21 @@ def check_port(port: int) -> None:
             probe.bind((HOST, port))
         except OSError as error:
             raise PortTaken(
-                f"Port {port} of {HOST} is taken.", remedy="Name another one with --port."
+                f"Port {port} of {HOST} is in use.", remedy="Give another one with --port."
             ) from error
 
 
 def serve(home: DemoHome, *, port: int, ready: Callable[[str], None]) -> None:
-    """Serves, with sensors and schedules on, until a signal says to stop. Effects: runs Dagster;
-    changes the signal handlers.
+    """Serve, with sensors and schedules running, until a signal. Effects: runs Dagster; changes the
+    signal handlers.
 
     Args:
         home: the demo's directory.
-        port: of the web page, on the loopback interface only.
-        ready: called with the page's address once it answers.
+        port: port of the web server, on the loopback interface only.
+        ready: called with the web server's URL once it responds.
 
     Raises:
-        StepFailed: Dagster ended by itself, or its page does not answer.
+        StepFailed: Dagster exited, or its web server does not respond.
     """
     log_path = home.root / "dagster-dev.log"
     command = [sys.executable, "-m", "dagster", "dev", "-w", str(home.workspace)]
@@ -93,7 +93,7 @@ def serve(home: DemoHome, *, port: int, ready: Callable[[str], None]) -> None:
         finally:
             _stop(process)
         said = log_path.read_text(errors="replace")[-SHOWN_LOG_BYTES:]
-        raise StepFailed(f"Dagster ended by itself. Its last words:\n{said}", path=log_path)
+        raise StepFailed(f"Dagster exited. The end of its output:\n{said}", path=log_path)
 
 
 def _await_page(process: subprocess.Popen[bytes], address: str) -> None:
@@ -105,11 +105,11 @@ def _await_page(process: subprocess.Popen[bytes], address: str) -> None:
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(POLL_SECONDS)
     if process.poll() is None:
-        raise StepFailed(f"Dagster's page did not answer within {START_SECONDS} s.")
+        raise StepFailed(f"Dagster's web server did not respond within {START_SECONDS} s.")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends Dagster and its children. Effects: signals them; waits."""
+    """Stop Dagster and its children. Effects: signals them; waits."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if process.poll() is None:
             process.send_signal(number)
@@ -125,7 +125,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _signals_raise() -> Iterator[None]:
-    """SIGINT, SIGTERM, SIGHUP raise `Stopped`, once. Effects: changes the handlers for a while."""
+    """Let the first SIGINT, SIGTERM or SIGHUP raise `Stopped`. Effects: changes the handlers inside
+    the block.
+    """
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for one in signals:

@@ -1,4 +1,4 @@
-"""`logwright demo`: unpack a log that Kafka wrote, sweep it, show what changed, serve the page."""
+"""`logwright demo`: unpack a log directory, sweep it, show the changes, serve the web UI."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from logwright.errors import StepFailed
 
 WORK: Final = "logwright.pipelines.demo"
 SWEEP_SECONDS: Final = 1800
-"""Limit on the runs; they take under a minute on two cores."""
+"""Timeout of the runs; they take less than a minute on two cores."""
 SHOWN_LOG_BYTES: Final = 3000
 STEP: Final = re.compile(r' STEP_(START|SUCCESS) - .*step "(\S+)"')
-"""What Dagster logs of a step."""
+"""Dagster's log lines for the start and success of a step."""
 
 
 def run_demo(*, home: Path, ui: bool, port: int) -> int:
-    """The demo from unpacking to the tables; with `ui`, Dagster's page in the foreground after it.
+    """Run the demo from unpacking to the tables; with `ui`, then serve Dagster's web UI.
 
     Effects: writes below `home`, starts processes, writes to stdout.
 
@@ -39,7 +39,7 @@ def run_demo(*, home: Path, ui: bool, port: int) -> int:
         exit status, 0.
 
     Raises:
-        LogwrightError: what was in the way, and the remedy.
+        LogwrightError: the demo cannot run; the message has the remedy.
     """
     console = Console(highlight=False)
     with opened(home) as demo:
@@ -56,7 +56,7 @@ def run_demo(*, home: Path, ui: bool, port: int) -> int:
         console.print(causes(accounts))
         _conclude(console, demo, report, seconds=time.monotonic() - started)
         if ui:
-            console.print("Starting Dagster's page (half a minute)")
+            console.print("Starting Dagster's web UI (half a minute)")
             serve(demo, port=port, ready=lambda address: _invite(console, address))
             console.print("Stopped.")
     return 0
@@ -82,14 +82,14 @@ def _kernels_compiled_meanwhile(demo: DemoHome) -> Iterator[None]:
 
 def _unpack(console: Console, demo: DemoHome) -> None:
     with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("Unpacking a log that Kafka wrote", total=None)
+        task = bar.add_task("Unpacking a log directory written by Kafka", total=None)
         prepare(demo, lambda done, total: bar.update(task, completed=done, total=total))
     console.print(f"A Kafka log directory: {demo.log_dir}", soft_wrap=True)
 
 
 def _sweep(console: Console, demo: DemoHome) -> None:
-    """Runs the jobs `sweep` and `retention` over all logs, then the inventory, in a process of
-    their own; a line for each step.
+    """Run the jobs `sweep` and `retention` over all logs, then the inventory, in a child process;
+    print one line per step.
 
     Effects: compacts and retains the logs, writes to stdout.
 
@@ -98,7 +98,7 @@ def _sweep(console: Console, demo: DemoHome) -> None:
     """
     log_path = demo.root / "sweep.log"
     command = [sys.executable, "-m", WORK, str(demo.report)]
-    console.print("The jobs sweep and retention, then the fleet's inventory:")
+    console.print("Running the jobs sweep and retention, then the fleet inventory:")
     with (
         console.status("starting Dagster") as status,
         log_path.open("w") as log,
@@ -135,7 +135,7 @@ def _sweep(console: Console, demo: DemoHome) -> None:
     if process.returncode != 0:
         raise StepFailed(f"The run failed. {_reason(log_path)}", path=log_path)
     for step, seconds in json.loads(demo.report.read_text())["steps"].items():
-        if step not in ended:  # Dagster may lose the last lines that a step logs
+        if step not in ended:  # Dagster may lose the last log lines of a step
             _say_step(console, step, seconds)
 
 
@@ -144,17 +144,17 @@ def _say_step(console: Console, step: str, seconds: float) -> None:
 
 
 def _reason(log_path: Path) -> str:
-    """The first line in which Dagster names a failure, else the last words."""
+    """Return the first line in which Dagster reports a failure, else the end of its output."""
     said = log_path.read_text(errors="replace")
     named = re.search(r"^dagster\S*(?:Failure|Error): (.+)$", said, re.MULTILINE)
-    return named[1] if named else f"Its last words:\n{said[-SHOWN_LOG_BYTES:]}"
+    return named[1] if named else f"The end of its output:\n{said[-SHOWN_LOG_BYTES:]}"
 
 
 def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, seconds: float) -> None:
     command = Path(sys.executable).with_name("logwright")
     lines = [
-        f"{seconds:.0f} s. The old segments lie beside the new ones as .deleted, to be purged.",
-        f"Look into it:  {command} inspect {demo.log_dir}",
+        f"{seconds:.0f} s. The old segments are kept as .deleted files until they are purged.",
+        f"Show the logs: {command} inspect {demo.log_dir}",
         f"What is due:   {command} plan {demo.log_dir}",
         *(f"Spark's tasks: {path}" for path in report["spark_events"]),
     ]
@@ -163,5 +163,5 @@ def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, secon
 
 
 def _invite(console: Console, address: str) -> None:
-    console.print(f"On: the sensors {', '.join(SENSORS)}; the schedules {', '.join(SCHEDULES)}.")
-    console.print(f"[bold]{address}/assets/kafka_logs/segment_set[/bold]   Ctrl-C ends it.")
+    console.print(f"Running: sensors {', '.join(SENSORS)}; schedules {', '.join(SCHEDULES)}.")
+    console.print(f"[bold]{address}/assets/kafka_logs/segment_set[/bold]   Press Ctrl-C to stop.")

@@ -1,4 +1,4 @@
-"""Switches sensors and schedules on, as an operator does on Dagster's page."""
+"""Start sensors and schedules, as an operator does in Dagster's web UI."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final
 from logwright.errors import StepFailed
 
 SENSORS: Final = ("due_logs", "purge_due")
-"""Off at first in any instance; `discovery` and `failed_runs` are always on."""
+"""Stopped by default; `discovery` and `failed_runs` run by default."""
 
 SCHEDULES: Final = ("retention_check", "fleet_report")
-"""Off at first in any instance."""
+"""Stopped by default."""
 
 ANSWER_SECONDS: Final = 60
 
@@ -27,21 +27,21 @@ _START_SCHEDULE: Final = """mutation ($selector: ScheduleSelector!) {
 
 
 def start_sensors(address: str, names: Iterable[str] = SENSORS) -> None:
-    """Effects: the daemon evaluates these from now on.
+    """Start sensors. Effects: the daemon evaluates them from now on.
 
     Args:
-        address: of the running page.
-        names: of sensors of the code location `logwright`.
+        address: URL of the web server.
+        names: names of sensors of the code location `logwright`.
 
     Raises:
-        StepFailed: Dagster did not do it.
+        StepFailed: Dagster did not start one.
     """
     for name in names:
         _start(address, _START_SENSOR, "sensorName", name)
 
 
 def start_schedules(address: str, names: Iterable[str] = SCHEDULES) -> None:
-    """As `start_sensors`."""
+    """Start schedules, like `start_sensors`."""
     for name in names:
         _start(address, _START_SCHEDULE, "scheduleName", name)
 

@@ -1,4 +1,4 @@
-"""What the demo changed, measured on disk before and after, and why, as tables."""
+"""Tables of what the demo changed, measured on disk before and after, and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEGMENT_NAME: Final = "[0-9]" * 20 + ".log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """What a partition takes: its live segments and the bytes of their `.log` files."""
+    """Size of a partition: number of its live segments and bytes of their `.log` files."""
 
     segments: int
     log_bytes: int
@@ -25,12 +25,12 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What the run says of one log.
+    """The run's result for one log.
 
     Attributes:
-        why: the number that decided.
-        records: that were read; 0 if it was not due.
-        removed: how many of them went, by cause.
+        why: the number that decided whether it was due.
+        records: number of records read; 0 if it was not due.
+        removed: cause → number of records removed.
     """
 
     why: str
@@ -39,7 +39,7 @@ class Account:
 
 
 def survey(log_dir: Path) -> dict[str, Size]:
-    """The size of each partition, by directory name. Effects: reads directory entries."""
+    """Return directory name → size of each partition. Effects: reads directory entries."""
     found = {}
     for directory in sorted(path for path in log_dir.iterdir() if path.is_dir()):
         logs = [path.stat().st_size for path in directory.glob(SEGMENT_NAME)]
@@ -50,8 +50,8 @@ def survey(log_dir: Path) -> dict[str, Size]:
 def comparison(
     before: Mapping[str, Size], after: Mapping[str, Size], accounts: Mapping[str, Account]
 ) -> Table:
-    """One row for each partition, and a sum."""
-    table = Table(title="What was reclaimed", title_justify="left", box=box.SIMPLE_HEAD)
+    """Return a table with one row per partition and the total."""
+    table = Table(title="Reclaimed space", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("log")
     for heading in ("segments", "MiB", "reclaimed"):
         table.add_column(heading, justify="right")
@@ -65,12 +65,12 @@ def comparison(
 
 
 def causes(accounts: Mapping[str, Account]) -> Table:
-    """One row for each cause for which records went, whether any did or not, and what is left."""
+    """Return a table with one row per cause of removal, also for 0 records, and what is left."""
     records = sum(account.records for account in accounts.values())
     removed: Counter[str] = Counter()
     for account in accounts.values():
         removed.update(dict(account.removed))
-    table = Table(title="Why records went", title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title="Why records were removed", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("cause")
     for heading in ("records", "share"):
         table.add_column(heading, justify="right")
@@ -83,7 +83,7 @@ def causes(accounts: Mapping[str, Account]) -> Table:
 
 
 def total(sizes: Mapping[str, Size]) -> Size:
-    """The sum over partitions."""
+    """Return the sum over partitions."""
     return Size(
         segments=sum(size.segments for size in sizes.values()),
         log_bytes=sum(size.log_bytes for size in sizes.values()),

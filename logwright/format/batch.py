@@ -1,4 +1,4 @@
-"""Record batches, magic 2: the header both ways, and the walk over a buffer of batches.
+"""Record batches of magic 2: parse and serialize headers, and iterate over a buffer of batches.
 
 ::
 
@@ -61,12 +61,12 @@ _MAGIC_AT: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordBatch:
-    """A record batch as its header describes it; fields as on disk.
+    """The header of a record batch; fields as on disk.
 
     Attributes:
-        batch_length: bytes that follow the batchLength field.
-        attributes: as on disk; the properties give the bits.
-        records_count: number of records present, may be 0.
+        batch_length: number of bytes after the batchLength field.
+        attributes: the bits as on disk; see the properties.
+        records_count: number of records in the batch; 0 in an emptied batch.
     """
 
     base_offset: Offset
@@ -89,12 +89,12 @@ class RecordBatch:
 
     @property
     def last_offset(self) -> Offset:
-        """Offset of the last record the batch was created with."""
+        """Offset of the last record at creation; compaction may have removed it."""
         return Offset(to_int64(self.base_offset + self.last_offset_delta))
 
     @property
     def next_offset(self) -> Offset:
-        """First offset behind the batch."""
+        """First offset after the batch."""
         return Offset(to_int64(self.last_offset + 1))
 
     @property
@@ -119,7 +119,7 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> TimestampMs | None:
-        """When tombstones and markers in it may go (KIP-534); None if not yet decided."""
+        """When its tombstones and markers may be removed (KIP-534); None if not set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
@@ -129,7 +129,7 @@ class RecordBatch:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record the batch was created with, or -1."""
+        """Sequence of the last record at creation, -1 if it has none."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
@@ -137,7 +137,7 @@ class RecordBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpan:
-    """Where a batch lies in a buffer, and its magic."""
+    """Position and size of a batch in a buffer, and its magic."""
 
     position: ByteCount
     bytes: ByteCount
@@ -145,20 +145,20 @@ class BatchSpan:
 
 
 def parse_batch(buffer: bytes | memoryview, position: int = 0) -> RecordBatch:
-    """The header at `position`; neither CRC nor lengths are compared with what follows.
+    """Parse the header at `position`; does not check the CRC or the length.
 
     Raises:
         CorruptBatch: fewer bytes than a header, or a length smaller than a header.
         UnsupportedFormatError: the magic is not 2.
     """
     if len(buffer) - position < HEADER_BYTES:
-        raise CorruptBatch("the record batch's header is cut off.", position=position)
+        raise CorruptBatch("the record batch's header is truncated.", position=position)
     fields = _HEADER.unpack_from(buffer, position)
     if fields[3] != MAGIC:
         raise unsupported_magic(fields[3], position)
     if fields[1] < HEADER_BYTES - LOG_OVERHEAD_BYTES:
         raise CorruptBatch(
-            f"a record batch of {fields[1] + LOG_OVERHEAD_BYTES} bytes has no room for its header.",
+            f"a record batch of {fields[1] + LOG_OVERHEAD_BYTES} bytes is shorter than its header.",
             position=position,
         )
     return RecordBatch(
@@ -178,7 +178,7 @@ def parse_batch(buffer: bytes | memoryview, position: int = 0) -> RecordBatch:
 
 
 def serialize_header(batch: RecordBatch) -> bytes:
-    """The 61 bytes of a header, with length and CRC as they stand in `batch`."""
+    """Return the 61 bytes of a header, with the length and CRC of `batch`."""
     return _HEADER.pack(
         batch.base_offset,
         batch.batch_length,
@@ -197,7 +197,7 @@ def serialize_header(batch: RecordBatch) -> bytes:
 
 
 def serialize_batch(batch: RecordBatch, payload: bytes | memoryview) -> bytes:
-    """A whole batch; its length and CRC are computed, those in `batch` are not looked at."""
+    """Return a whole batch; its length and CRC are computed, those of `batch` are ignored."""
     sized = replace(batch, batch_length=HEADER_BYTES - LOG_OVERHEAD_BYTES + len(payload), crc=0)
     content = bytearray(serialize_header(sized))
     content += payload
@@ -206,7 +206,7 @@ def serialize_batch(batch: RecordBatch, payload: bytes | memoryview) -> bytes:
 
 
 def emptied_batch(batch: RecordBatch) -> RecordBatch:
-    """What the cleaner leaves of a batch whose records are all gone but which it retains.
+    """Return the empty batch that the cleaner writes for a batch that it retains without records.
 
     Source: DefaultRecordBatch.writeEmptyHeader. Codec and delete horizon bits are cleared.
     """
@@ -219,24 +219,24 @@ def emptied_batch(batch: RecordBatch) -> RecordBatch:
 
 
 def crc_is_valid(batch: RecordBatch, content: bytes | memoryview) -> bool:
-    """Whether the CRC is right for the whole batch that `content` is (as isValid of 4.3.0)."""
+    """Return whether the CRC of the whole batch `content` is correct (isValid, 4.3.0)."""
     return len(content) >= HEADER_BYTES and crc32c(memoryview(content)[CRC_START:]) == batch.crc
 
 
 def walk_batches(buffer: bytes | memoryview, *, in_memory: bool = False) -> Iterator[BatchSpan]:
-    """The batches of a buffer, by their lengths alone.
+    """Yield the batches of a buffer, using only their length fields.
 
-    The walk ends without an error where 17 bytes or fewer are left (in memory fewer than 17, but a
-    length is looked at as soon as it is there), and before a batch that is cut off: what lies
-    behind the last span is a torn tail.
+    Iteration ends without an error when 17 bytes or fewer are left (in memory fewer than 17, but a
+    length is checked as soon as it can be read), and before a truncated batch: the bytes after the
+    last span are a torn tail.
 
     Args:
         buffer: a segment's bytes.
-        in_memory: as ByteBufferLogInputStream, which refuses a magic above 2, instead of as
-            FileLogInputStream, which leaves that to whoever reads the batch.
+        in_memory: behave like ByteBufferLogInputStream, which refuses a magic above 2, instead of
+            FileLogInputStream, which leaves that to the reader of the batch.
 
     Raises:
-        CorruptBatch: an impossible length (a zero-filled tail has one), with its position.
+        CorruptBatch: an invalid length (as in a zero-filled tail), with its position.
         UnsupportedFormatError: in memory, a magic outside 0 to 2.
     """
     total = len(buffer)
@@ -259,36 +259,36 @@ def walk_batches(buffer: bytes | memoryview, *, in_memory: bool = False) -> Iter
 
 
 def unsupported_magic(magic: int, position: int) -> UnsupportedFormatError:
-    """The error for a batch of another magic than 2."""
+    """Return the error for a batch whose magic is not 2."""
     if magic in (0, 1):
         return UnsupportedFormatError(
             f"the record batch has the old message format v{magic}.",
             position=position,
-            remedy="Only format v2 is handled; the log was left untouched.",
+            remedy="Only format v2 is supported; the log was not changed.",
         )
     return UnsupportedFormatError(
         f"the record batch's magic {magic} is unknown.",
         position=position,
-        remedy="The log was left untouched.",
+        remedy="The log was not changed.",
     )
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """A sequence advanced, with wrap-around at int32's end (incrementSequence)."""
+    """Return an increased sequence; wraps around after the largest int32 (incrementSequence)."""
     if sequence > to_int32(INT32_MAX - increment):
         return to_int32(increment - (INT32_MAX - sequence) - 1)
     return to_int32(sequence + increment)
 
 
 def decrement_sequence(sequence: int, decrement: int) -> int:
-    """A sequence set back, with wrap-around at 0 (decrementSequence)."""
+    """Return a decreased sequence; wraps around below 0 (decrementSequence)."""
     if sequence < decrement:
         return to_int32(INT32_MAX - (decrement - sequence) + 1)
     return to_int32(sequence - decrement)
 
 
 def to_int32(value: int) -> int:
-    """Two's complement of 32 bits, as Java's int arithmetic has it."""
+    """Wrap a number to 32 bits, like Java's int arithmetic."""
     return ((value + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
 
 

@@ -1,4 +1,5 @@
-"""Checkpoint files: text, a version line, a count line, one entry a line (CheckpointFile 4.3.0).
+"""Checkpoint files: text with a version line, a count line and one line per entry (CheckpointFile,
+4.3.0).
 
 ::
 
@@ -25,28 +26,28 @@ VERSION: Final = 0
 _DIGITS: Final = re.compile(rb"[0-9]{1,19}")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _PLAIN: Final = re.compile(r"0\n([0-9]{1,10})\n((?:[!-~]+ [0-9]{1,9} [0-9]{1,18}\n)*)")
-"""An offset checkpoint as Kafka and we write it."""
+"""An offset checkpoint in the form that Kafka and logwright write."""
 _REMEDY: Final = (
-    "The log was left untouched. Restore the file, or let a broker load the directory: it goes on"
-    " without entries and writes the file anew."
+    "The log was not changed. Restore the file, or start a broker on the directory: it ignores the"
+    " file and writes a new one."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderEpoch:
-    """From `start_offset` on, batches were written under `epoch`."""
+    """A leader epoch and the first offset written in it."""
 
     epoch: int
     start_offset: Offset
 
 
 def parse_offset_checkpoint(content: bytes, path: Path) -> dict[TopicPartition, Offset]:
-    """The entries of one of the four offset checkpoint files; an empty file has none.
+    """Parse one of the four offset checkpoint files; an empty file has no entries.
 
-    A partition that stands there twice has its last entry, as in Kafka.
+    The last entry of a partition wins, as in Kafka.
 
     Raises:
-        CorruptCheckpoint: a malformed line, a wrong count, or an offset that is none.
+        CorruptCheckpoint: a malformed line, a wrong count, or an invalid offset.
         UnsupportedFormatError: another version than 0.
     """
     plain = _plain_entries(content)
@@ -61,8 +62,8 @@ def parse_offset_checkpoint(content: bytes, path: Path) -> dict[TopicPartition, 
 
 
 def _plain_entries(content: bytes) -> dict[TopicPartition, Offset] | None:
-    """The entries of a file of the usual form, None of any other: a fleet has ten thousands, which
-    are read again by each who writes them.
+    """Parse a file in the usual form fast, None for any other: a fleet has tens of thousands of
+    entries, which every writer reads again.
     """
     match = _PLAIN.fullmatch(content.decode("latin-1")) if content.isascii() else None
     if match is None:
@@ -76,8 +77,8 @@ def _plain_entries(content: bytes) -> dict[TopicPartition, Offset] | None:
 
 
 def find_offset(content: bytes, partition: TopicPartition) -> Offset | None:
-    """One partition's entry of an offset checkpoint file, without looking at the others: for what
-    is asked once for each of many partitions.
+    """Return one partition's entry of an offset checkpoint file without parsing the others; for
+    callers that look up each of many partitions once.
     """
     start = f"\n{partition.topic} {partition.partition} ".encode()
     at = content.rfind(start)
@@ -89,13 +90,13 @@ def find_offset(content: bytes, partition: TopicPartition) -> Offset | None:
 
 
 def serialize_offset_checkpoint(entries: Mapping[TopicPartition, int]) -> bytes:
-    """The file of these entries, sorted by partition."""
+    """Return the file's content, sorted by partition."""
     rows = sorted((found.topic, found.partition, offset) for found, offset in entries.items())
     return _serialize([f"{topic} {partition} {offset}" for topic, partition, offset in rows])
 
 
 def parse_leader_epochs(content: bytes, path: Path) -> tuple[LeaderEpoch, ...]:
-    """The entries of a leader-epoch-checkpoint, in file order; an empty file has none.
+    """Parse a leader-epoch-checkpoint, in file order; an empty file has no entries.
 
     Raises:
         CorruptCheckpoint: a malformed line, a wrong count, or entries that do not ascend.
@@ -116,12 +117,12 @@ def parse_leader_epochs(content: bytes, path: Path) -> tuple[LeaderEpoch, ...]:
 
 
 def serialize_leader_epochs(epochs: Sequence[LeaderEpoch]) -> bytes:
-    """The file of these entries."""
+    """Return the file's content."""
     return _serialize([f"{entry.epoch} {entry.start_offset}" for entry in epochs])
 
 
 def trimmed_epochs(epochs: Sequence[LeaderEpoch], start: Offset) -> tuple[LeaderEpoch, ...]:
-    """The leader epochs of a log that begins at `start` (LeaderEpochFileCache)."""
+    """Return the leader epochs of a log that starts at `start` (LeaderEpochFileCache)."""
     passed = [epoch for epoch in epochs if epoch.start_offset <= start]
     if not passed:
         return tuple(epochs)
@@ -139,7 +140,7 @@ def _entries(content: bytes, path: Path, columns: int) -> list[tuple[int, list[s
         text = content.decode()
     except UnicodeDecodeError as error:
         raise _corrupt("the file is not text.", path, error.start) from error
-    # Java's readLine: a line ends at \n, \r or \r\n, and the last one needs no end.
+    # As Java's readLine: a line ends at \n, \r, \r\n or the end of the file.
     lines = re.split(r"\r\n|\r|\n", text)
     if lines[-1] == "":
         lines.pop()
@@ -150,7 +151,7 @@ def _entries(content: bytes, path: Path, columns: int) -> list[tuple[int, list[s
         raise UnsupportedFormatError(
             f"the checkpoint's version is {version}.",
             path=path,
-            remedy="Only version 0 is known; the log was left untouched.",
+            remedy="Only version 0 is supported; the log was not changed.",
         )
     count = _integer(lines[1].strip(), INT32_MAX, 2, path) if len(lines) > 1 else 0
     entries = [(number, line.split()) for number, line in enumerate(lines[2:], start=3)]
@@ -158,7 +159,7 @@ def _entries(content: bytes, path: Path, columns: int) -> list[tuple[int, list[s
         if len(fields) != columns:
             raise _corrupt(f"line {number} has {len(fields)} fields instead of {columns}.", path)
     if count != len(entries):
-        raise _corrupt(f"{count} entries are announced, {len(entries)} follow.", path)
+        raise _corrupt(f"the count is {count}, but there are {len(entries)} entries.", path)
     return entries
 
 

@@ -8,8 +8,8 @@
     3  lz4     one LZ4 frame: independent 64 KiB blocks, no checksums, no content size (`lz4frame`)
     4  zstd    one Zstandard frame, level 3, no content size, no checksum (`zstdframe`)
 
-Kafka's cleaner sets no limit on what a payload may grow to; here every decoder has one, and no
-length that the payload claims is believed before it is checked against the bytes that are there.
+Kafka's cleaner does not limit the decompressed size; here every decoder has a limit and checks each
+length in the payload against the remaining bytes before use.
 """
 
 from __future__ import annotations
@@ -31,19 +31,18 @@ SNAPPY: Final = 2
 LZ4: Final = 3
 ZSTD: Final = 4
 CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Names by id, as CompressionType.name has them."""
+"""Names by id (CompressionType.name)."""
 
 SMALLEST_LIMIT_BYTES: Final = 64 * 1024 * 1024
 LIMIT_FACTOR: Final = 16
 
 LARGEST_GROWTH: Final = (1, 1032, 22, 255, 32768)
-"""By how much the bytes of a payload can grow at most when they are decompressed, by codec: deflate
-has 258 bytes for 2 bits, a snappy copy 64 for 3 bytes, LZ4 255 for a byte, Zstandard a block of
-128 KiB for 4 bytes."""
+"""Maximum decompression ratio by codec: deflate 258 bytes for 2 bits, a snappy copy 64 bytes for 3,
+LZ4 255 bytes for one, Zstandard a block of 128 KiB for 4 bytes."""
 
 _GZIP_STEP_BYTES: Final = 512
-"""So much is given to a member first, then twice as much at a time: what lies behind a member is
-copied by zlib, so many small ones must not be given all that is left."""
+"""First input chunk of a gzip member, in bytes; later chunks double. zlib copies the input after a
+member's end, so passing it all would be quadratic with many small members."""
 _GZIP_HEADER: Final = bytes.fromhex("1f8b08000000000000ff")
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -55,25 +54,25 @@ _UVARINT32_BYTES: Final = 5
 
 
 class CodecError(ValueError):
-    """A payload that cannot be decompressed; the caller knows which batch it is of and says so."""
+    """A payload cannot be decompressed; the caller adds the batch to the message."""
 
 
 def decompression_limit(batch_bytes: int) -> int:
-    """The most bytes that such a batch may decompress to: 16 times as many, at least 64 MiB."""
+    """Return the decompressed size limit of a batch: 16 times its size, at least 64 MiB."""
     return max(SMALLEST_LIMIT_BYTES, LIMIT_FACTOR * batch_bytes)
 
 
 def decompress(codec: int, payload: bytes | memoryview, *, limit: int) -> bytes:
-    """The records that a batch's payload holds.
+    """Decompress the records of a batch.
 
     Args:
         codec: bits 0 to 2 of the batch's attributes.
-        payload: what follows the batch's header.
-        limit: the most bytes to return.
+        payload: the bytes after the batch's header.
+        limit: maximum number of bytes to return.
 
     Raises:
-        CodecError: the codec is unknown, the payload is malformed, cut off, followed by other
-            bytes, or holds more than `limit` bytes.
+        CodecError: the codec is unknown; the payload is malformed, truncated, followed by other
+            bytes, or larger than `limit` when decompressed.
     """
     decoder = _DECODERS.get(codec)
     if decoder is None:
@@ -83,12 +82,12 @@ def decompress(codec: int, payload: bytes | memoryview, *, limit: int) -> bytes:
     except CodecError:
         raise
     except ValueError as error:
-        # The frames' own modules know nothing of this one.
+        # The modules of the frame formats do not import this one.
         raise CodecError(str(error)) from error
 
 
 def compress(codec: int, records: bytes | memoryview) -> bytes:
-    """A batch's payload, at the level that Kafka's cleaner uses: each codec's default.
+    """Compress the records of a batch at the codec's default level, as Kafka's cleaner does.
 
     Raises:
         CodecError: the codec is unknown.
@@ -106,7 +105,7 @@ def _store(payload: memoryview, limit: int) -> bytes:
 
 
 def _compress_gzip(records: memoryview) -> bytes:
-    """As the JDK's GZIPOutputStream: no name, no time, operating system 255."""
+    """Compress like the JDK's GZIPOutputStream: no name, no time, operating system 255."""
     deflate = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = deflate.compress(records) + deflate.flush()
     trailer = zlib.crc32(records).to_bytes(4, "little") + len(records).to_bytes(4, "little")
@@ -114,7 +113,7 @@ def _compress_gzip(records: memoryview) -> bytes:
 
 
 def _decompress_gzip(payload: memoryview, limit: int) -> bytes:
-    """All members, one after the other, as the JDK's GZIPInputStream reads them."""
+    """Decompress all members, like the JDK's GZIPInputStream."""
     found = bytearray()
     position = _after_gzip_member(payload, 0, found, limit)
     while position < len(payload):
@@ -123,15 +122,15 @@ def _decompress_gzip(payload: memoryview, limit: int) -> bytes:
 
 
 def _after_gzip_member(payload: memoryview, position: int, found: bytearray, limit: int) -> int:
-    """Add what a member holds to `found`; where it ends."""
+    """Append a member's content to `found` and return the position after it."""
     member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     step = _GZIP_STEP_BYTES
     while not member.eof:
         given = payload[position : position + step]
         if not given:
-            raise CodecError("gzip: the stream is cut off")
+            raise CodecError("gzip: the stream is truncated")
         try:
-            # zlib takes 0 for "no limit", so one byte more than allowed is asked for.
+            # zlib takes 0 as "no limit", so request one byte more than allowed.
             found += member.decompress(given, limit - len(found) + 1)
         except zlib.error as error:
             raise CodecError(f"gzip: {error}") from error
@@ -151,7 +150,7 @@ def _compress_snappy(records: memoryview) -> bytes:
 
 
 def _decompress_snappy(payload: memoryview, limit: int) -> bytes:
-    """A xerial stream, or one raw block where its header is missing, as snappy-java reads it."""
+    """Decompress a xerial stream, or a raw block without its header, like snappy-java."""
     if bytes(payload[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _snappy_block(payload, limit)
     position = _after_xerial_header(payload, 0)
@@ -162,11 +161,11 @@ def _decompress_snappy(payload: memoryview, limit: int) -> bytes:
             position = _after_xerial_header(payload, position)
             continue
         if position + 4 > len(payload):
-            raise CodecError("snappy: a chunk's length is cut off")
+            raise CodecError("snappy: a chunk's length is truncated")
         chunk_bytes = int.from_bytes(payload[position : position + 4], "big", signed=True)
         position += 4
         if not 0 < chunk_bytes <= len(payload) - position:
-            raise CodecError(f"snappy: a chunk of {chunk_bytes} bytes is not there")
+            raise CodecError(f"snappy: a chunk of {chunk_bytes} bytes is truncated")
         parts.append(_snappy_block(payload[position : position + chunk_bytes], left))
         left -= len(parts[-1])
         position += chunk_bytes
@@ -176,7 +175,7 @@ def _decompress_snappy(payload: memoryview, limit: int) -> bytes:
 def _after_xerial_header(payload: memoryview, position: int) -> int:
     end = position + len(_XERIAL_HEADER)
     if end > len(payload):
-        raise CodecError("snappy: the stream's header is cut off")
+        raise CodecError("snappy: the stream's header is truncated")
     version = int.from_bytes(payload[position + 8 : position + 12], "big", signed=True)
     if version < _XERIAL_VERSION:
         raise CodecError(f"snappy: stream version {version} is unknown")
@@ -199,7 +198,7 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
 
 
 def _snappy_length(block: memoryview) -> int:
-    """The length that a raw snappy block begins with: an unsigned varint of at most 32 bits."""
+    """Read the length at the start of a raw snappy block: an unsigned varint of at most 32 bits."""
     length = 0
     for index, byte in enumerate(block[:_UVARINT32_BYTES]):
         length |= (byte & 0x7F) << (7 * index)

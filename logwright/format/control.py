@@ -1,4 +1,4 @@
-"""Control records: markers that end a transaction, and KRaft's own (ControlRecordType 4.3.0)."""
+"""Control records: transaction markers, and KRaft's own (ControlRecordType, 4.3.0)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VERSION: Final = 0
 
 
 class ControlType(Enum):
-    """What a control record says; ids as in its key."""
+    """Type of a control record; the value is the id in its key."""
 
     ABORT = 0
     COMMIT = 1
@@ -35,7 +35,7 @@ _BY_ID: Final = {kind.value: kind for kind in ControlType}
 
 
 def parse_control_key(key: bytes | None) -> ControlType:
-    """The type in a control record's key; a type that is not known is UNKNOWN, which is no error.
+    """Parse the type in a control record's key; an unknown type is UNKNOWN, not an error.
 
     Raises:
         CorruptBatch: the key is missing, too short, or of a negative version.
@@ -49,7 +49,7 @@ def parse_control_key(key: bytes | None) -> ControlType:
 
 
 def parse_marker_value(value: bytes | None) -> int:
-    """The coordinator epoch in a transaction marker's value; later versions are read as version 0.
+    """Parse the coordinator epoch in a marker's value; later versions are read as version 0.
 
     Raises:
         CorruptBatch: the value is missing, too short, or of a negative version.

@@ -1,8 +1,7 @@
-"""CRC-32C (Castagnoli): for one buffer by a library, for spans inside the kernels by the CPU's
-instruction.
+"""CRC-32C (Castagnoli): from a library for one buffer, with the CPU's instruction inside kernels.
 
-The instruction is compiled in only where the CPU has it: LLVM aborts the process on a target
-without SSE4.2. Elsewhere the kernels use eight tables, eight bytes a step.
+The instruction is compiled in only if the CPU has it: LLVM aborts the process on a target without
+SSE4.2. Other CPUs use eight tables and process eight bytes per step.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _MASK = np.uint64(0xFFFFFFFF)
 
 
 def crc32c(data: bytes | memoryview) -> int:
-    """CRC-32C of a whole buffer, uint32."""
+    """Return the CRC-32C of a whole buffer, uint32."""
     return int(google_crc32c.value(bytes(data)))
 
 
 def _tables() -> NDArray[np.uint64]:
-    """uint64[8, 256]: table k steps the CRC of a byte that k zero bytes follow."""
+    """Return uint64[8, 256]: table k is for a byte followed by k zero bytes."""
     tables = np.zeros((8, 256), dtype=np.uint64)
     for byte in range(256):
         crc = byte
@@ -44,11 +43,11 @@ _TABLES = _tables()
 _LONG_LANE = 2048
 _SHORT_LANE = 128
 _LINE = 64
-"""Bytes of a line of the CPU's cache, a part of each lane."""
+"""Size of a CPU cache line, in bytes; a lane is a multiple of it."""
 
 
 def _shift_table(zeros: int) -> NDArray[np.uint64]:
-    """uint64[4, 256]: what so many zero bytes, a power of 2, make of each byte of a CRC."""
+    """Return uint64[4, 256]: each byte of a CRC after `zeros` zero bytes, a power of 2."""
     step = _TABLES[0].tolist()
     bits = [step[1 << bit] if bit < 8 else 1 << (bit - 8) for bit in range(32)]
     for _ in range(zeros.bit_length() - 1):
@@ -58,7 +57,7 @@ def _shift_table(zeros: int) -> NDArray[np.uint64]:
 
 
 def _combine(bits: list[int], crc: int) -> int:
-    """What a linear map makes of a CRC, by what it makes of its bits."""
+    """Apply a linear map, given by its value for each bit, to a CRC."""
     result = 0
     for bit in range(32):
         if crc >> bit & 1:
@@ -78,7 +77,7 @@ prefetch = intrinsic("prefetch")
 
 @inline_kernel
 def prefetch_span(data: Any, start: int, end: int) -> None:
-    """Ask for the cache lines of data[start:end], uint8, which may reach beyond the array."""
+    """Prefetch the cache lines of data[start:end], uint8, which may exceed the array."""
     for at in range(start, end, _LINE):
         prefetch(data, at)
 
@@ -106,9 +105,9 @@ def _shift(table: Any, crc: Any) -> Any:
 
 @inline_kernel
 def _three_lanes(data: Any, index: int, end: int, crc: Any, lane: int, table: Any) -> Any:
-    """(CRC, position) after as many whole threes of lanes as there are: the instruction takes a
-    word each cycle, but gives its result three cycles later. The CPU does not foresee that three
-    runs of memory are read, so the next three are asked for.
+    """Return (CRC, position) after all whole groups of three lanes. The instruction accepts a word
+    per cycle but has a latency of three cycles, so three lanes run in parallel. The CPU does not
+    detect three read streams, so the next three lanes are prefetched.
     """
     while index + 3 * lane <= end:
         second, third = np.uint64(0), np.uint64(0)
@@ -126,7 +125,7 @@ def _three_lanes(data: Any, index: int, end: int, crc: Any, lane: int, table: An
 
 @kernel
 def span_crc32c_by_instruction(data: Any, start: int, end: int) -> Any:
-    """CRC-32C of data[start:end] by SSE4.2, uint64 below 2**32."""
+    """Return the CRC-32C of data[start:end] with SSE4.2, uint64 below 2**32."""
     crc = _MASK
     index = np.int64(start)
     crc, index = _three_lanes(data, index, end, crc, np.int64(_LONG_LANE), _LONG_SHIFT)
@@ -139,7 +138,7 @@ def span_crc32c_by_instruction(data: Any, start: int, end: int) -> Any:
 
 @kernel
 def span_crc32c_by_tables(data: Any, start: int, end: int) -> Any:
-    """CRC-32C of data[start:end] by tables, uint64 below 2**32."""
+    """Return the CRC-32C of data[start:end] with tables, uint64 below 2**32."""
     crc = _MASK
     low = np.uint64(0xFF)
     index = np.int64(start)

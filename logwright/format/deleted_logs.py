@@ -1,4 +1,4 @@
-"""The record of whole logs that were deleted, ``<log dir>/.logwright-deleted-logs.jsonl``.
+"""The ledger of deleted logs, ``<log dir>/.logwright-deleted-logs.jsonl``.
 
 ::
 
@@ -6,10 +6,11 @@
      "checkpoints":{"recovery-point-offset-checkpoint":84,...},"crc":1234567890}
     {"purging":"t-0.8c1f...-delete","crc":1234567890}
 
-Kafka keeps the time of a deletion in memory only; a tool that ends needs a record. The topic is
-there because a long one is cut in the directory's name, the checkpoint entries because an undo
-gives them back. The second line comes before the first file goes: from then on nothing is left to
-be brought back. `logwright.format.lines` has the form: a line that is torn or wrong is passed over.
+Kafka keeps the time of a deletion only in memory; a command that exits has to write it down. The
+entry has the topic because the directory's name truncates a long one, and the checkpoint entries
+because an undo restores them. The second line is written before the first file is removed: after
+that the log cannot be restored. See `logwright.format.lines` for the file format: a torn or invalid
+line is ignored.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedLog:
-    """One deletion on record.
+    """One deleted log.
 
     Attributes:
         at_ms: the clock of the command, ms since the epoch.
-        directory: name of the log's directory since then.
-        checkpoints: its entries before, by file name; None where it had none.
-        purging: files of it were, or are about to be, unlinked.
+        directory: name of the log's directory after the deletion.
+        checkpoints: file name → its entry before the deletion, None if it had none.
+        purging: the purge of its files has begun.
     """
 
     at_ms: int
@@ -44,7 +45,7 @@ class DeletedLog:
 
 
 def serialize_deletion(log: DeletedLog) -> bytes:
-    """What is appended for a log that is about to be deleted."""
+    """Return the line to append before a log is deleted."""
     entry: dict[str, object] = {
         "at_ms": log.at_ms,
         "directory": log.directory,
@@ -56,12 +57,12 @@ def serialize_deletion(log: DeletedLog) -> bytes:
 
 
 def serialize_purging(directory: str) -> bytes:
-    """What is appended before the first file of a deleted log goes."""
+    """Return the line to append before the first file of a deleted log is removed."""
     return serialize_line({"purging": directory})
 
 
 def serialize_deletions(logs: Iterable[DeletedLog]) -> bytes:
-    """A whole record of these."""
+    """Return a whole ledger."""
     return b"".join(
         serialize_deletion(log) + (serialize_purging(log.directory) if log.purging else b"")
         for log in logs
@@ -69,7 +70,7 @@ def serialize_deletions(logs: Iterable[DeletedLog]) -> bytes:
 
 
 def parse_deletions(content: bytes) -> dict[str, DeletedLog]:
-    """The deletions on record, by directory name, in their order."""
+    """Parse a ledger into directory name → deletion, in file order."""
     found: dict[str, DeletedLog] = {}
     for entry in parse_lines(content):
         purging = entry.get("purging")

@@ -1,17 +1,17 @@
-"""The ledger of retired files, ``<partition>/.logwright/deletions.jsonl``: bytes and values.
+"""The ledger of retired files, ``<partition>/.logwright/deletions.jsonl``: parse and serialize.
 
 ::
 
     {"at_ms":1760003686229,"files":["00000000000000000000.log.deleted","..."],
      "operation":"retain","id":"1760003686229-5f2c","facts":{...},"crc":1234567890}
 
-One line for each time that files were renamed to ``.deleted``, written before the renames. Kafka
-keeps the time of a rename in memory only (``file.delete.delay.ms``); a tool that ends needs a
-record. What did it, and what an undo has to know, stands in `operation`, `id` and `facts`; what a
-recovery retires has the first two fields only.
+Each line is written before a group of files is renamed to ``.deleted``. Kafka keeps the time of a
+rename only in memory (``file.delete.delay.ms``); a command that exits has to write it down.
+`operation`, `id` and `facts` have what an undo needs; lines of a recovery have only the first two
+fields.
 
-`logwright.format.lines` has the form: a line that is torn or wrong is passed over, and its files,
-if they were renamed at all, count as files without a record.
+See `logwright.format.lines` for the file format: a torn or invalid line is ignored, and its files,
+if they were renamed, are treated as files without an entry.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Operation = Literal["swap", "retain", "undo"]
 _OPERATIONS: Final = frozenset({"swap", "retain", "undo"})
 
 Facts = Mapping[str, object]
-"""What an undo has to know of an operation; JSON values by name."""
+"""Details of an operation for an undo; name → JSON value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Which operation retired files.
+    """The operation that retired files.
 
     Attributes:
-        operation: its kind.
-        id: shared by all lines of one operation.
+        operation: kind of the operation.
+        id: the same in all lines of one operation.
         facts: see `logwright.undo`.
     """
 
@@ -51,13 +51,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retirement:
-    """One line.
+    """One line of the ledger.
 
     Attributes:
         at_ms: the clock of the command, ms since the epoch.
-        files: the ``.deleted`` names that it gave and that this line is the last to name.
-        origin: None of what a recovery retired.
-        incomplete: files of it were unlinked since, or a later line gave their names to others.
+        files: the ``.deleted`` names of this line that no later line reuses.
+        origin: None if a recovery retired the files.
+        incomplete: some files were unlinked since, or a later line reuses their names.
     """
 
     at_ms: int
@@ -69,13 +69,13 @@ class Retirement:
 def serialize_retirement(
     names: Iterable[str], *, at_ms: int, origin: Origin | None = None
 ) -> bytes:
-    """What is appended for files that are about to get these ``.deleted`` names."""
+    """Return the line to append before files get these ``.deleted`` names."""
     return _line(Retirement(at_ms=at_ms, files=tuple(sorted(names)), origin=origin))
 
 
 def parse_retirements(content: bytes) -> tuple[Retirement, ...]:
-    """The lines that can be read, in their order. A name belongs to the last line that has it; the
-    one that had it before is incomplete.
+    """Parse the valid lines, in file order. A name belongs to the last line that has it; an earlier
+    line with the same name is incomplete.
     """
     lines = [found for entry in parse_lines(content) if (found := _parse(entry)) is not None]
     owner = {name: number for number, line in enumerate(lines) for name in line.files}
@@ -86,20 +86,20 @@ def parse_retirements(content: bytes) -> tuple[Retirement, ...]:
 
 
 def _without(line: Retirement, left: Collection[str]) -> Retirement:
-    """The line with these of its files only."""
+    """Return the line with only these of its files."""
     files = tuple(name for name in line.files if name in left)
     return replace(line, files=files, incomplete=line.incomplete or len(files) < len(line.files))
 
 
 def parse_ledger(content: bytes) -> dict[str, int]:
-    """``.deleted`` name to the time of its retirement in ms; the last line that names it counts."""
+    """Return ``.deleted`` name → time of its last retirement in ms."""
     return {name: line.at_ms for line in parse_retirements(content) for name in line.files}
 
 
 def remaining_ledger(content: bytes, remaining: Collection[str]) -> bytes:
-    """The ledger without the names that are not among `remaining`; of no bytes if none is left.
+    """Return the ledger with only the names in `remaining`; empty if none is left.
 
-    An undo's line without files stays as long as a line of what it undid does.
+    The line of an undo, which has no files, is kept as long as a line of the undone operation.
     """
     kept = [_without(line, remaining) for line in parse_retirements(content)]
     alive = {line.origin.id for line in kept if line.files and line.origin is not None}

@@ -1,4 +1,4 @@
-"""Writing integers inside the kernels, as record batches have them."""
+"""Kernels that write the integers of record batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logwright.kernel import inline_kernel
 
 @inline_kernel
 def put_int(out: Any, at: int, value: int, width: int) -> None:
-    """Write a big-endian integer of so many bytes."""
+    """Write a big-endian integer of `width` bytes."""
     for index in range(width):
         shift = np.int64(8 * (width - 1 - index))
         out[at + index] = np.uint8((value >> shift) & np.int64(0xFF))
@@ -19,7 +19,7 @@ def put_int(out: Any, at: int, value: int, width: int) -> None:
 
 @inline_kernel
 def put_varint(out: Any, at: int, value: int) -> int:
-    """Write a zigzag varint; the position after it."""
+    """Write a zigzag varint and return the position after it."""
     word = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> np.int64(63))
     position = np.int64(at)
     while word >= np.uint64(0x80):
@@ -32,7 +32,7 @@ def put_varint(out: Any, at: int, value: int) -> int:
 
 @inline_kernel
 def varint_bytes(value: int) -> int:
-    """Size of a zigzag varint."""
+    """Return the size of a zigzag varint in bytes."""
     word = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> np.int64(63))
     size = np.int64(1)
     while word >= np.uint64(0x80):

@@ -1,4 +1,4 @@
-"""The three indexes of a segment, both ways (OffsetIndex, TimeIndex, TransactionIndex of 4.3.0).
+"""Parse and serialize a segment's three indexes (OffsetIndex, TimeIndex, TransactionIndex, 4.3.0).
 
 ::
 
@@ -6,8 +6,8 @@
     .timeindex  int64 timestamp, int32 relative offset
     .txnindex   int16 version 0, int64 producerId, firstOffset, lastOffset, lastStableOffset
 
-Bytes behind the last whole entry are not looked at by the parsers, as Kafka does not; the `check_`
-functions refuse them.
+The parsers ignore bytes after the last whole entry, as Kafka does; the `check_` functions refuse
+them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 _TXN_ENTRY: Final = struct.Struct(">hqqqq")
 _TXN_VERSION: Final = 0
 _REMEDY: Final = (
-    "The log was left untouched. `logwright recover` rebuilds the indexes; so does a broker that"
+    "The log was not changed. `logwright recover` rebuilds the indexes, and so does a broker that"
     " finds a segment without its .index."
 )
 
@@ -46,9 +46,9 @@ class AbortedTransaction:
     """One entry of a transaction index.
 
     Attributes:
-        first_offset: of the transaction's data, may lie in an earlier segment.
-        last_offset: of the ABORT marker.
-        last_stable_offset: after this transaction ended.
+        first_offset: first offset of the transaction, possibly in an earlier segment.
+        last_offset: offset of the ABORT marker.
+        last_stable_offset: the last stable offset after this transaction ended.
     """
 
     version: int
@@ -59,27 +59,27 @@ class AbortedTransaction:
 
 
 def parse_offset_index(content: bytes | memoryview, base_offset: int) -> NDArray[np.int64]:
-    """int64[n, 2]: (absolute offset, position in bytes)."""
+    """Return int64[n, 2]: (absolute offset, position in bytes)."""
     return _columns(content, _OFFSET_ENTRY, ("offset", "position"), (base_offset, 0))
 
 
 def serialize_offset_index(entries: NDArray[np.int64], base_offset: int) -> bytes:
-    """The file of int64[n, 2] (absolute offset, position)."""
+    """Return the file's content, from int64[n, 2] (absolute offset, position)."""
     return _serialize(entries, _OFFSET_ENTRY, ("offset", "position"), (base_offset, 0))
 
 
 def parse_time_index(content: bytes | memoryview, base_offset: int) -> NDArray[np.int64]:
-    """int64[n, 2]: (timestamp in ms, absolute offset)."""
+    """Return int64[n, 2]: (timestamp in ms, absolute offset)."""
     return _columns(content, _TIME_ENTRY, ("timestamp", "offset"), (0, base_offset))
 
 
 def serialize_time_index(entries: NDArray[np.int64], base_offset: int) -> bytes:
-    """The file of int64[n, 2] (timestamp, absolute offset)."""
+    """Return the file's content, from int64[n, 2] (timestamp, absolute offset)."""
     return _serialize(entries, _TIME_ENTRY, ("timestamp", "offset"), (0, base_offset))
 
 
 def parse_txn_index(content: bytes | memoryview) -> tuple[AbortedTransaction, ...]:
-    """All whole entries, whatever their version."""
+    """Return all whole entries, of any version."""
     whole = len(content) - len(content) % TXN_ENTRY_BYTES
     return tuple(
         AbortedTransaction(
@@ -96,7 +96,7 @@ def parse_txn_index(content: bytes | memoryview) -> tuple[AbortedTransaction, ..
 
 
 def serialize_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
-    """The file of these entries."""
+    """Return the file's content."""
     return b"".join(
         _TXN_ENTRY.pack(
             entry.version,
@@ -112,11 +112,11 @@ def serialize_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
 def check_offset_index(
     content: bytes | memoryview, *, base_offset: int, log_bytes: int, path: Path
 ) -> NDArray[np.int64]:
-    """The entries of an offset index, or the first thing that is wrong with it.
+    """Parse an offset index and check every entry.
 
     Raises:
-        CorruptIndex: odd length, an entry at position 0 or behind the log's end, or entries that
-            do not ascend (zero entries that were never trimmed among them).
+        CorruptIndex: odd length, an entry at position 0 or after the log's end, or entries that
+            are not ascending (such as zero entries of an untrimmed index).
     """
     entries = parse_offset_index(content, base_offset)
     wrong = (entries[:, 0] < base_offset) | (entries[:, 1] <= 0) | (entries[:, 1] >= log_bytes)
@@ -128,10 +128,10 @@ def check_offset_index(
 def check_time_index(
     content: bytes | memoryview, *, base_offset: int, path: Path
 ) -> NDArray[np.int64]:
-    """The entries of a time index, or the first thing that is wrong with it.
+    """Parse a time index and check every entry.
 
     Raises:
-        CorruptIndex: odd length, an offset below the segment's, or entries that do not ascend.
+        CorruptIndex: odd length, an offset below the segment's, or entries that are not ascending.
     """
     entries = parse_time_index(content, base_offset)
     wrong = (entries[:, 0] < 0) | (entries[:, 1] < base_offset)
@@ -143,10 +143,10 @@ def check_time_index(
 def check_txn_index(
     content: bytes | memoryview, *, base_offset: int, path: Path
 ) -> tuple[AbortedTransaction, ...]:
-    """The entries of a transaction index, or the first thing that is wrong with it.
+    """Parse a transaction index and check every entry.
 
     Raises:
-        CorruptIndex: odd length, an offset below the segment's, or entries that do not ascend.
+        CorruptIndex: odd length, an offset below the segment's, or entries that are not ascending.
         UnsupportedFormatError: an entry's version is not 0.
     """
     entries = parse_txn_index(content)
@@ -158,7 +158,7 @@ def check_txn_index(
                 f"an entry has version {entry.version}.",
                 path=path,
                 position=number * TXN_ENTRY_BYTES,
-                remedy="The log was left untouched.",
+                remedy="The log was not changed.",
             )
         wrong[number] = entry.last_offset <= last or entry.first_offset > entry.last_offset
         last = entry.last_offset
@@ -169,7 +169,7 @@ def check_txn_index(
 def _refuse(size: int, wrong: NDArray[np.bool_], entry_bytes: int, path: Path) -> None:
     if size % entry_bytes:
         raise CorruptIndex(
-            f"{size} bytes are no whole number of entries of {entry_bytes} bytes.",
+            f"the size of {size} bytes is not a multiple of the entry size of {entry_bytes} bytes.",
             path=path,
             position=size - size % entry_bytes,
             remedy=_REMEDY,
@@ -177,7 +177,7 @@ def _refuse(size: int, wrong: NDArray[np.bool_], entry_bytes: int, path: Path) -
     if wrong.any():
         number = int(wrong.argmax())
         raise CorruptIndex(
-            f"entry {number} does not ascend or points outside the segment.",
+            f"entry {number} is out of order or points outside the segment.",
             path=path,
             position=number * entry_bytes,
             remedy=_REMEDY,

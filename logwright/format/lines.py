@@ -1,12 +1,12 @@
-"""Files of JSON lines that are appended to: each line carries a CRC of itself.
+"""Append-only files of JSON lines, each with its own CRC.
 
 ::
 
     {"at_ms":1760003686229,"files":["..."],"crc":1234567890}
 
-A line begins with a line end of its own, so an append that a crash cut short spoils no later line.
-A line that cannot be read, or whose CRC is wrong, is passed over: what such a file says is a hint,
-and a wrong hint must not look like a right one.
+Each line starts with a newline, so that a torn append does not corrupt the next line. An unreadable
+line or one with a wrong CRC is ignored: these files are hints, and the CRC keeps a damaged hint
+from being used.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ CRC: Final = "crc"
 
 
 def serialize_line(entry: Mapping[str, object]) -> bytes:
-    """One line, with its CRC-32 as the last field."""
+    """Return one line, with its CRC-32 as the last field."""
     return b"\n" + _json({**entry, CRC: zlib.crc32(_json(entry))}) + b"\n"
 
 
 def parse_lines(content: bytes) -> Iterator[dict[str, Any]]:
-    """The entries of the lines that are as they were written, in their order, without the CRC."""
+    """Yield the entries of the valid lines in file order, without the CRC."""
     for line in content.split(b"\n"):
         try:
             entry = json.loads(line)

@@ -1,4 +1,4 @@
-"""LZ4 frames as Kafka writes and reads them (Lz4BlockOutputStream, Lz4BlockInputStream of 4.3.0).
+"""LZ4 frames in Kafka's form (Lz4BlockOutputStream, Lz4BlockInputStream, 4.3.0).
 
 ::
 
@@ -6,15 +6,15 @@
     FLG        1     bits 7-6 version 01; 5 independent blocks; 4 block checksums; 3 content size;
                      2 content checksum
     BD         1     bits 6-4: code of the largest block, 4 = 64 KiB .. 7 = 4 MiB
-    size       0, 8  content size, if flagged; read over
+    size       0, 8  content size, if flagged; ignored
     HC         1     second byte of xxHash32 of FLG .. content size
     blocks           uint32 little-endian size, top bit = stored; the bytes; a checksum, if flagged
     end mark   4     zero
-    checksum   0, 4  of the content, if flagged; read over, not verified
+    checksum   0, 4  of the content, if flagged; not verified
 
-The frame is built here and only the blocks are left to a library: cramjam's block compressor gives
-the bytes that Kafka's gives, python-lz4's and liblz4's frame writer give others. For reading,
-python-lz4 is the faster one.
+This module writes the frame and a library the blocks: the output of cramjam's block compressor is
+identical to Kafka's, that of the frame writers of python-lz4 and liblz4 is not. python-lz4 is
+faster at reading.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _P5: Final = 374761393
 
 
 def compress_lz4(records: memoryview) -> bytes:
-    """One frame; a block that would not shrink is stored."""
+    """Compress to one frame; a block that would not shrink is stored."""
     parts = [_WRITTEN_HEADER]
     for start in range(0, len(records), _WRITTEN_BLOCK_BYTES):
         block = records[start : start + _WRITTEN_BLOCK_BYTES]
@@ -63,10 +63,10 @@ def compress_lz4(records: memoryview) -> bytes:
 
 
 def decompress_lz4(payload: memoryview, limit: int) -> bytes:
-    """What one frame holds, at most `limit` bytes.
+    """Decompress one frame to at most `limit` bytes.
 
     Raises:
-        ValueError: the frame is malformed, cut off or followed by other bytes, or too large.
+        ValueError: the frame is malformed, truncated, followed by other bytes, or too large.
     """
     flags, largest_block, position = _read_header(payload)
     parts: list[bytes] = []
@@ -78,11 +78,11 @@ def decompress_lz4(payload: memoryview, limit: int) -> bytes:
             break
         block_bytes = header & ~_STORED
         if block_bytes > largest_block:
-            raise ValueError(f"lz4: a block of {block_bytes} bytes, allowed are {largest_block}")
+            raise ValueError(f"lz4: a block of {block_bytes} bytes is larger than {largest_block}")
         block = payload[position : position + block_bytes]
         position += block_bytes
         if position > len(payload):
-            raise ValueError("lz4: a block is cut off")
+            raise ValueError("lz4: a block is truncated")
         if flags & _BLOCK_CHECKSUM:
             if _uint32(payload, position) != xxhash32(block):
                 raise ValueError("lz4: a block's checksum is wrong")
@@ -105,18 +105,18 @@ def _read_header(payload: memoryview) -> tuple[int, int, int]:
     if bytes(payload[:4]) != _MAGIC:
         raise ValueError("lz4: the frame's magic is missing")
     if len(payload) < len(_WRITTEN_HEADER):
-        raise ValueError("lz4: the frame's header is cut off")
+        raise ValueError("lz4: the frame's header is truncated")
     flags, descriptor = payload[4], payload[5]
     if flags & _VERSION_MASK != _VERSION or flags & _FLAGS_RESERVED:
         raise ValueError(f"lz4: flags {flags:#04x} are unknown")
     if not flags & _INDEPENDENT:
-        raise ValueError("lz4: linked blocks are not supported, nor are they by Kafka")
+        raise ValueError("lz4: linked blocks are not supported, as in Kafka")
     code = descriptor >> 4
     if descriptor & _DESCRIPTOR_RESERVED or code < _SMALLEST_BLOCK_CODE:
         raise ValueError(f"lz4: block descriptor {descriptor:#04x} is unknown")
     end = 14 if flags & _CONTENT_SIZE else 6
     if end >= len(payload):
-        raise ValueError("lz4: the frame's header is cut off")
+        raise ValueError("lz4: the frame's header is truncated")
     if payload[end] != (xxhash32(payload[4:end]) >> 8) & 0xFF:
         raise ValueError("lz4: the frame header's checksum is wrong")
     return flags, 1 << (2 * code + 8), end + 1
@@ -132,12 +132,14 @@ def _unpack(block: memoryview, largest_block: int) -> bytes:
 
 def _uint32(payload: memoryview, position: int) -> int:
     if position + 4 > len(payload):
-        raise ValueError("lz4: the frame is cut off")
+        raise ValueError("lz4: the frame is truncated")
     return int.from_bytes(payload[position : position + 4], "little")
 
 
 def xxhash32(data: bytes | memoryview) -> int:
-    """xxHash32, seed 0: for a frame's header, and for block checksums, which Kafka never writes."""
+    """Return the xxHash32, seed 0, of a frame's header or of a block; Kafka writes no block
+    checksums.
+    """
     size = len(data)
     position = 0
     if size >= 16:  # noqa: PLR2004 - one stripe of the algorithm

@@ -33,18 +33,17 @@ CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
 MARKER_ASIDE: Final = ".logwright-cleanshutdown"
-"""The marker's name while we append: no broker takes a log for clean that we may leave torn."""
+"""Prefix of the clean-shutdown marker during an append: without the marker a broker runs recovery
+on a log that a crash may leave torn."""
 INGEST_JOURNAL: Final = "ingest.json"
 INGEST_BATCHES: Final = "ingest.batches"
 """Files of the work directory: see `logwright.ingest.journal`."""
 BROKER_LOCK: Final = ".lock"
 WORK_DIRECTORY: Final = ".logwright"
-"""Our own directory inside a partition directory: staging, lock, scheduled deletions. Kafka ignores
-it there.
-"""
+"""logwright's directory inside a partition directory: staging, lock, ledgers. Kafka ignores it."""
 
 DELETED_LOGS: Final = ".logwright-deleted-logs.jsonl"
-"""In a log directory's root: the record of whole logs that were deleted."""
+"""In a log directory's root: the ledger of deleted logs."""
 
 _LONGEST_NAME: Final = 255
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>[0-9]{1,10})")
@@ -60,8 +59,8 @@ _RETIRED_FILE = re.compile(rf"(?P<live>{_SEGMENT_FILE.pattern})(?:\.[0-9]+)?\.de
 
 
 class TopicPartition(NamedTuple):
-    """A topic and the number of one of its partitions; sorts by topic, then number. A tuple:
-    a fleet has many, which are looked up often.
+    """A topic and a partition number; sorts by topic, then number. A tuple, for fast look-ups of
+    many partitions.
     """
 
     topic: str
@@ -69,9 +68,7 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> TopicPartition | None:
-        """The partition that a directory name ``TOPIC-N`` stands for, or None if it stands for
-        none.
-        """
+        """Parse a directory name ``TOPIC-N``; None if it is not a partition's name."""
         match = _PARTITION.fullmatch(name)
         if match is None:
             return None
@@ -88,14 +85,14 @@ class TopicPartition(NamedTuple):
 
 
 def parse_deleted_directory_name(name: str) -> TopicPartition | None:
-    """The partition of a deleted log's directory, its topic perhaps cut; None for any other."""
+    """Parse the directory name of a deleted log, whose topic may be truncated; None for others."""
     match = _DELETED_DIRECTORY.fullmatch(name)
     return None if match is None else TopicPartition.parse(match["partition"])
 
 
 def parse_marked_directory_name(name: str) -> tuple[TopicPartition, str] | None:
-    """The partition, its topic perhaps cut, and the suffix of a deleted, future or stray log's
-    directory; None for any other (UnifiedLog.parseTopicPartitionName).
+    """Parse the directory name of a deleted, future or stray log into its partition, whose topic
+    may be truncated, and its suffix; None for others (UnifiedLog.parseTopicPartitionName).
     """
     match = _MARKED_DIRECTORY.fullmatch(name)
     partition = None if match is None else TopicPartition.parse(match["partition"])
@@ -103,21 +100,21 @@ def parse_marked_directory_name(name: str) -> tuple[TopicPartition, str] | None:
 
 
 def live_file_name(deleted: str) -> str | None:
-    """The name that a retired file of a log had; None for any other file."""
+    """Return the name of a retired file before its retirement; None for any other file."""
     match = _RETIRED_FILE.fullmatch(deleted)
     return None if match is None else match["live"]
 
 
 def marked_directory_name(partition: TopicPartition, unique_id: str, suffix: str) -> str:
-    """``TOPIC-N.UNIQUE_ID`` and a suffix such as ``-delete``; the topic is cut where the name would
-    be too long (LocalLog.logDeleteDirName).
+    """Return ``TOPIC-N.UNIQUE_ID`` and a suffix such as ``-delete``; truncates the topic if the
+    name would be too long (LocalLog.logDeleteDirName).
     """
     end = f"-{partition.partition}.{unique_id}{suffix}"
     return partition.topic[: _LONGEST_NAME - len(end)] + end
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:
-    """File name of a segment or snapshot: at least 20 digits, then the suffix."""
+    """Return the file name of a segment or snapshot: at least 20 digits, then the suffix."""
     return f"{base_offset:020d}{suffix}"
 
 
@@ -128,6 +125,6 @@ def segment_files(base_offset: int, among: Container[str]) -> tuple[str, ...]:
 
 
 def parse_segment_file_name(name: str) -> tuple[int, str] | None:
-    """(offset, suffix) of a live segment or snapshot file name; None for any other name."""
+    """Parse the file name of a live segment or snapshot into (offset, suffix); None for others."""
     match = _SEGMENT_FILE.fullmatch(name)
     return None if match is None else (int(match["base"]), match["suffix"])

@@ -1,9 +1,9 @@
-"""The codecs' own C libraries, called from the kernels by address: no Python call for each batch.
+"""Calls from kernels into the codecs' C libraries, by address, without Python per batch.
 
-The wheels of lz4, zstandard and deflate hold liblz4, libzstd and libdeflate and export their
-functions. Their addresses, and those of the contexts they work with, are cells of an int64 array
-that the kernels are given; so compiled code can be cached. Where a wheel exports nothing, or is not
-there, the cells are 0, and `logwright.format.codec` does the work.
+The wheels of lz4, zstandard and deflate contain liblz4, libzstd and libdeflate and export their
+functions. The kernels get the addresses of the functions and their contexts as cells of an int64
+array, so that compiled code can be cached. If a wheel is missing or exports nothing, its cells are
+0 and `logwright.format.codec` is used instead.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ ZSTD_COMPRESSOR: Final = 7
 GZIP_DECOMPRESSOR: Final = 8
 GZIP_COMPRESSOR: Final = 9
 IN_PYTHON: Final = 10
-"""Compresses whatever no library is there for: int64 of codec, source, its bytes, target, room."""
+"""Compresses for codecs without a library; int64 codec, source, size, target, capacity."""
 TAKEN: Final = 11
 GIVEN: Final = 12
-"""Where libdeflate says how many bytes it took, and gave."""
+"""Where libdeflate stores the number of bytes read and written."""
 CELLS: Final = 13
 
 _LZ4: Final = "lz4.block._block"
@@ -57,11 +57,11 @@ _CONTEXTS: Final = {
 _ZSTD_PARAMETERS: Final = {100: 3, 200: 0, 201: 0, 202: 0}
 """Level 3; no content size, checksum, dictionary id (ZSTD_cParameter of zstd.h)."""
 _DEFLATE_LEVEL: Final = 5
-"""Packs as zlib's default level does, in half the time."""
+"""About the ratio of zlib's default level, in half the time."""
 
 
 def _load(module: str) -> ctypes.CDLL | None:
-    """The shared library that an extension module is; None where there is none."""
+    """Load an extension module as a shared library; None if it is missing."""
     try:
         spec = importlib.util.find_spec(module)
         return ctypes.CDLL(spec.origin) if spec is not None and spec.origin is not None else None
@@ -70,7 +70,7 @@ def _load(module: str) -> ctypes.CDLL | None:
 
 
 def _find(module: str, name: str) -> Any:
-    """A function of a module's library, or None."""
+    """Return a function of a module's library, or None."""
     return getattr(_load(module), name, None)
 
 
@@ -79,7 +79,7 @@ def _address_of(function: Any) -> int:
 
 
 class Libraries:
-    """The cells for one thread: contexts must not be shared.
+    """The cells of one thread; threads must not share contexts.
 
     Attributes:
         cells: int64[CELLS].
@@ -114,11 +114,11 @@ _PER_THREAD: Final = _PerThread()
 
 
 def libraries(in_python: Callable[..., int]) -> NDArray[np.int64]:
-    """This thread's cells, int64[CELLS].
+    """Return this thread's cells, int64[CELLS].
 
     Args:
-        in_python: what `IN_PYTHON` is to be, a ctypes function that is never freed; always the
-            same one.
+        in_python: the function for `IN_PYTHON`, a ctypes function that is never freed; the same one
+            in every call.
     """
     cells = _PER_THREAD.libraries.cells
     if cells[IN_PYTHON] == 0:

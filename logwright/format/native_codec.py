@@ -1,11 +1,11 @@
 """The codecs of `logwright.format.codec` inside the kernels.
 
-1. Only the framings that are common are read here: what Kafka's clients write, and librdkafka's.
-   For all else, and for whatever is wrong, the answer is `ELSEWHERE`: `codec.decompress` then reads
-   it, or says what is wrong with it. So nothing is accepted here that is refused there.
-2. No size that a payload claims is believed: a library gets the room that there is, and no more.
-3. lz4 is packed to the bytes that Kafka gives; gzip, snappy and zstd to other bytes of the same
-   records.
+1. Decompression handles only the common framings: those of Kafka's clients and librdkafka. For all
+   others, and for malformed input, the result is `ELSEWHERE`, and `codec.decompress` decompresses
+   or raises the error. So this module never accepts what `codec` refuses.
+2. Sizes in a payload are not trusted: a library gets the capacity of the output buffer.
+3. The lz4 output is identical to Kafka's; gzip, snappy and zstd output differs but decompresses to
+   the same records.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from logwright.format.zstdframe import LARGEST_WINDOW_BYTES
 from logwright.kernel import kernel
 
 NO_ROOM: Final = -1
-"""The output has no room, and may have more."""
+"""The output buffer is too small; a larger one is allowed."""
 ELSEWHERE: Final = -2
-"""`logwright.format.codec` must decide."""
+"""The caller must use `logwright.format.codec`."""
 
 _SHORT = np.int64(-3)
-"""As `NO_ROOM`, be more room allowed or not."""
+"""The output buffer is too small, whether or not a larger one is allowed."""
 
 _LZ4_MAGIC: Final = 0x184D2204
 _LZ4_BLOCK_BYTES: Final = 65536
@@ -53,8 +53,8 @@ _SNAPPY_BLOCK_BYTES: Final = 32768
 
 
 def _lz4_headers() -> NDArray[np.uint64]:
-    """uint64[8]: FLG, BD and HC of frames of independent blocks, without and with a checksum of the
-    content, of the four block sizes.
+    """Return uint64[8]: FLG, BD and HC of frames of independent blocks, without and with a content
+    checksum, for the four block sizes.
     """
     fields = [bytes((flags, code << 4)) for flags in (0x60, 0x64) for code in (4, 5, 6, 7)]
     whole = [field + bytes((xxhash32(field) >> 8 & 0xFF,)) for field in fields]
@@ -81,19 +81,19 @@ def _compress_in_python(codec: int, source: int, size: int, target: int, room: i
 
 
 def libraries() -> NDArray[np.int64]:
-    """What the kernels need to call this thread's libraries, int64[native.CELLS]."""
+    """Return this thread's cells for the kernels, int64[native.CELLS]."""
     return native.libraries(_compress_in_python)
 
 
 def python_only() -> NDArray[np.int64]:
-    """The same, as if there were no libraries."""
+    """Return the cells as if there were no libraries."""
     cells = np.zeros(native.CELLS, dtype=np.int64)
     cells[native.IN_PYTHON] = native.libraries(_compress_in_python)[native.IN_PYTHON]
     return cells
 
 
 def pack_table() -> NDArray[np.uint16]:
-    """What `pack` works with, uint16[LARGEST_TABLE]."""
+    """Return the work table of `pack`, uint16[LARGEST_TABLE]."""
     return np.empty(LARGEST_TABLE, dtype=np.uint16)
 
 
@@ -101,10 +101,12 @@ def pack_table() -> NDArray[np.uint16]:
 def unpack(
     data: Any, start: int, end: int, codec: int, out: Any, at: int, limit: int, cells: Any
 ) -> Any:
-    """Decompress data[start:end] to out[at:], at most `limit` bytes; bytes, `NO_ROOM` or
-    `ELSEWHERE`.
+    """Decompress data[start:end] to out[at:], at most `limit` bytes.
 
-    Behind them `out` may be overwritten.
+    May overwrite `out` after the output.
+
+    Returns:
+        the number of bytes, `NO_ROOM` or `ELSEWHERE`.
     """
     room = min(np.int64(len(out)) - at, np.int64(limit))
     found = np.int64(ELSEWHERE)
@@ -168,9 +170,9 @@ def _unpack_lz4(data: Any, start: int, end: int, out: Any, at: int, room: int, c
 
 @kernel
 def _zstd_frame_end(data: Any, start: int, end: int) -> Any:
-    """Position behind the frame at `start`, by its headers alone; `ELSEWHERE` if they are uncommon.
+    """Return the position after the frame at `start`, from its headers; `ELSEWHERE` if uncommon.
 
-    See `zstdframe`, which has the same walk.
+    `zstdframe` has the same walk in Python.
     """
     flags = np.int64(data[start + 4])
     position = np.int64(start) + 5
@@ -248,7 +250,7 @@ def _unpack_gzip(data: Any, start: int, end: int, out: Any, at: int, room: int, 
 
 @kernel
 def _unpack_snappy(data: Any, start: int, end: int, out: Any, at: int, room: int) -> Any:
-    """A xerial stream of one header."""
+    """Decompress a xerial stream with one header."""
     if end - start < 16 or load_u64(data, start) != np.uint64(_SNAPPY_MAGIC):
         return np.int64(ELSEWHERE)
     if _big_endian(data, start + 8) < 1:
@@ -272,7 +274,7 @@ def _unpack_snappy(data: Any, start: int, end: int, out: Any, at: int, room: int
 
 @kernel
 def _big_endian(data: Any, at: int) -> Any:
-    """int32 as int64."""
+    """Return a big-endian int32 as int64."""
     value = np.int64(np.int8(data[at]))
     for index in range(1, 4):
         value = (value << 8) | np.int64(data[at + index])
@@ -281,14 +283,14 @@ def _big_endian(data: Any, at: int) -> Any:
 
 @kernel
 def packed_bound(size: int) -> Any:
-    """How much room `pack` needs for so many bytes: of all codecs snappy may grow most."""
+    """Return the output capacity that `pack` needs for `size` bytes; snappy can grow most."""
     return size + size // 6 + (size // _SNAPPY_BLOCK_BYTES + 1) * 320 + 256
 
 
 @kernel
 def pack(data: Any, end: int, codec: int, out: Any, at: int, table: Any, cells: Any) -> Any:
-    """Compress data[:end] to out[at:], where there is room for `packed_bound`; bytes, 0 if it
-    failed.
+    """Compress data[:end] to out[at:], which has a capacity of `packed_bound`; returns the number
+    of bytes, 0 if it failed.
     """
     if codec == SNAPPY:
         return _pack_snappy(data, end, out, at, table)
@@ -309,7 +311,7 @@ def pack(data: Any, end: int, codec: int, out: Any, at: int, table: Any, cells: 
 
 @kernel
 def _put(out: Any, at: int, value: Any, width: int) -> Any:
-    """Write a little-endian number; the position behind it."""
+    """Write a little-endian number and return the position after it."""
     for index in range(width):
         out[at + index] = np.uint8((value >> np.uint64(8 * index)) & np.uint64(0xFF))
     return at + width
@@ -317,7 +319,7 @@ def _put(out: Any, at: int, value: Any, width: int) -> Any:
 
 @kernel
 def _pack_lz4(data: Any, end: int, out: Any, at: int, cells: Any) -> Any:
-    """See `lz4frame`; a block that would not shrink is stored."""
+    """Write an LZ4 frame, see `lz4frame`; a block that would not shrink is stored."""
     position = _put(out, np.int64(at), np.uint64(_LZ4_MAGIC), 4)
     position = _put(out, position, _LZ4_HEADERS[0], 3)
     for start in range(0, end, _LZ4_BLOCK_BYTES):
@@ -337,7 +339,7 @@ def _pack_lz4(data: Any, end: int, out: Any, at: int, cells: Any) -> Any:
 
 @kernel
 def _pack_snappy(data: Any, end: int, out: Any, at: int, table: Any) -> Any:
-    """A xerial stream: its header, then chunks of 32 KiB."""
+    """Write a xerial stream: its header, then chunks of 32 KiB."""
     position = _put(out, np.int64(at), np.uint64(_SNAPPY_MAGIC), 8)
     position = _put(out, position, np.uint64(0x0100000001000000), 8)
     for start in range(0, end, _SNAPPY_BLOCK_BYTES):

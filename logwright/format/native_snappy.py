@@ -1,6 +1,7 @@
-"""Raw Snappy blocks inside the kernels; no library that exports its functions is on PyPI.
+"""Raw Snappy blocks inside the kernels: no wheel on PyPI exports Snappy's functions.
 
-A block is a varint of its size, then elements: a tag byte, whose lower two bits say what follows.
+A block is a varint of its size, then elements. The lower two bits of an element's tag byte are its
+type.
 
 ::
 
@@ -25,7 +26,7 @@ MALFORMED: Final = -2
 LARGEST_TABLE: Final = 1 << 14
 _SMALLEST_TABLE_BITS: Final = 8
 _MARGIN: Final = 15
-"""So many bytes at a block's end are never searched: words are read ahead there."""
+"""The last bytes of a block are not searched, since words are read ahead."""
 
 
 _store_u64 = intrinsic("store_u64")
@@ -34,9 +35,10 @@ load_u32 = intrinsic("load_u32")
 
 @kernel
 def unpack_block(data: Any, start: int, end: int, out: Any, at: int, room: int) -> Any:
-    """Decompress data[start:end] to out[at:], which has `room` for it; bytes, or what is wrong.
+    """Decompress data[start:end] to out[at:], of capacity `room`; may overwrite `out` after it.
 
-    Behind them, but inside `out`, bytes may be overwritten.
+    Returns:
+        the number of bytes, or an error code below 0.
     """
     claimed = np.int64(0)
     position = np.int64(start)
@@ -58,7 +60,9 @@ def unpack_block(data: Any, start: int, end: int, out: Any, at: int, room: int) 
 
 @kernel
 def _elements(data: Any, position: int, end: int, out: Any, begin: int, stop: int) -> Any:
-    """Elements data[position:end] to out[begin:stop]; the position behind them, or -1."""
+    """Decompress elements data[position:end] to out[begin:stop]; return the position after them, or
+    -1.
+    """
     wide = np.int64(len(out)) - 64
     at = begin
     while position < end:
@@ -87,7 +91,7 @@ def _elements(data: Any, position: int, end: int, out: Any, begin: int, stop: in
             position += length
             at += length
             continue
-        # Written without branches: of which kind a copy is, the CPU could not foresee.
+        # Branch-free, because the CPU cannot predict the type of a copy.
         size = kind + np.int64(kind == 3)
         short = kind == 1
         length = ((tag >> 2) & 7) + 4 if short else (tag >> 2) + 1
@@ -108,7 +112,7 @@ def _elements(data: Any, position: int, end: int, out: Any, begin: int, stop: in
 
 @inline_kernel
 def _read_last(data: Any, position: int, end: int) -> Any:
-    """Little-endian number of the last bytes of a block."""
+    """Return the last bytes of a block as a little-endian number."""
     word = np.int64(0)
     for index in range(end - position):
         word |= np.int64(data[position + index]) << np.int64(8 * index)
@@ -117,9 +121,9 @@ def _read_last(data: Any, position: int, end: int) -> Any:
 
 @inline_kernel
 def _repeat(out: Any, at: int, distance: int, length: int, is_wide: Any) -> None:
-    """Copy what lies `distance` back; if `is_wide`, up to 64 bytes may be written."""
+    """Copy bytes from `distance` back; if `is_wide`, may write up to 64 bytes."""
     if distance >= 16 and is_wide:
-        # Most are short, and of no length that the CPU could foresee.
+        # Most are short, with lengths that the CPU cannot predict.
         _store_u64(out, at, load_u64(out, at - distance))
         _store_u64(out, at + 8, load_u64(out, at - distance + 8))
         for step in range(16, length, 8):
@@ -135,16 +139,16 @@ def _repeat(out: Any, at: int, distance: int, length: int, is_wide: Any) -> None
 
 @inline_kernel
 def _slot(word: Any, shift: Any) -> Any:
-    """Where in the table four bytes are noted."""
+    """Return the table slot of four bytes."""
     mixed = (word * np.uint64(0x1E35A7BD)) & np.uint64(0xFFFFFFFF)
     return np.int64(mixed >> np.uint64(shift))
 
 
 @kernel
 def pack_block(data: Any, start: int, end: int, out: Any, at: int, table: Any) -> Any:
-    """Compress data[start:end], at most 64 KiB, to out[at:]; the position behind it.
+    """Compress data[start:end], at most 64 KiB, to out[at:]; return the position after it.
 
-    `out` must have room for 32 + 7/6 of the bytes; `table` is uint16[LARGEST_TABLE].
+    `out` needs a capacity of 32 + 7/6 of the bytes; `table` is uint16[LARGEST_TABLE].
     """
     size = np.int64(end) - start
     rest = size
@@ -165,7 +169,7 @@ def pack_block(data: Any, start: int, end: int, out: Any, at: int, table: Any) -
 def _search(
     data: Any, start: int, end: int, limit: int, out: Any, at: int, table: Any
 ) -> tuple[int, int]:
-    """Find repetitions, and write them and what lies between; (first byte that is not written,
+    """Write matches and the literals between them; return (first input byte not yet written,
     position in `out`).
     """
     bits = np.int64(_SMALLEST_TABLE_BITS)
@@ -218,7 +222,7 @@ def _search(
 
 @inline_kernel
 def _literal(data: Any, start: int, end: int, out: Any, at: int) -> Any:
-    """Write a literal of at most 64 KiB; the position behind it."""
+    """Write a literal of at most 64 KiB and return the position after it."""
     last = np.int64(end) - start - 1
     if last < 60:
         out[at] = np.uint8(last << 2)
@@ -238,7 +242,7 @@ def _literal(data: Any, start: int, end: int, out: Any, at: int) -> Any:
 
 @inline_kernel
 def _copy(distance: int, length: int, out: Any, at: int) -> Any:
-    """Write copies from less than 64 KiB back; the position behind them."""
+    """Write copies from less than 64 KiB back and return the position after them."""
     while length >= 68:
         at = _long_copy(distance, 64, out, at)
         length -= 64

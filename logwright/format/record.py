@@ -1,4 +1,4 @@
-"""Records of a batch, both ways, and the varints that they are made of.
+"""Parse and serialize the records of a batch and their varints.
 
 ::
 
@@ -13,9 +13,9 @@
     headersCount     varint
     headers          each: varint length and UTF-8 key, varint length (-1 = null) and value
 
-Source: DefaultRecord and ByteUtils of Kafka 4.3.0. As there, a varint's bits beyond the 32nd (a
-varlong's beyond the 64th) are dropped. Unlike there, a length below -1 is refused, not taken for
-null. Every length is compared with the bytes that are left before anything is sliced or allocated.
+Source: DefaultRecord and ByteUtils of Kafka 4.3.0. As in Kafka, a varint's bits beyond the 32nd (a
+varlong's beyond the 64th) are dropped. Unlike Kafka, a length below -1 is refused instead of read
+as null. Every length is checked against the remaining bytes before slicing or allocating.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NULL: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordHeader:
-    """One header of a record; the key as the bytes that are stored, which ought to be UTF-8."""
+    """One header of a record; the key as the stored bytes, which should be UTF-8."""
 
     key: bytes
     value: bytes | None
@@ -64,11 +64,11 @@ class RecordHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One record, with its deltas to the batch resolved.
+    """One record, with absolute offset and timestamp.
 
     Attributes:
-        offset: in the partition.
-        timestamp_ms: the record's, or the batch's maxTimestamp under LogAppendTime.
+        offset: offset in the partition.
+        timestamp_ms: its own timestamp, or the batch's maxTimestamp under LogAppendTime.
         sequence: the producer's sequence, -1 if the batch has none.
         key: None for a null key.
         value: None for a tombstone.
@@ -83,7 +83,7 @@ class Record:
 
 
 def encode_varint(value: int) -> bytes:
-    """Zigzag varint of an int32 or int64 (for values of an int32 both have the same bytes)."""
+    """Encode an int32 or int64 as a zigzag varint; an int32 has the same bytes in both."""
     rest = value << 1 if value >= 0 else (-value << 1) - 1
     encoded = bytearray()
     while rest >= _MORE:
@@ -94,10 +94,10 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
-    """(int32, position behind it).
+    """Decode to (int32, position after it).
 
     Raises:
-        CorruptBatch: it has more than 5 bytes, or the buffer ends in it.
+        CorruptBatch: it has more than 5 bytes, or the buffer ends inside it.
     """
     raw, position = _decode_unsigned(buffer, position, _VARINT_BYTES)
     raw &= 0xFFFF_FFFF
@@ -105,10 +105,10 @@ def decode_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
 
 
 def decode_varlong(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
-    """(int64, position behind it).
+    """Decode to (int64, position after it).
 
     Raises:
-        CorruptBatch: it has more than 10 bytes, or the buffer ends in it.
+        CorruptBatch: it has more than 10 bytes, or the buffer ends inside it.
     """
     raw, position = _decode_unsigned(buffer, position, _VARLONG_BYTES)
     raw &= 0xFFFF_FFFF_FFFF_FFFF
@@ -125,13 +125,14 @@ def _decode_unsigned(buffer: bytes | memoryview, position: int, longest: int) ->
             return value, index + 1
     if end == position + longest:
         raise CorruptBatch(f"a varint has more than {longest} bytes.")
-    raise CorruptBatch("the records end in a varint.")
+    raise CorruptBatch("the records end inside a varint.")
 
 
 def encode_record(batch: RecordBatch, record: Record) -> bytes:
-    """One record as it stands in an uncompressed batch with this header.
+    """Encode one record for an uncompressed batch with this header.
 
-    Under LogAppendTime the record's own time is not kept: its delta is to the batch's base.
+    Under LogAppendTime the record's own timestamp is lost: its delta is relative to the batch's
+    base timestamp.
     """
     body = bytearray(b"\x00")
     body += encode_varint(record.timestamp_ms - batch.base_timestamp)
@@ -146,7 +147,7 @@ def encode_record(batch: RecordBatch, record: Record) -> bytes:
 
 
 def encode_records(batch: RecordBatch, records: Iterable[Record]) -> bytes:
-    """The uncompressed records section of a batch."""
+    """Encode the uncompressed records section of a batch."""
     return b"".join(encode_record(batch, record) for record in records)
 
 
@@ -159,7 +160,7 @@ def _append_bytes(body: bytearray, content: bytes | None) -> None:
 
 
 def read_records(batch: RecordBatch, content: bytes | memoryview) -> tuple[Record, ...]:
-    """The records of the whole batch that `content` is, decompressed if need be.
+    """Return the records of the whole batch `content`, decompressed if necessary.
 
     Raises:
         CorruptBatch: the payload or a record is malformed, or larger than the limit.
@@ -262,10 +263,10 @@ def _decode_headers(body: memoryview, position: int) -> tuple[tuple[RecordHeader
 
 
 def _take(body: memoryview, position: int) -> tuple[bytes | None, int]:
-    """(bytes or None for null, position behind them) of a field with a varint length before it."""
+    """Return (bytes or None for null, position after) of a field after its varint length."""
     length, position = decode_varint(body, position)
     if length == _NULL:
         return None, position
     if not 0 <= length <= len(body) - position:
-        raise CorruptBatch(f"a field of {length} bytes, where {len(body) - position} are left.")
+        raise CorruptBatch(f"a field of {length} bytes, but {len(body) - position} are left.")
     return bytes(body[position : position + length]), position + length

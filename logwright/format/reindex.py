@@ -1,7 +1,7 @@
-"""The offset and time index of a segment, built anew from its batches (LogSegment.recover, 4.3.0).
+"""Rebuild the offset and time index of a segment from its batches (LogSegment.recover, 4.3.0).
 
-An entry is made at the first batch whose position exceeds that of the batch indexed before (0 at
-the beginning) by more than ``index.interval.bytes``; the largest timestamp gets a last entry.
+A batch gets an entry if its position exceeds that of the last indexed batch (initially 0) by more
+than ``index.interval.bytes``; a last time entry has the largest timestamp.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NO_TIMESTAMP: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuiltIndexes:
-    """The bytes of both files.
+    """The content of both index files.
 
     Attributes:
-        refused_at: row at which an index refused an entry, since its offset did not ascend; None
-            if it took all.
-        largest_timestamp_ms: of all batches, -1 if none has one.
+        refused_at: row whose entry was refused because its offset was not ascending; None if every
+            entry was accepted.
+        largest_timestamp_ms: largest timestamp of all batches, -1 if none has one.
     """
 
     index: bytes
@@ -36,9 +36,9 @@ class RebuiltIndexes:
 
 @kernel
 def _build(batches: Any, interval: int, offsets: Any, times: Any, state: Any) -> int:
-    """Fill both; the row that is refused, or -1.
+    """Fill both indexes and return the row that is refused, or -1.
 
-    `state`: int64[3]: entries of each, largest timestamp.
+    `state`: int64[3]: number of entries of each index, largest timestamp.
     """
     last_indexed = np.int64(0)
     largest, largest_offset = np.int64(_NO_TIMESTAMP), np.int64(0)
@@ -79,11 +79,11 @@ def _build(batches: Any, interval: int, offsets: Any, times: Any, state: Any) ->
 def build_indexes(
     batches: NDArray[np.void], *, base_offset: int, interval_bytes: int
 ) -> RebuiltIndexes:
-    """The indexes of a segment that holds these batches from position 0 on.
+    """Build the indexes of a segment with these batches, from position 0.
 
     Args:
-        batches: BATCH[n], whole and in their place; their offsets fit the segment.
-        base_offset: of the segment.
+        batches: BATCH[n], contiguous; their offsets fit the segment.
+        base_offset: base offset of the segment.
         interval_bytes: ``index.interval.bytes``.
     """
     span = int(batches[-1]["position"] + batches[-1]["size"]) if len(batches) else 0

@@ -1,12 +1,12 @@
-"""Record batch headers of a whole segment as one array (record format v2, DefaultRecordBatch of
-Kafka 4.3.0).
+"""Scan the record batch headers of a segment into one array (record format v2, DefaultRecordBatch,
+4.3.0).
 
-1. `scan_segment` walks the headers by their lengths, one row a batch, and refuses what it does not
-   understand: lengths outside the file, an unknown magic or codec, offsets that do not ascend.
+1. `scan_segment` walks the headers by their length fields, one row per batch, and refuses lengths
+   outside the file, an unknown magic or codec, and offsets that are not ascending.
 2. `check_crcs` computes CRCs; kernels that read records call `has_right_crc` just before, so that
-   the bytes come from memory once.
+   the bytes are loaded into the cache only once.
 
-Nothing here looks into the records.
+This module does not read records.
 """
 
 from __future__ import annotations
@@ -57,12 +57,11 @@ BATCH: Final = np.dtype(
     ],
     align=True,
 )
-"""One batch: position and size in bytes, offsets, ms, records.
+"""One batch: position and size in bytes, offsets, timestamps in ms, number of records.
 
-`control_type` is the type of a control batch's record, -1 of any other batch. `first_ordinal`
-numbers its first record among all records of a cleaning. The smallest timestamp, the number of
-tombstones, the digest and number of mapped keys, and the flags are a cleaning's: what is found out
-about the batch as it goes.
+`control_type` is the type of a control batch's record, -1 for any other batch. `first_ordinal` is
+the number of its first record among all records of a cleaning. A cleaning fills in the smallest
+timestamp, the number of tombstones, the digest and number of mapped keys, and the flags.
 """
 
 ABORT: Final = 0
@@ -81,16 +80,16 @@ _OFFSET_OVERFLOW: Final = 7
 _CONTROL: Final = 8
 _NO_ROOM: Final = 9
 
-_REFUSED = "The log was left untouched."
+_REFUSED = "The log was not changed."
 _PROBLEMS: Final[dict[int, tuple[type[LogwrightError], str, str]]] = {
     _TRUNCATED: (
         CorruptBatch,
-        "the record batch is cut off: the file ends before it does.",
-        f"{_REFUSED} Recover the log (a broker does so on start) or restore the segment.",
+        "the record batch is truncated: the file ends inside it.",
+        f"{_REFUSED} Recover the log (a broker does so at start-up) or restore the segment.",
     ),
     _BAD_LENGTH: (
         CorruptBatch,
-        "the record batch's length is impossible; where zeros fill the file, there is no batch.",
+        "the record batch's length is invalid; the file may be filled with zeros from here on.",
         f"{_REFUSED} Restore the segment, or let a broker recover the log.",
     ),
     _MAGIC: (
@@ -101,11 +100,11 @@ _PROBLEMS: Final[dict[int, tuple[type[LogwrightError], str, str]]] = {
     _CODEC: (
         UnsupportedFormatError,
         "the record batch's codec is unknown.",
-        f"{_REFUSED} Codecs 0 to 4 are handled: a newer broker wrote it, or it is damaged.",
+        f"{_REFUSED} Codecs 0 to 4 are supported: a newer broker wrote it, or it is corrupt.",
     ),
     _BAD_COUNT: (
         CorruptBatch,
-        "the record batch's record count and offset delta contradict each other.",
+        "the record batch's record count does not match its last offset delta.",
         f"{_REFUSED} Restore the segment.",
     ),
     _NO_ROOM: (
@@ -115,7 +114,7 @@ _PROBLEMS: Final[dict[int, tuple[type[LogwrightError], str, str]]] = {
     ),
     _OFFSET_ORDER: (
         CorruptBatch,
-        "the record batch's offsets do not follow those before it.",
+        "the record batch's offsets are not above those of the batch before it.",
         f"{_REFUSED} Restore the segment.",
     ),
     _OFFSET_OVERFLOW: (
@@ -133,13 +132,13 @@ _PROBLEMS: Final[dict[int, tuple[type[LogwrightError], str, str]]] = {
 
 @kernel
 def read_int16(data: Any, at: int) -> int:
-    """Big-endian int16; the caller checks the bounds, here and below."""
+    """Read a big-endian int16; the caller checks the bounds, as for the functions below."""
     return np.int64(np.int16((np.uint16(data[at]) << np.uint16(8)) | np.uint16(data[at + 1])))
 
 
 @kernel
 def read_uint32(data: Any, at: int) -> int:
-    """Big-endian uint32."""
+    """Read a big-endian uint32."""
     value = np.int64(0)
     for index in range(4):
         value = (value << np.int64(8)) | np.int64(data[at + index])
@@ -148,14 +147,14 @@ def read_uint32(data: Any, at: int) -> int:
 
 @kernel
 def read_int32(data: Any, at: int) -> int:
-    """Big-endian int32."""
+    """Read a big-endian int32."""
     value = read_uint32(data, at)
     return value - np.int64(4294967296) if value > np.int64(2147483647) else value
 
 
 @kernel
 def read_int64(data: Any, at: int) -> int:
-    """Big-endian int64."""
+    """Read a big-endian int64."""
     value = np.int64(0)
     for index in range(8):
         value = (value << np.int64(8)) | np.int64(data[at + index])
@@ -164,7 +163,7 @@ def read_int64(data: Any, at: int) -> int:
 
 @kernel
 def _count_batches(data: Any) -> tuple[int, int, int]:
-    """(batches, position, status) by a walk over the length fields."""
+    """Walk the length fields and return (batches, position, status)."""
     position = np.int64(0)
     end = np.int64(len(data))
     batches = 0
@@ -172,7 +171,7 @@ def _count_batches(data: Any) -> tuple[int, int, int]:
         if position + HEADER_BYTES > end:
             return batches, position, _TRUNCATED
         length = read_int32(data, position + 8)
-        # A length of 0 is no old format: zeros that a power loss or a preallocation left.
+        # A length of 0 is not an old format: a power loss or a preallocation left zeros.
         if length > 0 and data[position + 16] != 2:
             return batches, position, _MAGIC
         if length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
@@ -186,8 +185,8 @@ def _count_batches(data: Any) -> tuple[int, int, int]:
 
 @kernel
 def _most_records(batch: Any) -> Any:
-    """How many records a batch can hold at most: its bytes grow by no more than its codec can make
-    them when they are decompressed, and not above the limit.
+    """Return the maximum number of records of a batch, from its size, its codec's maximum ratio and
+    the decompression limit.
     """
     payload = (batch.size - HEADER_BYTES) * LARGEST_GROWTH[batch.attributes & CODEC_MASK]
     if batch.attributes & CODEC_MASK != 0:
@@ -197,7 +196,7 @@ def _most_records(batch: Any) -> Any:
 
 @kernel
 def _control_type(data: Any, batch: Any) -> int:
-    """Type in the key of a control batch's first record (ControlRecordType.parse); -2 if
+    """Return the type in the key of a control batch's first record (ControlRecordType.parse), -2 if
     malformed.
     """
     if batch.attributes & CODEC_MASK != 0:
@@ -214,8 +213,8 @@ def _control_type(data: Any, batch: Any) -> int:
 def _read_headers(
     data: Any, base_offset: int, end_offset: int, first_ordinal: int, batches: Any
 ) -> tuple[int, int]:
-    """Fill `batches`; (position, status) of the first that is refused. An end offset below 0
-    refuses none.
+    """Fill `batches` and return (position, status) of the first that is refused. An end offset
+    below 0 means no bound.
     """
     position, ordinal = np.int64(0), np.int64(first_ordinal)
     next_offset = np.int64(base_offset)
@@ -249,7 +248,7 @@ def _read_headers(
             return position, _BAD_COUNT
         if batch.count > _most_records(batch):
             return position, _NO_ROOM
-        # Compared without a sum, which could overflow.
+        # No addition, which could overflow.
         if batch.base_offset < next_offset or batch.base_offset >= end_offset:
             return position, _OFFSET_ORDER
         if span >= end_offset - batch.base_offset:
@@ -263,14 +262,14 @@ def _read_headers(
 
 @kernel
 def has_right_crc(data: Any, batch: Any) -> Any:
-    """Whether the CRC of a batch is right."""
+    """Return whether the CRC of a batch is correct."""
     computed = span_crc32c(data, batch.position + 21, batch.position + batch.size)
     return np.int64(computed) == read_uint32(data, batch.position + 17)
 
 
 @kernel
 def _first_bad_crc(data: Any, batches: Any, first: int, last: int) -> int:
-    """Row of the first batch in [first, last) whose CRC is wrong, -1 if there is none."""
+    """Return the row of the first batch in [first, last) with a wrong CRC, -1 if none."""
     for row in range(first, last):
         if not has_right_crc(data, batches[row]):
             return row
@@ -290,21 +289,21 @@ def scan_segment(
     end_offset: int,
     first_ordinal: int = 0,
 ) -> NDArray[np.void]:
-    """The batches of one segment.
+    """Return the batches of one segment.
 
     Args:
         data: uint8[n], the whole ``.log``.
         path: for messages.
-        base_offset: of the segment.
-        end_offset: exclusive bound that every offset is below (the next segment's base offset).
+        base_offset: base offset of the segment.
+        end_offset: exclusive upper bound of all offsets (the next segment's base offset).
         first_ordinal: number of the first record.
 
     Returns:
         BATCH[batches], ascending.
 
     Raises:
-        CorruptBatch: a length, count or offset is wrong, or the last batch is cut off.
-        UnsupportedFormatError: a magic, codec or producer feature that is not handled.
+        CorruptBatch: a length, count or offset is wrong, or the last batch is truncated.
+        UnsupportedFormatError: a magic, codec or producer feature that is not supported.
     """
     count, position, status = _count_batches(data)
     if status != _OK:
@@ -317,10 +316,10 @@ def scan_segment(
 
 
 def scan_whatever(data: NDArray[np.uint8], path: Path | str) -> NDArray[np.void]:
-    """The batches of a file as their headers state them, judged by nothing but their lengths.
+    """Return the batches of a file as in their headers; checks only their lengths.
 
     Raises:
-        CorruptBatch: the batches cannot be told apart.
+        CorruptBatch: an invalid length.
         UnsupportedFormatError: a magic other than 2.
     """
     count, position, status = _count_batches(data)
@@ -332,7 +331,7 @@ def scan_whatever(data: NDArray[np.uint8], path: Path | str) -> NDArray[np.void]
 
 
 def bad_crcs(data: NDArray[np.uint8], batches: NDArray[np.void]) -> list[int]:
-    """Rows of all batches whose CRC is wrong."""
+    """Return the rows of all batches with a wrong CRC."""
     rows: list[int] = []
     row = _first_bad_crc(data, batches, 0, len(batches))
     while row >= 0:
@@ -347,7 +346,7 @@ def check_crcs(
     """Check the CRC of the batches [first, last).
 
     Raises:
-        CorruptBatch: at the first that is wrong.
+        CorruptBatch: for the first batch with a wrong CRC.
     """
     row = _first_bad_crc(data, batches, first, last)
     if row >= 0:

@@ -1,4 +1,4 @@
-"""Producer snapshots, version 1, both ways (ProducerStateManager of Kafka 4.3.0).
+"""Parse and serialize producer snapshots of version 1 (ProducerStateManager, 4.3.0).
 
 ::
 
@@ -30,22 +30,22 @@ _HEADER: Final = struct.Struct(">hIi")
 _ENTRY: Final = struct.Struct(">qhiqiqiq")
 _CRC_START: Final = 6
 _REMEDY: Final = (
-    "The log was left untouched. A broker that loads the directory deletes such a snapshot and"
+    "The log was not changed. A broker that loads the directory deletes such a snapshot and"
     " rebuilds the producer state from an older one."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerEntry:
-    """What is known of one producer.
+    """The state of one producer.
 
     Attributes:
-        last_sequence: of its last data batch, -1 if none is known.
-        last_offset: of its last data batch, -1 if none is known.
+        last_sequence: last sequence of its last data batch, -1 if unknown.
+        last_offset: last offset of its last data batch, -1 if unknown.
         offset_delta: from that batch's first to its last offset.
-        timestamp_ms: that batch's maxTimestamp, or a later marker's time.
-        coordinator_epoch: of its last marker, -1 if none was seen.
-        current_txn_first_offset: of its open transaction, None if none is open.
+        timestamp_ms: that batch's maxTimestamp, or a later marker's timestamp.
+        coordinator_epoch: epoch in its last marker, -1 if unknown.
+        current_txn_first_offset: first offset of its open transaction, None if none is open.
     """
 
     producer_id: int
@@ -59,7 +59,7 @@ class ProducerEntry:
 
 
 def parse_snapshot(content: bytes, path: Path | str) -> tuple[ProducerEntry, ...]:
-    """The producers of a snapshot file, in file order.
+    """Parse the producers of a snapshot file, in file order.
 
     Raises:
         CorruptProducerSnapshot: its length, count or CRC is wrong.
@@ -68,19 +68,19 @@ def parse_snapshot(content: bytes, path: Path | str) -> tuple[ProducerEntry, ...
     if content == _NO_PRODUCERS:
         return ()
     if len(content) < _HEADER.size:
-        raise _corrupt(f"{len(content)} bytes are too few.", path, len(content))
+        raise _corrupt(f"{len(content)} bytes are too short.", path, len(content))
     version, crc, count = _HEADER.unpack_from(content)
     if version != VERSION:
         raise UnsupportedFormatError(
             f"the producer snapshot's version is {version}.",
             path=path,
             position=0,
-            remedy="Only version 1 is known; the log was left untouched.",
+            remedy="Only version 1 is supported; the log was not changed.",
         )
     if crc32c(memoryview(content)[_CRC_START:]) != crc:
         raise _corrupt("the CRC is wrong.", path, 2)
     if len(content) != _HEADER.size + count * _ENTRY.size:
-        raise _corrupt(f"{count} entries do not have {len(content)} bytes.", path, _CRC_START)
+        raise _corrupt(f"{len(content)} bytes do not match {count} entries.", path, _CRC_START)
     return tuple(
         ProducerEntry(
             producer_id=producer_id,
@@ -106,7 +106,7 @@ def parse_snapshot(content: bytes, path: Path | str) -> tuple[ProducerEntry, ...
 
 
 def serialize_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
-    """The file of these producers, in this order."""
+    """Return the file's content, with the producers in this order."""
     body = struct.pack(">i", len(entries)) + b"".join(
         _ENTRY.pack(
             entry.producer_id,

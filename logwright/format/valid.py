@@ -1,10 +1,11 @@
-"""The batches at the beginning of a segment that a recovery keeps (LogSegment.recover, 4.3.0).
+"""Find the valid batches at the start of a segment, which a recovery keeps (LogSegment.recover,
+4.3.0).
 
-1. A walk by the length fields, as FileLogInputStream does it: it ends silently where 17 bytes or
-   fewer are left and before a batch that is cut off; a length below 14 is corrupt.
-2. Each batch is whole if it has room for its header and its CRC is right. CRC, magic, base offset
-   and leader epoch are not covered by the CRC.
-3. Kafka does not look at the order of offsets here. Who wants it looked at says so.
+1. Walk the length fields like FileLogInputStream: end without an error when 17 bytes or fewer are
+   left and before a truncated batch; a length below 14 is corrupt.
+2. A batch is valid if it is at least as long as its header and its CRC is correct. CRC, magic, base
+   offset and leader epoch are not covered by the CRC.
+3. Kafka does not check the order of offsets here; a caller can request it.
 """
 
 from __future__ import annotations
@@ -29,9 +30,8 @@ from logwright.kernel import kernel
 from logwright.units import INT32_MAX
 
 End = Literal["whole", "torn", "length", "crc", "magic", "order", "range"]
-"""Why the walk ended: at the file's end; before a batch that is cut off; at an impossible length, a
-wrong CRC, a magic that is not handled, offsets that do not ascend, or offsets too far from the
-segment's.
+"""Why the walk ended: end of file, truncated batch, invalid length, wrong CRC, unsupported magic,
+offsets that are not ascending, or offsets too far from the segment's base offset.
 """
 
 _ENDS: Final[tuple[End, ...]] = ("whole", "torn", "length", "crc", "magic", "order", "range")
@@ -43,18 +43,18 @@ _MAGIC: Final = 4
 _ORDER: Final = 5
 _RANGE: Final = 6
 _LARGEST_MAGIC: Final = 127
-"""It is an int8; Kafka takes those below 0 for old ones."""
+"""The magic is an int8; Kafka treats values below 0 as old formats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidBatches:
-    """What is kept of a segment.
+    """The valid part of a segment.
 
     Attributes:
         batches: BATCH[n]; `control_type` is not set.
-        epochs: int32[n], partitionLeaderEpoch of each.
-        valid_bytes: where the first batch begins that is not kept; the file's size if all are.
-        end: why it ended there.
+        epochs: int32[n], partitionLeaderEpoch of each batch.
+        valid_bytes: size of the valid part.
+        end: why it ends there.
     """
 
     batches: NDArray[np.void]
@@ -82,10 +82,11 @@ def _fill(batch: Any, data: Any, position: int, size: int) -> None:
 def _walk(
     data: Any, base_offset: int, rule: Any, position: int, batches: Any, epochs: Any
 ) -> tuple[int, int, int]:
-    """Fill rows from `position` on; (rows, next position, why it ended or -1 if rows ran out).
+    """Fill rows from `position` on; return (rows, next position, reason or -1 if the rows are
+    full).
 
-    `rule`: int64[5]: whether CRCs are checked; whether offsets must ascend; the offset that the
-    first batch must reach; the bound that all offsets are below; whether they must fit the segment.
+    `rule`: int64[5]: check CRCs; require ascending offsets; minimum offset of the first batch;
+    exclusive upper bound of all offsets; require offsets that fit the segment.
     """
     end = np.int64(len(data))
     next_offset, bound = rule[2], rule[3]
@@ -134,16 +135,15 @@ def valid_batches(
     check_crcs: bool = True,
     check_range: bool = True,
 ) -> ValidBatches:
-    """The batches from a segment's beginning on that are whole.
+    """Return the valid batches at the start of a segment.
 
     Args:
-        data: uint8[n], the ``.log``, or the part of it that is still looked at.
-        base_offset: of the segment.
-        end_offset: offsets must ascend and lie below it; None: as Kafka, their order is not
-            looked at.
-        check_crcs: false for bytes that were checked already.
-        check_range: whether each batch's last offset must be one that an index of the segment can
-            hold.
+        data: uint8[n], the ``.log`` or a part of it.
+        base_offset: base offset of the segment.
+        end_offset: offsets must be ascending and below it; None: like Kafka, do not check their
+            order.
+        check_crcs: false for bytes that were checked before.
+        check_range: require that every last offset fits into the segment's index.
     """
     bounds = (0, 0, 0) if end_offset is None else (1, base_offset, end_offset)
     rule = np.array([check_crcs, *bounds, check_range], dtype=np.int64)
@@ -167,8 +167,8 @@ def valid_batches(
 
 
 def _is_of_other_magic(data: NDArray[np.uint8], position: int) -> bool:
-    """Whether the CRC says that a batch with such a magic was written: CRC-32 from the magic on for
-    v0 and v1, else that of v2. Otherwise it is a damaged one of v2.
+    """Return whether the CRC confirms the magic: CRC-32 from the magic on for v0 and v1, else that
+    of v2. If not, it is a corrupt batch of v2.
     """
     head = data[position : position + HEADER_BYTES].tobytes()
     size = int.from_bytes(head[8:12], "big") + LOG_OVERHEAD_BYTES

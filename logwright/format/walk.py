@@ -1,8 +1,7 @@
-"""Walking the records of a batch inside the kernels: where the key is, whether there is a value,
-nothing more.
+"""Kernels that iterate over the records of a batch and locate their keys and values.
 
-Every length comes from outside and is checked against the batch before it is used. Values are
-stepped over. A status other than `OK` says what is wrong; `raise_for_status` makes the error of it.
+Every length is untrusted input and is checked against the batch before use. Values are skipped. A
+status other than `OK` is an error; `raise_for_status` converts it into an exception.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _PROBLEMS: Final = {
 
 
 def raise_for_status(status: int, *, path: Path, position: int, base_offset: int) -> None:
-    """Raise what a kernel found wrong in the batch at `position`.
+    """Raise the error for a kernel's status of the batch at `position`.
 
     Raises:
         CorruptBatch: unless the status is `OK`.
@@ -42,18 +41,18 @@ def raise_for_status(status: int, *, path: Path, position: int, base_offset: int
             f"in the record batch at offset {base_offset}, {_PROBLEMS[status]}.",
             path=path,
             position=position,
-            remedy="The log was left untouched. Restore the segment.",
+            remedy="The log was not changed. Restore the segment.",
         )
 
 
 @inline_kernel
 def _read_unsigned(data: Any, at: int, end: int, last_shift: int) -> Any:
-    """(uint64, next position) of 7 bits a byte; the byte at `last_shift` must be the last, or the
-    position is a status below 0. Bits beyond the 64th are dropped.
+    """Return (uint64, next position) of an unsigned varint; a position below 0 is a status. The
+    byte at `last_shift` must be the last one. Bits beyond the 64th are dropped.
     """
     position = np.int64(at)
     if position + 1 < end:
-        # Nearly all take one byte or two.
+        # Nearly all have one or two bytes.
         first, second = np.uint64(data[position]), np.uint64(data[position + 1])
         if first < np.uint64(0x80):
             return first, position + 1
@@ -75,8 +74,8 @@ def _read_unsigned(data: Any, at: int, end: int, last_shift: int) -> Any:
 
 @inline_kernel
 def read_varint(data: Any, at: int, end: int) -> Any:
-    """(int32, next position) of a zigzag varint of at most 5 bytes; a position below 0 is a status.
-    Bits beyond the 32nd are dropped, as in ByteUtils (4.3.0).
+    """Return (int32, next position) of a zigzag varint of at most 5 bytes; a position below 0 is a
+    status. Bits beyond the 32nd are dropped, as in ByteUtils (4.3.0).
     """
     raw, position = _read_unsigned(data, at, end, 28)
     value = raw & np.uint64(0xFFFFFFFF)
@@ -85,7 +84,7 @@ def read_varint(data: Any, at: int, end: int) -> Any:
 
 @inline_kernel
 def read_varlong(data: Any, at: int, end: int) -> Any:
-    """(int64, next position) of a zigzag varint of at most 10 bytes; a position below 0 is a
+    """Return (int64, next position) of a zigzag varint of at most 10 bytes; a position below 0 is a
     status.
     """
     value, position = _read_unsigned(data, at, end, 63)
@@ -94,7 +93,7 @@ def read_varlong(data: Any, at: int, end: int) -> Any:
 
 @kernel
 def skip_headers(data: Any, at: int, end: int) -> Any:
-    """Position after a record's headers, which must be `end`; below 0 it is a status."""
+    """Return the position after a record's headers, which must be `end`; below 0 it is a status."""
     count, position = read_varint(data, at, end)
     if position < 0:
         return position
@@ -118,12 +117,12 @@ def skip_headers(data: Any, at: int, end: int) -> Any:
 
 @inline_kernel
 def read_record(data: Any, at: int, end: int) -> Any:
-    """One record of a batch whose records end at `end`.
+    """Read one record of a batch whose records end at `end`.
 
     Returns:
         (next position or a status below 0, body position, timestamp delta in ms, position after it,
-        offset delta, key position, key length or -1, value length or -1), all int64. The body is
-        what follows the length field.
+        offset delta, key position, key length or -1, value length or -1), all int64. The body
+        starts after the length field.
     """
     zero = np.int64(0)
     length, body = read_varint(data, at, end)

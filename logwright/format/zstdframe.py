@@ -1,8 +1,7 @@
-"""Zstandard frames as Kafka writes them (zstd-jni's stream, level 3), decoded under a limit.
+"""Zstandard frames in Kafka's form (zstd-jni's stream, level 3), decompressed under a limit.
 
-Before the library sees a frame its headers are walked here (RFC 8878): that gives the frame's end,
-shows a cut off payload, and bounds the output from above, so that nothing is allocated on the word
-of a content size that may be a lie.
+The headers of a frame are walked first (RFC 8878), to find its end, detect truncation, and get an
+upper bound of the output: the content size in the header is not trusted for allocations.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Final
 import zstandard
 
 LARGEST_WINDOW_BYTES: Final = 128 * 1024 * 1024
-"""What zstd's own reader allows unless told otherwise (ZSTD_WINDOWLOG_LIMIT_DEFAULT = 27)."""
+"""Default limit of zstd's own reader (ZSTD_WINDOWLOG_LIMIT_DEFAULT = 27)."""
 
 _LEVEL: Final = 3
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -30,7 +29,7 @@ _READ_BYTES: Final = 256 * 1024
 
 
 class _Contexts(threading.local):
-    """A compressor and decompressor per thread: sharing them is not allowed, making them dear."""
+    """A compressor and a decompressor per thread: they are expensive and must not be shared."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(
@@ -43,18 +42,18 @@ _CONTEXTS = _Contexts()
 
 
 def compress_zstd(records: memoryview) -> bytes:
-    """One frame, flushed before it is ended as Kafka does: its last block is empty."""
+    """Compress to one frame, flushed before its end as Kafka does: its last block is empty."""
     stream = _CONTEXTS.compressor.compressobj()
     data = stream.compress(records) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     return data + stream.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH)
 
 
 def decompress_zstd(payload: memoryview, limit: int) -> bytes:
-    """What all frames of a payload hold, at most `limit` bytes.
+    """Decompress all frames of a payload to at most `limit` bytes.
 
     Raises:
-        ValueError: a frame is malformed, cut off or followed by other bytes, needs a dictionary or
-            a larger window than `LARGEST_WINDOW_BYTES`, or holds too much.
+        ValueError: a frame is malformed, truncated, followed by other bytes, too large, or needs a
+            dictionary or a window larger than `LARGEST_WINDOW_BYTES`.
     """
     parts: list[bytes] = []
     position = 0
@@ -70,10 +69,10 @@ def decompress_zstd(payload: memoryview, limit: int) -> bytes:
 
 
 def _decompress_frame(frame: memoryview, bound: int, limit: int) -> bytes:
-    """One whole frame; `bound` is what it can hold at most, `limit` what it may.
+    """Decompress one whole frame; `bound` is its largest possible content, `limit` the allowed one.
 
-    A frame that cannot be too large is decompressed at once, straight into the output: that needs
-    no buffer for its window.
+    A frame that cannot exceed the limit is decompressed in one call into the output, which needs no
+    window buffer.
     """
     found = bytearray()
     try:
@@ -91,13 +90,13 @@ def _decompress_frame(frame: memoryview, bound: int, limit: int) -> bytes:
 
 
 def _walk_frame(payload: memoryview, start: int) -> tuple[int, int | None]:
-    """(position behind the frame, most bytes it can hold); None bytes for a skippable frame."""
+    """Return (position after the frame, its largest possible content); None for a skippable one."""
     if bytes(payload[start : start + 4]) != _MAGIC:
         if _read(payload, start, 4) & 0xFFFFFFF0 != _SKIPPABLE_MAGIC:
             raise ValueError("zstd: the frame's magic is missing")
         end = start + 8 + _read(payload, start + 4, 4)
         if end > len(payload):
-            raise ValueError("zstd: the frame is cut off")
+            raise ValueError("zstd: the frame is truncated")
         return end, None
     flags, position, largest_block, content_bytes = _read_header(payload, start)
     bound = 0
@@ -115,14 +114,14 @@ def _walk_frame(payload: memoryview, start: int) -> tuple[int, int | None]:
     if flags & _CHECKSUM:
         position += 4
     if position > len(payload):
-        raise ValueError("zstd: the frame is cut off")
+        raise ValueError("zstd: the frame is truncated")
     if content_bytes > bound:
-        raise ValueError(f"zstd: the frame cannot hold {content_bytes} bytes, as it says")
+        raise ValueError(f"zstd: the frame cannot contain {content_bytes} bytes, its content size")
     return position, bound
 
 
 def _read_header(payload: memoryview, start: int) -> tuple[int, int, int, int]:
-    """(flags, position of the first block, largest block, content size or 0) of one frame."""
+    """Return (flags, position of the first block, largest block, content size or 0) of a frame."""
     position = start + 5
     flags = _read(payload, start + 4, 1)
     if flags & _RESERVED:
@@ -149,5 +148,5 @@ def _read_header(payload: memoryview, start: int) -> tuple[int, int, int, int]:
 
 def _read(payload: memoryview, position: int, size: int) -> int:
     if position + size > len(payload):
-        raise ValueError("zstd: the frame is cut off")
+        raise ValueError("zstd: the frame is truncated")
     return int.from_bytes(payload[position : position + size], "little")

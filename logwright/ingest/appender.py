@@ -1,5 +1,5 @@
-"""Records into staged segments: batches are encoded, compressed, laid out by the roll rules and
-written below ``.logwright/staging``. Nothing live is touched; it runs in a Spark task or here.
+"""Write records into staged segments: encode and compress batches, roll by Kafka's rules, write
+below ``.logwright/staging``. Changes no live file; runs in a Spark task or in-process.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHUNK_BYTES: Final = 16 * 1024 * 1024
-"""Records are encoded by this many bytes of keys and values at once."""
+"""Bytes of keys and values to encode at a time."""
 
 _CRC_AT: Final = 17
 _ENTRY: Final = struct.Struct(">qI")
@@ -50,13 +50,14 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 class Appender:
-    """Stages what is appended to one partition. Effects: makes its staging directory and files.
+    """Stages the records of an append to one partition. Effects: creates the staging directory and
+    its files.
 
-    `add` the records in their order, then `finish`; or `discard`.
+    Call `add` with the records in order, then `finish`; or `discard`.
 
     Raises, in both:
-        RefusedRecord: a broker would not accept a record; it is named by its number in the input.
-        StalePlan: the partition's directory, or what was staged in it, went away.
+        RefusedRecord: a broker would not accept a record; the message has its number in the input.
+        StalePlan: the partition's directory or its staged files were removed.
         DiskFull, StepFailed: the files cannot be written.
     """
 
@@ -98,7 +99,7 @@ class Appender:
             raise
 
     def add(self, records: pa.RecordBatch) -> None:
-        """Take records that follow those added before, columns as `ingest.schema.SCHEMA`."""
+        """Add the next records, columns as `ingest.schema.SCHEMA`."""
         skipped = min(self._skip, len(records))
         self._skip -= skipped
         self._row += skipped
@@ -122,7 +123,7 @@ class Appender:
         self._rest = records
 
     def finish(self) -> StagedAppend:
-        """Write what is left and make all of it durable."""
+        """Write the remaining records and sync all files."""
         try:
             if self._rest is not None and len(self._rest):
                 self._encode(self._rest, last=True)
@@ -147,7 +148,7 @@ class Appender:
         )
 
     def discard(self) -> None:
-        """Close and remove what was staged."""
+        """Close and remove the staged files."""
         self._close()
         discard_staging(self._plan)
 
@@ -160,7 +161,7 @@ class Appender:
         self._file = self._digests = self._directory = None
 
     def _encode(self, records: pa.RecordBatch, *, last: bool) -> int:
-        """Encode and place batches; how many rows are used."""
+        """Encode and place batches; return the number of rows used."""
         columns = read_columns(records, now_ms=self._plan.now_ms, next_offset=self._next_offset)
         self._check(columns)
         out = np.empty(_room(columns), dtype=np.uint8)
@@ -173,12 +174,12 @@ class Appender:
         return int(used)
 
     def _check(self, columns: Columns) -> None:
-        """Refuse what LogValidator refuses (4.3.0), and times that no producer sends."""
+        """Refuse what LogValidator refuses (4.3.0), and timestamps that no producer sends."""
         config = self._plan.config
         kept = self._plan.options.keep_offsets
         timestamps, now_ms = columns.timestamps, self._plan.now_ms
         if config.compact and not kept:
-            self._refuse(columns.key_nulls, "it has no key, which a compacted topic wants")
+            self._refuse(columns.key_nulls, "it has no key, which a compacted topic requires")
         self._refuse(timestamps < (-1 if kept else 0), "its timestamp is below 0")
         if config.message_timestamp_type == "CreateTime" and not kept:
             early = now_ms - timestamps > config.message_timestamp_before_max_ms
@@ -194,13 +195,13 @@ class Appender:
 
     def _refused(self, row: int, why: str) -> RefusedRecord:
         return RefusedRecord(
-            f"record {row} of the input for this partition is refused: {why}.",
+            f"record {row} of the input for this partition is invalid: {why}.",
             path=self._plan.directory,
-            remedy="Nothing was appended. Mend the input or the topic's settings.",
+            remedy="Nothing was appended. Fix the input or the topic's settings.",
         )
 
     def _place(self, out: NDArray[np.uint8], batch: NDArray[np.int64]) -> None:
-        """Compress a batch and put it at the end of the log, rolling if it is due."""
+        """Compress a batch and append it to the log, after a roll if one is due."""
         position, size = int(batch[POSITION]), int(batch[SIZE])
         content = out[position : position + size]
         if self._codec:
@@ -258,7 +259,7 @@ class Appender:
         return self._segment
 
     def _seal(self) -> None:
-        """The segment is as the roll or the clean stop leaves it."""
+        """Finish the segment as a roll or a clean shutdown does."""
         segment, file = self._segment, self._file
         if segment is None or file is None:
             return
@@ -302,23 +303,23 @@ class Appender:
     def _write_error(self, error: OSError) -> LogwrightError:
         path = error.filename or self._plan.staging
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            remedy = "Nothing was changed. Free some space, then run it again."
-            return DiskFull("there is no room for the records.", path=path, remedy=remedy)
+            remedy = "Nothing was changed. Free some space and retry."
+            return DiskFull("not enough disk space for the records.", path=path, remedy=remedy)
         if isinstance(error, FileNotFoundError):
             return StalePlan(
-                "the log, or what was staged for it, went away after it was planned.",
+                "the log or its staged files were removed after it was planned.",
                 path=path,
-                remedy="Nothing was changed. Run it again.",
+                remedy="Nothing was changed. Retry.",
             )
         return StepFailed(
             f"the records could not be staged: {error.strerror}.",
             path=path,
-            remedy="Nothing was changed. Mend the cause and run it again.",
+            remedy="Nothing was changed. Fix the cause and retry.",
         )
 
 
 def codec_of(plan: AppendPlan) -> int:
-    """The codec that batches get: ``compression.type``, or the producer's."""
+    """Return the codec of the batches: ``compression.type``, or the producer's."""
     wanted = plan.config.compression_type
     if wanted == "producer":
         return plan.options.codec
@@ -326,20 +327,20 @@ def codec_of(plan: AppendPlan) -> int:
 
 
 def discard_staging(plan: AppendPlan) -> None:
-    """Remove a plan's staged files: it is over. Effects: unlinks them, and the directories that are
-    then empty.
+    """Remove a plan's staged files. Effects: unlinks them and the directories that are then
+    empty.
     """
     remove_private(plan.directory, *_below(plan))
     end_plan(plan.log_dir, plan.plan_id)
 
 
 def _below(plan: AppendPlan) -> tuple[str, ...]:
-    """The names on the way from the partition's directory to the staging directory."""
+    """Return the path components from the partition's directory to the staging directory."""
     return plan.staging.relative_to(plan.directory).parts
 
 
 def _rows_of(records: pa.RecordBatch) -> int:
-    """How many of the first rows have `CHUNK_BYTES` or less, at least one."""
+    """Return how many of the first rows have `CHUNK_BYTES` or less together, at least one."""
     rows = len(records)
     while rows > 1 and records.slice(0, rows).nbytes > CHUNK_BYTES:
         rows = (rows + 1) // 2
@@ -347,7 +348,7 @@ def _rows_of(records: pa.RecordBatch) -> int:
 
 
 def _room(columns: Columns) -> int:
-    """Bytes that the records can take at most."""
+    """Return the maximum encoded size of the records in bytes."""
     rows = len(columns)
     headers = int(columns.headers_at[rows] - columns.headers_at[0])
     content = 0
@@ -359,7 +360,9 @@ def _room(columns: Columns) -> int:
 
 
 def _pattern(plan: AppendPlan) -> os.stat_result:
-    """What new files take owner and mode from: the active log, else the partition's directory."""
+    """Return the stat that new files copy owner and mode from: that of the active ``.log``, else of
+    the partition's directory.
+    """
     if plan.tail is None:
         return plan.directory.lstat()
     return (plan.directory / segment_file_name(plan.tail.base_offset, LOG)).lstat()

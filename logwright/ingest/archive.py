@@ -1,8 +1,8 @@
-"""A topic of a running broker copied into logs at rest: offsets and timestamps as they are there.
+"""Copy a topic of a running broker into offline logs, with its offsets and timestamps.
 
-Each run goes on where the copy ends, and ends where the source ended when it began. Holes in the
-source's offsets, from compaction and transactions, are holes in the copy. Copies are CreateTime:
-every record keeps the time that the source gave it.
+A run starts where the copy ends and stops where the source ended when the run started. Gaps in the
+source's offsets, from compaction and transactions, are gaps in the copy. Copies are CreateTime:
+every record keeps its timestamp.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from logwright.units import TimestampMs
 
 ARCHIVE: Final = "archive"
-"""Id of a copy in the journals: offsets tell the rest."""
+"""Id of a copy in the journals; the offsets identify its records."""
 
 
 class ForeignCopy(PreconditionError):
-    """The log holds offsets that its source does not have."""
+    """The log has offsets that its source does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """What is copied.
+    """The source of a copy.
 
     Attributes:
-        bootstrap: ``HOST:PORT`` of a broker, several with commas.
-        consumer: more settings of librdkafka, as for TLS and SASL.
+        bootstrap: ``HOST:PORT`` of a broker, or several separated by commas.
+        consumer: more settings of librdkafka, for example for TLS and SASL.
     """
 
     bootstrap: str
@@ -58,16 +58,16 @@ class Archive:
 def archive_topic(
     log_dir: Path, wanted: Archive, sources: Sources, *, now_ms: TimestampMs
 ) -> Iterator[Appended]:
-    """Copy what is new of each partition, one after the other; what each got. Effects: reads from
-    the broker, keeps the topic's settings and id beside the copy, changes logs.
+    """Copy the new records of each partition in turn; yield the result of each. Effects: reads from
+    the broker, saves the topic's settings and id in the log directory, changes logs.
 
-    `sources`: of the log directory's settings; the broker's answer is added to them.
+    `sources`: sources of the log directory's settings; the broker's settings are added to them.
 
     Raises:
         BrokerUnavailable: the broker cannot be read.
-        ForeignCopy: a log ends behind its source.
-        LogwrightError: whatever planning, staging and committing raise. Partitions that are done
-        stay so.
+        ForeignCopy: a log ends after its source.
+        LogwrightError: any error of planning, staging and committing. Completed partitions are
+        not affected.
     """
     prepare_log_dir(log_dir)
     options = replace(wanted.append, keep_offsets=True)
@@ -89,19 +89,19 @@ def archive_topic(
                 options=options,
                 topic_id=sources.topic_id(wanted.topic),
             )
-            invariant(isinstance(plan, AppendPlan), "a copy is never done for good")
+            invariant(isinstance(plan, AppendPlan), "a copy is never complete")
             if isinstance(plan, AppendPlan):
                 yield _copy(plan, source, held)
 
 
 def _copy(plan: AppendPlan, source: SourceTopic, held: Held) -> Appended:
-    """One partition."""
+    """Copy one partition."""
     end = plan.log_end_offset
     if end > held.end:
         raise ForeignCopy(
-            f"the log ends at offset {end}, its source at {held.end}.",
+            f"the log ends at offset {end}, but its source at {held.end}.",
             path=plan.directory,
-            remedy="It is no copy of this topic: archive to another log directory.",
+            remedy="It is not a copy of this topic: archive to another log directory.",
         )
     start = max(end, held.first)
     nothing = Appended(

@@ -1,7 +1,7 @@
-"""What a running broker holds, read by a consumer: where a copy of its logs comes from.
+"""Read a topic of a running broker with a consumer, as the source of a copy.
 
 librdkafka decompresses and checks CRCs. With read_committed, data of aborted transactions and the
-markers are left out; their offsets stay as holes.
+markers are left out; their offsets are gaps.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _LOG = logging.getLogger(__name__)
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 GROUP: Final = "logwright-archive"
-"""Consumers must have one; nothing is ever committed under it."""
+"""A consumer must have a group id; nothing is ever committed under this one."""
 
 WAIT_SECONDS: Final = 15.0
 RESETS: Final = 5
 ROWS: Final = 10_000
-"""Records that are handed over at once."""
+"""Number of records per batch."""
 
 _TIERED: Final = ("remote.", "local.retention.")
-"""Beginnings of the names of configs of tiered storage, which a copy has not."""
+"""Prefixes of the configs of tiered storage, which a copy does not have."""
 
 
 class BrokerUnavailable(PreconditionError):
-    """The broker does not answer, or not with what was asked for."""
+    """The broker does not respond, or with an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """The offsets that a broker holds of a partition: [first, end)."""
+    """The offsets of a partition on the broker: [first, end)."""
 
     first: int
     end: int
@@ -61,10 +61,10 @@ class SourceTopic:
         self._topic = topic
 
     def partitions(self) -> dict[int, Held]:
-        """What is there now. Effects: asks the broker.
+        """Return partition → offsets on the broker now. Effects: queries the broker.
 
         Raises:
-            BrokerUnavailable: it does not answer, or has no such topic.
+            BrokerUnavailable: it does not respond, or the topic does not exist.
         """
         from confluent_kafka import KafkaException  # noqa: PLC0415 -- an extra
 
@@ -78,15 +78,15 @@ class SourceTopic:
         return {number: self._held(number) for number in sorted(about.partitions)}
 
     def described(self) -> KeptTopic | None:
-        """The topic's id and settings: its ``cleanup.policy``, and all that is not a default of
-        Kafka's, be it set for the topic or for the brokers. Effects: asks the broker; a warning
-        where it does not allow the question.
+        """Return the topic's id and settings: its ``cleanup.policy``, and all that differ from
+        Kafka's defaults, set for the topic or for the brokers. Effects: queries the broker; logs a
+        warning if that is not permitted.
 
         Returns:
-            None: it does not.
+            None if it is not permitted.
 
         Raises:
-            BrokerUnavailable: it does not answer.
+            BrokerUnavailable: it does not respond.
         """
         from confluent_kafka import KafkaError, KafkaException, TopicCollection  # noqa: PLC0415 -- an extra
         from confluent_kafka.admin import ConfigResource, ConfigSource  # type: ignore[attr-defined]  # noqa: PLC0415
@@ -102,7 +102,7 @@ class SourceTopic:
         except KafkaException as error:
             name = str(error.args[0].name())
             if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                _LOG.warning("topic=%s its settings are not kept: %s", self._topic, name)
+                _LOG.warning("topic=%s its settings are not saved: %s", self._topic, name)
                 return None
             raise _unavailable(name) from error
         return KeptTopic(
@@ -117,11 +117,12 @@ class SourceTopic:
         )
 
     def records(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Records with offsets in [start, end), columns as `logwright.ingest.schema.COPIED`.
-        Effects: reads from the broker. What retention deletes meanwhile is a hole.
+        """Yield the records with offsets in [start, end), columns as
+        `logwright.ingest.schema.COPIED`. Records that retention deletes during the copy are a gap.
+        Effects: reads from the broker.
 
         Raises:
-            BrokerUnavailable: it stops answering.
+            BrokerUnavailable: it stops responding.
         """
         from pyarrow import RecordBatch  # noqa: PLC0415 -- an extra
 
@@ -177,10 +178,10 @@ class SourceTopic:
 def open_topic(
     bootstrap: str, topic: str, *, isolation: Isolation, settings: Mapping[str, str]
 ) -> Iterator[SourceTopic]:
-    """A consumer of a topic. Effects: connects to the broker.
+    """Return a consumer. Effects: connects to the broker.
 
     Args:
-        settings: more of librdkafka's, as for TLS and SASL.
+        settings: more settings of librdkafka, for example for TLS and SASL.
 
     Raises:
         MissingExtra: the client library is not installed.
@@ -204,7 +205,7 @@ def open_topic(
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
         consumer = Consumer({**ours, **settings, "isolation.level": isolation})
     except (KafkaException, TypeError, ValueError) as error:
-        raise PolicyError("a setting of the consumer is not valid.") from error
+        raise PolicyError("a setting of the consumer is invalid.") from error
     try:
         yield SourceTopic(consumer, admin, topic)
     finally:
@@ -212,7 +213,7 @@ def open_topic(
 
 
 def _topic_id(asked: Future[Any]) -> str | None:
-    """As Kafka writes it; None if the broker has none, as before KIP-516."""
+    """Return the topic id in Kafka's text form; None if there is none, as before KIP-516."""
     found = asked.result().topic_id
     parts = (found.get_most_significant_bits(), found.get_least_significant_bits())
     content = b"".join(part.to_bytes(8, "big", signed=True) for part in parts)
@@ -220,8 +221,8 @@ def _topic_id(asked: Future[Any]) -> str | None:
 
 
 def _said(message: Message) -> str | None:
-    """None for a record; else what is said instead: ``end`` of the partition, ``reset`` where the
-    client thinks that an offset is not there, or the name of an error.
+    """Return None for a record; else ``end`` of the partition, ``reset`` for an offset out of
+    range, or the name of an error.
     """
     from confluent_kafka import KafkaError  # noqa: PLC0415 -- an extra
 
@@ -252,5 +253,5 @@ def _row(message: Message) -> dict[str, object]:
 def _unavailable(what: str) -> BrokerUnavailable:
     return BrokerUnavailable(
         f"the broker cannot be read: {what}.",
-        remedy="What was copied before is kept; mend the cause and run it again.",
+        remedy="Records copied so far are kept. Fix the cause and retry.",
     )

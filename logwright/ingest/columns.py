@@ -1,4 +1,4 @@
-"""Records as columns, from Arrow to the arrays that the kernels read. No value is copied."""
+"""Convert records from Arrow to the arrays of the kernels, without copying values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NO_BYTES: Final = np.frombuffer(b"", dtype=np.uint8)
 
 
 class Columns(NamedTuple):
-    """n records. Of each run of bytes there are data, uint8[m], its bounds, int64[n + 1], and a
-    mark where it is null, bool[n].
+    """n records as arrays. A column of bytes is data, uint8[m], bounds, int64[n + 1], and null
+    marks, bool[n].
 
     Attributes:
-        headers_at: int64[n + 1], each record's headers, numbers of the rows of the header columns.
+        headers_at: int64[n + 1], bounds of each record's rows in the header columns.
         timestamps: int64[n], ms since the epoch.
-        offsets: int64[n], in the partition, ascending.
+        offsets: int64[n], offsets in the partition, ascending.
     """
 
     keys: NDArray[np.uint8]
@@ -39,17 +39,17 @@ class Columns(NamedTuple):
     offsets: NDArray[np.int64]
 
     def __len__(self) -> int:
-        """Records."""
+        """Return the number of records."""
         return len(self.timestamps)
 
 
 def read_columns(records: pa.RecordBatch, *, now_ms: int, next_offset: int) -> Columns:
-    """The arrays of a batch of records.
+    """Return the arrays of a batch of records.
 
     Args:
-        records: columns as `logwright.ingest.schema.SCHEMA`. A null timestamp is `now_ms`, null
-            headers are none.
-        next_offset: of the first record, if there is no column ``offset``.
+        records: columns as `logwright.ingest.schema.SCHEMA`. A null timestamp becomes `now_ms`,
+            null headers none.
+        next_offset: offset of the first record, if there is no column ``offset``.
     """
     headers = records["headers"]
     pairs = headers.values
@@ -87,7 +87,7 @@ def _int64(column: pa.Array) -> NDArray[np.int64]:
 def byte_column(
     column: pa.Array,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]:
-    """(data, bounds, nulls) of a binary column."""
+    """Return (data, bounds, nulls) of a binary column."""
     _, bounds, data = column.buffers()
     found = _NO_BYTES if data is None else np.frombuffer(data, dtype=np.uint8)
     nulls = column.is_null().to_numpy(zero_copy_only=False)

@@ -1,5 +1,5 @@
-"""An append from beginning to end: plan, stage, commit. Only `commit_append` changes a log that is
-there; `prepare_log_dir` and `ingest.staging` make what is not.
+"""Plan, stage and commit an append. Only `commit_append` changes an existing log; `prepare_log_dir`
+and `ingest.staging` create directories and files.
 """
 
 from __future__ import annotations
@@ -76,27 +76,27 @@ if TYPE_CHECKING:
 
 
 def prepare_log_dir(log_dir: Path) -> None:
-    """Bring an interrupted append to its end; make an empty directory a log directory.
+    """Finish or roll back an interrupted append; turn an empty directory into a log directory.
 
     Effects: see `settle`; in an empty directory writes the marker and empty checkpoint files.
 
     Raises:
-        LogDirLocked: a broker works on it.
-        NotALogDir: there is no such directory, or it holds something else.
+        LogDirLocked: a broker holds its lock.
+        NotALogDir: the directory does not exist or has other files.
         UncleanLogDir: see `settle`.
     """
     if not log_dir.is_dir():
         raise NotALogDir(
-            "the log directory does not exist.", path=log_dir, remedy="Make it, or mend the path."
+            "the log directory does not exist.", path=log_dir, remedy="Create it or fix the path."
         )
     empty = is_empty(log_dir)
     if not empty:
-        list_partitions(log_dir)  # locking makes a file, which only a log directory may get
+        list_partitions(log_dir)  # locking creates a file: only in a log directory
     with lock_log_dir(log_dir):
         if not empty and not markers_aside(log_dir):
             return
         with lock_marker(log_dir, wait_seconds=APPEND_WAIT_SECONDS), lock_checkpoints(log_dir):
-            if not is_empty(log_dir):  # another process may have begun in the meantime
+            if not is_empty(log_dir):  # another process may have started meanwhile
                 settle(log_dir)
             elif not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
                 with RealFileSystem(log_dir) as files:
@@ -113,17 +113,17 @@ def plan_append(
     options: AppendOptions,
     topic_id: str | None = None,
 ) -> AppendPlan | Appended:
-    """What appending to a partition starts from; or what it got of this ingest before.
+    """Plan an append to a partition; or return the result if this ingest was already appended.
 
-    `topic_id`: that a new partition gets where the topic has no other.
+    `topic_id`: topic id of a new partition whose topic has none yet.
 
-    Effects: reads; if an earlier run ended between its last byte and its record, writes the record.
+    Effects: reads; writes the checkpoints if an earlier run was interrupted just before that.
 
     Raises:
-        UncleanLogDir: the directory is not as a clean stop leaves it, or another ingest was
-            interrupted here and is to be completed first.
+        UncleanLogDir: the directory was not shut down cleanly, or another interrupted ingest must
+            be completed first.
         PreconditionError: the log is being moved to another log directory.
-        And whatever `observe` raises.
+        And any error of `observe`.
     """
     directory = log_dir / partition.directory_name
     with lock_log_dir(log_dir), lock_marker(log_dir, wait_seconds=APPEND_WAIT_SECONDS):
@@ -153,8 +153,8 @@ def plan_append(
 
 
 def stage_append(plan: AppendPlan, records: Iterable[pa.RecordBatch]) -> StagedAppend:
-    """Stage these records, columns as `columns.SCHEMA`. Effects: makes the staging directory; after
-    an error it is gone. Errors: see `Appender`.
+    """Stage these records, columns as `columns.SCHEMA`. Effects: creates the staging directory;
+    removes it after an error. Errors: see `Appender`.
     """
     appender = Appender(plan)
     try:
@@ -167,18 +167,18 @@ def stage_append(plan: AppendPlan, records: Iterable[pa.RecordBatch]) -> StagedA
 
 
 def commit_append(plan: AppendPlan, staged: StagedAppend) -> Appended:
-    """Make what was staged part of the log. Effects: see `ingest.steps`; holds the locks of log
-    directory, marker and partition, and for the last moment that of the checkpoints; removes the
-    staging directory.
+    """Append the staged records to the log. Effects: see `ingest.steps`; holds the locks of log
+    directory, marker and partition, at the end also that of the checkpoints; removes the staging
+    directory.
 
     Raises:
-        LogDirLocked: a broker or another process works on it. Nothing was changed.
-        StalePlan: the log is not as it was planned. Nothing was changed.
+        LogDirLocked: a broker or another process holds a lock. Nothing was changed.
+        StalePlan: the log changed after it was planned. Nothing was changed.
         DiskFull, StepFailed: a step failed; run it again, see `settle`.
     """
     try:
         pending = _commit_append(plan, staged)
-    finally:  # however it ended, a purge may take what is staged
+    finally:  # from now on a purge may remove the staged files
         end_plan(plan.log_dir, plan.plan_id)
     return Appended(
         partition=plan.partition,
@@ -209,8 +209,8 @@ def _commit_append(plan: AppendPlan, staged: StagedAppend) -> Pending:
 
 
 def commit_steps(plan: AppendPlan, staged: StagedAppend, pending: Pending) -> Iterator[FileStep]:
-    """All steps of a commit but for the checkpoints, in their order; see `ingest.steps`. Some read
-    what was done before.
+    """Yield all steps of a commit except those of the checkpoints, see `ingest.steps`. Some steps
+    read the results of earlier ones.
     """
     before = read_journal(plan.directory).settled()
     journal = Journal(done=before.done, pending=pending)
@@ -221,7 +221,7 @@ def commit_steps(plan: AppendPlan, staged: StagedAppend, pending: Pending) -> It
 
 
 def _after_earlier_run(plan: AppendPlan, journal: Journal) -> AppendPlan | Appended:
-    """The plan for what an earlier run has left to do."""
+    """Return the plan for the records that an earlier run has not appended yet."""
     pending = journal.interrupted
     if plan.options.keep_offsets:
         return _plan_of_copy(plan, journal)
@@ -240,9 +240,9 @@ def _after_earlier_run(plan: AppendPlan, journal: Journal) -> AppendPlan | Appen
             return replace(plan, skip=present)
         elif present:
             raise UncleanLogDir(
-                "another ingest was interrupted here, and a part of it is in the log.",
+                "another ingest was interrupted here and is partly in the log.",
                 path=plan.directory,
-                remedy="Run that one again first, with the same input.",
+                remedy="First run that ingest again, with the same input.",
             )
     if done is None:
         return plan
@@ -259,7 +259,9 @@ def _after_earlier_run(plan: AppendPlan, journal: Journal) -> AppendPlan | Appen
 
 
 def _record(plan: AppendPlan, done: Done) -> None:
-    """The checkpoints of an append that ended before it wrote them. Effects: may write them."""
+    """Write the checkpoints of an append that was interrupted before it did. Effects: may write
+    them.
+    """
     log = plan.log
     if log is None or log.log_end_offset != done.end_offset:
         return
@@ -269,17 +271,17 @@ def _record(plan: AppendPlan, done: Done) -> None:
 
 
 def _plan_of_copy(plan: AppendPlan, journal: Journal) -> AppendPlan:
-    """The log's end says what is there: offsets are the source's.
+    """Return the plan of a copy, which continues at the log's end: offsets are the source's.
 
     Raises:
-        PolicyError: the log took in something else, under offsets of its own.
+        PolicyError: the log has records of an ingest, with their own offsets.
     """
     known = [one.id for one in journal.done]
     if journal.pending is not None:
         known.append(journal.pending.id)
     if any(one != plan.ingest_id for one in known):
         raise PolicyError(
-            "this log has records under offsets of its own: no copy goes on in it.",
+            "this log has ingested records with their own offsets and cannot hold a copy.",
             path=plan.directory,
             remedy="Archive to another log directory.",
         )
@@ -287,7 +289,7 @@ def _plan_of_copy(plan: AppendPlan, journal: Journal) -> AppendPlan:
 
 
 def pending_append(plan: AppendPlan, staged: StagedAppend, before: Pending | None) -> Pending:
-    """What the journal says while the append is under way; `before`: what it says now."""
+    """Return the journal's entry for the running append; `before`: its current entry."""
     tail = None if plan.log is None else plan.log.active
     inode = 0
     if tail is not None:
@@ -328,14 +330,14 @@ def _refuse_stale(plan: AppendPlan, staged: StagedAppend) -> None:
         raise StalePlan(
             "the log or the staged output changed after it was planned.",
             path=plan.directory,
-            remedy="Nothing was changed. Run it again.",
+            remedy="Nothing was changed. Retry.",
         )
 
 
 def _unclean(log_dir: Path) -> UncleanLogDir:
     aside = bool(markers_aside(log_dir))
     return UncleanLogDir(
-        f"the broker was not stopped cleanly (no {CLEAN_SHUTDOWN_MARKER}).",
+        f"the broker was not shut down cleanly (no {CLEAN_SHUTDOWN_MARKER}).",
         path=log_dir,
         remedy="An append was interrupted: run it again."
         if aside
@@ -368,8 +370,8 @@ def _epochs(directory: Path) -> tuple[LeaderEpoch, ...]:
 
 
 def _topic_id(log_dir: Path, partition: TopicPartition, given: str | None) -> bytes | None:
-    """What a new partition's partition.metadata is to hold: what the topic's others have, else the
-    id that was given (PartitionMetadataFile of Kafka 4.3.0).
+    """Return the partition.metadata of a new partition: that of the topic's other partitions, else
+    one with the given id (PartitionMetadataFile, 4.3.0).
     """
     if os.path.lexists(log_dir / partition.directory_name / PARTITION_METADATA):
         return None

@@ -1,4 +1,4 @@
-"""An empty directory that becomes a log directory."""
+"""Turn an empty directory into a log directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INITIAL: Final = {
 
 
 def make_log_dir(log_dir: Path) -> tuple[FileStep, ...]:
-    """The steps that write empty checkpoints, then the marker. Effects: lists the directory."""
+    """Return the steps that write empty checkpoints and a marker. Effects: lists the directory."""
     steps: list[FileStep] = []
     for name, content in _INITIAL.items():
         path = log_dir / name
@@ -30,8 +30,8 @@ def make_log_dir(log_dir: Path) -> tuple[FileStep, ...]:
 
 
 def is_empty(log_dir: Path) -> bool:
-    """Whether nothing is in it but our own files and what an interrupted run began to make.
-    Effects: reads the directory and such files.
+    """Return whether it has only logwright's own files and files that an interrupted run began to
+    create. Effects: reads the directory and these files.
     """
     return all(
         path.name.startswith((".lock", ".logwright"))
@@ -41,7 +41,7 @@ def is_empty(log_dir: Path) -> bool:
 
 
 def _is_begun(path: Path, content: bytes) -> bool:
-    """Whether it is a file with the beginning of this content."""
+    """Return whether it is a file with a prefix of this content."""
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > len(content):
         return False

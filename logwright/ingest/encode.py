@@ -1,8 +1,8 @@
-"""Columns of records to record batches, as a producer's builder lays them out
-(MemoryRecordsBuilder and DefaultRecord of Kafka 4.3.0), compiled.
+"""Kernels that encode columns of records into record batches like a producer (MemoryRecordsBuilder,
+DefaultRecord, 4.3.0).
 
-A batch is closed before the record that would make it larger than the limit. Its base timestamp is
-its first record's, its offsets are final, its producer id is -1: there was no idempotent producer.
+A batch ends before the record that would exceed the size limit. Its base timestamp is that of its
+first record, its offsets are final, its producer id is -1: no idempotent producer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from logwright.format.emit import put_int, put_varint, varint_bytes
 from logwright.kernel import inline_kernel, kernel
 from logwright.units import INT32_MAX
 
-# The cells of a row of the table of batches, int64[BATCH_CELLS].
+# The fields of a row of the table of batches, int64[BATCH_CELLS].
 FIRST_ROW: Final = 0
 COUNT: Final = 1
 POSITION: Final = 2
@@ -29,12 +29,12 @@ MAX_TIMESTAMP: Final = 7
 BATCH_CELLS: Final = 8
 
 RECORD_OVERHEAD: Final = 31
-"""The most bytes that a record has beside key, value and headers: length, attributes, two deltas,
-two lengths and the number of headers.
+"""Maximum bytes of a record besides key, value and headers: length, attributes, two deltas, two
+lengths and the number of headers.
 """
 
 HEADER_OVERHEAD: Final = 10
-"""The most bytes of a header beside its key and value."""
+"""Maximum bytes of a header besides its key and value."""
 
 
 @inline_kernel
@@ -58,7 +58,7 @@ def _put_field(out: Any, at: int, data: Any, bounds: Any, row: int, null: bool) 
 
 @kernel
 def _body_bytes(columns: Any, row: int, time_delta: int, offset_delta: int) -> int:
-    """Bytes of a record behind its length."""
+    """Return the size of a record without its length field, in bytes."""
     size = np.int64(1) + varint_bytes(time_delta) + varint_bytes(offset_delta)
     size += _field_bytes(columns.keys_at, row, columns.key_nulls[row])
     size += _field_bytes(columns.values_at, row, columns.value_nulls[row])
@@ -75,7 +75,7 @@ def _body_bytes(columns: Any, row: int, time_delta: int, offset_delta: int) -> i
 def _put_record(
     out: Any, at: int, columns: Any, row: int, time_delta: int, offset_delta: int, body: int
 ) -> int:
-    """Write one record; the position after it."""
+    """Write one record and return the position after it."""
     at = put_varint(out, at, body)
     out[at] = np.uint8(0)
     at = put_varint(out, at + 1, time_delta)
@@ -96,7 +96,8 @@ def put_header(out: Any, at: int, end: int, batch: Any, rule: Any) -> None:
     """Write the header of the batch that ends at `end` to out[at:].
 
     Args:
-        batch: its row of the table. rule: see `encode_batches`.
+        batch: its row of the table.
+        rule: see `encode_batches`.
     """
     put_int(out, at, batch[BASE_OFFSET], 8)
     put_int(out, at + 8, end - at - LOG_OVERHEAD_BYTES, 4)
@@ -115,7 +116,7 @@ def put_header(out: Any, at: int, end: int, batch: Any, rule: Any) -> None:
 
 @kernel
 def _close(out: Any, start: int, at: int, batch: Any, rule: Any) -> None:
-    """Finish the batch that was written to [start, at)."""
+    """Complete the batch at [start, at)."""
     batch[POSITION] = start
     batch[SIZE] = at - start
     if rule[3] >= 0:
@@ -125,16 +126,16 @@ def _close(out: Any, start: int, at: int, batch: Any, rule: Any) -> None:
 
 @kernel
 def encode_batches(columns: Any, rule: Any, last: int, out: Any, table: Any) -> Any:
-    """Write all records, batch by batch; (rows used, batches).
+    """Write all records as batches; return (rows used, batches).
 
     Args:
         columns: a `Columns`.
-        rule: int64[4]: most bytes of a batch unless it has one record; leader epoch; attributes;
-            the LogAppendTime, or -1.
+        rule: int64[4]: size limit of a batch with several records; leader epoch; attributes; the
+            LogAppendTime, or -1.
         last: 1 if no more records follow; else the last batch is left to the next call.
-        out: uint8[m], with room for all: see RECORD_OVERHEAD and HEADER_OVERHEAD, and a batch's
+        out: uint8[m], large enough for all: see RECORD_OVERHEAD and HEADER_OVERHEAD, plus a batch
             header for each record.
-        table: int64[n, BATCH_CELLS], gets the batches.
+        table: int64[n, BATCH_CELLS], output: the batches.
     """
     rows = len(columns.timestamps)
     if rows == 0:

@@ -1,16 +1,17 @@
-"""What a partition remembers of ingests: ``.logwright/ingest.json``.
+"""A partition's journal of ingests: ``.logwright/ingest.json``.
 
 ::
 
     done     each: id, firstOffset, endOffset, records
-    pending  the last append: id, what the log was before, what it makes, whether it is complete
+    pending  the last append: id, the log before it, the files it creates, whether it is complete
 
-It is one line with a CRC (`format.lines`): a log is cut back by it, and an input passed over.
+It is one line with a CRC (`format.lines`), because it decides how a log is rolled back and whether
+an input is skipped.
 
-It is written before the first byte is appended and again after the last, each time whole, by
-rename. It is a hint: nothing is cut off on its word alone. With an append that is not complete lies
-``ingest.batches.NONCE``: base offset, int64, and CRC, uint32, of each batch, big-endian. They tell
-which batches are there after a recovery that we did not do, and what of a log may be cut off
+The file is replaced before the first byte is appended and again after the last. It is a hint:
+nothing is truncated because of the journal alone. During an append there is also
+``ingest.batches.NONCE`` with the base offset, int64, and CRC, uint32, of each batch, big-endian. It
+shows which batches are in the log after a recovery by a broker, and what may be truncated
 (`logwright.ingest.proof`).
 """
 
@@ -45,7 +46,7 @@ _NONCE: Final = re.compile("[0-9a-f]{0,32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """An ingest that a partition has all of."""
+    """An ingest that is complete in a partition."""
 
     id: str
     first_offset: int
@@ -55,22 +56,23 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """The last append, which began and may be complete.
+    """The last append, complete or not.
 
     Attributes:
-        id: of the ingest.
-        skipped: records of it that were there before.
-        first_offset: of its first record, those skipped included.
-        log_end_offset: before the append.
-        end_offset: after it. records: all of the ingest's.
-        base_offset: of the active segment before, None if there was no log.
-        log_bytes, index_bytes, timeindex_bytes: of its files before.
-        created: names of the files that the append makes.
+        id: id of the ingest.
+        skipped: number of its records that were already in the log.
+        first_offset: offset of its first record, including skipped ones.
+        log_end_offset: log end offset before the append.
+        end_offset: log end offset after the append.
+        records: number of all records of the ingest.
+        base_offset: base offset of the active segment before, None if there was no log.
+        log_bytes, index_bytes, timeindex_bytes: sizes of its files before.
+        created: names of the files that the append creates.
         stamps: (name, inode, modification time in ns) of the checkpoint files that a broker writes.
-        nonce: drawn for this append; the marker that it put aside carries it in its name.
-        inode: of the active ``.log`` before, 0 if there was no log.
-        batches: how many are appended.
-        complete: all of it is in the log and durable.
+        nonce: random id of this append, part of the name of the marker that it renamed.
+        inode: inode of the active ``.log`` before, 0 if there was no log.
+        batches: number of appended batches.
+        complete: all records are in the log and durable.
     """
 
     id: str
@@ -93,28 +95,28 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """What a partition remembers."""
+    """A partition's journal."""
 
     done: tuple[Done, ...] = ()
     pending: Pending | None = None
 
     @property
     def interrupted(self) -> Pending | None:
-        """The append that is not known to be complete."""
+        """The append that is not marked as complete, None if there is none."""
         return None if self.pending is None or self.pending.complete else self.pending
 
     def find(self, ingest_id: str) -> Done | None:
-        """The record of an ingest that is complete here."""
+        """Return the entry of an ingest that is complete here."""
         return next((one for one in self.settled().done if one.id == ingest_id), None)
 
     def finished(self) -> Journal:
-        """The last append is complete."""
+        """Return the journal with the last append marked as complete."""
         if self.pending is None:
             return self
         return replace(self, pending=replace(self.pending, complete=True))
 
     def settled(self) -> Journal:
-        """The last append is among those that are done, if it is complete."""
+        """Return the journal with the last append moved to `done`, if it is complete."""
         one = self.pending
         if one is None or not one.complete:
             return self
@@ -127,17 +129,17 @@ class Journal:
         return Journal(done=(*(known for known in self.done if known.id != one.id), entry))
 
     def abandoned(self) -> Journal:
-        """The last append left nothing, but for the records that it skipped."""
+        """Return the journal without the last append, except for the records that it skipped."""
         partly = self.pending is not None and self.pending.skipped > 0
         return self if partly else replace(self, pending=None)
 
 
 def read_journal(partition_directory: Path) -> Journal:
-    """A partition's journal, empty if it has none. Effects: reads it.
+    """Read a partition's journal, empty if it has none. Effects: reads it.
 
     Raises:
-        UnreadableFile: it is no regular file.
-        CorruptLogError: it is not what we wrote.
+        UnreadableFile: it is not a regular file.
+        CorruptLogError: it is invalid.
     """
     path = partition_directory / WORK_DIRECTORY / JOURNAL
     if not path.exists():
@@ -154,14 +156,14 @@ def read_journal(partition_directory: Path) -> Journal:
         raise CorruptLogError(
             "the journal of ingests is malformed.",
             path=path,
-            remedy="The log was left untouched. Without this file an ingest that is repeated is"
-            " appended again.",
+            remedy="The log was not changed. If you remove this file, a repeated ingest is appended"
+            " a second time.",
         ) from error
     return Journal(done=done, pending=pending)
 
 
 def _pending(values: dict[str, Any]) -> Pending:
-    """Of what stands in the journal. Raises ValueError or the like if it is none that we write."""
+    """Parse an entry; raises ValueError or the like if it is invalid."""
     stamps = tuple((str(n), int(i), int(t)) for n, i, t in values["stamps"])
     pending = Pending(**(values | {"created": tuple(values["created"]), "stamps": stamps}))
     wrong = [
@@ -173,9 +175,9 @@ def _pending(values: dict[str, Any]) -> Pending:
         or (kind == "str" and not isinstance(values.get(name, ""), str))
     ]
     if wrong or not all(isinstance(name, str) for name in values["created"]):
-        raise ValueError("a value is of another kind")
+        raise ValueError("a value has a wrong type")
     if _NONCE.fullmatch(pending.nonce) is None:
-        raise ValueError("the nonce is none")
+        raise ValueError("the nonce is invalid")
     return pending
 
 
@@ -184,7 +186,7 @@ def _is_count(value: object) -> bool:
 
 
 def write_journal(partition_directory: Path, journal: Journal) -> tuple[FileStep, ...]:
-    """The steps that replace the journal; the partition is locked, so its directory exists."""
+    """Return the steps that replace the journal; the caller holds the partition's lock."""
     work = partition_directory / WORK_DIRECTORY
     content = {
         "version": _VERSION,
@@ -199,7 +201,7 @@ def write_journal(partition_directory: Path, journal: Journal) -> tuple[FileStep
 
 
 def batches_name(nonce: str) -> str:
-    """Of the list of an append's batches, in the work directory."""
+    """Return the name of the list of an append's batches in the work directory."""
     return f"{BATCHES}.{nonce}"
 
 
@@ -208,10 +210,10 @@ def _lists(work: Path) -> list[str]:
 
 
 def read_batches(partition_directory: Path, pending: Pending) -> NDArray[np.void] | None:
-    """BATCH_ENTRY[n] of a pending append; None if they are not all listed. Effects: reads the file.
+    """Read BATCH_ENTRY[n] of a pending append; None if the list is incomplete. Effects: reads it.
 
     Raises:
-        UnreadableFile: it is no regular file.
+        UnreadableFile: it is not a regular file.
     """
     path = partition_directory / WORK_DIRECTORY / batches_name(pending.nonce)
     if not path.exists():

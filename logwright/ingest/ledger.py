@@ -1,9 +1,8 @@
-"""Which input files a log directory has taken in: ``.logwright-ingests.json`` in its root.
+"""The ledger of ingested files: ``.logwright-ingests.json`` in a log directory's root.
 
-A run is put down when its records are staged, before the first append, with its files, and marked
-done after the last. One that is not done is completed, with exactly its files, before others are
-taken. A file is known by its path and its content's SHA-256; size and modification time only spare
-reading it again.
+A run and its files are recorded when its records are staged, before the first append, and marked as
+done after the last. An unfinished run is completed with exactly its files before a new run starts.
+A file is identified by path and SHA-256; size and modification time only avoid reading it again.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _READ_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
-    """One file of an input; `sha256` is empty as long as it was not read."""
+    """One input file; `sha256` is empty until it has been read."""
 
     path: str
     bytes: int
@@ -48,8 +47,8 @@ class Run:
     """One ingest.
 
     Attributes:
-        id: what the partitions' journals call it.
-        partitions: of the topic; 0 if the rows name their topics.
+        id: its id in the partitions' journals.
+        partitions: partition count of the topic; 0 if rows name their topics.
         done: all partitions have their records.
     """
 
@@ -61,40 +60,43 @@ class Run:
 
 
 def list_input(source: Path) -> tuple[InputFile, ...]:
-    """The files of an input: itself, or all below it, sorted by path. Effects: lists directories.
+    """List the files of an input: itself or all below it, sorted by path. Effects: lists
+    directories.
 
-    What begins with a dot or an underscore is left out, as Spark does.
+    Ignores names that start with a dot or an underscore, as Spark does.
 
     Raises:
-        UnreadableFile: it is not there, or a file of it is no regular file.
+        UnreadableFile: it does not exist, or one of its files is not a regular file.
     """
     if not source.exists():
-        raise UnreadableFile("there is no such input.", path=source, remedy="Mend the path.")
+        raise UnreadableFile("the input does not exist.", path=source, remedy="Fix the path.")
     if source.is_file() and source.name.startswith(_LEFT_OUT):
         raise UnreadableFile(
-            "Spark leaves out files with such a name.", path=source, remedy="Rename it."
+            "Spark ignores files with such a name.", path=source, remedy="Rename it."
         )
     paths = [source] if source.is_file() else sorted(_walk(source))
     found = []
     for path in paths:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableFile("it is no regular file.", path=path, remedy="Remove it.")
+            raise UnreadableFile("expected a regular file.", path=path, remedy="Remove it.")
         place = str(path.absolute())
         found.append(InputFile(path=place, bytes=status.st_size, modified_ns=status.st_mtime_ns))
     return tuple(found)
 
 
 def new_files(runs: Sequence[Run], topic: str, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
-    """Those that no run of this topic has as they are now, by path, size and time: no content is
-    read.
+    """Return the files that no run of this topic has ingested, by path, size and modification time;
+    reads no content.
     """
     known = {replace(one, sha256="") for run in runs if run.topic == topic for one in run.files}
     return tuple(one for one in files if one not in known)
 
 
 def waiting_files(log_dir: Path, topic: str, source: Path) -> tuple[str, ...]:
-    """Paths that a run would take now, those of an interrupted run first. Effects: lists files."""
+    """Return the paths that a run would ingest now; first those of an interrupted run. Effects:
+    lists files.
+    """
     runs = read_ledger(log_dir)
     unfinished = [run for run in runs if run.topic == topic and not run.done]
     files = [one.path for run in unfinished for one in run.files]
@@ -105,12 +107,12 @@ def waiting_files(log_dir: Path, topic: str, source: Path) -> tuple[str, ...]:
 def next_run(
     runs: Sequence[Run], topic: str, partitions: int, files: Sequence[InputFile]
 ) -> Run | None:
-    """The run to do: one that was interrupted, else one of all files that are new, else None.
+    """Return the next run: an interrupted one, else one of all new files, else None.
 
     Effects: reads the new files, for their hashes.
 
     Raises:
-        StalePlan: a file of an interrupted run is gone or has changed.
+        StalePlan: a file of an interrupted run was removed or has changed.
         UnreadableFile: a file cannot be read.
     """
     interrupted = next((run for run in runs if run.topic == topic and not run.done), None)
@@ -119,9 +121,9 @@ def next_run(
         for file in interrupted.files:
             if replace(file, sha256="") not in here and not _is_as_it_was(file):
                 raise StalePlan(
-                    "an ingest of this file was interrupted, and it is gone or has changed since.",
+                    "an ingest of this file was interrupted, and it was removed or changed since.",
                     path=file.path,
-                    remedy="Put the file back as it was, then run it again.",
+                    remedy="Restore the file and retry.",
                 )
         return interrupted
     known = {(one.path, one.sha256) for run in runs if run.topic == topic for one in run.files}
@@ -136,10 +138,10 @@ def next_run(
 
 
 def read_ledger(log_dir: Path) -> tuple[Run, ...]:
-    """The runs of a log directory, oldest first. Effects: reads the ledger.
+    """Return the runs of a log directory, oldest first. Effects: reads the ledger.
 
     Raises:
-        UnreadableFile: it is no regular file. CorruptLogError: it is not what we wrote.
+        UnreadableFile: it is not a regular file. CorruptLogError: it is invalid.
     """
     path = log_dir / LEDGER
     if not os.path.lexists(path):
@@ -156,12 +158,12 @@ def read_ledger(log_dir: Path) -> tuple[Run, ...]:
         raise CorruptLogError(
             "the ledger of ingests is malformed.",
             path=path,
-            remedy="Nothing was changed. Restore it: without it every input is taken in again.",
+            remedy="Nothing was changed. Restore it: without it every input is ingested again.",
         ) from error
 
 
 def record_run(log_dir: Path, run: Run) -> None:
-    """Put a run down, in place of the one with its id. Effects: replaces the ledger."""
+    """Record a run, replacing the one with the same id. Effects: replaces the ledger."""
     path = log_dir / LEDGER
     with lock_checkpoints(log_dir), RealFileSystem(log_dir) as files:
         runs = [one for one in read_ledger(log_dir) if one.id != run.id]
@@ -193,6 +195,6 @@ def _hashed(file: InputFile) -> InputFile:
                 digest.update(part)
     except OSError as error:
         raise UnreadableFile(
-            f"it cannot be read: {error.strerror}.", path=file.path, remedy="Mend the input."
+            f"cannot be read: {error.strerror}.", path=file.path, remedy="Fix the input."
         ) from error
     return replace(file, sha256=digest.hexdigest())

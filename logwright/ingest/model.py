@@ -1,4 +1,4 @@
-"""The values of an append: what it starts from, what was staged, what is remembered of it."""
+"""The values of an append: plan, staged output, result."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ STAGING: Final = "staging"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendOptions:
-    """How records are appended.
+    """Options of an append.
 
     Attributes:
-        batch_bytes: most bytes of a batch before compression; a larger record has its own.
-        codec: id of the codec that stands for a producer's, under ``compression.type=producer``.
-        keep_offsets: records carry their offsets, as a follower's do; gaps stay.
+        batch_bytes: maximum size of a batch before compression; a larger record has its own batch.
+        codec: codec id for topics with ``compression.type=producer``.
+        keep_offsets: records have offsets, as on a follower; gaps are kept.
     """
 
     batch_bytes: int = DEFAULT_BATCH_BYTES
@@ -35,13 +35,13 @@ class AppendOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """The active segment as a broker would have it after loading it.
+    """The state of the active segment, as a broker has it after loading.
 
     Attributes:
-        index_entries, time_entries: of its indexes.
+        index_entries, time_entries: number of entries of its indexes.
         first_timestamp_ms: maxTimestamp of the first batch, None if there is none.
-        largest_timestamp_ms: of the last time index entry, -1 without one.
-        offset_of_largest: of that entry.
+        largest_timestamp_ms: timestamp of the last time index entry, -1 if none.
+        offset_of_largest: offset of that entry.
     """
 
     base_offset: Offset
@@ -58,13 +58,13 @@ class AppendPlan:
     """Everything decided about appending to one partition.
 
     Attributes:
-        plan_id: names the staging directory; unique to this plan.
-        ingest_id: what is appended, the same in every run of the same input.
-        log: as observed; None if there is none yet.
+        plan_id: unique id, the name of the staging directory.
+        ingest_id: id of the input, the same in every run.
+        log: the log as observed; None if it does not exist yet.
         tail: its active segment.
         epochs: entries of its leader-epoch-checkpoint.
-        topic_id: content of its partition.metadata if one is to be written.
-        skip: records of this input that an earlier, interrupted run has appended already.
+        topic_id: content of a partition.metadata to write, None if it exists.
+        skip: number of records of this input that an interrupted run has already appended.
     """
 
     plan_id: str
@@ -82,33 +82,33 @@ class AppendPlan:
 
     @property
     def directory(self) -> Path:
-        """The partition's."""
+        """The partition's directory."""
         return self.log_dir / self.partition.directory_name
 
     @property
     def staging(self) -> Path:
-        """Where the output is built."""
+        """The staging directory."""
         return self.directory / WORK_DIRECTORY / STAGING / self.plan_id
 
     @property
     def log_end_offset(self) -> Offset:
-        """Of the next record."""
+        """The offset of the next record."""
         return Offset(0) if self.log is None else self.log.log_end_offset
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch that batches are stamped with: the last one known."""
+        """The leader epoch of new batches: the last known one."""
         return self.epochs[-1].epoch if self.epochs else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedSegment:
-    """What is appended to the active segment, or a new segment; its files lie in the staging
+    """A part to append to the active segment, or a new segment; its files are in the staging
     directory under their final names.
 
     Attributes:
-        tail: it is what is appended to the active segment.
-        flushes: sizes of the staged ``.log`` at which ``flush.messages`` wants it flushed.
+        tail: it is the part for the active segment.
+        flushes: sizes of the staged ``.log`` at which ``flush.messages`` requires a flush.
     """
 
     base_offset: Offset
@@ -124,10 +124,10 @@ class StagedAppend:
     """The staged output of an append.
 
     Attributes:
-        records: staged now, without those skipped.
-        first_offset: of the first staged record; the log's end if there is none.
-        end_offset: the log's end after the commit.
-        batches: staged batches; their offsets and CRCs are in `BATCHES` of the staging directory.
+        records: number of staged records, without skipped ones.
+        first_offset: offset of the first staged record; the log end offset if there is none.
+        end_offset: log end offset after the commit.
+        batches: number of batches; `BATCHES` in the staging directory has their offsets and CRCs.
     """
 
     segments: tuple[StagedSegment, ...]
@@ -140,13 +140,13 @@ class StagedAppend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """What a partition got of one ingest.
+    """The result of one ingest in a partition.
 
     Attributes:
-        first_offset: of its first record, where there is one.
-        end_offset: behind the last.
-        log_bytes: appended by this run.
-        repeated: an earlier run had appended all of it.
+        first_offset: offset of its first record, if it has any.
+        end_offset: offset after the last.
+        log_bytes: bytes appended by this run.
+        repeated: an earlier run has appended everything.
     """
 
     partition: TopicPartition

@@ -1,10 +1,10 @@
-"""Which partition a record goes to (BuiltInPartitioner.partitionForKey and Utils.murmur2 of Kafka
-4.3.0), compiled.
+"""Kernels that choose the partition of a record (BuiltInPartitioner.partitionForKey, Utils.murmur2,
+4.3.0).
 
-1. The row's own partition, where it has one.
-2. murmur2 of the key, its sign bit cleared, modulo the number of partitions.
-3. Without a key Kafka's producers take any partition for a while. Here murmur2 of the value
-   decides: rows are spread, and a row goes the same way in every run, which running again rests on.
+1. The row's partition, if it has one.
+2. murmur2 of the key, sign bit cleared, modulo the number of partitions.
+3. Without a key, murmur2 of the value. Kafka's producers use sticky partitions; this choice is the
+   same in every run, which makes an ingest repeatable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from logwright.kernel import kernel
 
 UNKNOWN: Final = -1
-"""In place of a partition that there is not."""
+"""Result for a partition that does not exist."""
 
 _M: Final = np.uint32(0x5BD1E995)
 _SEED: Final = np.uint32(0x9747B28C)
@@ -35,7 +35,7 @@ def _word(data: Any, at: int) -> Any:
 
 @kernel
 def murmur2(data: Any, start: int, end: int) -> Any:
-    """Kafka's murmur2 of data[start:end], uint32."""
+    """Return Kafka's murmur2 of data[start:end], uint32."""
     length = np.int64(end) - np.int64(start)
     digest = np.uint32(_SEED ^ np.uint32(length))
     at = np.int64(start)
@@ -82,12 +82,12 @@ _ByteColumn = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]
 def assign_partitions(
     given: NDArray[np.int64], keys: _ByteColumn, values: _ByteColumn, counts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The partition of each row, int64[n]; UNKNOWN if it asks for one that there is not.
+    """Return the partition of each row, int64[n]; UNKNOWN for one that does not exist.
 
     Args:
-        given: int64[n], the row's own partition, -1 if it has none.
+        given: int64[n], the row's partition, -1 if it has none.
         keys, values: columns of bytes, see `columns.byte_column`.
-        counts: int64[n], partitions of the row's topic; 0 if there is no such topic.
+        counts: int64[n], partition count of the row's topic; 0 if the topic does not exist.
     """
     chosen = np.empty(len(given), dtype=np.int64)
     _assign(given, keys, values, counts, chosen)

@@ -1,14 +1,14 @@
-"""What an interrupted append left in a log, and whether it can be cut off: shown by the log's own
-bytes.
+"""Check from the log's bytes that truncating it to its state before an interrupted append removes
+only that append.
 
-The journal says what the log was, and the list of batches what was appended. Both are hints: a cut
-that follows them must take away batches of that list and nothing else.
+The journal has the log's state before the append, and the list of batches what was appended. Both
+are hints, so these conditions are checked:
 
-1. The active ``.log`` is the file that it was. Its batches fill exactly the bytes that it had, and
-   end at the offset at which it ended.
-2. What follows is batches of the list, in their order; the last one may be torn, or zeros.
-3. Every later segment is one that the append made, and has the following batches of the list.
-4. The index entries that stay are those of offsets below the old log end offset.
+1. The active ``.log`` is the same file. Its batches end exactly at the old size and the old log end
+   offset.
+2. After that come batches of the list, in order; the last one may be torn or zeros.
+3. Every later segment was created by the append and has the next batches of the list.
+4. The remaining index entries are those of offsets below the old log end offset.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ _HEAD: Final = 21
 _SIGN: Final = 0x80
 
 RECOVER: Final = (
-    "Recover it with `logwright recover`, or start a broker on the directory and stop it cleanly;"
-    " then run it again."
+    "Recover it with `logwright recover`, or start a broker on the directory and shut it down"
+    " cleanly; then retry."
 )
 
 Batches = list[tuple[int, int]]
-"""(base offset, CRC) of each, in their order."""
+"""(base offset, CRC) of each batch, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file of the partition's directory."""
+    """A file in the partition's directory."""
 
     bytes: int
     inode: int
@@ -71,19 +71,19 @@ class Found:
 def kept_end(
     listed: Batches, found: Iterable[tuple[tuple[int, int], int]], pending: Pending, log_end: int
 ) -> int | None:
-    """How far a log has the batches of a pending append.
+    """Find how many batches of a pending append are in the log.
 
-    What follows them may be a broker's, appended where they ended. It may also be what a compaction
-    or a retention left of the others: they leave a gap, or a batch with the same first and last
-    offset. No checkpoint is asked whether there was one.
+    Later batches may come from a broker, which appended after them. They may also be what a
+    compaction or a retention left of the append: these leave a gap, or a batch with the same first
+    and last offset. Checkpoints are not used to decide that.
 
     Args:
-        listed: of the append, as its list says.
+        listed: the batches of the append.
         found: ((base offset, CRC), next offset) of the log's batches from the old log end offset.
         log_end: the log end offset.
 
     Returns:
-        the offset behind the last one that is there; None if it cannot be told.
+        the offset after the last batch of the append; None if that cannot be decided.
     """
     end = pending.log_end_offset
     next_offsets = [*(base for base, _ in listed[1:]), pending.end_offset]
@@ -100,26 +100,26 @@ def kept_end(
 def prove_cut(
     directory: Path, pending: Pending, listed: Batches, files: Mapping[str, Found]
 ) -> None:
-    """Stop unless cutting a log back to what it was before a pending append takes away nothing but
-    that append. Effects: reads the log's files.
+    """Check that truncating a log to its state before a pending append removes only that append.
+    Effects: reads the log's files.
 
     Args:
-        directory: the partition's.
-        pending: as its journal says.
-        listed: the batches that were to be appended; empty if that is not known.
-        files: the plain files of the directory, by name.
+        directory: the partition's directory.
+        pending: the append in its journal.
+        listed: the batches of the append; empty if unknown.
+        files: name → regular file of the directory.
 
     Raises:
-        UncleanLogDir: it would, or that cannot be told.
+        UncleanLogDir: it would remove more, or that cannot be decided.
         UnreadableFile, StalePlan: a file cannot be read, or changed.
     """
     later = _later_logs(pending, files)
     if not all(_may_be_created(name, pending) for name in pending.created):
-        raise _refused(directory, "its journal names files that no append makes")
+        raise _refused(directory, "its journal lists files that an append does not create")
     if any(name.endswith((CLEANED, SWAP)) for name in files):
         raise _refused(directory, "another operation was interrupted since")
     if any(segment_file_name(base, LOG) not in pending.created for base in later):
-        raise _refused(directory, "it has segments that the append did not make")
+        raise _refused(directory, "it has segments that the append did not create")
     matched = 0
     whole = True
     if pending.base_offset is not None:
@@ -128,7 +128,7 @@ def prove_cut(
         data = map_file(path, expected_bytes=files[path.name].bytes)
         matched, whole = _match(path, data, pending.log_bytes, listed, 0)
     elif pending.log_end_offset != 0:
-        raise _refused(directory, "its journal gives an end to a log that was not there")
+        raise _refused(directory, "its journal has a log end offset but no log before the append")
     for base in later:
         path = directory / segment_file_name(base, LOG)
         if not whole:
@@ -138,7 +138,7 @@ def prove_cut(
 
 def _refused(path: Path, why: str, position: int | None = None) -> UncleanLogDir:
     return UncleanLogDir(
-        f"an append was interrupted and is not cut back: {why}.",
+        f"an append was interrupted and cannot be rolled back: {why}.",
         path=path,
         position=position,
         remedy=RECOVER,
@@ -155,22 +155,24 @@ def _may_be_created(name: str, pending: Pending) -> bool:
 
 
 def _later_logs(pending: Pending, files: Mapping[str, Found]) -> list[int]:
-    """Base offsets of the segments behind the one that was active, ascending."""
+    """Return the base offsets of the segments after the formerly active one, ascending."""
     parsed = [parse_segment_file_name(name) for name in files]
     bases = sorted(one[0] for one in parsed if one is not None and one[1] == LOG)
     return [base for base in bases if pending.base_offset is None or base > pending.base_offset]
 
 
 def _check_tail(directory: Path, pending: Pending, files: Mapping[str, Found]) -> None:
-    """Stop unless the active segment is the one that was appended to."""
+    """Check that the active segment is the one that was appended to."""
     base = pending.base_offset or 0
     log, index, timeindex = (directory / segment_file_name(base, one) for one in _SUFFIXES)
     if not files.keys() >= {log.name, index.name, timeindex.name}:
-        raise _refused(log, "the active segment is not whole")
+        raise _refused(log, "files of the active segment are missing")
     if files[log.name].inode != pending.inode:
-        raise _refused(log, "the active segment is another file now")
+        raise _refused(log, "the active segment was replaced by another file")
     if files[log.name].bytes < pending.log_bytes:
-        raise _refused(log, f"the log is shorter than the {pending.log_bytes} bytes that it had")
+        raise _refused(
+            log, f"the log is shorter than its {pending.log_bytes} bytes before the append"
+        )
     data = map_file(log, expected_bytes=files[log.name].bytes)[: pending.log_bytes]
     kept = valid_batches(data, base_offset=base, check_crcs=False, check_range=False)
     end = int(kept.batches[-1]["last_offset"]) + 1 if len(kept.batches) else base
@@ -183,11 +185,11 @@ def _check_tail(directory: Path, pending: Pending, files: Mapping[str, Found]) -
         entries = map_file(path).tobytes()
         rows = parse(entries[: len(entries) - len(entries) % entry_bytes], base)
         if _below(rows[:, column], pending) * entry_bytes != size:
-            raise _refused(path, f"the entries of before the append have not {size} bytes")
+            raise _refused(path, f"the entries from before the append do not have {size} bytes")
 
 
 def _below(offsets: NDArray[np.int64], pending: Pending) -> int:
-    """How many of the first entries are of offsets below the old log end offset."""
+    """Return the number of entries with offsets below the old log end offset."""
     above = np.flatnonzero(offsets >= pending.log_end_offset)
     return int(above[0]) if len(above) else len(offsets)
 
@@ -195,10 +197,10 @@ def _below(offsets: NDArray[np.int64], pending: Pending) -> int:
 def _match(
     path: Path, data: NDArray[np.uint8], position: int, listed: Batches, matched: int
 ) -> tuple[int, bool]:
-    """Go through a log from a position on, batch by batch of the list.
+    """Compare a log from a position on with the batches of the list.
 
     Returns:
-        how many of the list are there, those matched before included; whether the last is whole.
+        the number of matched batches, including earlier ones; whether the last one is whole.
 
     Raises:
         UncleanLogDir: there is anything else.
@@ -209,7 +211,7 @@ def _match(
         if matched == len(listed) or not _begins(
             data[position : position + _HEAD], listed[matched]
         ):
-            raise _refused(path, "what is here was not appended by it", position)
+            raise _refused(path, "these bytes were not written by the append", position)
         if position + _HEAD > len(data):
             return matched, False
         position += int.from_bytes(data[position + 8 : position + 12].tobytes(), "big") + 12
@@ -220,7 +222,7 @@ def _match(
 
 
 def _begins(found: NDArray[np.uint8], batch: tuple[int, int]) -> bool:
-    """Whether these first bytes, 21 or as many as there are, are those of this batch."""
+    """Return whether the first 21 bytes, or as many as there are, are those of this batch."""
     head = found.tobytes()
     base, crc = (number.to_bytes(size, "big") for number, size in zip(batch, (8, 4), strict=True))
     if head[:8] != base[: len(head)]:

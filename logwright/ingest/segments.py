@@ -1,7 +1,6 @@
-"""One segment while it grows: when it is full, what its indexes get (LogSegment, Kafka 4.3.0).
+"""A segment while batches are appended: when to roll, and its index entries (LogSegment, 4.3.0).
 
-The rules are those of `LogSegment.shouldRoll` and `LogSegment.append`; an append is one batch, as a
-producer sends it.
+The rules are those of `LogSegment.shouldRoll` and `LogSegment.append`, with one batch per append.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class GrowingSegment:
-    """A segment that batches are appended to, without its bytes.
+    """The state of a growing segment, without its bytes.
 
     Attributes:
-        base_offset: in its name.
-        tail: it is the log's active segment, and only what is new is kept here.
-        log_bytes: of the whole segment.
+        base_offset: base offset of the segment.
+        tail: it is the log's active segment, and only new entries are kept here.
+        log_bytes: size of the whole segment.
     """
 
     __slots__ = (
@@ -76,12 +75,12 @@ class GrowingSegment:
         self._timeindex: list[tuple[int, int]] = []
 
     def must_roll(self, size: int, max_timestamp: int, last_offset: int) -> bool:
-        """Whether a new segment is begun before a batch of `size` bytes is appended."""
+        """Return whether to roll before appending a batch of `size` bytes."""
         config = self._config
         if self.log_bytes > config.segment_bytes - size:
             return True
         first = self._first_timestamp
-        # Without a first timestamp Kafka counts from when it opened the segment: that is now.
+        # Without a first timestamp Kafka counts from the time it opened the segment: now.
         waited = max_timestamp - first if first is not None and first >= 0 else 0
         if self.log_bytes > 0 and waited > config.max_segment_ms - self._jitter_ms:
             return True
@@ -106,8 +105,8 @@ class GrowingSegment:
         self.log_bytes += size
 
     def seal(self) -> tuple[bytes, bytes]:
-        """What the ``.index`` and the ``.timeindex`` get, the final time entry included: a roll and
-        a clean stop both write it.
+        """Return the content of ``.index`` and ``.timeindex``, with the final time entry that a
+        roll and a clean shutdown write.
         """
         self._index_time()
         index = np.array(self._index, dtype=np.int64).reshape(-1, 2)

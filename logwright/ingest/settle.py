@@ -1,8 +1,8 @@
-"""What an append that was interrupted left, and how it is brought to an end.
+"""Finish or roll back an interrupted append.
 
-1. The marker lies aside and no broker has been there since: the log is cut back to what it was.
-2. A broker, or a recovery, has been there: the list of batches tells what is in the log.
-3. Which of them it is cannot be told: the marker stays away, and the directory is recovered.
+1. The renamed marker exists and no broker ran since: truncate the log to its state before.
+2. A broker or a recovery ran since: the list of batches shows what is in the log.
+3. Neither can be proven: do not restore the marker; the directory must be recovered.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def stamps(log_dir: Path) -> tuple[tuple[str, int, int], ...]:
-    """(name, inode, modification time) of the files that tell whether a broker ran."""
+    """Return (name, inode, modification time) of the files that a running broker writes."""
     found = []
     for name in WATCHED:
         try:
@@ -59,20 +59,21 @@ def stamps(log_dir: Path) -> tuple[tuple[str, int, int], ...]:
 
 
 def settle(log_dir: Path) -> TopicPartition | None:
-    """Bring an append that was interrupted to its end. The directory and its marker are locked.
+    """Finish or roll back an interrupted append. The caller holds the locks of directory and
+    marker.
 
-    The journal with the nonce of the marker that lies aside says whether the append is complete. If
-    it is not, the log is cut back. Then the marker is put back; but not if no journal has that
-    nonce, if the checkpoints changed since, or if any log is not as a clean stop leaves it.
+    The journal with the nonce of the renamed marker shows whether the append is complete; if not,
+    the log is truncated. Then the marker is restored, unless no journal has that nonce, the
+    checkpoints changed since, or a log is not in the state after a clean shutdown.
 
-    Effects: truncates a log and removes segments; renames or removes the marker that lies aside.
+    Effects: truncates a log and removes segments; restores or removes the renamed marker.
 
     Returns:
-        the partition that was cut back, if one was.
+        the partition that was rolled back, if any.
 
     Raises:
-        UncleanLogDir: the directory must be recovered. Its logs are left as they are.
-        LogDirLocked: another process works on that partition.
+        UncleanLogDir: the directory must be recovered. Its logs were not changed.
+        LogDirLocked: another process holds the partition's lock.
     """
     found = markers_aside(log_dir)
     if not found:
@@ -85,8 +86,8 @@ def settle(log_dir: Path) -> TopicPartition | None:
         directory = log_dir / partition.directory_name
         if pending.stamps != stamps(log_dir):
             raise UncleanLogDir(
-                "a broker has worked here since an append was interrupted, or another command"
-                " changed the checkpoints; so the marker is not put back.",
+                "a broker ran since an append was interrupted, or another command changed the"
+                " checkpoints, so the clean-shutdown marker is not restored.",
                 path=directory,
                 remedy=RECOVER,
             )
@@ -102,14 +103,14 @@ def settle(log_dir: Path) -> TopicPartition | None:
 
 
 def settle_before_recovery(log_dir: Path) -> bool:
-    """`settle` where a recovery comes next, which would keep a part of the append: a cleaning after
-    it may leave nothing that tells how much. The directory is locked. Where it cannot be settled
-    nothing is done: the recovery does what is to be done.
+    """Call `settle` before a recovery, which would otherwise keep a part of the append; a later
+    cleaning may then remove the evidence of how much. Does nothing if it cannot be settled. The
+    caller holds the directory's lock.
 
     Effects: see `settle`.
 
     Returns:
-        whether an append was brought to its end, so that the directory has its marker again.
+        whether an append was settled, so that the directory has its marker again.
 
     Raises:
         LogDirLocked: another process appends or recovers.
@@ -125,21 +126,21 @@ def settle_before_recovery(log_dir: Path) -> bool:
 
 
 def _appended_to(log_dir: Path, found: Sequence[Path]) -> tuple[TopicPartition, Journal, Pending]:
-    """The one partition whose journal has the nonce of the one marker that lies aside."""
+    """Return the only partition whose journal has the nonce of the only renamed marker."""
     matching = []
     for partition in list_partitions(log_dir):
         try:
             journal = read_journal(log_dir / partition.directory_name)
         except LogwrightError:
-            continue  # what it says is not known, so it is not the one
+            continue  # unreadable, so it does not match
         last = journal.pending
         if last is not None and last.nonce and [log_dir / aside(last.nonce)] == list(found):
             matching.append((partition, journal, last))
     if len(matching) != 1:
         raise UncleanLogDir(
-            "an append to a log of this directory was interrupted, and no journal says which log it"
-            " is: the log was deleted or moved, or its journal is gone. So the marker that lies"
-            " aside is not put back.",
+            "an append in this directory was interrupted, but no journal belongs to it: the log was"
+            " deleted or moved, or its journal was removed. The clean-shutdown marker is not"
+            " restored.",
             path=found[0],
             remedy=RECOVER,
         )
@@ -147,7 +148,7 @@ def _appended_to(log_dir: Path, found: Sequence[Path]) -> tuple[TopicPartition, 
 
 
 def _look_at(log_dir: Path, partitions: Iterable[TopicPartition]) -> None:
-    """Stop unless these logs are as a clean stop leaves them. Effects: reads.
+    """Check that these logs are in the state after a clean shutdown. Effects: reads.
 
     Raises:
         UncleanLogDir: one is not.
@@ -160,7 +161,7 @@ def _look_at(log_dir: Path, partitions: Iterable[TopicPartition]) -> None:
                     observe_one(shared._replace(clean_shutdown=True), partition)
         except LogwrightError as error:
             raise UncleanLogDir(
-                f"an append was interrupted, and the marker is not put back: {error.problem}",
+                f"an append was interrupted, and the marker is not restored: {error.problem}",
                 path=error.path,
                 position=error.position,
                 remedy=RECOVER,
@@ -168,24 +169,25 @@ def _look_at(log_dir: Path, partitions: Iterable[TopicPartition]) -> None:
 
 
 def refuse_start_offset(log_dir: Path, partition: TopicPartition) -> None:
-    """Stop if a log that has a directory, but no segment, is to begin at a later offset than 0: a
-    broker would drop what is below. Without a directory the log was deleted, and the entry says
-    nothing of the next one. Effects: reads the checkpoints.
+    """Refuse a log with a directory but without segments whose log start offset is above 0: a
+    broker would drop records below it. Without a directory the log was deleted, and the entry is
+    obsolete.
+    Effects: reads the checkpoints.
 
     Raises:
-        UncleanLogDir: it is.
+        UncleanLogDir: it has such a log start offset.
     """
     start = read_checkpoints(log_dir).log_start_offset.get(partition, 0)
     if start > 0 and os.path.lexists(log_dir / partition.directory_name):
         raise UncleanLogDir(
-            f"there is no segment of {partition}, and its log start offset is {start}.",
+            f"{partition} has no segment, but its log start offset is {start}.",
             path=log_dir / LOG_START_OFFSET_CHECKPOINT,
-            remedy="Run `logwright recover`: the log begins at that offset.",
+            remedy="Run `logwright recover`: the log then starts at that offset.",
         )
 
 
 def has_log(directory: Path) -> bool:
-    """Whether there is anything of a log: what an interrupted creation leaves has no segment."""
+    """Return whether a log exists: an interrupted creation leaves a directory without segments."""
     if directory.is_symlink():
         return True
     return any(name.endswith(SEGMENT_SUFFIXES) for name in names_in(directory))
@@ -210,12 +212,12 @@ def _listed(directory: Path, pending: Pending) -> list[tuple[int, int]] | None:
 
 
 def present_records(log: PartitionLog, pending: Pending) -> int | None:
-    """How many records of a pending append are in the log, those skipped by it included; None for
-    all of them. Effects: reads the batches' headers behind the old log end.
+    """Return how many records of a pending append are in the log, including those it skipped; None
+    for all. Effects: reads the batch headers after the old log end.
 
     Raises:
-        UncleanLogDir: what was appended may have been compacted or deleted since, so that it cannot
-            be told.
+        UncleanLogDir: a compaction or retention since then may have removed some, so that the
+            number is unknown.
     """
     if log.log_end_offset <= pending.log_end_offset:
         return pending.skipped
@@ -224,10 +226,10 @@ def present_records(log: PartitionLog, pending: Pending) -> int | None:
     end = None if listed is None else kept_end(listed, found, pending, log.log_end_offset)
     if end is None:
         raise UncleanLogDir(
-            "an ingest was interrupted here, and the log was compacted or cut since, or its list of"
-            " batches is gone: what is there of it cannot be told.",
+            "an ingest was interrupted here, and the log was compacted or truncated since, or its"
+            " list of batches is missing: which records are in the log is unknown.",
             path=log.directory,
-            remedy="Look which records are there, then remove .logwright/ingest.json.",
+            remedy="Check which records are in the log, then remove .logwright/ingest.json.",
         )
     if end == pending.end_offset:
         return None
@@ -235,7 +237,7 @@ def present_records(log: PartitionLog, pending: Pending) -> int | None:
 
 
 def _batches_from(log: PartitionLog, offset: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """((base offset, CRC), next offset) of each batch at or behind an offset."""
+    """Yield ((base offset, CRC), next offset) of each batch at or after an offset."""
     bases = [segment.base_offset for segment in log.segments]
     first = max((number for number, base in enumerate(bases) if base <= offset), default=0)
     for base in bases[first:]:

@@ -1,4 +1,4 @@
-"""Where an append is staged: directories that are made for it, and that go with it if it fails."""
+"""Create the directories of an append, and remove them if it fails."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ if TYPE_CHECKING:
 
 @contextmanager
 def staging(plans: Sequence[AppendPlan]) -> Iterator[None]:
-    """Where appends are staged. Effects: makes the directories of partitions that are not there,
-    and keeps the plans alive; after an error it removes what is staged, and the directories that it
-    made if they are empty: a broker takes a directory without segments for a log.
+    """Stage appends inside the block. Effects: creates missing partition directories and marks the
+    plans as live; after an error it removes the staged files, and the new directories if empty: a
+    broker treats a directory without segments as a log.
     """
     made: list[AppendPlan] = []
     try:
         for plan in plans:
             made.extend([plan] if make_directory(plan) else [])
-            hold_plan(plan.log_dir, plan.plan_id)  # its output may be staged by workers
+            hold_plan(plan.log_dir, plan.plan_id)  # workers may stage its output
         yield
     except BaseException:
         for plan in plans:
             discard_staging(plan)
         for plan in made:
-            with suppress(OSError):  # another process stages or locks there
+            with suppress(OSError):  # another process uses it
                 plan.directory.rmdir()
         raise
-    finally:  # what was not committed is not needed any more
+    finally:  # uncommitted output is no longer needed
         for plan in plans:
             end_plan(plan.log_dir, plan.plan_id)
 
 
 def make_directory(plan: AppendPlan) -> bool:
-    """Make the directory of a partition that is not there. Effects: mkdir in the log directory,
-    under the lock of the checkpoints: an undo of a deletion may be about to take this name. What an
-    interrupted deletion of a log of this name left in the checkpoint files goes first: it would
-    count for the new log.
+    """Create a partition's directory if it is missing. Effects: mkdir in the log directory, under
+    the lock of the checkpoints, because an undo of a deletion may use the same name. First removes
+    checkpoint entries that an interrupted deletion of a log with this name left, because they would
+    apply to the new log.
 
     Returns:
-        whether it was not there.
+        whether it was missing.
 
     Raises:
-        LogDirLocked: a broker works on the log directory.
+        LogDirLocked: a broker holds the log directory's lock.
         UnreadableFile: a link or a file has its name.
         DiskFull, StepFailed: the checkpoint files cannot be replaced.
     """
@@ -74,7 +74,7 @@ def _make_directory(plan: AppendPlan) -> bool:
     except FileExistsError:
         if not stat.S_ISDIR(plan.directory.lstat().st_mode):
             raise UnreadableFile(
-                "it is a link or no directory.", path=plan.directory, remedy="Remove it."
+                "expected a directory.", path=plan.directory, remedy="Remove it."
             ) from None
         return False
     if os.geteuid() == 0:

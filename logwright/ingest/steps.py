@@ -1,38 +1,40 @@
-"""What an append does to the disk, and what every prefix of it leaves.
+"""The file steps of an append, and the state after a crash at each of them.
 
 =====  ==========================================  ==============================================
 steps  what they do                                a crash after any of them
 =====  ==========================================  ==============================================
-1      the list of batches, then the journal:      a clean log as before; the list says that
-       what the log was, and a nonce               nothing of it is there
-2      ``.kafka_cleanshutdown`` is put aside,      no marker: a broker or `logwright recover`
-       under a name with the nonce                 recovers the log, whole batches stay; our next
-                                                   ingest, of any topic, cuts it back (`settle`)
-3      batches behind the active ``.log``, fsync;  the same
-       then its index entries, the final time
-       entry included
+1      write the list of batches, then the         a clean log as before; the list shows that
+       journal: old state of the log, a nonce      no batch of it is in the log
+2      rename ``.kafka_cleanshutdown`` to a name   no marker: a broker or `logwright recover`
+       with the nonce                              recovers the log and keeps whole batches; the
+                                                   next ingest, of any topic, truncates it
+                                                   (`settle`)
+3      append batches to the active ``.log``,      the same
+       fsync; then its index entries and the
+       final time entry
 4      each new segment: producer snapshot,        the same
        indexes, then the ``.log``, by rename
-5      producer snapshot at the new end; those     the same
-       that a load would remove go
-6      the journal says complete                   no marker: a recovery leaves all records; our
-                                                   next ingest puts the marker back, no more
-7      the marker is put back                      a clean log with all records
+5      producer snapshot at the new end; remove    the same
+       those that a load would remove
+6      mark the append complete in the journal     no marker: a recovery keeps all records; the
+                                                   next ingest only restores the marker
+7      restore the marker                          a clean log with all records
 8      high watermark, then recovery point         done; the same ingest, run again, writes them
 =====  ==========================================  ==============================================
 
-What comes between the crash and the next ingest of this log:
+Between the crash and the next ingest of this log:
 
-- clean, roll, retain, undo, recover: after steps 2 to 6 they find no marker, and recover all of the
-  directory first. A recovery removes the marker that lies aside, so nothing is cut back any more.
-  After steps 1, 7 and 8 the log is clean, and no marker lies aside that this journal knows.
-- a broker: it writes the checkpoints, so `settle` leaves the log alone.
-- another topic's ingest: it settles this one first. Its own marker has its own nonce, so what stops
-  it never cuts back this log.
-- the log is deleted or moved: no journal knows the marker that lies aside, so it is not put back.
+- clean, roll, retain, undo, recover: after steps 2 to 6 there is no marker, so they first recover
+  the whole directory. A recovery removes the renamed marker, so the log is not truncated later.
+  After steps 1, 7 and 8 the log is clean, and there is no renamed marker with this nonce.
+- a broker writes the checkpoints, so `settle` does not change the log.
+- another topic's ingest settles this one first. Its marker has its own nonce, so a crash of it
+  never truncates this log.
+- the log is deleted or moved: no journal has the nonce of the renamed marker, so the marker is not
+  restored.
 
-After a recovery the list of batches tells which of them are there (`present_records`); the rest is
-appended by the next run. It refuses where a cleaning or a retention may have changed what is there.
+After a recovery the list of batches shows which of them are in the log (`present_records`); the
+next run appends the rest. It refuses if a cleaning or a retention may have removed some of them.
 """
 
 from __future__ import annotations
@@ -83,14 +85,14 @@ if TYPE_CHECKING:
     from logwright.ingest.model import AppendPlan, StagedAppend, StagedSegment
 
 PIECE_BYTES: Final = 8 * 1024 * 1024
-"""Appended by one step, so that a large tail is never held in memory whole."""
+"""Bytes appended by one step, so that a large tail is never in memory as a whole."""
 
 WATCHED: Final = (RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
-"""Files of the log directory that a running broker writes again and again."""
+"""Files of the log directory that a running broker rewrites regularly."""
 
 
 def begin_steps(plan: AppendPlan, journal: Journal, nonce: str) -> tuple[FileStep, ...]:
-    """Put down what is about to be done, then put the marker aside."""
+    """Return the steps that write the journal, then rename the marker."""
     work = plan.directory / WORK_DIRECTORY
     return (
         Rename(plan.staging / BATCHES, work / batches_name(nonce)),
@@ -101,7 +103,7 @@ def begin_steps(plan: AppendPlan, journal: Journal, nonce: str) -> tuple[FileSte
 
 
 def append_steps(plan: AppendPlan, staged: StagedAppend) -> Iterator[FileStep]:
-    """The log grows: see the module."""
+    """Yield the steps 3 to 5, see the module."""
     yield from _leader_epochs(plan, staged)
     if plan.topic_id is not None:
         path = plan.directory / PARTITION_METADATA
@@ -118,7 +120,7 @@ def append_steps(plan: AppendPlan, staged: StagedAppend) -> Iterator[FileStep]:
 
 
 def end_steps(log_dir: Path, nonce: str) -> tuple[FileStep, ...]:
-    """The marker is put back."""
+    """Return the steps that restore the marker."""
     return (
         Rename(log_dir / aside(nonce), log_dir / CLEAN_SHUTDOWN_MARKER),
         FsyncDir(log_dir),
@@ -126,7 +128,9 @@ def end_steps(log_dir: Path, nonce: str) -> tuple[FileStep, ...]:
 
 
 def record_steps(plan: AppendPlan, end_offset: Offset) -> Iterator[FileStep]:
-    """Checkpoints as after a clean stop, the recovery point last. The files are locked."""
+    """Yield the steps that write the checkpoints as after a clean shutdown, the recovery point
+    last. The caller holds their lock.
+    """
     log_dir = plan.log_dir
     for name in (LOG_START_OFFSET_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
         path = log_dir / name
@@ -146,20 +150,20 @@ def record_steps(plan: AppendPlan, end_offset: Offset) -> Iterator[FileStep]:
 
 
 def undo_steps(directory: Path, pending: Pending, sizes: dict[str, int]) -> Iterator[FileStep]:
-    """The steps that make a log what it was before a pending append; no file gets longer.
+    """Yield the steps that restore a log's state before a pending append; no file gets longer.
 
     Args:
-        directory: the partition's.
-        pending: shown to be true by `logwright.ingest.proof`.
-        sizes: of the files that are there, by name.
+        directory: the partition's directory.
+        pending: the append, verified by `logwright.ingest.proof`.
+        sizes: name → size of the existing files.
     """
     for name in reversed(pending.created):
         yield Unlink(directory / name, missing_ok=True)
-        if name.endswith(LOG):  # no later records without the earlier ones, whenever the power goes
+        if name.endswith(LOG):  # after a power loss: no later records without earlier ones
             yield FsyncDir(directory)
     if pending.base_offset is not None:
         before = (pending.log_bytes, pending.index_bytes, pending.timeindex_bytes)
-        # Indexes first: no entry may point behind the log's end.
+        # Indexes first: no entry may point after the log's end.
         for suffix, size in reversed(tuple(zip((LOG, INDEX, TIMEINDEX), before, strict=True))):
             name = segment_file_name(pending.base_offset, suffix)
             if sizes[name] > size:
@@ -169,7 +173,7 @@ def undo_steps(directory: Path, pending: Pending, sizes: dict[str, int]) -> Iter
 
 
 def created_names(plan: AppendPlan, staged: StagedAppend) -> tuple[str, ...]:
-    """The files that `append_steps` makes and that `undo_steps` removes, in their order."""
+    """Return the files that `append_steps` creates and `undo_steps` removes, in order."""
     names: list[str] = []
     for segment in staged.segments:
         if not segment.tail:
@@ -185,7 +189,7 @@ def created_names(plan: AppendPlan, staged: StagedAppend) -> tuple[str, ...]:
 
 
 def _leader_epochs(plan: AppendPlan, staged: StagedAppend) -> Iterator[FileStep]:
-    """The epoch that the batches carry gets an entry, if there is none yet."""
+    """Add the leader epoch of the batches to the leader-epoch-checkpoint, if it is missing."""
     path = plan.directory / LEADER_EPOCH_CHECKPOINT
     if plan.epochs:
         return
@@ -197,7 +201,7 @@ def _leader_epochs(plan: AppendPlan, staged: StagedAppend) -> Iterator[FileStep]
 
 
 def _grow(plan: AppendPlan, segment: StagedSegment) -> Iterator[FileStep]:
-    """Append to the active segment, log before indexes; flush where ``flush.messages`` says."""
+    """Append to the active segment, log before indexes; flush by ``flush.messages``."""
     log = plan.directory / segment_file_name(segment.base_offset, LOG)
     content = map_file(plan.staging / log.name, expected_bytes=segment.log_bytes)
     flushes = set(segment.flushes)
@@ -217,7 +221,7 @@ def _grow(plan: AppendPlan, segment: StagedSegment) -> Iterator[FileStep]:
 
 
 def _put_in(plan: AppendPlan, segment: StagedSegment) -> Iterator[FileStep]:
-    """Give a new segment its place: its log last, since a log without indexes is recovered."""
+    """Rename a new segment into place; its log last: a log without indexes needs recovery."""
     base = segment.base_offset
     yield Unlink(plan.directory / segment_file_name(base, TXNINDEX), missing_ok=True)
     for suffix in (INDEX, TIMEINDEX, LOG):
@@ -229,16 +233,16 @@ def _put_in(plan: AppendPlan, segment: StagedSegment) -> Iterator[FileStep]:
 
 
 def _wants_snapshot(plan: AppendPlan, offset: Offset) -> bool:
-    """Whether the producer state at an offset is written: Kafka does if offsets were added since
-    the last snapshot, and never at 0.
+    """Return whether to write a producer snapshot at an offset: Kafka does if offsets were added
+    since the last snapshot, and never at 0.
     """
     known = () if plan.log is None else plan.log.snapshot_offsets
     return offset > max(known, default=0) and (plan.log is not None or offset > 0)
 
 
 def _stray_snapshots(plan: AppendPlan) -> tuple[Offset, ...]:
-    """Snapshots that a broker removes when it loads the log: of no segment, but for the last one
-    (ProducerStateManager.removeStraySnapshots).
+    """Return the snapshots that a broker removes when it loads the log: those without a segment,
+    except the last one (ProducerStateManager.removeStraySnapshots).
     """
     if plan.log is None:
         return ()

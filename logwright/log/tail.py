@@ -84,7 +84,7 @@ def check_batch_start(start: bytes | memoryview, position: int, left: int, path:
         if length + LOG_OVERHEAD_BYTES <= left:
             return int(length) + LOG_OVERHEAD_BYTES
     raise CorruptBatch(
-        f"the record batch is cut off: {left} bytes of it are left.",
+        f"the record batch is truncated: {left} bytes of it are left.",
         path=path,
         position=position,
         remedy=RECOVER,
@@ -147,7 +147,7 @@ def _window(fd: int, position: int, size: int, left: int, path: str) -> memoryvi
 def _check_batch(content: memoryview, position: int, path: str) -> RecordBatch:
     if len(content) < HEADER_BYTES:
         # The file has become shorter since its size was taken.
-        raise CorruptBatch("the record batch is cut off.", path=path, position=position)
+        raise CorruptBatch("the record batch is truncated.", path=path, position=position)
     batch = parse_batch(content)
     if len(content) != batch.size_bytes or not crc_is_valid(batch, content):
         raise CorruptBatch(

@@ -1,7 +1,7 @@
-"""The files of a metadata log: which there are, and their batches and records, checked.
+"""List the files of a metadata log and read their batches and records, with all checks.
 
-The metadata log is never compacted: each batch begins where the one before it ended, and has all
-of its records. So the base offsets, which no CRC covers, are known.
+The metadata log is never compacted: each batch starts where the one before it ended and has all of
+its records. So the expected base offsets, which no CRC covers, are known.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ from logwright.log.files import LARGEST_FILE_BYTES
 from logwright.log.mapped import map_file
 from logwright.units import INT64_MAX, Offset
 
-REMEDY: Final = "Restore the directory, or name another copy of it with --metadata."
+REMEDY: Final = "Restore the directory, or give another copy of it with --metadata."
 
 WINDOW_BYTES: Final = 16 * 1024 * 1024
-"""So much is walked at once: the rows of all batches of a segment could take more memory than the
-segment. Each batch fits: one has at most 8 MiB (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
+"""Bytes to scan at a time, because the rows of all batches of a segment could need more memory than
+the segment. Larger than any batch: at most 8 MiB (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
 
 LARGEST_TORN_BYTES: Final = WINDOW_BYTES
-"""No torn tail is larger."""
+"""Maximum size of a torn tail."""
 
 _MOST_CHECKED_BYTES: Final = 16 * LARGEST_TORN_BYTES
-"""So much of a tail is checked for whole batches, each byte as often as it could be part of one."""
+"""Bytes of a tail that are checked for whole batches; limits repeated CRCs over the same bytes."""
 
 MOST_RECORDS: Final = 8 * 1024 * 1024 // SMALLEST_RECORD_BYTES
-"""So many records fit into the largest batch, and a decoded one takes far more memory."""
+"""Maximum number of records of the largest batch; a decoded record takes far more memory."""
 
 _SEGMENT: Final = re.compile(r"([0-9]{20})" + re.escape(LOG))
 _SNAPSHOT: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 
 class Snapshot(NamedTuple):
-    """A snapshot's name, read; sorts by age.
+    """A parsed snapshot name; sorts by age.
 
     Attributes:
-        end_offset: it has the state below this one.
+        end_offset: exclusive end of the records that it contains the state of.
     """
 
     end_offset: Offset
@@ -74,8 +74,8 @@ class Batch:
     """A whole batch of a file.
 
     Attributes:
-        position: in the file, bytes.
-        path: of the file.
+        position: position in the file, in bytes.
+        path: path of the file.
     """
 
     base_offset: Offset
@@ -86,10 +86,10 @@ class Batch:
     _content: bytes
 
     def records(self) -> tuple[Record, ...]:
-        """Its records, decompressed if need be.
+        """Return its records, decompressed if necessary.
 
         Raises:
-            CorruptBatch: they are malformed, or not those that its header promises.
+            CorruptBatch: they are malformed or do not match the header.
             UnsupportedFormatError: the codec is unknown.
         """
         header = parse_batch(self._content)
@@ -103,25 +103,25 @@ class Batch:
                 return found
         raise self.locate(
             CorruptBatch(
-                f"the batch at offset {self.base_offset} has not all of its records up to"
-                f" {self.last_offset}, or more than {MOST_RECORDS}."
+                f"the batch at offset {self.base_offset} lacks records up to {self.last_offset},"
+                f" or has more than {MOST_RECORDS}."
             )
         )
 
     def locate(self, error: LogwrightError, offset: Offset | None = None) -> LogwrightError:
-        """The error with file and position, and with the offset of a record."""
+        """Return the error with file and position, and the offset of a record if given."""
         problem = error.problem if offset is None else f"the record at {offset}: {error.problem}"
         return type(error)(problem, path=self.path, position=self.position, remedy=REMEDY)
 
 
 def segments(names: list[str]) -> list[Offset]:
-    """Base offsets of the segments, ascending."""
+    """Return the base offsets of the segments, ascending."""
     found = [Offset(int(match[1])) for name in names if (match := _SEGMENT.fullmatch(name))]
     return sorted(offset for offset in found if offset <= INT64_MAX)
 
 
 def snapshots(names: list[str]) -> list[Snapshot]:
-    """The snapshots, newest first; those that are being written or deleted have other names."""
+    """Return the snapshots, newest first; unfinished and deleted ones have other names."""
     found = [
         Snapshot(Offset(int(match[1])), int(match[2]), name)
         for name in names
@@ -134,11 +134,11 @@ class MetadataFile:
     """A segment or a snapshot. Effects: maps it.
 
     Attributes:
-        end_offset: behind the last batch that was walked.
-        is_torn: whether it ends, behind that batch, in one that was not written to its end.
+        end_offset: the offset after the last batch read so far.
+        is_torn: whether the file ends in an incomplete batch after that.
 
     Raises:
-        UnreadableFile: it cannot be opened, is no regular file, or is too large.
+        UnreadableFile: it cannot be opened, is not a regular file, or is too large.
     """
 
     def __init__(self, path: Path, base_offset: Offset) -> None:
@@ -148,16 +148,16 @@ class MetadataFile:
         self._data = map_file(path)
         if len(self._data) > LARGEST_FILE_BYTES:
             raise UnreadableFile(
-                f"the file has {len(self._data)} bytes, which no file of a log has.",
+                f"the file is too large: {len(self._data)} bytes.",
                 path=path,
                 remedy=REMEDY,
             )
 
     def batches(self, from_offset: Offset) -> Iterator[Batch]:
-        """The batches that end at an offset or behind it; all are checked. Effects: reads.
+        """Yield the batches that end at or after an offset; checks all batches. Effects: reads.
 
         Raises:
-            CorruptBatch: there is damage which is no torn tail, or the offsets have a gap.
+            CorruptBatch: a corrupt batch that is not a torn tail, or a gap in the offsets.
             UnsupportedFormatError: a batch's magic is not 2.
         """
         at = 0
@@ -185,8 +185,7 @@ class MetadataFile:
         if len(apart):
             row = int(apart[0])
             raise self._corrupt(
-                f"a batch begins at offset {rows['base_offset'][row]}, expected is"
-                f" {expected[row]}.",
+                f"a batch starts at offset {rows['base_offset'][row]}, expected {expected[row]}.",
                 at + int(rows["position"][row]),
             )
         self.end_offset = Offset(int(rows["last_offset"][-1]) + 1)
@@ -203,16 +202,18 @@ class MetadataFile:
             )
 
     def _judge_tail(self, at: int, end: End) -> None:
-        """Whether what begins at `at` is a torn tail, which a broker's recovery cuts off."""
+        """Accept the bytes from `at` on if they are a torn tail, which a broker's recovery
+        truncates; raise CorruptBatch otherwise.
+        """
         left = len(self._data) - at
         if end == "magic":
             error = unsupported_magic(int(self._data[at + 16]), at)
             raise UnsupportedFormatError(error.problem, path=self.path, position=at, remedy=REMEDY)
         if end in ("order", "range"):
-            raise self._corrupt(f"a batch does not begin at offset {self.end_offset}.", at)
+            raise self._corrupt(f"expected a batch that starts at offset {self.end_offset}.", at)
         if left > LARGEST_TORN_BYTES or _has_whole_batch(self._data[at + 1 :]):
             raise self._corrupt(
-                f"there is damage behind offset {self.end_offset}, and more of the log behind it.",
+                f"the log is corrupt after offset {self.end_offset}, but more of it follows.",
                 at,
             )
 
@@ -221,8 +222,8 @@ class MetadataFile:
 
 
 def _has_whole_batch(tail: NDArray[np.uint8]) -> bool:
-    """Whether a whole batch begins anywhere in these bytes; also where that would take too long to
-    find out.
+    """Return whether a whole batch starts anywhere in these bytes; true if a search would take too
+    long.
     """
     content = tail.tobytes()
     checked = 0

@@ -1,4 +1,4 @@
-"""Where a log directory's node keeps the cluster's metadata."""
+"""Find the cluster metadata of a log directory's node."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from logwright.metadata.read import read_directory_ids
 
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 MOST_SIBLINGS: Final = 1_000
-"""So many entries of the parent directory are looked at, in the order of their names."""
+"""Maximum number of entries of the parent directory to check, in name order."""
 
 
 def find_metadata(log_dir: Path) -> Path | None:
-    """The ``__cluster_metadata-0`` of a log directory: in itself, else in a directory of the same
-    parent whose ``meta.properties`` has the same cluster and node. Symlinks are not followed.
-    Effects: reads directories.
+    """Find the ``__cluster_metadata-0`` of a log directory: inside it, else in a sibling directory
+    whose ``meta.properties`` has the same cluster and node. Does not follow symlinks. Effects:
+    reads directories.
 
     Raises:
-        NotALogDir: there is no such directory.
+        NotALogDir: the directory does not exist.
         UnreadableFile: it, its parent or its ``meta.properties`` cannot be read.
         CorruptLogError: its ``meta.properties`` is malformed.
-        PreconditionError: several directories have metadata of the same cluster and node.
+        PreconditionError: several directories have metadata of this cluster and node.
     """
     own = read_directory_ids(log_dir)
     if _is_directory(log_dir / METADATA_DIRECTORY):
@@ -43,20 +43,20 @@ def find_metadata(log_dir: Path) -> Path | None:
         try:
             ids = read_directory_ids(sibling)
         except LogwrightError:
-            continue  # whose metadata this is cannot be said
+            continue  # unknown owner
         if (ids.cluster_id, ids.node_id) == (own.cluster_id, own.node_id):
             found.append(sibling / METADATA_DIRECTORY)
     if len(found) > 1:
         raise PreconditionError(
-            f"there is metadata of this node in {found[0]} and in {found[1]}.",
+            f"found metadata of this node in both {found[0]} and {found[1]}.",
             path=log_dir,
-            remedy="Name the one in use with --metadata.",
+            remedy="Give the one in use with --metadata.",
         )
     return found[0] if found else None
 
 
 def _is_directory(path: Path) -> bool:
-    """Whether this is a directory in a directory, neither a symlink."""
+    """Return whether this is a directory; neither it nor its parent may be a symlink."""
     try:
         return all(stat.S_ISDIR(one.lstat().st_mode) for one in (path, path.parent))
     except OSError:

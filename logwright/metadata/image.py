@@ -1,11 +1,10 @@
-"""The state that the metadata log's records add up to, as MetadataDelta and MetadataImage of Kafka
-4.3.0 have it.
+"""The state that results from the records of the metadata log (MetadataDelta, MetadataImage,
+4.3.0).
 
-1. A topic's configs go with it. A config that is set to null goes.
-2. What lies between the beginning of a transaction and its abort did not happen; without an end or
-   an abort it did not happen yet.
-3. A record that contradicts what is there (an unknown topic or partition, a topic that is there
-   already, an end without a beginning) is refused: no controller writes one.
+1. Removing a topic removes its configs. Setting a config to null removes it.
+2. The records of an aborted transaction have no effect; those of an open one have none yet.
+3. Inconsistent records (an unknown topic or partition, a duplicate topic, an end without a begin)
+   are refused: no controller writes them.
 """
 
 from __future__ import annotations
@@ -31,27 +30,27 @@ from logwright.units import Offset
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
-"""ConfigResource.Type; the other types are no settings of logs."""
+"""ConfigResource.Type; other types have no settings of logs."""
 
 KRAFT_VERSION: Final = "kraft.version"
-"""A feature of the quorum, which no record of this log sets (FeaturesDelta)."""
+"""A feature of the quorum, which is not set by records of this log (FeaturesDelta)."""
 
 MIGRATING: Final = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The directory of a replica whose record had none; snapshots write it (DirectoryId.MIGRATING)."""
+"""Directory of a replica whose record had none; written by snapshots (DirectoryId.MIGRATING)."""
 
 Configs = dict[str, dict[str, ConfigEntry]]
 
 
 @dataclass(slots=True)
 class _Topic:
-    """A topic that may still change."""
+    """A topic under construction."""
 
     name: str
     partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
 
 
 class Image:
-    """Built from records in the order of the log; knows nothing of files."""
+    """The state after applying records in log order; does no I/O."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
@@ -64,12 +63,12 @@ class Image:
 
     @property
     def open_transaction(self) -> Offset | None:
-        """Offset of the beginning of the transaction that has not ended, if there is one."""
+        """Offset of the begin record of the open transaction, None if none is open."""
         return self._begin
 
     @property
     def topics(self) -> Mapping[str, TopicMetadata]:
-        """By name."""
+        """Topic name → topic."""
         return {
             topic.name: TopicMetadata(
                 name=topic.name,
@@ -81,27 +80,27 @@ class Image:
 
     @property
     def topic_configs(self) -> Mapping[str, Mapping[str, ConfigEntry]]:
-        """By topic."""
+        """Topic name → configs."""
         return self._topic_configs
 
     @property
     def broker_configs(self) -> Mapping[str, Mapping[str, ConfigEntry]]:
-        """By node id as text; "" = all brokers."""
+        """Node id as text → configs; "" = all brokers."""
         return self._broker_configs
 
     @property
     def features(self) -> Mapping[str, int]:
-        """Levels above 0 by name."""
+        """Feature name → level, above 0."""
         return self._features
 
     def apply(self, record: MetadataRecord, offset: Offset) -> None:
-        """Take the next record in.
+        """Apply the next record.
 
         Args:
-            offset: what the configs that it sets are said to come from.
+            offset: the offset to record as the source of configs.
 
         Raises:
-            CorruptBatch: it contradicts what is there.
+            CorruptBatch: the record is inconsistent with the state.
         """
         if isinstance(record, TransactionRecord):
             self._apply_transaction(record, offset)
@@ -113,7 +112,7 @@ class Image:
     def _apply_transaction(self, record: TransactionRecord, offset: Offset) -> None:
         if (record is TransactionRecord.BEGIN) == (self._begin is not None):
             state = "no transaction is open" if self._begin is None else "a transaction is open"
-            raise CorruptBatch(f"it is a transaction's {record.name}, where {state}.")
+            raise CorruptBatch(f"unexpected transaction {record.name}: {state}.")
         changes, self._transaction = self._transaction, []
         self._begin = offset if record is TransactionRecord.BEGIN else None
         if record is TransactionRecord.END:
@@ -124,7 +123,9 @@ class Image:
         match record:
             case TopicRecord(name=name, topic_id=topic_id):
                 if name in self._ids or topic_id in self._topics:
-                    raise CorruptBatch(f"a topic of this name or with the id {topic_id} is there.")
+                    raise CorruptBatch(
+                        f"a topic with this name or with the id {topic_id} already exists."
+                    )
                 self._topics[topic_id] = _Topic(name)
                 self._ids[name] = topic_id
             case RemoveTopicRecord(topic_id=topic_id):
@@ -147,7 +148,7 @@ class Image:
         partitions = self._topic(record.topic_id).partitions
         before = partitions.get(record.partition)
         if before is None:
-            raise CorruptBatch(f"partition {record.partition} of {record.topic_id} is not there.")
+            raise CorruptBatch(f"partition {record.partition} of {record.topic_id} does not exist.")
         partitions[record.partition] = _partition(
             before.replicas if record.replicas is None else record.replicas,
             before.directories if record.directories is None else record.directories,
@@ -171,7 +172,7 @@ class Image:
     def _topic(self, topic_id: str) -> _Topic:
         topic = self._topics.get(topic_id)
         if topic is None:
-            raise CorruptBatch(f"there is no topic with the id {topic_id}.")
+            raise CorruptBatch(f"unknown topic id {topic_id}.")
         return topic
 
 

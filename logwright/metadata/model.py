@@ -1,4 +1,4 @@
-"""What a cluster's metadata says about its topics and brokers."""
+"""A cluster's metadata about its topics and brokers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    """A partition's replicas and their directory ids, in one order; () if unknown.
+    """A partition's replicas and their directory ids, in the same order; () if unknown.
 
-    An id for which `is_reserved` holds is no directory: the replica is in none yet, or in one that
-    was lost.
+    A reserved id (`is_reserved`) means that the replica has no directory yet or that it was lost.
     """
 
     replicas: tuple[int, ...]
@@ -56,7 +55,7 @@ class ClusterMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryIds:
-    """What ``meta.properties`` says."""
+    """The ids in ``meta.properties``."""
 
     cluster_id: str | None
     node_id: int | None
@@ -64,12 +63,12 @@ class DirectoryIds:
 
 
 NO_IDS: Final = DirectoryIds(cluster_id=None, node_id=None, directory_id=None)
-"""Of a log directory without ``meta.properties``."""
+"""The ids of a log directory without ``meta.properties``."""
 
 RESERVED_IDS: Final = 100
-"""So many ids, from 0 on, are no directory's (DirectoryId.reserved of Kafka 4.3.0)."""
+"""Number of reserved ids, from 0 (DirectoryId.reserved, 4.3.0)."""
 
 
 def is_reserved(directory_id: str) -> bool:
-    """Whether this stands for no directory: 0 migrating, 1 unassigned, 2 lost (KIP-858)."""
+    """Return whether this is a reserved id: 0 migrating, 1 unassigned, 2 lost (KIP-858)."""
     return int.from_bytes(base64.urlsafe_b64decode(f"{directory_id}=="), "big") < RESERVED_IDS

@@ -1,4 +1,4 @@
-"""Whether a partition's directory belongs where it is, by the cluster's metadata."""
+"""Decide from the cluster's metadata whether a partition directory is stray."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ def stray_reason(
     metadata: ClusterMetadata,
     ids: DirectoryIds,
 ) -> str | None:
-    """Why a broker would not serve this directory; None if it would.
+    """Return why a broker would not serve this directory; None if it would.
 
-    1. Kafka renames it on start to ``-stray`` (LogManager.isStrayReplica, 4.3.0): it has no topic
-       id; or that of no topic, or of another topic; or the node has no replica of the partition.
+    1. Kafka renames it to ``-stray`` at start-up (LogManager.isStrayReplica, 4.3.0) if it has no
+       topic id, an unknown one or that of another topic, or if the node has no replica of the
+       partition.
     2. The node's replica is assigned to another of its log directories (KIP-858).
 
     Args:
-        partition: by the directory's name.
-        topic_id: of its ``partition.metadata``.
-        metadata: of the cluster.
-        ids: of the log directory.
+        partition: the partition in the directory's name.
+        topic_id: the topic id in its ``partition.metadata``.
+        metadata: the cluster's metadata.
+        ids: the ids of the log directory.
     """
     if topic_id is None:
-        return "it has no topic id"
+        return "no topic id"
     owner = metadata.topics.get(partition.topic)
-    if owner is None or owner.topic_id != topic_id:  # rare: a search is no loss of time
+    if owner is None or owner.topic_id != topic_id:  # rare, so a search is fast enough
         owner = next((one for one in metadata.topics.values() if one.topic_id == topic_id), None)
     if owner is None:
-        return f"its topic id {topic_id} is of no topic"
+        return f"its topic id {topic_id} is unknown to the cluster"
     if owner.name != partition.topic:
-        return f"its topic id {topic_id} is of the topic {owner.name}"
+        return f"its topic id {topic_id} belongs to the topic {owner.name}"
     return _replica_reason(owner.partitions.get(partition.partition), ids)
 
 
 def _replica_reason(found: PartitionMetadata | None, ids: DirectoryIds) -> str | None:
     if found is None:
-        return "its topic has no such partition"
+        return "the partition does not exist in its topic"
     if ids.node_id is not None and ids.node_id not in found.replicas:
         return f"node {ids.node_id} has no replica of it"
     if ids.node_id is None or ids.directory_id is None or not found.directories:
@@ -51,4 +52,4 @@ def _replica_reason(found: PartitionMetadata | None, ids: DirectoryIds) -> str |
     assigned = found.directories[found.replicas.index(ids.node_id)]
     if is_reserved(assigned) or assigned == ids.directory_id:
         return None
-    return f"its replica is assigned to the log directory with the id {assigned}"
+    return f"its replica is assigned to the log directory with id {assigned}"

@@ -1,15 +1,14 @@
-"""Reads a cluster's metadata from the directory that a KRaft node keeps it in (KIP-500, KIP-630).
+"""Read a cluster's metadata from the directory of a KRaft node (KIP-500, KIP-630).
 
-1. The newest snapshot that was written to its end is the state below its offset. Without one the
-   log must begin at offset 0.
-2. The records of the log's segments from there on are applied to it.
-3. The log ends where its last segment ends, or before a batch at the end of that segment which was
-   not written to its end, as a broker's recovery cuts it. All other damage is refused.
-4. A snapshot that was not written to its end is passed over; then the log must reach its offset.
-5. A transaction that is open at the end did not happen: the state is that of its beginning.
+1. Load the newest complete snapshot; without one the log must start at offset 0.
+2. Apply the records of the log's segments from the snapshot's end offset on.
+3. The log ends at the end of its last segment, or before an incomplete batch there, as a broker's
+   recovery truncates it. Any other corruption is refused.
+4. An incomplete snapshot is ignored; the log must then reach its end offset.
+5. A transaction that is open at the end has no effect.
 
-IMPORTANT: which of the last records the quorum has committed is not on disk. A node that was cut
-off from it can hold records at the end that no other node has.
+IMPORTANT: which of the last records the quorum has committed is not on disk. An isolated node can
+have records at the end of its log that no other node has.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 
 def read_metadata(directory: Path) -> ClusterMetadata:
-    """What a ``__cluster_metadata-0`` directory says. Effects: reads it.
+    """Read a ``__cluster_metadata-0`` directory. Effects: reads it.
 
     Raises:
-        NotALogDir: there is no such directory, or no metadata log in it.
-        UnreadableFile: a file cannot be opened, or is no regular file.
-        CorruptLogError: there is damage, or a part of the log is missing.
-        UnsupportedFormatError: a record of a version that is not known.
+        NotALogDir: the directory does not exist or has no metadata log.
+        UnreadableFile: a file cannot be opened or is not a regular file.
+        CorruptLogError: the log is corrupt or incomplete.
+        UnsupportedFormatError: a record has an unknown version.
     """
     with _open(directory) as opened:
         names = file_names(opened)
@@ -51,15 +50,15 @@ def read_metadata(directory: Path) -> ClusterMetadata:
     image, snapshot, passed_over = _read_snapshot(directory, snapshots(names))
     if snapshot is None and not bases:
         raise NotALogDir(
-            "there is no metadata log in the directory.",
+            "the directory has no metadata log.",
             path=directory,
-            remedy="Name the __cluster_metadata-0 directory of a KRaft node.",
+            remedy="Give the __cluster_metadata-0 directory of a KRaft node.",
         )
     start = _START if snapshot is None else snapshot.end_offset
     end = _read_log(directory, bases, start, image)
     if passed_over is not None and end < passed_over.end_offset:
         raise CorruptLogError(
-            f"the snapshot was not written to its end, and the log ends before it at {end}.",
+            f"the snapshot is incomplete, and the log ends before it at offset {end}.",
             path=directory / passed_over.name,
             remedy=REMEDY,
         )
@@ -80,16 +79,18 @@ def _open(directory: Path) -> OpenDir:
         return open_log_dir(directory)
     except NotALogDir as error:
         raise NotALogDir(
-            "the directory of the cluster's metadata does not exist.",
+            "the directory of cluster metadata does not exist.",
             path=directory,
-            remedy="Name the __cluster_metadata-0 directory of a KRaft node.",
+            remedy="Give the __cluster_metadata-0 directory of a KRaft node.",
         ) from error
 
 
 def _read_snapshot(
     directory: Path, found: list[Snapshot]
 ) -> tuple[Image, Snapshot | None, Snapshot | None]:
-    """The newest whole snapshot's state, and it; the newest that was passed over, if one was."""
+    """Return the state of the newest complete snapshot, that snapshot, and the newest incomplete
+    one if there is any.
+    """
     for number, snapshot in enumerate(found):
         image = Image()
         file = MetadataFile(directory / snapshot.name, _START)
@@ -116,7 +117,7 @@ def _control_types(batch: Batch) -> list[ControlType]:
 
 
 def _read_log(directory: Path, bases: list[Offset], start: Offset, image: Image) -> Offset:
-    """Apply the log from `start` on to the image; where it ends, at least `start`."""
+    """Apply the log from `start` on to the image; return its end offset, at least `start`."""
     wanted = [base for base in bases if base > start]
     wanted[:0] = [base for base in bases if base <= start][-1:]
     end = start
@@ -132,7 +133,7 @@ def _read_log(directory: Path, bases: list[Offset], start: Offset, image: Image)
         end = file.end_offset
         if file.is_torn and base != wanted[-1]:
             raise CorruptLogError(
-                f"the segment ends in a damaged batch at offset {end}, and more segments follow.",
+                f"the segment ends in a corrupt batch at offset {end}, but more segments follow.",
                 path=file.path,
                 remedy=REMEDY,
             )
@@ -141,7 +142,7 @@ def _read_log(directory: Path, bases: list[Offset], start: Offset, image: Image)
 
 def _gap(directory: Path, base: Offset, expected: Offset) -> CorruptLogError:
     return CorruptLogError(
-        f"the segment begins at offset {base}, the log before it ends at {expected}.",
+        f"the segment starts at offset {base}, but the log before it ends at {expected}.",
         path=directory / segment_file_name(base, LOG),
         remedy=REMEDY,
     )
@@ -154,7 +155,7 @@ def _apply(
     from_offset: Offset = _START,
     snapshot_end: Offset | None = None,
 ) -> None:
-    """Apply a batch's records; of a snapshot's all have its end offset."""
+    """Apply a batch's records; those of a snapshot all get its end offset."""
     for found in batch.records():
         if found.offset < from_offset:
             continue
@@ -167,12 +168,12 @@ def _apply(
 
 
 def read_directory_ids(log_dir: Path) -> DirectoryIds:
-    """What a log directory's ``meta.properties`` says; all None if there is none. Effects: reads.
+    """Read a log directory's ``meta.properties``; all None if there is none. Effects: reads.
 
     Raises:
-        NotALogDir: there is no such directory.
-        UnreadableFile: the file cannot be read, or is no regular file.
-        CorruptLogError: it is too large, no UTF-8, or the node id is no number.
+        NotALogDir: the directory does not exist.
+        UnreadableFile: the file cannot be read or is not a regular file.
+        CorruptLogError: it is too large, not UTF-8, or the node id is not a number.
     """
     with open_log_dir(log_dir) as directory:
         if not exists(directory, META_PROPERTIES):
@@ -180,7 +181,7 @@ def read_directory_ids(log_dir: Path) -> DirectoryIds:
         content = read_part(directory, META_PROPERTIES, 0, _MOST_PROPERTIES_BYTES + 1)
     path = log_dir / META_PROPERTIES
     if len(content) > _MOST_PROPERTIES_BYTES:
-        raise CorruptLogError(f"has more than {_MOST_PROPERTIES_BYTES} bytes.", path=path)
+        raise CorruptLogError(f"is larger than {_MOST_PROPERTIES_BYTES} bytes.", path=path)
     try:
         lines = content.decode().splitlines()
     except UnicodeDecodeError as error:
@@ -192,7 +193,7 @@ def read_directory_ids(log_dir: Path) -> DirectoryIds:
     }
     node_id = found.get("node.id")
     if node_id is not None and not _NODE_ID.fullmatch(node_id):
-        raise CorruptLogError("its node.id is no number.", path=path)
+        raise CorruptLogError("its node.id is not a number.", path=path)
     return DirectoryIds(
         cluster_id=found.get("cluster.id"),
         node_id=None if node_id is None else int(node_id),

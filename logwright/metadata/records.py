@@ -1,4 +1,4 @@
-"""Records of the metadata log: from the bytes of a record's value to a dataclass.
+"""Decode the values of the metadata log's records into dataclasses.
 
 ::
 
@@ -7,8 +7,8 @@
     version         unsigned varint   of the message
     message         in the flexible encoding of KIP-482
 
-Only what tells of topics, partitions, configs, features and transactions is decoded. Every length
-comes from outside and is compared with the bytes that are left before anything is made of it.
+Only records about topics, partitions, configs, features and transactions are decoded. Every length
+is untrusted input and is checked against the remaining bytes before use.
 Source: MetadataRecordSerde, AbstractApiMessageSerde and the messages of org.apache.kafka.common.
 metadata of Kafka 4.3.0.
 """
@@ -41,7 +41,7 @@ _Value = TypeVar("_Value")
 _REPLICAS_TAG: Final = 2
 _DIRECTORIES_TAG: Final = 8
 _DIRECTORIES_VERSION: Final = 1
-"""The first version of both records of partitions that has directories (KIP-858)."""
+"""First version of both partition records with directories (KIP-858)."""
 
 _VARINT_BYTES: Final = 5
 _MORE: Final = 0x80
@@ -53,7 +53,7 @@ _UUID_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """A topic exists."""
+    """A topic is created."""
 
     name: str
     topic_id: str
@@ -61,10 +61,10 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord:
-    """A partition exists.
+    """A partition is created.
 
     Attributes:
-        directories: of each replica; () before KIP-858.
+        directories: directory id of each replica; () before KIP-858.
     """
 
     partition: int
@@ -75,11 +75,11 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord:
-    """A config is set, or removed.
+    """A config is set or removed.
 
     Attributes:
-        resource_type: 2 topic, 4 broker; others exist.
-        value: None: removed.
+        resource_type: 2 topic, 4 broker, or another type.
+        value: None if removed.
     """
 
     resource_type: int
@@ -90,7 +90,7 @@ class ConfigRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChangeRecord:
-    """A partition changes; None: this stays."""
+    """A partition changes; None for fields that do not change."""
 
     partition: int
     topic_id: str
@@ -100,21 +100,21 @@ class PartitionChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveTopicRecord:
-    """A topic is gone, with its configs."""
+    """A topic is removed, with its configs."""
 
     topic_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureLevelRecord:
-    """A feature has this level; 0: it is off."""
+    """A feature gets this level; 0 disables it."""
 
     name: str
     level: int
 
 
 class TransactionRecord(Enum):
-    """Where a transaction of the controller begins and how it ends (KIP-868)."""
+    """Begin, end or abort of a controller's transaction (KIP-868)."""
 
     BEGIN = BEGIN_TRANSACTION
     END = END_TRANSACTION
@@ -129,16 +129,16 @@ ChangeRecord = (
     | RemoveTopicRecord
     | FeatureLevelRecord
 )
-"""What changes the image."""
+"""The records that change the image."""
 MetadataRecord = ChangeRecord | TransactionRecord
 
 
 def decode_metadata_record(value: bytes | None) -> MetadataRecord | None:
-    """The record that a value holds; None for an api key that is passed over.
+    """Decode a record's value; None for an api key that is ignored.
 
     Raises:
         CorruptBatch: it is null or malformed.
-        UnsupportedFormatError: the frame or the message has a version that is not known.
+        UnsupportedFormatError: the frame or the message has an unknown version.
     """
     if value is None:
         raise CorruptBatch("its value is null.")
@@ -146,7 +146,7 @@ def decode_metadata_record(value: bytes | None) -> MetadataRecord | None:
     frame_version = reader.unsigned_varint()
     if frame_version != FRAME_VERSION:
         raise UnsupportedFormatError(
-            f"its frame version is {frame_version}, known is {FRAME_VERSION}."
+            f"its frame version is {frame_version}, supported is {FRAME_VERSION}."
         )
     api_key = reader.unsigned_varint()
     version = reader.unsigned_varint()
@@ -156,13 +156,13 @@ def decode_metadata_record(value: bytes | None) -> MetadataRecord | None:
     latest, decode = known
     if version > latest:
         raise UnsupportedFormatError(
-            f"it has api key {api_key} and version {version}, known are 0 to {latest}."
+            f"its api key {api_key} has version {version}, supported are 0 to {latest}."
         )
     try:
         record = decode(reader, version)
         reader.expect_end()
     except CorruptBatch as error:
-        raise CorruptBatch(f"it has api key {api_key}, {error.problem}") from error
+        raise CorruptBatch(f"its api key is {api_key}, {error.problem}") from error
     return record
 
 
@@ -175,104 +175,104 @@ class _Reader:
 
     @property
     def left(self) -> int:
-        """Bytes that are left."""
+        """Number of remaining bytes."""
         return len(self._content) - self._position
 
     def take(self, size: int) -> memoryview:
-        """The next bytes.
+        """Return the next bytes.
 
         Raises:
-            CorruptBatch: there are not as many, here and in all methods below.
+            CorruptBatch: not enough bytes, here and in all methods below.
         """
         if not 0 <= size <= self.left:
-            raise CorruptBatch(f"and a field of {size} bytes, where {self.left} are left.")
+            raise CorruptBatch(f"and a field has {size} bytes, but {self.left} are left.")
         start = self._position
         self._position += size
         return self._content[start : self._position]
 
     def unsigned_varint(self) -> int:
-        """At most 5 bytes; bits beyond the 32nd are dropped, as in ByteUtils."""
+        """Read at most 5 bytes; bits beyond the 32nd are dropped, as in ByteUtils."""
         value = 0
         for index in range(_VARINT_BYTES):
             byte = self.take(1)[0]
             value |= (byte & 0x7F) << 7 * index
             if byte < _MORE:
                 return value & 0xFFFF_FFFF
-        raise CorruptBatch(f"and a varint of more than {_VARINT_BYTES} bytes.")
+        raise CorruptBatch(f"and a varint has more than {_VARINT_BYTES} bytes.")
 
     def int8(self) -> int:
-        """A signed byte."""
+        """Read a signed byte."""
         return int(_INT8.unpack(self.take(1))[0])
 
     def int16(self) -> int:
-        """Two bytes."""
+        """Read two bytes."""
         return int(_INT16.unpack(self.take(2))[0])
 
     def int32(self) -> int:
-        """Four bytes."""
+        """Read four bytes."""
         return int(_INT32.unpack(self.take(4))[0])
 
     def uuid(self) -> str:
-        """16 bytes, as Kafka writes them in text: url-safe base64 without padding."""
+        """Read 16 bytes as Kafka's text form: url-safe base64 without padding."""
         return base64.urlsafe_b64encode(self.take(_UUID_BYTES)).decode("ascii").rstrip("=")
 
     def nullable_string(self) -> str | None:
-        """COMPACT_NULLABLE_STRING."""
+        """Read a COMPACT_NULLABLE_STRING."""
         length = self.unsigned_varint() - 1
         if length < 0:
             return None
         try:
             return str(self.take(length), "utf-8")
         except UnicodeDecodeError as error:
-            raise CorruptBatch("and a string that is not UTF-8.") from error
+            raise CorruptBatch("and a string is not UTF-8.") from error
 
     def string(self) -> str:
-        """COMPACT_STRING."""
+        """Read a COMPACT_STRING."""
         return _not_null(self.nullable_string())
 
     def nullable_int32s(self) -> tuple[int, ...] | None:
-        """COMPACT_ARRAY of INT32, or null."""
+        """Read a COMPACT_ARRAY of INT32, or null."""
         count = self.unsigned_varint() - 1
         if count < 0:
             return None
         return struct.unpack(f">{count}i", self.take(count * _INT32.size))
 
     def int32s(self) -> tuple[int, ...]:
-        """COMPACT_ARRAY of INT32."""
+        """Read a COMPACT_ARRAY of INT32."""
         return _not_null(self.nullable_int32s())
 
     def nullable_uuids(self) -> tuple[str, ...] | None:
-        """COMPACT_ARRAY of UUID, or null."""
+        """Read a COMPACT_ARRAY of UUID, or null."""
         count = self.unsigned_varint() - 1
         if count < 0:
             return None
         if count * _UUID_BYTES > self.left:
-            raise CorruptBatch(f"and {count} ids, where {self.left} bytes are left.")
+            raise CorruptBatch(f"and it has {count} ids, but {self.left} bytes are left.")
         return tuple(self.uuid() for _ in range(count))
 
     def uuids(self) -> tuple[str, ...]:
-        """COMPACT_ARRAY of UUID."""
+        """Read a COMPACT_ARRAY of UUID."""
         return _not_null(self.nullable_uuids())
 
     def tags(self) -> dict[int, _Reader]:
-        """The tagged fields, not decoded."""
+        """Read the tagged fields, without decoding them."""
         found: dict[int, _Reader] = {}
         for _ in range(self.unsigned_varint()):
             tag = self.unsigned_varint()
             if tag in found:
-                raise CorruptBatch(f"and tag {tag} twice.")
+                raise CorruptBatch(f"and tag {tag} is duplicate.")
             found[tag] = _Reader(self.take(self.unsigned_varint()))
         return found
 
     def expect_end(self) -> None:
-        """Nothing may be left."""
+        """Check that no bytes are left."""
         if self.left:
-            raise CorruptBatch(f"and {self.left} bytes are left over.")
+            raise CorruptBatch(f"and {self.left} bytes are left after its end.")
 
 
 def _not_null(value: _Value | None) -> _Value:
     if value is None:
-        raise CorruptBatch("and null where null is not allowed.")
+        raise CorruptBatch("and a required field is null.")
     return value
 
 
@@ -314,7 +314,7 @@ def _partition_change(reader: _Reader, version: int) -> PartitionChangeRecord:
         tags[_REPLICAS_TAG].expect_end()
     if _DIRECTORIES_TAG in tags:
         if version < _DIRECTORIES_VERSION:
-            raise CorruptBatch(f"and directories, which version {version} does not have.")
+            raise CorruptBatch(f"and it has directories, which version {version} does not have.")
         directories = tags[_DIRECTORIES_TAG].nullable_uuids()
         tags[_DIRECTORIES_TAG].expect_end()
     return PartitionChangeRecord(
@@ -360,4 +360,4 @@ _DECODERS: Final[dict[int, tuple[int, Callable[[_Reader, int], MetadataRecord]]]
     END_TRANSACTION: (0, _end),
     ABORT_TRANSACTION: (0, _abort),
 }
-"""By api key: the latest version that is known, and the function for the message."""
+"""Api key → latest supported version, decoder of the message."""

@@ -1,11 +1,11 @@
-"""Rows of any Spark source into logs at rest; columns as Spark's own Kafka sink takes them.
+"""Append rows of any Spark source to offline logs; columns as for Spark's Kafka sink.
 
-1. The rows get their partition in a first pass over Arrow batches, murmur2 of the key.
-2. One shuffle puts the rows of a partition into one task, sorted by file, then by their order in
-   it: the order of the input, whatever the number of cores.
-3. The task encodes batches and stages segments; it returns one row of figures for each partition.
-4. One process, the driver, commits one partition after the other. If a task refuses a record,
-   nothing is committed at all.
+1. A first pass over Arrow batches assigns partitions, by murmur2 of the key.
+2. One shuffle puts the rows of a partition into one task, sorted by file and position: the order of
+   the input, for any number of cores.
+3. The task encodes batches, stages segments, and returns one row of statistics per partition.
+4. The driver commits one partition after the other. If a task refuses a record, nothing is
+   committed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from logwright.spark.session import spark_at_work
 from logwright.units import TimestampMs
 
 COLUMNS: Final = ("key", "value", "headers", "topic", "partition", "timestamp")
-"""What a frame may have; only ``value`` must be there."""
+"""The columns of a frame; only ``value`` is required."""
 
 _ORDER: Final = ("_file", "_block", "_row")
 _ROWS_DDL: Final = (
@@ -55,13 +55,13 @@ _HEADERS_DDL: Final = "array<struct<key:binary,value:binary>>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where rows go.
+    """The topics that rows are appended to.
 
     Attributes:
-        topic: of all rows; None: each row names its own.
-        partitions: how many each topic has, by its name; those that are not there are made.
-        settings: of each topic.
-        topic_ids: that new partitions get where the topic has no other.
+        topic: the topic of all rows; None if each row has its own.
+        partitions: topic → partition count; missing partitions are created.
+        settings: topic → its settings.
+        topic_ids: topic → id of new partitions, if the topic has none yet.
     """
 
     log_dir: Path
@@ -88,8 +88,8 @@ def partition_counts(log_dir: Path, topics: Iterable[str], wanted: int) -> dict[
     for topic, count in counts.items():
         if count == 0:
             raise PolicyError(
-                f"topic {topic} is not there, and how many partitions it gets was not said.",
-                remedy="Say it, as with --partitions.",
+                f"topic {topic} does not exist, and no partition count was given.",
+                remedy="Give one, for example with --partitions.",
             )
     return counts
 
@@ -217,13 +217,13 @@ def _canonical(frame: DataFrame, topic: str | None) -> DataFrame:
     names = [name for name in frame.columns if name not in _ORDER]
     foreign = sorted(set(names) - set(COLUMNS))
     if foreign or "value" not in names:
-        problem = f"a column {foreign[0]!r} is not known" if foreign else "there is no column value"
+        problem = f"unknown column {foreign[0]!r}" if foreign else "the column value is missing"
         raise PolicyError(
             f"the input's columns are {', '.join(names)}: {problem}.",
-            remedy=f"Known are {', '.join(COLUMNS)}; value must be there.",
+            remedy=f"Valid columns are {', '.join(COLUMNS)}; value is required.",
         )
     if topic is None and "topic" not in names:
-        raise PolicyError("rows have no column topic, and no topic was given.", remedy="Name one.")
+        raise PolicyError("rows have no column topic, and no topic was given.", remedy="Give one.")
     kinds = {one.name: one.dataType for one in frame.schema.fields}
     nothing = F.lit(None)
     columns = [
@@ -361,8 +361,8 @@ def _result(slot: int, result: StagedAppend | LogwrightError) -> pa.RecordBatch:
 
 def _no_such_partition() -> RefusedRecord:
     return RefusedRecord(
-        "a row names a topic or partition that there is not.",
-        remedy="Nothing was appended. Mend the input, or raise the number of partitions.",
+        "a row has a topic or partition that does not exist.",
+        remedy="Nothing was appended. Fix the input, or increase the number of partitions.",
     )
 
 
@@ -372,5 +372,5 @@ def _spark_error(error: PySparkException, path: Path | str) -> UnreadableFile:
     return UnreadableFile(
         f"Spark cannot read the input: {condition}.",
         path=path,
-        remedy="Nothing was appended. Mend the input or the format's options.",
+        remedy="Nothing was appended. Fix the input or the format's options.",
     )

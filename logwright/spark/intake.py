@@ -1,4 +1,4 @@
-"""Files into a topic, each once: the ledger says which are new and which run is to be completed."""
+"""Ingest files into a topic, each once: the ledger has the ingested files and unfinished runs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ _GLOB: Final = re.compile(r"[\\*?\[\]{}]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Files, and the topic that they go to.
+    """Input files and their topic.
 
     Attributes:
         path: a file or directory; any address that Spark reads, if `ingest_id` is given.
-        file_format: ``json``, ``csv``, ``parquet`` or another of Spark's.
-        options: of Spark's reader.
-        partitions: that a new topic gets, and at least has; 0: as many as there are.
-        ingest_id: what the whole input is known by; else its files are, by path and content.
+        file_format: ``json``, ``csv``, ``parquet`` or another format that Spark reads.
+        options: options of Spark's reader.
+        partitions: partition count of a new topic, minimum for an existing one; 0: keep it.
+        ingest_id: idempotency key of the whole input; without it each file counts once, by path and
+            content.
     """
 
     path: str

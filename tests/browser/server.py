@@ -21,7 +21,7 @@ LOGWRIGHT = Path(sys.executable).with_name("logwright")
 START_SECONDS = 400
 STOP_SECONDS = 60
 POLL_SECONDS = 0.3
-READY = "Ctrl-C ends it"
+READY = "Press Ctrl-C to stop"
 
 _Found = TypeVar("_Found")
 

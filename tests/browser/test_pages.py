@@ -97,7 +97,7 @@ def test_sensors_say_why_they_do_nothing(site: Site) -> None:
     """The demo has left them on; each log's reason is on the page of the tick."""
     logs = survey(site.server.home / "kafka-logs").keys()
     for name, reason in (
-        ("discovery", "9 logs, nothing new"),
+        ("discovery", "9 logs, no changes"),
         ("due_logs", "countries-0: dirty ratio"),
         ("purge_due", "customers-0: 39 files, the first due at"),
     ):

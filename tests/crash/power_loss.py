@@ -1,5 +1,5 @@
 """What a power loss may leave of a whole log directory: a twin of the disk that remembers what is
-not synced, beside the real one.
+not synced, next to the real one.
 """
 
 # ruff: noqa: D102  the methods are those of FileSystem, described there
@@ -20,7 +20,7 @@ Tree = dict[str, bytes]
 """Content by path relative to the log directory."""
 
 EXHAUSTIVE = 6
-"""So many changes that are not synced are tried in all subsets; of more, the smallest, the largest
+"""Up to this many unsynced changes are tried in all subsets; of more, the smallest, the largest
 and random ones.
 """
 

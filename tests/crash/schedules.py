@@ -1,12 +1,12 @@
 """Two commands at once, under a schedule: the first stops before one of its calls to the system,
-the second runs, the first goes on.
+the second runs, the first continues.
 
-The interpreter tells of each call before it is made (`sys.addaudithook`): opening, listing, making,
+The interpreter reports each call before it is made (`sys.addaudithook`): opening, listing, making,
 renaming, linking, cutting and removing files and directories, and every lock, whatever code makes
-the call. What only asks for a file's state is not told of; the call before it is.
+the call. Calls that only read a file's state are not reported; the call before is.
 
 The second command runs in a thread of its own. Where it waits for a lock that the first one has,
-the first one goes on, and the second gets a turn before each further call of it. Both stand for
+the first one continues, and the second gets a turn before each further call of it. Both stand for
 processes: what one process remembers of its plans (`logwright.live_plans`) the other has not.
 """
 

@@ -1,4 +1,4 @@
-"""The power goes while an interrupted append is cut back: the log ends early, without a gap."""
+"""The power goes while an interrupted append is rolled back: the log ends early, without a gap."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_a_broker_that_ran_since_and_died_is_noticed(memory: Path) -> None:
     path.unlink()
     path.write_bytes(content)
     rows = rows_to_append()
-    with pytest.raises(UncleanLogDir, match="a broker has worked here") as refused:
+    with pytest.raises(UncleanLogDir, match="a broker ran since") as refused:
         append(log_dir, rows, PAIRS, now_ms=NOW, options=OPTIONS)
     assert "logwright recover" in str(refused.value)
     recover(log_dir)

@@ -87,7 +87,7 @@ def test_every_interruption_is_mended(scenario: Scenario) -> None:
 
 
 def test_purge_of_what_is_paused_keeps_the_way_back(tmp_path: Path) -> None:
-    """What was retired stays as long as somebody wants the log to be left alone."""
+    """What was retired stays as long as somebody wants the log to be skipped."""
     log = Log("recleaned-2", fixtures.copy_before("recleaned-2", tmp_path))
     log.clean()
     before = sorted(path.name for path in (log.root / "t-0").iterdir())
@@ -96,7 +96,7 @@ def test_purge_of_what_is_paused_keeps_the_way_back(tmp_path: Path) -> None:
     later = [str(log.root), "t-0", "--yes", "--now", str(log.now + 10**9)]
     refused = CliRunner().invoke(main, ["purge", *later], catch_exceptions=False)
     assert 0 == refused.exit_code
-    assert "left alone: paused by" in refused.stderr
+    assert "skipped: paused by" in refused.stderr
     assert before == sorted(path.name for path in (log.root / "t-0").iterdir())
     CliRunner().invoke(main, ["resume", *words], catch_exceptions=False)
     CliRunner().invoke(main, ["purge", *later], catch_exceptions=False)

@@ -81,7 +81,7 @@ def test_process_that_dies_at_any_step_is_finished_by_the_next_run(tmp_path: Pat
 
 
 def test_process_that_dies_twice_is_finished_all_the_same(tmp_path: Path, seed: int) -> None:
-    """The run that goes on may die too, anywhere."""
+    """The run that continues may die too, anywhere."""
     count = counted(make_pair(tmp_path / "whole"))
     chosen = random.Random(f"{seed} twice")
     for number in range(25):

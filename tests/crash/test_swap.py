@@ -45,7 +45,7 @@ POWER_LOSS = (ONE_SEGMENT, TXNINDEX_STAYS, EMPTIED_WITH_TRANSACTIONS, MERGED_PAI
 CODES = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES)
 
 ENOUGH_STATES = 150
-"""Among so many of the smallest subsets a bad one is found, if there is any."""
+"""Among this many of the smallest subsets a bad one is found, if there is any."""
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -160,7 +160,7 @@ def segment_files(bases: list[int]) -> list[str]:
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_two_swaps_are_never_open_at_once(tmp_path: Path, layout: Layout) -> None:
-    """At no durable instant are there two `.log.swap`, or a `.cleaned` beside a committed swap."""
+    """At no durable instant are there two `.log.swap`, or a `.cleaned` next to a committed swap."""
     log_dir = tmp_path / "logs"
     steps = layout.build(log_dir)
     model = PowerLossModel(log_dir / "t-0", contents(log_dir))

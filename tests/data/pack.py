@@ -87,7 +87,7 @@ def listing(cases: Path) -> str:
 
 
 def main(cases: Path, layouts: Path) -> None:
-    """Writes the archive and the listing beside this file."""
+    """Writes the archive and the listing next to this file."""
     packed = archive(contents(cases, "cases") + contents(layouts, "swap-layouts"))
     (HERE / "kafka-cases.tar.xz").write_bytes(packed)
     (HERE / "README.md").write_text(listing(cases))

@@ -71,7 +71,7 @@ def test_kafka_2024_a_group_fits_its_indexes(
 def test_kafka_5413_a_segments_last_offset_is_not_guessed_from_its_base(
     tmp_path: Path, kafka: KafkaCleaner
 ) -> None:
-    """KAFKA-5413, KAFKA-6264: what a segment reaches to is told by the next one's base. The base
+    """KAFKA-5413, KAFKA-6264: the next segment's base shows where a segment ends. The base
     offsets alone were compared, and the cleaner died at an offset too far from the group's base.
     """
     far = 2**31 + 3
@@ -88,7 +88,7 @@ def test_kafka_5413_a_segments_last_offset_is_not_guessed_from_its_base(
 def test_kafka_3894_a_map_that_ends_inside_a_segment_cleans_a_part(
     tmp_path: Path, kafka: KafkaCleaner
 ) -> None:
-    """KAFKA-3894, KAFKA-2235: a full map ends the cleaning where it is, and the next one goes on
+    """KAFKA-3894, KAFKA-2235: a full map ends the cleaning where it is, and the next one continues
     there. The cleaner thread died for all partitions.
     """
     builder = a_log(tmp_path)
@@ -121,8 +121,8 @@ def test_kafka_3894_past_the_maps_end_everything_is_kept(
 def test_kafka_4497_the_time_index_knows_only_what_was_kept(
     tmp_path: Path, kafka: KafkaCleaner
 ) -> None:
-    """KAFKA-4497: a cleaned segment's time index tells the largest timestamp of the kept records.
-    It told that of the records read, with an offset that was not there, and appends to it failed.
+    """KAFKA-4497: a cleaned segment's time index has the largest timestamp of the kept records.
+    It had that of the records read, with an offset that was not there, and appends to it failed.
     """
     builder = a_log(tmp_path)
     times = [START_MS + 900, START_MS + 5]
@@ -137,7 +137,7 @@ def test_kafka_4497_the_time_index_knows_only_what_was_kept(
 def test_kafka_16310_the_largest_timestamp_is_that_of_the_first_batch_that_has_it(
     tmp_path: Path, kafka: KafkaCleaner
 ) -> None:
-    """KAFKA-16310: the offset beside the largest timestamp is the last one of the first batch that
+    """KAFKA-16310: the offset next to the largest timestamp is the last one of the first batch that
     has it. It came to be that of any batch appended together with it.
     """
     builder = a_log(tmp_path)
@@ -168,7 +168,7 @@ def test_a_cleaned_segment_is_as_old_as_its_last_source(
     tmp_path: Path, kafka: KafkaCleaner
 ) -> None:
     """No ticket: files take the modification time of the group's last source, so that what goes by
-    the time of a segment without timestamps does not begin anew with each cleaning.
+    the time of a segment without timestamps does not begin again with each cleaning.
     """
     builder = a_log(tmp_path)
     builder.segment(0, modified_ms=START_MS + 5).batch(0, [("a", "1"), ("b", "1")])

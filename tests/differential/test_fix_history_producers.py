@@ -65,8 +65,8 @@ FORGETTING = {"producer.id.expiration.ms": "1000"}
 def test_kafka_5490_a_producers_last_batch_stays_without_records(
     tmp_path: Path, kafka: KafkaCleaner
 ) -> None:
-    """KAFKA-5490: the last batch of an active producer stays, empty if need be, with its sequence.
-    With it went the sequence, and the producer's next append was refused as out of order.
+    """KAFKA-5490: the last batch of an active producer stays, empty if necessary, with its
+    sequence. With it went the sequence, and the producer's next append was refused as out of order.
     """
     builder = a_log(tmp_path)
     builder.segment(0).batch(0, [("a", "1"), ("b", "1")], producer_id=PID, sequence=5)
@@ -203,8 +203,8 @@ def test_kafka_13727_past_the_maps_end_aborted_transactions_are_known_too(
 def test_kafka_14055_a_record_with_a_markers_key_does_not_remove_it(
     kind: Literal["abort", "commit"], dirty: int, tmp_path: Path, kafka: KafkaCleaner
 ) -> None:
-    """KAFKA-14055: control batches are no part of the offset map. A record with a marker's key
-    behind it took the marker away, and the transaction hung.
+    """KAFKA-14055: control batches are not part of the offset map. A record with a marker's key
+    after it took the marker away, and the transaction hung.
     """
     builder = a_log(tmp_path)
     in_txn(builder.segment(0), 0, "a")
@@ -329,7 +329,7 @@ def test_kafka_8522_a_marker_goes_at_its_horizon(
 
 def test_a_marker_whose_data_came_back_is_not_removed(tmp_path: Path, kafka: KafkaCleaner) -> None:
     """KAFKA-8522: a horizon alone does not remove a marker: a transaction with data keeps it, past
-    its horizon too. A consumer would see the transaction go on for ever.
+    its horizon too. A consumer would see the transaction continue for ever.
     """
     builder = a_log(tmp_path)
     in_txn(builder.segment(0), 0, "a")

@@ -57,7 +57,7 @@ def test_kafka_8522_the_first_cleaning_sets_the_horizon_and_no_later_one_moves_i
     tmp_path: Path, kafka: KafkaCleaner
 ) -> None:
     """KAFKA-8522: now + `delete.retention.ms` is written once; a later rewriting keeps it. With
-    every cleaning the tombstone's time would begin anew.
+    every cleaning the tombstone's time would begin again.
     """
     builder = a_log(tmp_path)
     builder.segment(0).batch(0, [("a", None), ("b", "1"), ("c", "1")])

@@ -1,4 +1,4 @@
-"""The same records appended by Kafka's own log and by us: the same files."""
+"""The same records appended by Kafka's own log and by logwright: the same files."""
 
 from __future__ import annotations
 

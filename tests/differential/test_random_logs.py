@@ -1,4 +1,4 @@
-"""Thousands of random logs, each cleaned by Kafka and by us: no difference.
+"""Thousands of random logs, each cleaned by Kafka and by logwright: no difference.
 
 A failure names its seed; `python -m tests.differential --seed N --shrink DIR` makes a case of it.
 """

@@ -25,7 +25,7 @@ TELL = (
     "-Dorg.slf4j.simpleLogger.log.kafka.log.LogManager=info",
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.storage.internals.log=info",
 )
-"""The broker says how it loads each log, and what it mends."""
+"""The broker says how it loads each log, and what it repairs."""
 SETTINGS = {
     "cleanup.policy": "compact",
     "internal.segment.bytes": "2048",
@@ -108,7 +108,7 @@ class BrokerLives:
         assert kind is not None or self._process.returncode == 0, self.said()
 
     def life(self) -> dict[str, Any]:
-        """What the life that ends now told."""
+        """What the broker reported in the life that ends now."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -192,7 +192,7 @@ def clean_and_purge(log_dir: Path, partitions: Sequence[str], mid_ms: int) -> Cl
 def clean(
     log_dir: Path, partitions: Sequence[str], now_ms: int, more: Mapping[str, str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Clean all of these, whatever the ratio; what was told of each."""
+    """Clean all of these, whatever the ratio; what was reported for each."""
     pairs = SETTINGS | dict(more or {})
     config = [word for pair in pairs.items() for word in ("--config", "=".join(pair))]
     options = ("--now", now_ms, "--force", "--yes", "--output", "json")
@@ -228,7 +228,7 @@ def is_aborted(record: Read) -> bool:
 
 
 def live(committed: Iterable[Read], read: Iterable[Read], bounds: Sequence[int]) -> list[Read]:
-    """What must be left to read, told from what was read before the cleanings.
+    """What must be left to read, computed from what was read before the cleanings.
 
     Below the last bound it is the last committed record of each key, but for a tombstone that an
     earlier cleaning saw; from there on it is all that there was.
@@ -251,7 +251,7 @@ def live(committed: Iterable[Read], read: Iterable[Read], bounds: Sequence[int])
 
 
 def latest(records: Iterable[Read]) -> dict[str, str]:
-    """The state that the records tell: the last value of each key that is not deleted."""
+    """The state of the records: the last value of each key that is not deleted."""
     state = {record["key"]: record["value"] for record in records}
     return {key: value for key, value in state.items() if value is not None}
 

@@ -57,12 +57,12 @@ class Answer:
 
     @property
     def errors(self) -> list[dict[str, Any]]:
-        """The objects that tell of an error."""
+        """The objects that report an error."""
         return [line for line in self.lines if "error" in line]
 
 
 def call(*words: str | Path | int) -> Answer:
-    """``logwright`` in this process. A fault of ours comes out as the exception that it is."""
+    """``logwright`` in this process. A bug is raised as the exception that it is."""
     result = CliRunner().invoke(main, [str(word) for word in words])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -106,7 +106,7 @@ def free_port() -> int:
 def tree(directory: Path) -> dict[str, tuple[object, ...]]:
     """Every entry below a directory: kind, mode and, of a file, size, time and digest.
 
-    Not told are what a refused command may leave: the lock file of the log directory, the state
+    Left out is what a refused command may leave: the lock file of the log directory, the state
     file, in which quarantine is noted, and work directories that hold nothing.
     """
     found: dict[str, tuple[object, ...]] = {}

@@ -1,5 +1,5 @@
 """Kafka's own system-test tools on a real broker: they are held between two of their steps, the
-broker is stopped, we work on its log directory, it starts again, and they go on.
+broker is stopped, we work on its log directory, it starts again, and they continue.
 """
 
 from __future__ import annotations

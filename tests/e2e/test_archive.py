@@ -1,4 +1,4 @@
-"""A topic of a real broker copied into logs at rest: the same records under the same offsets."""
+"""A topic of a real broker copied into offline logs: the same records under the same offsets."""
 
 from __future__ import annotations
 
@@ -138,12 +138,12 @@ def test_no_broker_is_an_error_with_a_remedy(
     slow = ("--consumer-config", "socket.timeout.ms=200")
     answer = call(*words, f"127.0.0.1:{free_port()}", *slow)
     assert 5 == answer.status
-    assert "run it again" in answer.err
+    assert "Fix the cause and retry" in answer.err
     assert [] == list(tmp_path.glob("t-*"))
 
 
 def test_a_copy_explains_itself(tmp_path: Path) -> None:
-    """The topic's settings and id are beside the copy as the broker said them: without options,
+    """The topic's settings and id are next to the copy as the broker said them: without options,
     retention keeps what the source would.
     """
     log_dir = tmp_path / "logs"

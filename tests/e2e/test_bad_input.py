@@ -50,7 +50,7 @@ def log_dir(tmp_path: Path) -> Path:
 def refused(
     answer: Answer, kind: type[LogwrightError], path: Path, position: int | None = None
 ) -> None:
-    """One error, of this kind, with its place and a remedy, told to people and programs."""
+    """One error, of this kind, with its place and a remedy, for people and programs."""
     (error,) = answer.errors
     assert (kind.__name__, kind.exit_status) == (error["error"], error["exitStatus"])
     assert kind.exit_status == answer.status
@@ -237,8 +237,8 @@ DAMAGES = {
     "magic 255": Damage(do=magic(255), kind=UnsupportedFormatError, words="magic"),
     "codec 5": Damage(do=unknown_codec, kind=UnsupportedFormatError, words="codec"),
     "no zstd": Damage(do=garbled_payload, kind=CorruptBatch, words="decompress"),
-    "a few bytes of a batch": Damage(do=cut_off(10), kind=CorruptBatch, words="cut off"),
-    "most of a batch": Damage(do=cut_off(100), kind=CorruptBatch, words="cut off"),
+    "a few bytes of a batch": Damage(do=cut_off(10), kind=CorruptBatch, words="truncated"),
+    "most of a batch": Damage(do=cut_off(100), kind=CorruptBatch, words="truncated"),
     "zeros": Damage(do=zero_filled, kind=CorruptBatch, words="zeros"),
 }
 IN_ACTIVE = ("a few bytes of a batch", "most of a batch", "zeros", "magic 0", "magic 255")
@@ -264,7 +264,7 @@ def test_damaged_bytes(log_dir: Path, segment: str, damage: str) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_one_bad_partition_does_not_stop_the_others(log_dir: Path, damage: str) -> None:
-    """Before and behind it, the others of the directory are cleaned, as they are without it."""
+    """Before and after it, the others of the directory are cleaned, as they are without it."""
     for name in OTHERS:
         shutil.copytree(log_dir / "t-0", log_dir / name, copy_function=shutil.copy2)
     DAMAGES[damage].do(log_dir / "t-0" / SEALED)

@@ -164,7 +164,7 @@ def test_a_recovering_broker_reads_the_same(
 
 
 def test_a_rolled_log_is_read_and_appended_to(after_clean_stop: dict[str, Check]) -> None:
-    """The broker takes the segment that we made for the active one, and goes on in it."""
+    """The broker takes the segment that we made for the active one, and continues in it."""
     check = after_clean_stop["rolled"]
     for isolation in LEVELS:
         assert ours(check.log_dir) == check.read(isolation)

@@ -1,5 +1,5 @@
 """A real broker's log directories, on each log of which we did something else: it starts, finds
-nothing to mend, and has what we say is there.
+nothing to repair, and has what we say is there.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ LOGS: dict[str, tuple[str, Callable[[Place, str], None]]] = {
     "moved-0": ("leader-epochs", move),
 }
 GROWN = {"grown-1": append, "grown-2": archive}
-"""Partitions that the broker knows, that are not there, and that we make beside one that is."""
+"""Partitions that the broker knows, that are not there, and that we make next to one that is."""
 
 
 def place_logs(place: Place) -> None:
@@ -245,7 +245,7 @@ def consumed(consumer: Consumer, name: str) -> tuple[int, int, list[Record]]:
         if message.error() is None:
             _, time = message.timestamp()
             found.append((message.offset(), time, message.key(), message.value()))
-        else:  # the end, behind markers
+        else:  # the end, after markers
             assert message.error().name() == "_PARTITION_EOF"
             break
     return start, end, found
@@ -278,7 +278,7 @@ def make_topics(bootstrap: str) -> None:
 
 def test_a_broker_finds_nothing_to_mend_in_what_we_leave(tmp_path: Path) -> None:
     """After each operation: no recovery, no directory offline, the records and the offsets that we
-    say, and the next record goes behind them.
+    say, and the next record goes after them.
     """
     place = Place(tmp_path / "broker" / "logs", tmp_path / "broker" / "other")
     with broker(tmp_path, "first", "--server-config", *UNTOUCHED) as (process, bootstrap):

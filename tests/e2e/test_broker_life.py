@@ -1,5 +1,5 @@
 """A real broker works, we clean every compacted log that it left, its offsets' and transactions'
-too, and it and its clients go on as if nothing had happened.
+too, and it and its clients continue as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Lives:
         cleaned: what we did.
         left: names of all files that were there when we were done, by partition.
         digests: of the sealed segments' files, after us and after the second life.
-        first, second, third: what the broker told in each life.
+        first, second, third: what the broker reported in each life.
     """
 
     broker: BrokerLives
@@ -159,7 +159,7 @@ def test_nothing_of_our_work_is_left(lives: Lives) -> None:
 
 
 def test_the_broker_finds_nothing_to_mend(lives: Lives) -> None:
-    """It skips recovery, and the snapshot at each log's end tells all about the producers; after
+    """It skips recovery, and the snapshot at each log's end has the whole producer state; after
     the crash it says otherwise.
     """
     said = [line for line in lives.broker.said_in(2) if KAFKAS not in line and OURS not in line]
@@ -323,7 +323,7 @@ def sequences(told: dict[str, Any], partition: str) -> dict[int, tuple[int, int,
 def test_consumers_read_of_ours_what_they_read_of_kafkas(
     partition: str, isolation: str, lives: Lives
 ) -> None:
-    """Of another broker's logs, cleaned by Kafka and by us, equal records and equal ends."""
+    """Of another broker's logs, cleaned by Kafka and by logwright, equal records and equal ends."""
     reads = lives.second["reads"]
     kafkas, ours = (reads[prefix + partition][isolation] for prefix in (KAFKAS, OURS))
     assert kafkas == ours

@@ -61,7 +61,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def as_it_stopped(_: Path) -> None:
-    """A snapshot, and the log behind it."""
+    """A snapshot, and the log after it."""
 
 
 def without_snapshot(metadata: Path) -> None:
@@ -71,7 +71,7 @@ def without_snapshot(metadata: Path) -> None:
 
 
 def torn_tail(metadata: Path) -> None:
-    """A batch that was not written to its end."""
+    """A batch that is incomplete."""
     append(metadata, [config(2, "topic-1", "retention.ms", "1")], cut=10)
 
 

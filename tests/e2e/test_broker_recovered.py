@@ -1,4 +1,4 @@
-"""A broker that is killed, recovered by us and started again finds nothing to recover."""
+"""A broker that is killed, recovered by logwright and started again finds nothing to recover."""
 
 from __future__ import annotations
 

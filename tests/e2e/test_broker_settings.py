@@ -116,7 +116,7 @@ def test_every_value_is_what_the_broker_says(broker: dict[str, Any]) -> None:
 
 
 def test_a_torn_tail_changes_nothing_before_it(broker: dict[str, Any], tmp_path: Path) -> None:
-    """A last batch that was not written to its end is cut off; the settings before it hold."""
+    """A last batch that is incomplete is truncated; the settings before it hold."""
     copy = tmp_path / "__cluster_metadata-0"
     shutil.copytree(Path(broker["metadataDir"]) / copy.name, copy)
     words = (broker["logDir"], "--server-properties", broker["properties"], "--metadata", str(copy))

@@ -68,7 +68,7 @@ def test_demo_compacts_what_kafka_then_takes(said: str, demo_home: Path) -> None
 def test_demo_says_what_it_does_what_it_reclaimed_and_why(said: str) -> None:
     """A line for each step, a row for each log, and one for each cause.
 
-    Steps are told in their order, but those whose end Dagster's own log lost: in theirs, at last.
+    Steps are printed in order, except those whose end Dagster's own log lost: in theirs, at last.
     """
     took = re.findall(r"^  (\w+) +\d+\.\d s$", said, re.MULTILINE)
     assert sorted(STEPS) == sorted(took)

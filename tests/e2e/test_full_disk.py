@@ -1,4 +1,4 @@
-"""No space left, on a real file system of a few pages: nothing is lost, and it goes on after."""
+"""No space left, on a real file system of a few pages: nothing is lost, and it works afterwards."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Disk:
         return call("purge", self.log_dir, *settings(CASE), *later, "--yes", "--output", "json")
 
     def fill(self, free_pages: int) -> None:
-        """Leave so many pages. A file beside the log directory takes the others."""
+        """Leave so many pages. A file next to the log directory takes the others."""
         self.free()
         found = os.statvfs(self.log_dir)
         with (self.log_dir.parent / "filler").open("wb") as filler:
@@ -111,7 +111,7 @@ def full(answer: Answer) -> str:
 def finishes(made: Disk, *, swapped: bool = False) -> None:
     """With room again, it is as Kafka's cleaner left it.
 
-    If it was `swapped` already, the cleaned segments are cleaned again and grouped anew: then the
+    If it was `swapped` already, the cleaned segments are cleaned again and grouped again: then the
     records are Kafka's, in fewer segments.
     """
     made.free()

@@ -1,4 +1,4 @@
-"""Paused and quarantined logs in Dagster: left alone, said so, and not forgotten."""
+"""Paused and quarantined logs in Dagster: skipped, said so, and not forgotten."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def platform(tmp_path: Path) -> Platform:
 
 
 def test_sweep_leaves_alone_and_quarantines(platform: Platform) -> None:
-    """One log is paused, one fails for good, one is cleaned; from then on both are left alone, by
+    """One log is paused, one fails permanently, one is cleaned; from then on both are skipped, by
     the sweep, the sensor and in the inventory, each with its reason.
     """
     pause(platform, PAUSED, hours=2)

@@ -93,7 +93,7 @@ def test_what_lands_is_appended_once(tmp_path: Path) -> None:
 
 
 def test_a_refused_file_appends_nothing_and_is_asked_for_again(tmp_path: Path) -> None:
-    """A compacted topic wants keys; when the file is mended the run goes through."""
+    """A compacted topic wants keys; when the file is fixed the run goes through."""
     directory = tmp_path / "landing"
     directory.mkdir()
     platform = make_platform(tmp_path, {"orders-0": "basic-none"}, POLICY.format(landing=directory))

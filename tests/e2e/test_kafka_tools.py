@@ -126,7 +126,7 @@ def make_input(bootstrap: str) -> None:
 
 
 def reader(bootstrap: str) -> Consumer:
-    """A member of a group that goes on where the group has committed."""
+    """A member of a group that continues where the group has committed."""
     settings = {"group.id": "reader", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.subscribe(["input"])
@@ -271,7 +271,7 @@ def test_kafkas_tester_notices_one_record_that_is_not_there(story: Story) -> Non
 
 
 def test_groups_keep_their_offsets(story: Story) -> None:
-    """What groups had committed they still have, and they go on there."""
+    """What groups had committed they still have, and they continue there."""
     assert {"copier": (HELD_AT, HELD_AT), "reader": (READ, READ)} == story.offsets
     assert min(offset for offset in story.left if offset >= READ) == story.resumed_at
 

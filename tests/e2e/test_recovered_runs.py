@@ -14,7 +14,7 @@ SMALL_SEGMENTS = "topics:\n  - name: orders\n    internal.segment.bytes: 8192\n"
 
 
 def planned_metadata(run: dg.ExecuteInProcessResult, step: str) -> dict[str, object]:
-    """What a step put beside its output."""
+    """What a step put next to its output."""
     outputs = [event for event in run.all_events if event.is_successful_output]
     (event,) = [one for one in outputs if one.step_key is not None and one.step_key.endswith(step)]
     metadata = event.step_output_data.metadata
@@ -36,7 +36,7 @@ def test_an_unclean_log_is_recovered_and_cleaned(tmp_path: Path) -> None:
 
 
 def test_a_loss_is_not_accepted_by_a_run(tmp_path: Path) -> None:
-    """Whole segments behind damage: the run fails with the way out, and the log is as it was."""
+    """Whole segments after damage: the run fails with the way out, and the log is as it was."""
     platform = make_platform(tmp_path, {"orders-0": "bad-crc-sealed"}, POLICY + SMALL_SEGMENTS)
     (platform.log_dir / ".kafka_cleanshutdown").unlink()
     before = {path.name: path.read_bytes() for path in platform.partition("orders-0").glob("0*")}

@@ -1,4 +1,4 @@
-"""A log directory in somebody else's hands is refused by every changing command, and left alone."""
+"""A log directory in somebody else's hands is refused by every changing command, and skipped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPIC = "t"
 
 @contextmanager
 def jvm(*command: str | Path) -> Iterator[tuple[int, str]]:
-    """A Java program that says one line and goes on; its process id and the line."""
+    """A Java program that says one line and continues; its process id and the line."""
     with subprocess.Popen(
         [java(), *map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -123,5 +123,5 @@ def refused_more(log_dir: Path, tmp_path: Path, pid: int) -> None:
 
 
 def partition(log_dir: Path) -> dict[str, tuple[object, ...]]:
-    """The broker itself goes on writing its checkpoints, but not to an idle partition."""
+    """The broker itself continues writing its checkpoints, but not to an idle partition."""
     return tree(log_dir / f"{TOPIC}-0")

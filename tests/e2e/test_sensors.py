@@ -92,7 +92,7 @@ def test_due_logs_are_asked_for_once(tmp_path: Path) -> None:
     )
     second = tick(due_logs, platform, None)
     assert not second.run_requests
-    assert "orders-0: a run works on it" in str(second.skip_message)
+    assert "orders-0: a run is working on it" in str(second.skip_message)
 
 
 def test_log_that_stays_as_it_was_is_asked_for_again_later(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_log_that_stays_as_it_was_is_asked_for_again_later(tmp_path: Path) -> No
     first = tick(due_logs, platform)
     second = tick(due_logs, platform, first.cursor)
     assert not second.run_requests
-    assert "a sweep left it as it was" in str(second.skip_message)
+    assert "unchanged since its last sweep" in str(second.skip_message)
     third = tick(due_logs, platform.at(platform.now_ms + RETRY_AFTER_MS), second.cursor)
     assert 2 == len(asked_logs(third))
 
@@ -145,7 +145,7 @@ def test_changed_policy_is_a_change(tmp_path: Path) -> None:
     policies.write_text(policies.read_text().replace("compact\n", "delete\n"))
     second = tick(due_logs, platform, first.cursor)
     assert not second.run_requests
-    assert "a sweep left it" not in str(second.skip_message)
+    assert "unchanged since its last sweep" not in str(second.skip_message)
 
 
 def test_unreadable_log_is_skipped_with_its_reason(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_purge_is_asked_for_when_the_delay_is_over(tmp_path: Path) -> None:
     early = tick(purge_due, platform.at(platform.now_ms + 59_999))
     assert not early.run_requests
     assert "orders-0: " in str(early.skip_message)
-    assert "the first due at" in str(early.skip_message)
+    assert "the first is due at" in str(early.skip_message)
     late = tick(purge_due, platform.at(platform.now_ms + 60_000))
     (request,) = late.run_requests
     assert {"logs": ["orders-0", "orders-1"]} == request.run_config["ops"]["purge_logs"]["config"]

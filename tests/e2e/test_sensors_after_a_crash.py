@@ -76,7 +76,7 @@ def test_a_tick_waits_for_no_append(tmp_path: Path, *, held: bool) -> None:
     if held:
         (platform.log_dir / MARKER).write_bytes(b"")
         after = tick(due_logs, platform, during.cursor)
-        assert "orders-0: a sweep left it as it was" in str(after.skip_message)
+        assert "orders-0: unchanged since its last sweep" in str(after.skip_message)
     else:
         after = tick(due_logs, platform, during.cursor)
         assert ["orders-0", "orders-1"] == sorted(asked_logs(after))

@@ -28,7 +28,7 @@ PARTITION = "events-0"
 SEGMENT_BYTES = 4 * 1024 * 1024
 KILLS = 10
 CATCHES = 10
-"""So many cleanings may be tried until one is killed in the wanted phase."""
+"""Maximum number of cleanings until one is killed in the wanted phase."""
 DELAY_MS = 60_000
 STARTED = ".logwright/staging"
 GUARD, SWAP = ".cleaned", ".swap"
@@ -181,7 +181,7 @@ def assert_whole(log_dir: Path, run: Run) -> None:
 
 
 def finish(log_dir: Path, run: Run) -> str:
-    """Run it again after a kill; how it went on, and what of the other ways out is right too."""
+    """Run it again after a kill; how it continued, and what of the other ways out is right too."""
     found = endings(log_dir)
     if found:
         copy = copied(log_dir, log_dir.parent / "other-way")

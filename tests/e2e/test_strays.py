@@ -81,7 +81,7 @@ def test_strays_are_left_alone_and_counted(tmp_path: Path) -> None:
     (log_dir, lost) = (platform.log_dir, platform.partition("lost-0"))
     before = tree(lost)
     rows, metadata = inventory(platform)
-    reason = f"it is stray: its topic id {uuid_text(2)} is of no topic"
+    reason = f"it is stray: its topic id {uuid_text(2)} is unknown to the cluster"
     assert ("", reason) == (rows["size-0"]["stray"], rows["lost-0"]["stray"])
     assert (1, 0) == (metadata["stray"], metadata["unknown policy"])
     used = "cluster c up to offset 4, no snapshot"

@@ -202,7 +202,7 @@ BETWEEN = (
         tests=("tests/unit/ingest/test_resumed.py",),
     ),
     Fault(
-        family="ingest: no fsync between the segments that are cut off",
+        family="ingest: no fsync between the segments of a rollback",
         file="ingest/steps.py",
         right="        if name.endswith(LOG):",
         wrong="        if not name:",

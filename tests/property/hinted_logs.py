@@ -1,4 +1,4 @@
-"""Log directories with every kind of file beside the logs, and what the logs alone say of them."""
+"""Log directories with every kind of file next to the logs, and what the logs alone say of them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _segments(builder: LogBuilder, codec: int) -> None:
 
 
 def _open_transaction(builder: LogBuilder, codec: int) -> None:
-    """Behind the above: a transaction is open over two segments."""
+    """After the above: a transaction is open over two segments."""
     builder.segment(33).batch(33, [("f", "old")], codec=codec).batch(
         34, [("a", "open"), ("b", "open")], codec=codec, producer_id=7, transactional=True
     )
@@ -111,7 +111,7 @@ def _open_transaction(builder: LogBuilder, codec: int) -> None:
 def _write(
     log_dir: Path, codec: int, *, dirty: int | None, start: int | None, is_open: bool = False
 ) -> None:
-    """Two partitions with all that a broker keeps beside them."""
+    """Two partitions with all that a broker keeps next to them."""
     entries: dict[str, dict[object, int]] = {}
     for name in ("t-0", "t-1"):
         builder = LogBuilder(log_dir, name)
@@ -143,12 +143,12 @@ def plain(log_dir: Path) -> None:
 
 
 def packed(log_dir: Path) -> None:
-    """Compressed, and behind a log start offset inside a segment."""
+    """Compressed, and after a log start offset inside a segment."""
     _write(log_dir, 4, dirty=None, start=3)
 
 
 def undecided(log_dir: Path) -> None:
-    """A transaction is open, and no cleaning may look behind its begin."""
+    """A transaction is open, and no cleaning may look after its begin."""
     _write(log_dir, 0, dirty=15, start=None, is_open=True)
 
 

@@ -56,7 +56,7 @@ def mend_crcs(content: bytearray) -> None:
 
 
 def _some_start(content: bytearray, random: Random) -> int:
-    """A batch's, as far as the lengths still tell."""
+    """A batch's, as far as the lengths still show."""
     return random.choice(_starts(content))
 
 
@@ -118,7 +118,7 @@ def _absurd_int32(content: bytearray, random: Random) -> None:
 
 def _absurd_count(content: bytearray, random: Random) -> None:
     """A record count and an offset delta that go with each other, and with no such payload, in the
-    last batch: behind another one its offsets would be in the way.
+    last batch: after another one its offsets would be in the way.
     """
     at = _starts(content)[-1]
     if at + HEADER_BYTES <= len(content):

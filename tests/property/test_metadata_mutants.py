@@ -1,14 +1,14 @@
 """Whatever a disk has made of a metadata log, a reader has the state of a sound prefix, or refuses.
 
 What one damage must lead to follows from where it is, by this table. A batch's CRC covers all but
-its first 21 bytes; of these the leader epoch tells nothing about the state.
+its first 21 bytes; of these the leader epoch does not affect the state.
 
 ===================================  ===========================================================
 damage to                            outcome
 ===================================  ===========================================================
 a file that is not read              the sound state
 leader epoch                         the sound state
-base offset                          a refusal: it is not behind the batch before
+base offset                          a refusal: it is not after the batch before
 magic                                a refusal; of the last batch also the state before it
 anything else of the last batch      the state before it, as a torn tail
 anything else of another batch       a refusal
@@ -16,7 +16,7 @@ a snapshot's last batch, or its end  the sound state by the log, or a refusal wh
 ===================================  ===========================================================
 
 "The last batch" is that of the last segment; of several damaged batches the first counts, and they
-are a torn tail if no sound batch lies behind it.
+are a torn tail if no sound batch lies after it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Sound:
 
     def state_before(self, position: int) -> State | LogwrightError:
         """The state if the last segment is cut there; a refusal if a snapshot that was not written
-        to its end is behind. Effects: cuts it, and restores it.
+        to its end is above it. Effects: truncates it, and restores it.
         """
         segment = self.path / self.last
         with replaced(segment, segment.read_bytes()[:position]):

@@ -27,7 +27,7 @@ def memory() -> Iterator[Path]:
 
 
 def varint(value: int, padding: int, high_bits: int) -> bytes:
-    """A zigzag varint with needless bytes behind it, and with bits that no number of 32 has."""
+    """A zigzag varint with needless bytes after it, and with bits that no number of 32 has."""
     rest = (value << 1) ^ (value >> 63) if value >= 0 else (-value << 1) - 1
     groups = []
     while rest >= 0x80:

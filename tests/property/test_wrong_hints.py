@@ -11,8 +11,8 @@ is shown that was not, and nothing is committed that was aborted.
 - *What an operator or the broker has decided*: the log start offset (below it nothing is shown,
   whatever else is true), the high watermark, and what was compacted so far.
 - *What the log has forgotten*: the producers' state, which has a CRC; a transaction that a snapshot
-  takes for open keeps from being cleaned what lies behind it.
-- *What was done before*: a line of the ledger whose CRC is wrong is passed over, so an undo may
+  takes for open keeps from being cleaned what lies after it.
+- *What was done before*: a line of the ledger whose CRC is wrong is ignored, so an undo may
   bring back less. The time index may keep a segment longer, never shorter. The journal of ingests
   has a CRC too; without the file an input is appended again.
 """
@@ -62,7 +62,7 @@ BOUNDED: Final = frozenset(
 )
 """The kinds of which less is asked."""
 HELD: Final = frozenset({"state file"})
-"""What it says to be paused is passed over, without a complaint."""
+"""What it says to be paused is ignored, without a complaint."""
 
 
 def _ingest(log_dir: Path, ingest_id: str) -> int:

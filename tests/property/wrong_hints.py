@@ -52,7 +52,7 @@ class Wrong:
 def all_wrong(log_dir: Path) -> list[Wrong]:
     """Every hint of t-0, wrong in turn. Effects: reads.
 
-    A journal of ingests that is not there is not wrong: nothing says that there was one.
+    A journal of ingests that is not there is not wrong: it is unknown whether there was one.
     """
     files = {
         str(path.relative_to(log_dir)): path.read_bytes()
@@ -87,7 +87,7 @@ def _whole(content: bytes, others: Sequence[bytes]) -> Iterator[tuple[str, bytes
     yield "zeros", bytes(len(content))
     yield "twice", 2 * content
     yield "half", content[: len(content) // 2]
-    yield "cut short", content[:-1]
+    yield "truncated", content[:-1]
     for number, other in enumerate(others):
         yield f"another's ({number})", other
 

@@ -37,7 +37,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--asking", type=int, default=1, help="Kafka takes part in one of so many")
+    parser.add_argument(
+        "--asking", type=int, default=1, help="Kafka takes part in one of this many"
+    )
     chosen = parser.parse_args(arguments)
     total, start = Figures(), time.monotonic()
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:

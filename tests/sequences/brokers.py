@@ -94,8 +94,8 @@ def _bytes(content: str | None) -> bytes | None:
 
 
 def broker_crash(world: World, choice: int) -> Step:
-    """A broker ran and was killed: whole and torn batches behind the log's end, checkpoints written
-    anew, no marker. Also a broker that deletes a topic before that.
+    """A broker ran and was killed: whole and torn batches after the log's end, checkpoints written
+    again, no marker. Also a broker that deletes a topic before that.
     """
     name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
     log = world.logs[name]

@@ -72,7 +72,7 @@ class Content:
 
 
 def appended(content: Content, rows: Iterable[Row]) -> Content:
-    """With rows behind the log's end."""
+    """With rows after the log's end."""
     more = tuple(rows)
     end = more[-1].offset + 1 if more else content.end
     return replace(content, rows=(*content.rows, *more), end=end)

@@ -11,7 +11,7 @@ from tests.sequences.world import SHAPES
 
 LONGEST: Final = 12
 INTERRUPTED: Final = 0.8
-"""The share of sequences with faults. Some come behind an operation's last call, some are no death;
+"""The share of sequences with faults. Some come after an operation's last call, some are not death;
 so a death happens in half of the sequences."""
 WEIGHTS: Final = {
     "clean": 20,
@@ -42,7 +42,7 @@ THEMES: Final = (
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
 BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")
 OPPOSED: Final = {"purge-deleted": "restore", "restore": "purge-deleted"}
-"""What is run beside these more often."""
+"""What is run next to these more often."""
 FAULTS: Final[tuple[Kind, ...]] = ("kill", "kill", "power", "power", "errno", "errno")
 FOLLOWING: Final = {
     "delete": ("restore", "purge-deleted"),
@@ -50,7 +50,7 @@ FOLLOWING: Final = {
     "retain": ("undo", "delete"),
     "undo": ("clean",),
 }
-"""What is tried more often behind another."""
+"""What is tried more often after another."""
 DEEPEST: Final = {
     "clean": 90,
     "undo": 110,
@@ -75,7 +75,7 @@ class Operation:
         kind: of `OPERATIONS`.
         choice: everything about it follows from this number.
         wait_ms: by which the clock moves before it.
-        fault: what happens in its midst.
+        fault: what happens in the middle of it.
         beside: what runs whole at the fault, if that is its kind.
         left: after a fault the disk is left as it is, if the next operation can do with it.
     """

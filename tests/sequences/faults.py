@@ -47,7 +47,7 @@ WAITS: Final = (
     (logwright.steps.marker, "PLAN_WAIT_SECONDS"),
     (logwright.ingest.commit, "APPEND_WAIT_SECONDS"),
 )
-"""For how long commands wait for each other; who runs beside a command that stands still gives up
+"""For how long commands wait for each other; who runs next to a command that stands still gives up
 at once."""
 PLANS: Final = ".logwright-plans-"
 """Begins the name of a lock that only its own process takes, with its threads kept out."""

@@ -54,7 +54,7 @@ def _rows(world: World, log: Log, choice: int, name: str) -> tuple[Row, ...]:
 
 
 def ingest(world: World, choice: int) -> Step:
-    """Append rows, each input once: one that was interrupted is gone on with."""
+    """Append rows, each input once: one that was interrupted is continued."""
     return _take(world, choice, (TAKEN_IN, COMPACTED)[choice % 2])
 
 
@@ -91,7 +91,7 @@ def _take(world: World, choice: int, name: str) -> Step:
         commit_append(plan, stage_append(plan, [records]))
 
     def some(count: int) -> Content:
-        """With so many of its rows."""
+        """With this many of its rows."""
         taking = log.taking
         assert taking is not None
         if kept:

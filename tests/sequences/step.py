@@ -17,8 +17,8 @@ class Step:
         name: the log that it changes.
         run: does it.
         done: what the log may be when it was done.
-        halfway: what it may be beside that and what it was, when it was interrupted.
-        again: it can be run again and then goes on.
+        halfway: what it may be next to that and what it was, when it was interrupted.
+        again: it can be run again and then continues.
         unclean: it is about a directory that needs no recovery first.
     """
 

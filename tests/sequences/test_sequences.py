@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 IN_EVERY_RUN = 500
 NIGHTLY = 20_000
 MOST = 60_000
-"""Seeds of a run lie below so many times its number."""
+"""Seeds of a run are below this multiple of its number."""
 
 
 @pytest.fixture

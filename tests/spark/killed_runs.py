@@ -145,7 +145,7 @@ def names_in(log_dir: Path) -> set[str]:
 
 
 def phase_of(log_dir: Path, wanted: Digest) -> Phase:
-    """What a cleaning is at, as far as the disk tells."""
+    """The phase of a cleaning, as far as the disk shows it."""
     checkpoint = log_dir / "cleaner-offset-checkpoint"
     if checkpoint.exists() and checkpoint.read_bytes() == wanted.get("checkpoint"):
         return "done"

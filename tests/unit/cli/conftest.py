@@ -33,7 +33,7 @@ Call = Callable[..., Answer]
 
 @pytest.fixture
 def call() -> Call:
-    """Calls ``logwright``. A fault of ours comes out as the exception that it is."""
+    """Calls ``logwright``. A bug is raised as the exception that it is."""
 
     def called(*words: str | Path | int, typed: str | None = None) -> Answer:
         result = CliRunner().invoke(main, [str(word) for word in words], input=typed)

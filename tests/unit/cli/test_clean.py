@@ -37,7 +37,7 @@ OWN = {
     "mapMessages",  # where the map fills up, Kafka counts records of the batch that it gives up too
     "invalid",
 }
-"""What Kafka tells of a pass that is about its own way of working."""
+"""Kafka's figures of a pass that are about its own implementation."""
 
 
 def kafkas_passes(name: str) -> list[dict[str, Any]]:

@@ -108,7 +108,7 @@ def test_inspect_and_dump_show_both(call: Call, log_dir: Path) -> None:
 
 
 def test_verify_names_it_and_checks_the_others(call: Call, log_dir: Path) -> None:
-    """Exit status 3; damage of the log beside it is found too."""
+    """Exit status 3; damage of the log next to it is found too."""
     path = log_dir / "t-0" / f"{0:020d}.log"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -176,7 +176,7 @@ def test_ingest_appends_to_either(call: Call, tmp_path: Path, into: str, *, clea
     """A clean directory as it is, another one after its recovery."""
     log_dir = made(tmp_path, clean=clean)
     if not clean:
-        with pytest.raises(UncleanLogDir, match="not stopped cleanly"):
+        with pytest.raises(UncleanLogDir, match="not shut down cleanly"):
             appended(log_dir, into)
         assert 0 == call("recover", log_dir, "--yes", "--now", NOW).status
     assert (5 if into == "t-0" else 1) == appended(log_dir, into)

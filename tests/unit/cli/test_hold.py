@@ -86,7 +86,7 @@ def test_resume_lifts(call: Call, log_dir: Path) -> None:
     assert ["a", "c"] == [one["owner"] for one in shown["pauses"]]
     assert shown["paused"]
     answer = call("resume", log_dir, "--yes")
-    assert "Pauses lifted: 2." in answer.out
+    assert "Pauses removed: 2." in answer.out
     assert not (log_dir / STATE_FILE).exists()
     assert "Nothing is paused." in call("pause", log_dir).out
     assert call("clean", log_dir, *COMPACT, "--yes", "--output", "json").lines[0]["cleaned"]
@@ -97,7 +97,7 @@ def test_resume_lifts(call: Call, log_dir: Path) -> None:
     [
         ((), "name the partitions"),
         (("t-0", "--for", "2h", "--until", "5"), "not both"),
-        (("t-0", "--for", "soon"), "is no duration"),
+        (("t-0", "--for", "soon"), "is not a duration"),
     ],
 )
 def test_wrong_pause(call: Call, log_dir: Path, words: tuple[str, ...], said: str) -> None:
@@ -119,7 +119,7 @@ def test_pause_asks_and_dry_runs(call: Call, log_dir: Path) -> None:
 
 
 def test_cleaning_that_fails_for_good_quarantines(call: Call, log_dir: Path) -> None:
-    """With cause, file and position; the others go on, and so does this one after the retry
+    """With cause, file and position; the others continue, and so does this one after the retry
     time.
     """
     whole = copy_before("basic-none", log_dir.parent / "whole")

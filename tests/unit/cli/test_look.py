@@ -116,7 +116,7 @@ def test_inspect_without_settings_still_shows_what_is_there(call: Call, tmp_path
     (log_dir / "t-0" / f"{7:020d}.log.deleted").write_bytes(b"0123456789")
     answer = call("inspect", log_dir, "--now", 1760100000000)
     assert 0 == answer.status
-    assert "Settings are not known" in answer.err
+    assert "Settings cannot be read" in answer.err
     expected = "t-0 ? 7 47.8 KiB 0..500 2025-10-09 08:54 1 file, 10 B, retired"
     assert expected == row(answer, "t-0")
 
@@ -139,9 +139,9 @@ def test_long_names_do_not_widen_a_table(call: Call, tmp_path: Path) -> None:
     [("crash-cleaned", ".cleaned"), ("crash-swap", ".swap"), ("crash-deleted", ".deleted")],
 )
 def test_inspect_an_unclean_log(call: Call, name: str, leftover: str) -> None:
-    """Leftovers of a crash are shown, with why other commands refuse; that is no failure."""
+    """Leftovers of a crash are shown, with why other commands refuse; that is not a failure."""
     shown = row(call("inspect", case_dir(name) / "before"), "t-0")
-    assert "must be recovered" in shown
+    assert "needs recovery" in shown
     assert ("purged" if leftover == ".deleted" else "unfinished") in shown.replace(
         "purge ", "purged "
     )
@@ -154,7 +154,7 @@ def test_inspect_an_unclean_log(call: Call, name: str, leftover: str) -> None:
 
 
 def test_inspect_shows_a_brokers_lock(call: Call, tmp_path: Path) -> None:
-    """A lock such as a broker holds on `.lock` is shown; without one the file is left alone."""
+    """A lock such as a broker holds on `.lock` is shown; without one the file is skipped."""
     log_dir = copy_before("basic-none", tmp_path)
     lock = log_dir / ".lock"
     with lock.open("w") as file:

@@ -80,7 +80,7 @@ def test_options_before_and_after(call: Call) -> None:
         (["--engine", "flink"], "--engine"),
         (["--output", "yaml"], "--output"),
         (["t"], "TOPIC-N"),
-        (["--policies", "/nonexistent"], "no directory of policies"),
+        (["--policies", "/nonexistent"], "not a directory of policies"),
         (["--frce"], "--frce"),
     ],
 )

@@ -32,7 +32,7 @@ def unclean(tmp_path: Path, mark: str, case: str = CASE) -> tuple[Path, Path]:
 def test_one_of_them_keeps_no_directory_unclean(
     call: Call, tmp_path: Path, mark: str, *, recovered: bool
 ) -> None:
-    """Future and stray logs are recovered, a deleted one is left alone; other commands run then."""
+    """Future and stray logs are recovered, a deleted one is skipped; other commands run then."""
     log_dir, marked = unclean(tmp_path, mark)
     torn = (marked / TORN).stat().st_size
     answer = call("recover", log_dir, *settings(CASE), "--yes", "--now", "7")
@@ -109,7 +109,7 @@ def test_one_named_partition_does_not_speak_for_them(call: Call, tmp_path: Path)
     log_dir, marked = unclean(tmp_path, "future")
     shutil.copytree(log_dir / "t-0", log_dir / "u-0", copy_function=shutil.copy2)
     answer = call("recover", log_dir, "t-0", *settings(CASE), "--yes")
-    assert f"because of u-0, {marked.name}" in answer.err
+    assert f"left out: u-0, {marked.name}" in answer.err
     assert not (log_dir / MARKER).exists()
 
 

@@ -115,7 +115,7 @@ def test_refuses_what_is_no_log_dir(move: Call, pair: Pair, tmp_path: Path) -> N
 
 
 def test_refuses_another_brokers_directory(move: Call, pair: Pair) -> None:
-    """Told by meta.properties."""
+    """According to meta.properties."""
     path = pair.destination / "meta.properties"
     path.write_text(path.read_text().replace("node.id=1", "node.id=2"))
     refused(move("--yes"), pair, tree(pair.root), "another broker or cluster")
@@ -131,7 +131,7 @@ def test_refuses_a_destination_that_has_it(move: Call, pair: Pair, name: str) ->
 
 
 def test_refuses_an_unclean_source(move: Call, pair: Pair) -> None:
-    """In a destination that was stopped cleanly, no broker would mend it."""
+    """In a destination that was stopped cleanly, no broker would repair it."""
     (pair.source / ".kafka_cleanshutdown").unlink()
     refused(move("--yes"), pair, tree(pair.root), "not stopped cleanly")
 

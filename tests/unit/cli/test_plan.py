@@ -64,7 +64,7 @@ def test_reasons_and_forecast(call: Call, tmp_path: Path) -> None:
     ("words", "expected"),
     [
         (["--config", "cleanup.policy=delete"], "not due: cleanup.policy=delete"),
-        ([], "unknown: nothing says its cleanup.policy"),
+        ([], "cleanup.policy unknown"),
         (
             ["--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=1"],
             "not due: dirty ratio 1.00 of 1.00",

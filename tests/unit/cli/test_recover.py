@@ -97,7 +97,7 @@ def test_the_marker_comes_only_with_every_partition(call: Call, tmp_path: Path) 
     words = (*settings("torn-tail"), "--yes")
     one = call("recover", log_dir, "t-0", *words)
     assert 0 == one.status
-    assert "still counts as not cleanly stopped, because of u-0" in one.err
+    assert "still not marked as cleanly shut down: left out: u-0" in one.err
     assert not (log_dir / MARKER).exists()
     assert 0 == call("recover", log_dir, *words).status
     assert (log_dir / MARKER).exists()
@@ -126,7 +126,7 @@ def test_retired_files_wait_and_foreign_ones_are_listed(call: Call, tmp_path: Pa
 
 
 def test_a_torn_tail_under_the_marker_is_mended(call: Call, tmp_path: Path) -> None:
-    """Kafka would append behind it; without its ways being asked for it is cut off."""
+    """Kafka would append after it; without its ways being asked for it is truncated."""
     log_dir = copy_before("torn-tail-marked-clean", tmp_path)
     answer = call("recover", log_dir, *settings("torn-tail-marked-clean"), "--yes")
     assert 0 == answer.status, answer.err
@@ -314,7 +314,7 @@ def test_dry_runs_show_the_recovery_that_comes_first(
     text = call(name, log_dir, *options, "--dry-run", "--now", NOW_MS)
     assert 0 == text.status, text.err
     assert f"Recovered first: t-0: cut {152:020d}.log at byte 3047 from offset 182" in text.out
-    assert "t-0: its plan is made after the recovery" in text.out
+    assert "t-0: to be planned after its recovery" in text.out
     assert "Nothing" not in text.out
     line, *_ = call(name, log_dir, *options, "--dry-run", "--output", "json").lines
     assert (line["topicPartition"], line["planned"]) == ("t-0", False)

@@ -92,11 +92,11 @@ def test_what_nothing_says_is_not_maintained(
 
 
 def test_what_is_known_is_maintained(call: Call, log_dir: Path, tmp_path: Path) -> None:
-    """Beside it the other topic is left alone, unless it is named."""
+    """Next to it the other topic is skipped, unless it is named."""
     entry = policies(tmp_path / "p", "[{name: t, cleanup.policy: delete, retention.ms: 1}]")
     answer = retain(call, log_dir, *entry)
     assert 0 == answer.status
-    assert "u-0: left alone: nothing says its cleanup.policy" in answer.err
+    assert "u-0: skipped: its cleanup.policy is unknown" in answer.err
     assert (GONE, KEPT) == (segments(log_dir, "t"), segments(log_dir, "u"))
     assert 2 == retain(call, log_dir, "u-0", *entry).status
     assert KEPT == segments(log_dir, "u")
@@ -132,7 +132,7 @@ def test_metadata_of_another_node_is_not_used(call: Call, log_dir: Path, tmp_pat
 
 
 def test_damaged_metadata_is_refused_by_name(call: Call, log_dir: Path) -> None:
-    """Nothing goes; --no-metadata passes over it, and then nothing says the settings."""
+    """Nothing goes; --no-metadata ignores it, and then the settings are unknown."""
     path = damage(metadata(log_dir, ("u", "retention.ms", "1")))
     answer = retain(call, log_dir)
     assert 3 == answer.status
@@ -210,7 +210,9 @@ def test_strays_are_left_alone(call: Call, log_dir: Path, command: str) -> None:
     words = (command, log_dir, "--yes", "--now", NOW)
     answer = call(*words, "--config", "cleanup.policy=compact,delete")
     assert 0 == answer.status, answer.err
-    assert f"u-0: left alone: it is stray: its topic id {uuid_text(2)} is of no topic" in answer.err
+    assert (
+        f"u-0: skipped: stray: its topic id {uuid_text(2)} is unknown to the cluster" in answer.err
+    )
     named = call(*words, "u-0", "--config", "cleanup.policy=compact,delete")
     assert 5 == named.status
     assert before == segments(log_dir, "u")
@@ -271,7 +273,7 @@ def test_inspect_shows_policies_and_strays(call: Call, log_dir: Path) -> None:
 
     assert {"t-0": ("unknown", None), "u-0": ("unknown", None)} == shown()
     path = metadata(log_dir, ("t", POLICY, "compact"), strays=True)
-    reason = f"its topic id {uuid_text(2)} is of no topic"
+    reason = f"its topic id {uuid_text(2)} is unknown to the cluster"
     assert {"t-0": ("compact", None), "u-0": ("unknown", reason)} == shown()
     rows = call("inspect", log_dir).out.splitlines()
     (row,) = [line for line in rows if line.startswith("u-0 ")]
@@ -281,4 +283,4 @@ def test_inspect_shows_policies_and_strays(call: Call, log_dir: Path) -> None:
         assert line in text.splitlines()
     damage(path)
     assert {"t-0": (None, None), "u-0": (None, None)} == shown()
-    assert "Settings are not known" in call("inspect", log_dir).err
+    assert "Settings cannot be read" in call("inspect", log_dir).err

@@ -114,7 +114,7 @@ def test_a_segment_cut_in_two_counts_on_both_sides() -> None:
 
 @pytest.mark.parametrize(("largest", "bound"), [(999_000, 300), (999_001, 100)])
 def test_the_first_young_segment_holds_back_what_follows(largest: int, bound: int) -> None:
-    """`min.compaction.lag.ms`: exactly the lag is old enough, and an old one behind a young is not
+    """`min.compaction.lag.ms`: exactly the lag is old enough, and an old one after a young is not
     cleaned.
     """
     log = a_log(a_segment(0), a_segment(100, largest=largest), a_segment(200), a_segment(300))

@@ -17,7 +17,7 @@ def add(sample: digest.KeySample, *, ordinal: int, key: int = 64) -> None:
 
 
 def test_a_batch_that_is_read_twice_counts_once() -> None:
-    """As when the map is full in the midst of it, and its hashes are halved."""
+    """As when the map is full in the middle of it, and its hashes are halved."""
     once, twice = digest.KeySample(), digest.KeySample()
     for sample, ordinals in ((once, (3, 5)), (twice, (3, 5, 5))):
         for ordinal in ordinals:

@@ -44,7 +44,7 @@ def entries(directory: Path, text: str) -> Policies:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """Topics that are kept later stand beside those of before, or in their place."""
+    """Topics that are kept later stand next to those of before, or in their place."""
     assert {} == read_kept(tmp_path)
     other = KeptTopic(configs={"segment.ms": "1"})
     keep_topics(tmp_path, {"t": KEPT, "u": other})
@@ -82,7 +82,7 @@ def test_another_form_is_refused_as_a_whole(tmp_path: Path, content: bytes) -> N
     """By name; nothing replaces it, and --no-metadata passes over it."""
     path = tmp_path / KEPT_FILE
     path.write_bytes(content)
-    with pytest.raises(UnreadableFile, match="no file of topics' settings") as caught:
+    with pytest.raises(UnreadableFile, match="not a file of topic settings") as caught:
         read_kept(tmp_path)
     assert path == caught.value.path
     with pytest.raises(UnreadableFile):
@@ -96,7 +96,7 @@ def test_another_form_is_refused_as_a_whole(tmp_path: Path, content: bytes) -> N
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     """It is not parsed."""
     content = serialize_kept({}).ljust(LARGEST_KEPT_BYTES + 1)
-    with pytest.raises(UnreadableFile, match="more than"):
+    with pytest.raises(UnreadableFile, match="larger than"):
         parse_kept(content, tmp_path / KEPT_FILE)
     assert {} == parse_kept(content[:-1], tmp_path / KEPT_FILE)
 
@@ -134,13 +134,13 @@ def test_what_is_kept_counts_as_the_topics_own(tmp_path: Path) -> None:
 
 
 def test_kept_settings_without_a_policy_leave_it_unknown() -> None:
-    """Kafka's default is no answer there."""
+    """Kafka's default does not apply there."""
     sources = Sources(kept={"t": KeptTopic(configs={"retention.ms": "1"})})
     assert not settings_of(sources, "t")[0].policy_known
 
 
 def test_where_the_cluster_knows_the_topic_it_alone_counts(tmp_path: Path) -> None:
-    """What was kept is passed over, and nothing is kept."""
+    """What was kept is ignored, and nothing is kept."""
     sources = Sources(metadata=CLUSTER, kept={"t": KEPT}, command_line={"retention.ms": "4"})
     found = resolve(sources, "t")["cleanup.policy"]
     assert ("delete", "default") == (found.value, found.origin)

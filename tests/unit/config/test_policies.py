@@ -163,8 +163,8 @@ expectations: {max_largest_batch_bytes: 10}
         (
             "version: 1\ndefaults:\n  cleanup.polcy: x\n",
             (
-                "policies.yml:3:3: unknown config 'cleanup.polcy': the nearest valid one is "
-                "'cleanup.policy' (got 'x')"
+                "policies.yml:3:3: unknown config 'cleanup.polcy': did you mean "
+                "'cleanup.policy'? (got 'x')"
             ),
         ),
         (
@@ -187,11 +187,14 @@ expectations: {max_largest_batch_bytes: 10}
         ),
         (
             "version: 1\ntopics:\n- name: t\n  ownr: me\n",
-            "policies.yml:4:3: unknown config 'ownr': the nearest valid one is 'owner' (got 'me')",
+            "policies.yml:4:3: unknown config 'ownr': did you mean 'owner'? (got 'me')",
         ),
         (
             "version: 1\ntopics:\n- name: t\n  log.roll.hours: 5\n",
-            "policies.yml:4:3: 'log.roll.hours' is a broker's name: for a topic it is 'segment.ms'",
+            (
+                "policies.yml:4:3: 'log.roll.hours' is a broker config; "
+                "the topic config is 'segment.ms'"
+            ),
         ),
         (
             "version: 1\ntopics:\n- {name: t, min.compaction.lag.ms: 9, max.compaction.lag.ms: 8}",
@@ -199,16 +202,16 @@ expectations: {max_largest_batch_bytes: 10}
         ),
         (
             "version: 1\ntopics:\n- owner: me\n",
-            "policies.yml:3:3: exactly one of name and pattern is needed",
+            "policies.yml:3:3: exactly one of name and pattern is required",
         ),
         (
             "version: 1\ntopics:\n- {name: t}\n- {name: t}\n",
-            "policies.yml:4:3: an entry for 'name t' is at policies.yml:3:3 already",
+            "policies.yml:4:3: 'name t' already has an entry at policies.yml:3:3",
         ),
         (
             "version: 1\ntopics:\n- pattern: '['\n",
             (
-                "policies.yml:3:12: pattern: no regular expression: unterminated character set "
+                "policies.yml:3:12: pattern: not a regular expression: unterminated character set "
                 "(got '[')"
             ),
         ),
@@ -222,14 +225,11 @@ expectations: {max_largest_batch_bytes: 10}
         ),
         (
             "version: 1\nsweeps: {}\n",
-            "policies.yml:2:1: unknown section 'sweeps', the nearest valid one is 'sweep'",
+            "policies.yml:2:1: unknown section 'sweeps', did you mean 'sweep'?",
         ),
         (
             "version: 1\nsweep: {max_log: 1}\n",
-            (
-                "policies.yml:2:9: unknown key 'max_log', the nearest valid one is 'max_logs' "
-                "(got '1')"
-            ),
+            ("policies.yml:2:9: unknown key 'max_log', did you mean 'max_logs'? (got '1')"),
         ),
         ("version: 2\n", "policies.yml:1:10: version '2' is not supported, only 1 is"),
         ("defaults: {}\n", "policies.yml:1:1: 'version: 1' is missing"),
@@ -238,10 +238,13 @@ expectations: {max_largest_batch_bytes: 10}
             "version: 1\ndefaults:\n  segment.ms: 1\n  segment.ms: 2\n",
             "policies.yml:4:3: duplicate",
         ),
-        ("version: 1\nhigh_watermark: top\n", "policies.yml:2:17: high_watermark is end or check"),
-        ("version: 1\nlog_dirs: [a, a]\n", "policies.yml:2:15: 'a' is given at policies.yml:2:12"),
-        ("version: 1\nlog_dirs: a\n", "policies.yml:2:11: a list is expected (got 'a')"),
-        ("- version: 1\n", "policies.yml:1:1: a mapping is expected at the top level"),
+        ("version: 1\nhigh_watermark: top\n", "policies.yml:2:17: high_watermark must be end or"),
+        (
+            "version: 1\nlog_dirs: [a, a]\n",
+            "policies.yml:2:15: 'a' is already listed at policies.yml:2:12",
+        ),
+        ("version: 1\nlog_dirs: a\n", "policies.yml:2:11: expected a list (got 'a')"),
+        ("- version: 1\n", "policies.yml:1:1: expected a mapping at the top level"),
         ("version: 1\ndefaults: [a\n", "policies.yml:3:1: "),
         ("version: 1\ndefaults: &x {}\nsweep: *x\n", "policies.yml:2:11: aliases are not supp"),
         ("version: !!python/name:os.system 1\n", "policies.yml:1:10: the tag"),
@@ -256,7 +259,7 @@ def test_errors_say_where(tmp_path: Path, text: str, expected: str) -> None:
 
 
 def test_all_problems_at_once(tmp_path: Path) -> None:
-    """One run tells everything that is wrong, over all files."""
+    """One run reports all problems of all files."""
     found = problems(
         tmp_path,
         "version: 1\ndefaults: {a.b: 1, segment.ms: 0}\n",
@@ -274,7 +277,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     "content", [b"\xff\xfe\x00", b"[" * 5000, b"#" * 1_048_577, b"version: \x00"]
 )
 def test_hostile_files(tmp_path: Path, content: bytes) -> None:
-    """What is no YAML of a bounded size and depth is refused as a setting that is wrong."""
+    """Anything but YAML of a bounded size and depth is refused as an invalid setting."""
     (tmp_path / "policies.yml").write_bytes(content)
     with pytest.raises(PolicyError, match=r"policies\.yml"):
         load_policies(tmp_path)
@@ -284,7 +287,7 @@ def test_no_policies(tmp_path: Path) -> None:
     """A directory without policies, or none at all, is a mistake."""
     with pytest.raises(PolicyError, match="no policies"):
         load_policies(tmp_path)
-    with pytest.raises(PolicyError, match="no directory"):
+    with pytest.raises(PolicyError, match="not a directory"):
         load_policies(tmp_path / "absent")
 
 

@@ -249,7 +249,7 @@ def test_an_entry_alone_deletes_nothing(
         value for value, one in zip(values, expected, strict=True) if one is not None
     ]
     (found,) = disagreements(sources, "t")
-    assert "nothing is deleted because of the entry without `override: true`" in found.sentence
+    assert "only data that both would delete is deleted" in found.sentence
     name = entry.partition(":")[0]
     assert "policy" == resolve(sources, "t")[name].origin
 
@@ -260,7 +260,7 @@ def test_an_entry_may_override(tmp_path: Path) -> None:
     sources = Sources(policies=told, metadata=cluster())
     assert 5 == settings_of(sources, "t")[0].retention_ms
     assert [True] == [one.override for one in disagreements(sources, "t")]
-    assert "the entry overrides it" in disagreements(sources, "t")[0].sentence
+    assert "the entry wins" in disagreements(sources, "t")[0].sentence
 
 
 def test_only_the_entry_that_holds_can_override(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_no_disagreement(tmp_path: Path) -> None:
 
 
 def test_a_brokers_own_settings_follow_the_levels() -> None:
-    """What is no topic's config is found on the same levels."""
+    """What is not a topic's config is found on the same levels."""
     sources = Sources(
         metadata=cluster(None, {"1": entries(log_cleaner_threads="3")}),
         ids=DirectoryIds(cluster_id=None, node_id=1, directory_id=None),

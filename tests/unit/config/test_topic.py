@@ -263,7 +263,7 @@ def test_dedupe_buffer_is_divided(threads: dict[str, str], like_kafka: bool, sha
 
 
 def test_cleaner_buffer_may_be_small() -> None:
-    """Beside a broker's setting the map may have any size over one slot."""
+    """Next to a broker's setting the map may have any size over one slot."""
     cleaner = parse_settings({})[1].model_copy(update={"dedupe_buffer_bytes": 2400})
     assert cleaner == CleanerConfig(dedupe_buffer_bytes=2400)
     with pytest.raises(ValueError, match="greater than 24"):

@@ -258,7 +258,7 @@ def test_refusals_change_nothing(log_dir: Path) -> None:
         delete_log(log_dir, T0, now_ms=NOW_MS)
     (log_dir / CHECKPOINTS[0]).write_text("0\n5\n")
     before = content(log_dir)
-    assert "announced" in run("delete", log_dir, "t-0", status=3).output
+    assert "the count is" in run("delete", log_dir, "t-0", status=3).output
     assert before == content(log_dir)
 
 
@@ -273,12 +273,12 @@ def test_commands_from_end_to_end(log_dir: Path) -> None:
     assert NOW_MS + 5000 == told["purgeDueAtMs"]
     dry_undo = json.loads(run("undo", log_dir, "t-0", "--dry-run", "--output", "json").stdout)
     assert (False, "delete") == (dry_undo["undone"], dry_undo["operation"])
-    assert "comes back" in run("undo", log_dir, "t-0").stdout
+    assert "restore t-0." in run("undo", log_dir, "t-0").stdout
     assert before == content(log_dir / "t-0")
     run("undo", log_dir, "t-0", status=5)
     run("delete", log_dir, "t-0", "t-1")
     early = run("purge", log_dir, *broker, "--now", str(NOW_MS + 4999))
-    assert "stays: deleted 4999 ms ago" in early.stdout
+    assert "kept: deleted 4999 ms ago" in early.stdout
     late = run("purge", log_dir, "t-0", *broker, *topic, "--now", str(NOW_MS + 5000))
     assert [("t-0", True)] == [
         (one["topicPartition"], one["purged"]) for one in map(json.loads, late.stdout.splitlines())

@@ -129,7 +129,7 @@ def test_the_directory_explains_itself(root: Path) -> None:
 
 
 def test_a_second_demo_starts_afresh(tmp_path: Path) -> None:
-    """What the first one changed is put back."""
+    """What the first one changed is restored."""
     root = tmp_path / "home"
     for _ in range(2):
         with opened(root) as home:
@@ -149,7 +149,7 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_two_demos_do_not_share_a_directory(tmp_path: Path) -> None:
-    """The second is told so."""
+    """The second one gets an error."""
     root = tmp_path / "home"
     with opened(root), pytest.raises(LogDirLocked), opened(root):
         pass
@@ -178,7 +178,7 @@ def test_the_table_says_what_was_not_due() -> None:
 
 
 def test_the_table_says_why_records_went() -> None:
-    """Summed over the logs, with what is left; a cause that took none is told too."""
+    """Summed over the logs, with what is left; a cause without removed records is listed too."""
     accounts = {
         "a-0": Account(why="dirty ratio 0.90", records=90, removed={"old": 50, "late": 0}),
         "b-0": Account(why="compaction lag", records=10, removed={"old": 10, "late": 0}),

@@ -130,8 +130,8 @@ def test_one_wrong_bit_behind_the_crc_is_noticed(payload: bytes, bit: int) -> No
 
 
 def test_a_header_that_is_cut_off_is_refused() -> None:
-    """60 bytes are no header."""
-    with pytest.raises(CorruptBatch, match="cut off"):
+    """60 bytes are not a header."""
+    with pytest.raises(CorruptBatch, match="truncated"):
         parse_batch(builders.EMPTIED[:60])
 
 
@@ -139,7 +139,7 @@ def test_a_length_without_room_for_the_header_is_refused() -> None:
     """A v2 batch has at least 61 bytes, its length is at least 49."""
     content = bytearray(builders.EMPTIED)
     struct.pack_into(">i", content, 8, 48)
-    with pytest.raises(CorruptBatch, match="no room"):
+    with pytest.raises(CorruptBatch, match="shorter than its header"):
         parse_batch(bytes(content))
 
 
@@ -199,7 +199,7 @@ def test_a_later_magic_passes_the_file_reader_only() -> None:
 
 
 def test_a_length_beyond_the_buffer_ends_the_walk() -> None:
-    """A length of 2 GiB allocates nothing and is no batch."""
+    """A length of 2 GiB allocates nothing and is not a batch."""
     content = bytearray(a_batch())
     struct.pack_into(">i", content, 8, INT32_MAX)
     assert walked(bytes(content)) == []

@@ -98,7 +98,7 @@ def test_a_payload_that_is_cut_off_anywhere_is_refused(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-@pytest.mark.parametrize("garbage", [b"\x00", b"\x01", b"garbage behind the end"])
+@pytest.mark.parametrize("garbage", [b"\x00", b"\x01", b"garbage after the end"])
 def test_trailing_garbage_is_refused(codec: int, garbage: bytes) -> None:
     """Nothing may follow a payload."""
     with pytest.raises(CodecError):
@@ -241,7 +241,7 @@ LZ4_LIES = {
     "stored block larger than allowed": LZ4_HEADER + uint32(65537 | 1 << 31) + bytes(65537),
     "block larger than allowed": LZ4_HEADER + uint32(65537) + bytes(65537),
     "huge block": LZ4_HEADER + uint32(0x7FFFFFFF) + bytes(20),
-    "block behind the end": LZ4_HEADER + uint32(9 | 1 << 31) + b"abc",
+    "block after the end": LZ4_HEADER + uint32(9 | 1 << 31) + b"abc",
     "no end mark": LZ4_HEADER + uint32(1 | 1 << 31) + b"a",
     "noise block": LZ4_HEADER + uint32(5) + b"\xff\xff\xff\xff\xff" + bytes(4),
     "wrong header checksum": from_hex("04224d18 60 40 83 00000000"),
@@ -258,7 +258,7 @@ LZ4_LIES = {
 
 @pytest.mark.parametrize("payload", LZ4_LIES.values(), ids=LZ4_LIES.keys())
 def test_lz4_lies_are_refused(payload: bytes) -> None:
-    """What Kafka's Lz4BlockInputStream refuses, and nothing is read behind the payload."""
+    """What Kafka's Lz4BlockInputStream refuses, and nothing is read after the payload."""
     with pytest.raises(CodecError, match="lz4"):
         decompress(LZ4, payload, limit=LIMIT)
 
@@ -319,13 +319,13 @@ ZSTD_LIES = {
     "reserved flag": from_hex("28b52ffd 08 58") + zstd_block(0, 0),
     "reserved block": ZSTD_HEADER + zstd_block(3, 0),
     "block larger than allowed": ZSTD_HEADER + zstd_block(1, 2**21 - 1) + b"a",
-    "block behind the end": ZSTD_HEADER + zstd_block(0, 100) + b"a",
+    "block after the end": ZSTD_HEADER + zstd_block(0, 100) + b"a",
     "no last block": ZSTD_HEADER + zstd_block(0, 1, last=False) + b"a",
     "checksum cut off": from_hex("28b52ffd 04 58") + zstd_block(0, 1) + b"a",
     "wrong checksum": from_hex("28b52ffd 04 58") + zstd_block(0, 1) + b"a" + bytes(4),
     "noise block": ZSTD_HEADER + zstd_block(2, 5) + b"\xff" * 5,
     "wrong magic": from_hex("28b52ffe 00 58") + zstd_block(0, 0),
-    "skippable frame behind the end": from_hex("502a4d18") + uint32(100),
+    "skippable frame after the end": from_hex("502a4d18") + uint32(100),
 }
 
 
@@ -338,7 +338,7 @@ def test_zstd_lies_are_refused(payload: bytes) -> None:
 
 def test_a_zstd_frame_may_not_claim_more_than_its_blocks_can_hold() -> None:
     """Refused before the library, which allocates what a frame claims."""
-    with pytest.raises(CodecError, match="cannot hold 1000 bytes"):
+    with pytest.raises(CodecError, match="cannot contain 1000 bytes"):
         decompress(ZSTD, ZSTD_LIES["content size that is not there"], limit=1 << 40)
 
 

@@ -47,7 +47,7 @@ def test_only_markers_end_transactions() -> None:
 
 
 def test_later_versions_are_read_as_version_0() -> None:
-    """Of keys and of values; bytes behind what is known are ignored."""
+    """Of keys and of values; bytes after what is known are ignored."""
     assert ControlType.COMMIT is parse_control_key(b"\x00\x05\x00\x01more")
     assert parse_marker_value(b"\x00\x05\x00\x00\x00\x09more") == 9
 

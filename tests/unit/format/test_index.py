@@ -108,7 +108,7 @@ def test_kafkas_indexes_come_back_byte_for_byte(name: str) -> None:
 
 @pytest.mark.parametrize("offset", [99, 100 + 2**31])
 def test_an_offset_that_does_not_fit_is_our_fault(offset: int) -> None:
-    """A relative offset has 31 bits; nothing is wrapped in silence."""
+    """A relative offset has 31 bits; nothing is wrapped silently."""
     with pytest.raises(InvariantError):
         serialize_offset_index(np.array([[offset, 1]]), 100)
 

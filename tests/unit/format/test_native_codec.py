@@ -35,7 +35,7 @@ AT = 7
 def unpack(
     codec: int, payload: bytes, *, room: int, limit: int = LIMIT, cells: object = None
 ) -> int | bytes:
-    """What the kernel makes of a payload in so much room; it writes nothing beside it."""
+    """What the kernel makes of a payload in so much room; it writes nothing next to it."""
     data = np.frombuffer(payload + b"\0" * (not payload), dtype=np.uint8)
     memory = np.full(AT + room + 64, CANARY, dtype=np.uint8)
     used = native_codec.libraries() if cells is None else cells
@@ -140,7 +140,7 @@ def test_nothing_is_read_that_the_codec_refuses(codec: int, data: st.DataObject)
 @pytest.mark.parametrize("codec", CODECS)
 @given(noise=st.binary(max_size=100), kept=st.integers(0, 25))
 def test_noise_is_not_read(codec: int, noise: bytes, kept: int) -> None:
-    """Behind a right beginning, too."""
+    """After a correct beginning, too."""
     payload = builders.PAYLOADS[codec][:kept] + noise
     assert unpack(codec, payload, room=5000) in allowed(codec, payload)
 

@@ -137,15 +137,15 @@ def test_bits_beyond_an_int32_are_dropped() -> None:
     [
         (decode_varint, b"\x80" * 5 + b"\x00", "more than 5"),
         (decode_varlong, b"\x80" * 10 + b"\x00", "more than 10"),
-        (decode_varint, b"\x80\x80", "end in a varint"),
-        (decode_varint, b"", "end in a varint"),
-        (decode_varlong, b"\xff" * 9, "end in a varint"),
+        (decode_varint, b"\x80\x80", "end inside a varint"),
+        (decode_varint, b"", "end inside a varint"),
+        (decode_varlong, b"\xff" * 9, "end inside a varint"),
     ],
 )
 def test_long_and_cut_off_varints_are_refused(
     decode: Callable[[bytes, int], tuple[int, int]], encoded: bytes, said: str
 ) -> None:
-    """Never more bytes than the type can have, never behind the buffer."""
+    """Never more bytes than the type can have, never after the buffer."""
     with pytest.raises(CorruptBatch, match=said):
         decode(encoded, 0)
 
@@ -173,10 +173,10 @@ MALFORMED = {
     "null header key": body(START, KEY, b"\x02v", b"\x02\x01\x01"),
     "negative header value": body(START, KEY, b"\x02v", b"\x02\x00", encode_varint(-2)),
     "huge header key": body(START, KEY, b"\x02v", b"\x02", HUGE),
-    "bytes behind the headers": body(START, KEY, b"\x02v", b"\x00", b"\x00"),
+    "bytes after the headers": body(START, KEY, b"\x02v", b"\x00", b"\x00"),
     "record of the attributes only": body(b"\x00") + bytes(8),
     "long timestamp": body(b"\x00", b"\x80" * 11, b"\x00" * 5),
-    "bytes behind the last record": builders.PLAIN_RECORD + b"\x00",
+    "bytes after the last record": builders.PLAIN_RECORD + b"\x00",
     "nothing": b"",
 }
 

@@ -1,4 +1,4 @@
-"""What an append refuses, and what it leaves beside the log."""
+"""What an append refuses, and what it leaves next to the log."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_kept_offsets_leave_holes(tmp_path: Path) -> None:
     assert 104 == more.end_offset
     with pytest.raises(RefusedRecord, match="not above the one before"):
         append(log_dir, rows, {}, now_ms=NOW, options=options, offsets=[100, 110, 111, 112])
-    with pytest.raises(PolicyError, match="offsets of its own"):
+    with pytest.raises(PolicyError, match="their own offsets"):
         planned(log_dir, {}, now_ms=NOW, ingest_id="other", options=options)
 
 
@@ -226,7 +226,7 @@ def test_a_failed_staging_leaves_what_others_put_there(tmp_path: Path) -> None:
 
 
 def test_an_append_that_is_refused_leaves_nothing_staged(tmp_path: Path) -> None:
-    """Of the partitions behind the one that is locked neither staging nor directory stays."""
+    """Of the partitions after the one that is locked neither staging nor directory stays."""
     log_dir = copy_before("basic-none", tmp_path)
     first, second = plan_into(log_dir, PARTITION), plan_into(log_dir, TopicPartition("t", 1))
     with lock_partition(log_dir, PARTITION):

@@ -59,7 +59,7 @@ def test_an_interrupted_run_is_completed_first_with_its_own_files(tmp_path: Path
     assert run == next_run(read_ledger(log_dir), "t", 1, list_input(source))
     assert ["a", "b"] == [Path(path).name for path in waiting_files(log_dir, "t", source)]
     (source / "a").unlink()
-    with pytest.raises(StalePlan, match="gone or has changed"):
+    with pytest.raises(StalePlan, match="removed or changed since"):
         next_run(read_ledger(log_dir), "t", 1, list_input(source))
 
 
@@ -68,9 +68,9 @@ def test_what_is_no_file_and_no_ledger_is_refused(tmp_path: Path) -> None:
     source = landing(tmp_path)
     (source / "link").symlink_to(tmp_path)
     (source / "real").symlink_to(__file__)
-    with pytest.raises(UnreadableFile, match="no regular file"):
+    with pytest.raises(UnreadableFile, match="expected a regular file"):
         list_input(source)
-    with pytest.raises(UnreadableFile, match="no such input"):
+    with pytest.raises(UnreadableFile, match="input does not exist"):
         list_input(tmp_path / "nowhere")
     (tmp_path / LEDGER).write_text("{}")
     with pytest.raises(CorruptLogError, match="malformed"):

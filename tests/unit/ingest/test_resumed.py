@@ -56,7 +56,7 @@ def test_batches_that_a_cleaning_changed_are_not_taken_for_a_brokers(
     rows: list[Row] = [(b"k%d" % (n % 4), *row[1:]) for n, row in enumerate(ROWS)]
     kept_by_a_broker(log_dir, monkeypatch, rows)
     before = read_batches(log_dir)
-    with pytest.raises(UncleanLogDir, match="cannot be told"):
+    with pytest.raises(UncleanLogDir, match="is unknown"):
         ingest(log_dir, T, "one", rows)
     assert before == read_batches(log_dir)
 
@@ -101,7 +101,7 @@ def test_what_is_there_of_an_append(
     log_end: int,
     end: int | None,
 ) -> None:
-    """Batches as listed; behind them what can be a broker's only, or it cannot be told."""
+    """Batches as listed; after them only what a broker can have written, or unknown."""
     stop_at(log_dir, T, "one", f"{60:020d}.snapshot.tmp", monkeypatch)
     known = read_journal(log_dir / "t-0").pending
     assert known is not None

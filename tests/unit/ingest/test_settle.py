@@ -1,4 +1,4 @@
-"""An append that was interrupted: what is cut back, what is not, and when the marker comes back."""
+"""An interrupted append: what is rolled back, what is not, and when the marker is restored."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def touched(log_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("change_it", "why"),
     [
-        (gone, "no journal says which log"),
-        (moved, "no journal says which log"),
-        (without_journal, "no journal says which log"),
-        (other_journal, "no journal says which log"),
-        (touched, "a broker has worked here"),
-        (torn_beside, "an append was interrupted, and the marker is not put back: "),
+        (gone, "no journal belongs to it"),
+        (moved, "no journal belongs to it"),
+        (without_journal, "no journal belongs to it"),
+        (other_journal, "no journal belongs to it"),
+        (touched, "a broker ran since"),
+        (torn_beside, "an append was interrupted, and the marker is not restored: "),
     ],
 )
 @pytest.mark.parametrize("complete", [False, True], ids=["interrupted", "complete"])
@@ -132,7 +132,9 @@ def test_the_marker_stays_away_where_nothing_shows_that_all_is_clean(
     *,
     complete: bool,
 ) -> None:
-    """`logwright recover` is named; it removes what lies aside and makes the directory clean."""
+    """The error names `logwright recover`, which removes the renamed marker and cleans the
+    directory.
+    """
     wanted = CLEAN_SHUTDOWN_MARKER if complete else f"{60:020d}.snapshot.tmp"
     stop_at(log_dir, T, "one", wanted, monkeypatch)
     (log_dir / "v-0").mkdir()
@@ -225,7 +227,7 @@ def test_a_journal_that_lies_cuts_nothing(
     stopped(log_dir, monkeypatch)
     change(log_dir, **LIES[lie](pending_of(log_dir), size_of_a_batch(log_dir)))
     before = contents(log_dir)
-    with pytest.raises(UncleanLogDir, match="is not cut back"):
+    with pytest.raises(UncleanLogDir, match="cannot be rolled back"):
         prepare_log_dir(log_dir)
     assert before == contents(log_dir)
     assert not (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
@@ -242,7 +244,7 @@ def test_another_list_of_batches_cuts_nothing(
     content = path.read_bytes()
     path.write_bytes(content[:8] + bytes(4) + content[12:])
     before = contents(log_dir)
-    with pytest.raises(UncleanLogDir, match="was not appended by it"):
+    with pytest.raises(UncleanLogDir, match="not written by the append"):
         prepare_log_dir(log_dir)
     assert before == contents(log_dir)
 
@@ -276,7 +278,7 @@ def test_a_torn_tail_behind_the_old_end_is_cut(
         assert (other / CLEAN_SHUTDOWN_MARKER).exists()
     for content in (before + b"x", before + bytes(30) + b"x", whole + before[:80], whole + b"x"):
         other = with_tail(log_dir, content)
-        with pytest.raises(UncleanLogDir, match="was not appended by it"):
+        with pytest.raises(UncleanLogDir, match="not written by the append"):
             prepare_log_dir(other)
         assert content == (other / "t-0" / path.name).read_bytes()
 

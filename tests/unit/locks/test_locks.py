@@ -270,7 +270,7 @@ def test_partitions_are_independent(log_dir: Path) -> None:
 
 
 def test_work_directory_is_private_and_goes_when_empty(log_dir: Path) -> None:
-    """`.logwright` has mode 0700 and the partition's owner, and is not left behind without need."""
+    """`.logwright` has mode 0700 and the partition's owner, and is not left without need."""
     if os.geteuid() == 0:
         os.chown(log_dir / "t-0", 1234, 2345)
     work = log_dir / "t-0/.logwright"

@@ -66,7 +66,7 @@ def log_dir() -> Iterator[Path]:
 
 
 def attempt(what: str, user: int, log_dir: Path, *before: str) -> str:
-    """What another user is told who tries to take a lock or to write; nothing if it worked."""
+    """The error of another user who tries to take a lock or to write; empty if it worked."""
     done = subprocess.run(
         [*before, sys.executable, "-c", PROGRAM, what, str(user), str(log_dir)],
         cwd=REPOSITORY,

@@ -81,14 +81,14 @@ def test_a_missing_partition(log_dir: Path) -> None:
 
 
 def test_a_partition_without_segments(log_dir: Path) -> None:
-    """An empty directory is no log."""
+    """An empty directory is not a log."""
     (log_dir / "t-1").mkdir()
     with pytest.raises(UncleanLogDir, match="no segment"):
         observe(log_dir, TopicPartition("t", 1), high_watermark="end")
 
 
 def test_the_tail_is_checked_by_crc(log_dir: Path) -> None:
-    """A flipped bit behind the active segment's last index entry."""
+    """A flipped bit after the active segment's last index entry."""
     path = log_dir / "t-0" / f"{ACTIVE}.log"
     size = path.stat().st_size
     patch(path, size - 1, bytes((path.read_bytes()[-1] ^ 1,)))
@@ -108,7 +108,7 @@ def test_a_truncated_last_batch(log_dir: Path, left: int) -> None:
     error = refusal(log_dir)
     assert isinstance(error, CorruptBatch)
     assert (path, size) == (error.path, error.position)
-    assert "cut off" in error.problem
+    assert "truncated" in error.problem
 
 
 @pytest.mark.parametrize("count", [12, 17, 61, 4096])
@@ -160,7 +160,7 @@ def test_offsets_that_do_not_ascend(log_dir: Path) -> None:
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("stem", [FIRST, ACTIVE])
 def test_an_index_of_broken_entries(log_dir: Path, stem: str, suffix: str) -> None:
-    """Its length is no whole number of entries."""
+    """Its length is not a whole number of entries."""
     path = log_dir / "t-0" / f"{stem}.{suffix}"
     size = append(path, b"x")
     error = refusal(log_dir)
@@ -219,7 +219,7 @@ def test_a_log_start_beyond_the_log_end(log_dir: Path) -> None:
 
 @pytest.mark.parametrize("name", ["abc.log", "1.index", f"{0:021d}.log", f"{2**63}.log"])
 def test_a_name_that_no_broker_writes(log_dir: Path, name: str) -> None:
-    """Kafka takes any *.log for a segment, and fails on a name that is no number."""
+    """Kafka takes any *.log for a segment, and fails on a name that is not a number."""
     (log_dir / "t-0" / name).touch()
     error = refusal(log_dir)
     assert isinstance(error, UncleanLogDir)
@@ -305,7 +305,7 @@ def test_a_dump_opens_only_regular_files(log_dir: Path, make: Callable[[Path], N
 
 
 def test_a_symlinked_partition_is_listed_and_refused(log_dir: Path) -> None:
-    """It is not passed over in silence, and not followed."""
+    """It is not ignored silently, and not followed."""
     (log_dir / "t-0").rename(log_dir.parent / "t-0")
     (log_dir / "t-0").symlink_to(log_dir.parent / "t-0")
     assert list_partitions(log_dir) == [T0]

@@ -48,7 +48,7 @@ def kinds(content: bytes) -> list[str]:
 
 
 def test_a_batch_with_a_wrong_crc_keeps_its_line_without_records() -> None:
-    """Its line says that it is not valid, and reading goes on behind it."""
+    """Its line says that it is not valid, and reading continues after it."""
     content = bytearray(a_batch() + a_batch(1))
     content[70] ^= 1
     lines = list(segment_lines(bytes(content), base_offset=0))
@@ -128,7 +128,7 @@ def test_an_old_format_and_a_foreign_name_are_told_with_their_path(tmp_path: Pat
 
 
 def test_json_is_written_as_jackson_writes_it() -> None:
-    """Non-ASCII as it is, control characters with upper-case digits, backslashes left alone."""
+    """Non-ASCII as it is, control characters with upper-case digits, backslashes unchanged."""
     header = a_header()
     key = 'é\x1f\\u001f"'
     record = a_record(headers=(a_header_pair(key.encode(), None),))

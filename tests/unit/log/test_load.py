@@ -148,7 +148,7 @@ def a_log_dir(tmp_path: Path, *segments: tuple[int, bytes]) -> Path:
 
 
 def test_without_index_entries_the_whole_active_segment_is_scanned(tmp_path: Path) -> None:
-    """Windows of 1 MiB are no limit to a batch's or a segment's size."""
+    """Windows of 1 MiB do not limit the size of a batch or a segment."""
     sizes = [10, 900_000, 600_000, 3_000_000, 10]
     content = b"".join(a_batch(n * 2, count=2, size=size) for n, size in enumerate(sizes))
     log = observe(a_log_dir(tmp_path, (0, content)), T0, high_watermark="end")

@@ -32,7 +32,7 @@ def test_damage_of_more_than_a_batch_is_no_torn_tail(
     path = directory.write(f"{0:020d}.log", [FIRST, bytes(100)])
     assert 2 == read_metadata(directory.path).end_offset
     path.write_bytes(FIRST + bytes(101))
-    with pytest.raises(CorruptBatch, match="damage behind offset 2"):
+    with pytest.raises(CorruptBatch, match="corrupt after offset 2"):
         read_metadata(directory.path)
 
 
@@ -43,7 +43,7 @@ def test_a_tail_like_many_batches_is_refused_in_time(
     monkeypatch.setattr(files, "_MOST_CHECKED_BYTES", 10_000)
     hostile = (bytes(8) + b"\x00\x00\x02\x02" + bytes(4) + b"\x02" + bytes(44)) * 100
     directory.write(f"{0:020d}.log", [FIRST, b"\x55" * 20, hostile])
-    with pytest.raises(CorruptBatch, match="damage behind offset 2"):
+    with pytest.raises(CorruptBatch, match="corrupt after offset 2"):
         read_metadata(directory.path)
 
 
@@ -61,7 +61,7 @@ def test_a_batch_without_all_of_its_records_is_refused(
     header = replace(parse_batch(SECOND), last_offset_delta=last_delta, records_count=count)
     directory.write(f"{0:020d}.log", [FIRST, serialize_batch(header, ONE)])
     tracemalloc.start()
-    with pytest.raises(CorruptBatch, match="at offset 2 has not all of its records"):
+    with pytest.raises(CorruptBatch, match="at offset 2 lacks records"):
         read_metadata(directory.path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -76,7 +76,7 @@ def test_a_batch_of_very_many_records_is_refused(directory: MetadataBuilder) -> 
     )
     records = compress(1, b"".join([b"\x0c\x00\x00\x00\x01\x01\x00"] * count))
     directory.write(f"{0:020d}.log", [FIRST, serialize_batch(header, records)])
-    with pytest.raises(CorruptBatch, match=f"or more than {files.MOST_RECORDS}"):
+    with pytest.raises(CorruptBatch, match=f"or has more than {files.MOST_RECORDS}"):
         read_metadata(directory.path)
 
 
@@ -87,6 +87,6 @@ def test_a_batch_larger_than_any_is_refused(
     path = directory.segment(0, [topic("t", 1), NO_OP], [NO_OP] * 200)
     for name in ("WINDOW_BYTES", "LARGEST_TORN_BYTES"):
         monkeypatch.setattr(files, name, 1_000)
-    with pytest.raises(CorruptBatch, match="damage behind offset 2") as refused:
+    with pytest.raises(CorruptBatch, match="corrupt after offset 2") as refused:
         read_metadata(directory.path)
     assert (path, len(FIRST)) == (refused.value.path, refused.value.position)

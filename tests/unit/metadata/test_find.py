@@ -112,16 +112,16 @@ def test_symlinks_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_two_siblings_with_metadata_are_refused(tmp_path: Path) -> None:
-    """One of them is stale, and nothing says which."""
+    """One of them is stale, and it is unknown which."""
     own = log_dir(tmp_path / "a")
     for name in ("b", "c"):
         log_dir(tmp_path / name, metadata=True)
-    with pytest.raises(PreconditionError, match=r"/b/__cluster_metadata-0 and in .*/c/"):
+    with pytest.raises(PreconditionError, match=r"/b/__cluster_metadata-0 and .*/c/"):
         find_metadata(own)
 
 
 def test_siblings_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only so many entries of the parent are looked at."""
+    """Only a limited number of the parent's entries is checked."""
     own = log_dir(tmp_path / "a")
     log_dir(tmp_path / "c", metadata=True)
     monkeypatch.setattr(find, "MOST_SIBLINGS", 2)

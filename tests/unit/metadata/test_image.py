@@ -63,7 +63,7 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
 
 
 def test_directories_that_are_none() -> None:
-    """All of them migrating is the same as none; the first hundred ids are no directories."""
+    """All of them migrating is the same as none; the first hundred ids are not directories."""
     image = built(topic("t", 1), partition(1, 0, [1, 2], [0, 0]), partition(1, 1, [1, 2], [0, 100]))
     partitions = image.topics["t"].partitions
     assert ((), (uuid_text(0), uuid_text(100))) == tuple(p.directories for p in partitions.values())

@@ -65,7 +65,7 @@ def directory(tmp_path: Path) -> MetadataBuilder:
 
 
 def test_a_log_without_a_snapshot(directory: MetadataBuilder) -> None:
-    """All records of all segments are applied; the end is behind the last one."""
+    """All records of all segments are applied; the end is after the last one."""
     directory.segment(0, [topic("t", 1), setting("1")], [NO_OP])
     directory.segment(3, [setting("2")])
     (directory.path.parent / "meta.properties").write_text("cluster.id=abc\nnode.id=1\n")
@@ -97,7 +97,7 @@ def test_a_snapshot_s_configs_have_its_offset(directory: MetadataBuilder) -> Non
 
 
 def test_segments_below_the_snapshot_are_not_read(directory: MetadataBuilder) -> None:
-    """Only the segment that has the snapshot's offset, and those behind it."""
+    """Only the segment that has the snapshot's offset, and those after it."""
     flip(directory.segment(0, [topic("t", 1), setting("1")]), 70)
     directory.segment(2, [setting("2")], [setting("3")])
     directory.snapshot(3, [topic("t", 1), setting("2")])
@@ -107,10 +107,14 @@ def test_segments_below_the_snapshot_are_not_read(directory: MetadataBuilder) ->
 def test_a_log_that_begins_behind_0_needs_a_snapshot(directory: MetadataBuilder) -> None:
     """Without one that reaches the first segment, settings could be missing: it is refused."""
     directory.segment(5, [setting("1")])
-    with pytest.raises(CorruptLogError, match="begins at offset 5, the log before it ends at 0"):
+    with pytest.raises(
+        CorruptLogError, match="starts at offset 5, but the log before it ends at 0"
+    ):
         read_metadata(directory.path)
     directory.snapshot(4, [topic("t", 1)])
-    with pytest.raises(CorruptLogError, match="begins at offset 5, the log before it ends at 4"):
+    with pytest.raises(
+        CorruptLogError, match="starts at offset 5, but the log before it ends at 4"
+    ):
         read_metadata(directory.path)
     directory.snapshot(5, [topic("t", 1)])
     assert (entry("1", 5), 6) == retention(directory)
@@ -139,7 +143,7 @@ INCOMPLETE = {
     "no header": [*batches(0, [setting("9")]), control(1, ControlType.SNAPSHOT_FOOTER)],
     "footer cut off": [HEADER, *RECORDS, FOOTER[:-1]],
     "footer damaged": [HEADER, *RECORDS, FOOTER[:-1] + b"\x55"],
-    "records behind the footer": [
+    "records after the footer": [
         HEADER,
         *RECORDS,
         FOOTER,
@@ -151,7 +155,9 @@ INCOMPLETE = {
 
 @pytest.mark.parametrize("what", INCOMPLETE)
 def test_an_incomplete_snapshot_is_passed_over(directory: MetadataBuilder, what: str) -> None:
-    """An older one or the log itself tells the same, if the log reaches the snapshot's offset."""
+    """An older one or the log itself gives the same state, if the log reaches the snapshot's
+    offset.
+    """
     directory.segment(0, [topic("t", 1), setting("1")])
     directory.write(f"{2:020d}-{1:010d}.checkpoint", INCOMPLETE[what])
     assert (entry("1", 1), 2) == retention(directory)
@@ -163,13 +169,13 @@ def test_an_incomplete_snapshot_behind_the_log_is_refused(directory: MetadataBui
     """It had settings that nothing else has."""
     directory.segment(0, [topic("t", 1), setting("1")])
     path = directory.write(f"{3:020d}-{1:010d}.checkpoint", INCOMPLETE["no footer"])
-    with pytest.raises(CorruptLogError, match="the log ends before it at 2") as refused:
+    with pytest.raises(CorruptLogError, match="the log ends before it at offset 2") as refused:
         read_metadata(directory.path)
     assert path == refused.value.path
 
 
 def test_a_snapshot_damaged_in_its_middle_is_refused(directory: MetadataBuilder) -> None:
-    """That is no snapshot that was not written to its end."""
+    """An incomplete snapshot is not used."""
     directory.segment(0, [topic("t", 1), setting("1")])
     path = directory.snapshot(2, [topic("t", 1)], [setting("1")])
     flip(path, len(HEADER) + 70)
@@ -194,7 +200,7 @@ TORN = {
 
 @pytest.mark.parametrize("what", TORN)
 def test_a_torn_tail_is_cut(directory: MetadataBuilder, what: str) -> None:
-    """The end is before a batch at the log's end that was not written to its end."""
+    """The end is before an incomplete batch at the log's end."""
     directory.write(f"{0:020d}.log", [FIRST, TORN[what]])
     assert (entry("1", 1), 2) == retention(directory)
 
@@ -203,9 +209,9 @@ def test_a_torn_tail_is_cut(directory: MetadataBuilder, what: str) -> None:
 def test_damage_with_a_whole_batch_behind_it_is_refused(
     directory: MetadataBuilder, what: str
 ) -> None:
-    """That is no torn tail; file and position are named."""
+    """That is not a torn tail; file and position are named."""
     path = directory.write(f"{0:020d}.log", [FIRST, TORN[what], *batches(4, [NO_OP])])
-    with pytest.raises(CorruptBatch, match="damage behind offset 2") as refused:
+    with pytest.raises(CorruptBatch, match="corrupt after offset 2") as refused:
         read_metadata(directory.path)
     assert (path, len(FIRST)) == (refused.value.path, refused.value.position)
 
@@ -217,7 +223,7 @@ def test_a_torn_tail_of_a_segment_that_is_not_the_last_is_refused(
     """What follows it was written later, so something in between may be lost."""
     path = directory.write(f"{0:020d}.log", content)
     directory.segment(4, [NO_OP])
-    with pytest.raises(CorruptLogError, match=r"damaged batch at offset [24]") as refused:
+    with pytest.raises(CorruptLogError, match=r"corrupt batch at offset [24]") as refused:
         read_metadata(directory.path)
     assert path == refused.value.path
 
@@ -227,7 +233,7 @@ def test_a_batch_elsewhere_is_refused(directory: MetadataBuilder, base: int) -> 
     """The CRC does not cover a batch's offset, but it follows from the batches before it."""
     moved = base.to_bytes(8, "big") + SECOND[8:]
     path = directory.write(f"{0:020d}.log", [FIRST, moved])
-    with pytest.raises(CorruptBatch, match="begin") as refused:
+    with pytest.raises(CorruptBatch, match="start") as refused:
         read_metadata(directory.path)
     assert (path, len(FIRST)) == (refused.value.path, refused.value.position)
 
@@ -237,7 +243,7 @@ def test_a_gap_between_segments_is_refused(directory: MetadataBuilder, base: int
     """Each segment begins where the one before it ends."""
     directory.write(f"{0:020d}.log", [FIRST, SECOND])
     path = directory.segment(base, [NO_OP])
-    with pytest.raises(CorruptLogError, match=f"begins at offset {base}, .* ends at 4") as refused:
+    with pytest.raises(CorruptLogError, match=f"starts at offset {base}, .* ends at 4") as refused:
         read_metadata(directory.path)
     assert path == refused.value.path
 
@@ -250,7 +256,7 @@ def test_compressed_batches(directory: MetadataBuilder, codec: int) -> None:
 
 
 def test_control_batches_are_passed_over(directory: MetadataBuilder) -> None:
-    """They tell of the quorum; their offsets count."""
+    """They are about the quorum; their offsets count."""
     change = control(2, ControlType.LEADER_CHANGE)
     directory.write(f"{0:020d}.log", [FIRST, change, *batches(3, [setting("2")])])
     assert (entry("2", 3), 4) == retention(directory)
@@ -288,7 +294,7 @@ def test_a_refused_record_is_named(
 
 
 def test_another_magic_is_refused(directory: MetadataBuilder) -> None:
-    """A batch of a later format, with its CRC right, is no torn tail."""
+    """A batch of a later format, with its CRC right, is not a torn tail."""
     directory.write(f"{0:020d}.log", [FIRST, SECOND[:16] + b"\x03" + SECOND[17:]])
     with pytest.raises(UnsupportedFormatError, match="magic 3"):
         read_metadata(directory.path)

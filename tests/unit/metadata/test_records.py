@@ -61,7 +61,7 @@ BROKERS = {
     "01140000": None,
     "01110300000001000000000000000c01030101": None,
 }
-"""Values that a broker wrote, in hexadecimal; None: what tells nothing of topics."""
+"""Values that a broker wrote, in hexadecimal; None: not about topics."""
 
 
 @pytest.mark.parametrize("content", BROKERS)
@@ -112,7 +112,7 @@ LATEST = {2: 0, 3: 2, 4: 0, 5: 2, 9: 0, 12: 0, 23: 0, 24: 0, 25: 0}
 def test_a_later_version_is_refused_by_name(api_key: int) -> None:
     """A message's version above the known ones is refused with the api key and the version."""
     later = LATEST[api_key] + 1
-    with pytest.raises(UnsupportedFormatError, match=f"api key {api_key} and version {later}"):
+    with pytest.raises(UnsupportedFormatError, match=f"api key {api_key} has version {later}"):
         decode_metadata_record(value(api_key, later, b""))
 
 
@@ -123,7 +123,7 @@ def test_another_frame_version_is_refused() -> None:
 
 
 def test_a_later_version_of_an_unknown_record_is_passed_over() -> None:
-    """A record that tells nothing of topics may have any version."""
+    """A record that is not about topics may have any version."""
     assert decode_metadata_record(value(999, 77, b"anything")) is None
 
 

@@ -92,7 +92,7 @@ def test_directories_are_made_from_the_outside_in() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, RANGE_BYTES, RANGE_BYTES + 1, 3 * RANGE_BYTES])
 def test_a_copied_file_gets_its_time_last(size: int) -> None:
-    """One that was cut short has another time, and is copied again."""
+    """One that was interrupted has another time, and is copied again."""
     one = stamp("x", size)
     steps = list(copy_steps(PLACES, named(one), {}, (one,)))
     assert WriteFile(COPY / "x", b"", like=LIVE / "x") == steps[0]

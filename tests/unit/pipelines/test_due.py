@@ -65,7 +65,7 @@ def test_logs_in_a_run_are_not_asked_for_twice() -> None:
     readings = {"a": reading(), "b": reading()}
     choice = choose(readings, in_flight=frozenset({"a"}), limits=LIMITS, now_ms=NOW_MS)
     assert ("b",) == choice.logs
-    assert {"a": "a run works on it"} == choice.skipped
+    assert {"a": "a run is working on it"} == choice.skipped
 
 
 def test_log_that_a_sweep_left_as_it_was_waits() -> None:
@@ -132,7 +132,7 @@ def test_cursor_brings_back_what_was_read() -> None:
 
 @pytest.mark.parametrize("cursor", [None, "", "no base64!", "e30=", dump_cursor({})])
 def test_cursor_of_another_version_is_as_none(cursor: str | None) -> None:
-    """All is read anew."""
+    """All is read again."""
     assert {} == load_cursor(cursor)
 
 

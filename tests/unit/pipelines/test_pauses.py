@@ -1,4 +1,4 @@
-"""Which logs are told of as unmaintained."""
+"""Which logs are reported as unmaintained."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def test_swap_that_a_recovery_may_need_stops_everything(names: tuple[str, ...]) 
 
 
 def test_indexes_without_a_log_go(log_dir: Path) -> None:
-    """A roll that was cut short leaves them; Kafka's loader removes them too."""
+    """A roll that was interrupted leaves them; Kafka's loader removes them too."""
     orphans = [f"{7:020d}{kind}" for kind in (".index", ".timeindex", ".snapshot.tmp")]
     for one in orphans:
         (log_dir / "t-0" / one).write_bytes(b"")

@@ -27,7 +27,7 @@ def epochs(*pairs: tuple[int, int]) -> tuple[LeaderEpoch, ...]:
     ],
 )
 def test_an_epoch_is_assigned(entry: tuple[int, int], expected: list[tuple[int, int]]) -> None:
-    """The same epoch later is no news; what does not ascend to the new one goes."""
+    """The same epoch later changes nothing; entries that are not below the new one are removed."""
     (new,) = epochs(entry)
     assert epochs(*expected) == assign(epochs((0, 0), (2, 20)), new)
 

@@ -78,7 +78,7 @@ def remove(base: int, suffix: str) -> Break:
 
 
 def tear(directory: Path) -> None:
-    """The last append was cut short."""
+    """The last append was interrupted."""
     with file(directory, 3, ".log").open("ab") as log:
         log.write(b"\0" * 9)
 
@@ -192,7 +192,7 @@ def test_what_is_found(directory: Path, damage: Break, ours: list[Row], kafkas: 
 
 
 def test_without_the_marker_everything_is_rebuilt(directory: Path) -> None:
-    """What was not flushed may be wrong anywhere behind the recovery point."""
+    """What was not flushed may be wrong anywhere after the recovery point."""
     (directory.parent / MARKER).unlink()
     rebuilt = [files for action, files in rows(plan(directory)) if action == ANEW]
     assert [[f"{base}.index", f"{base}.timeindex"] for base in (0, 2, 3)] == rebuilt

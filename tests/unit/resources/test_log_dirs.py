@@ -42,7 +42,7 @@ def test_key_names_the_directory_where_two_hold_the_partition(tmp_path: Path) ->
     listing = log_dirs(f"left={one}", f"right={two}").listing()
     assert {"left:orders-0", "right:orders-0", "users-0"} == listing.logs.keys()
     assert one == listing.find("left:users-0").log_dir
-    with pytest.raises(PolicyError, match=r"Name one: left:orders-0, right:orders-0"):
+    with pytest.raises(PolicyError, match=r"Use one of left:orders-0, right:orders-0"):
         listing.find("orders-0")
 
 

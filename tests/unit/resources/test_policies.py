@@ -65,7 +65,7 @@ def test_each_directory_has_its_own(
 
 
 def test_damaged_metadata_says_how_to_go_on(policies: Path, log_dirs: list[Path]) -> None:
-    """By the variable; then nothing says the settings."""
+    """By the variable; then the settings are unknown."""
     cluster(log_dirs[0], "compact")
     (path,) = (log_dirs[0] / "__cluster_metadata-0").glob("*.log")
     content = bytearray(path.read_bytes())

@@ -102,7 +102,7 @@ def test_time_must_be_exceeded(largest_ms: int, goes: bool) -> None:
 
 
 def test_future_shields() -> None:
-    """A largest timestamp in the future keeps its segment and all behind it."""
+    """A largest timestamp in the future keeps its segment and all after it."""
     result = plan(log(aged(1, 10_001, 1), 30), {"retention.ms": "0"})
     assert [(0, "time")] == gone(result)
     assert "1 ms in the future" in result.verdicts[1].reason

@@ -82,7 +82,7 @@ def test_full_indexes(log: PartitionLog, index: int, timeindex: int, cause: str 
 
 
 def test_offset_range(log: PartitionLog) -> None:
-    """An offset must fit in four bytes beside the base offset."""
+    """An offset must fit in four bytes next to the base offset."""
     base = log.active.base_offset
     near = log._replace(log_end_offset=Offset(base + INT32_MAX))
     far = log._replace(log_end_offset=Offset(base + INT32_MAX + 1))

@@ -158,7 +158,7 @@ def test_final_time_entry_is_not_added_otherwise(log_dir: Path, last_ms: int) ->
 
 
 def test_segment_without_timestamps_has_no_time_entry(log_dir: Path) -> None:
-    """-1 is no timestamp."""
+    """-1 is not a timestamp."""
     (log_dir / f"{STEM}.timeindex").write_bytes(b"")
     indexes = replace(active(log_dir), largest_timestamp_ms=TimestampMs(-1))
     steps = roll_steps(log_of(log_dir), decision(), indexes)
@@ -180,7 +180,7 @@ def test_indexes_are_trimmed(log_dir: Path, filler: int) -> None:
 
 
 def test_preallocated_index_without_entries_is_emptied(log_dir: Path) -> None:
-    """Zeros alone are no entries."""
+    """Zeros are not entries."""
     (log_dir / f"{STEM}.index").write_bytes(bytes(80))
     (log_dir / f"{STEM}.timeindex").write_bytes(bytes(120))
     roll(log_dir)
@@ -262,6 +262,6 @@ def test_nothing_is_done_when_no_roll_is_due(log_dir: Path) -> None:
 
 @pytest.mark.parametrize("base", [ACTIVE, END - 1, END + 1])
 def test_roll_elsewhere_than_at_the_end_is_our_fault(log_dir: Path, base: int) -> None:
-    """A log at rest gets its new segment at its end."""
+    """An offline log gets its new segment at its end."""
     with pytest.raises(InvariantError):
         roll_steps(log_of(log_dir), decision(base), active(log_dir))

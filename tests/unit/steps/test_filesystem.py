@@ -186,7 +186,7 @@ def test_symbolic_link_in_place_of_a_directory_is_refused(
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.timeout(10)
 def test_pipes_and_directories_are_refused(fs: RealFileSystem, root: Path, act: str) -> None:
-    """Opening a FIFO must not hang, and a directory is no segment file."""
+    """Opening a FIFO must not hang, and a directory is not a segment file."""
     (root / "t-0/z").write_bytes(b"z")
     os.mkfifo(root / "t-0/x")
     with pytest.raises(OSError, match=r"."):

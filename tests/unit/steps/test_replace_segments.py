@@ -28,7 +28,7 @@ def names(base: int, *suffixes: str) -> tuple[str, ...]:
 
 
 def phases(change: Replacement, present: tuple[str, ...] = ()) -> list[list[str]]:
-    """What happens between two fsyncs of the directory, behind the ledger's record."""
+    """What happens between two fsyncs of the directory, after the ledger's record."""
     found: list[list[str]] = [[]]
     for step in replace_segments(change, present={*change.old, *present}, now_ms=NOW)[3:]:
         if step == FsyncDir("d"):

@@ -85,7 +85,7 @@ def test_interrupted_retirement_goes_on_under_its_names() -> None:
 
 
 def test_record_with_a_wrong_byte_is_passed_over() -> None:
-    """What an undo would do by it cannot be told from what was written."""
+    """An undo cannot distinguish it from what was written."""
     line = serialize_retirement(["a"], at_ms=7, origin=RETAIN)
     for at in range(1, len(line) - 1):
         wrong = line[:at] + bytes([line[at] ^ 1]) + line[at + 1 :]

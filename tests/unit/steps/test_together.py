@@ -83,7 +83,7 @@ def test_they_wait_for_the_disk_together(tmp_path: Path) -> None:
 def test_an_error_ends_its_plan_only(
     tmp_path: Path, files: list[RealFileSystem], fail_at: int
 ) -> None:
-    """At its step, be it an fsync or not, which is not tried again; the others go on."""
+    """At its step, be it an fsync or not, which is not tried again; the others continue."""
     directories = made(tmp_path, 3)
     failing = FailingFileSystem(files[1], fail_at=fail_at, code=errno.EIO)
     found = zip(directories, (files[0], failing, files[2]), strict=True)

@@ -1,4 +1,4 @@
-"""Directories of ours are made and removed below the log directory and nowhere else."""
+"""logwright's directories are made and removed below the log directory and nowhere else."""
 
 from __future__ import annotations
 

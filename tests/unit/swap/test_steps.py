@@ -163,7 +163,7 @@ def test_mode_owner_and_times_are_kept(tmp_path: Path) -> None:
 
 
 def test_source_that_was_rolled_in_this_commit_is_retired_whole(tmp_path: Path) -> None:
-    """A time index that only the roll made is not left behind without its log."""
+    """A time index that only the roll made is not left without its log."""
     log_dir = tmp_path / "logs"
     layout = MERGED
     layout.build(log_dir)

@@ -111,7 +111,7 @@ def test_what_a_group_has_in_common_is_read_when_all_of_it_is_locked(
 
 
 def test_a_step_that_fails_ends_its_own_commit_only(tmp_path: Path) -> None:
-    """The others of its group go on from there, and are recorded."""
+    """The others of its group continue from there, and are recorded."""
     work = [built(builder) for builder in logs(tmp_path)]
     plan, _ = work[3]
     next(plan.log.directory.rglob("staging/*/*.timeindex")).unlink()

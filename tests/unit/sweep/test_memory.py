@@ -36,7 +36,7 @@ main()
 
 
 def declaring(codec: int, payload: bytes, count: int, base_offset: int = 0) -> bytes:
-    """A batch with a right CRC that says that it has so many records."""
+    """A batch with a correct CRC whose header has this record count."""
     header = RecordBatch(
         base_offset=Offset(base_offset),
         batch_length=49,
@@ -110,7 +110,7 @@ def test_one_log_that_needs_too_much_memory_stops_no_other(tmp_path: Path) -> No
         check=False,
     )
     said = done.stdout + done.stderr
-    assert "large-0: there is not enough memory for it." in said
+    assert "large-0: not enough memory." in said
     assert "Traceback" not in said
     assert 5 == done.returncode
     left = [r.value for b in read_batches(log_dir, partition="small-0") for r in b.records]

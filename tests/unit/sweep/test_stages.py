@@ -52,7 +52,7 @@ def a_running_broker(log_dir: Path) -> Iterator[None]:
 
 
 def test_logs_of_a_running_broker_drop_out(tmp_path: Path) -> None:
-    """The others go on."""
+    """The others continue."""
     here, there = a_work(tmp_path / "here"), a_work(tmp_path / "there")
     failed: list[LogWork] = []
     with a_running_broker(tmp_path / "there"), brokers_kept_out([here, there], failed) as works:
