@@ -34,7 +34,7 @@ def holds_of(
     force: bool = False,
     settings: DirectorySettings | None = None,
 ) -> dict[str, Hold | LogwrightError]:
-    """Return why logs are left alone, by key, or the error where that is not known. Effects and
+    """Return why logs are skipped, by key, or the error where that is not known. Effects and
     arguments: as `logwright.sweep.holds.hold`.
     """
     return held(hold(state_of(logs, now_ms), settings, force=force))
@@ -63,7 +63,7 @@ def strays(logs: Iterable[MaintainedLog], settings: DirectorySettings) -> dict[s
 
 
 def quarantine_failed(state: SweepState) -> None:
-    """Put the logs that failed for good into quarantine. Effects: the state files; a warning where
+    """Quarantine the logs that failed permanently. Effects: the state files; a warning where
     that fails.
     """
     for key, outcome in quarantine(state).items():

@@ -75,7 +75,7 @@ def decision_metadata(state: SweepState) -> Metadata:
         "logs": len(state.works),
         "to clean": sum(plan.clean for plan in planned),
         "to roll": sum(plan.roll.due for plan in planned),
-        "left alone": sum(work.held is not None for work in state.works),
+        "skipped": sum(work.held is not None for work in state.works),
         "failed": len(state.failures),
         "decisions": dg.MetadataValue.md(table),
     }
@@ -83,7 +83,7 @@ def decision_metadata(state: SweepState) -> Metadata:
 
 def _decision_row(work: LogWork) -> str:
     if work.held is not None:
-        return f"| {work.key} | left alone | | {_cell(work.held.sentence)} |"
+        return f"| {work.key} | skipped | | {_cell(work.held.sentence)} |"
     if work.plan is None:
         return f"| {work.key} | refused | | {_cell(str(work.failure))} |"
     plan = work.plan
@@ -157,7 +157,7 @@ def swap_metadata(work: LogWork) -> Metadata:
     """Return the result for one log."""
     plan = work.plan
     if work.held is not None:
-        return {"outcome": "left alone", "why": work.held.sentence}
+        return {"outcome": "skipped", "why": work.held.sentence}
     if plan is None:
         return {}
     metadata: Metadata = {"outcome": _outcome(plan, work.result)}

@@ -127,7 +127,7 @@ def roll(context: dg.OpExecutionContext, planned: SweepState) -> SweepState:
 
 @dg.op(out=SWEEP_OUT, pool=POOL)
 def dedupe(context: dg.OpExecutionContext, rolled: SweepState, spark: Spark) -> SweepState:
-    """Build the compacted segments of all logs in one Spark job, beside the live ones."""
+    """Build the compacted segments of all logs in one Spark job, next to the live ones."""
     with unstaged_on_error(rolled):
         state = build_all(rolled, SparkExecutor(lambda: spark.session))
     discard_failed(state)
@@ -142,7 +142,7 @@ def quality(
     policies: PolicyDirectory,
     spark: Spark,
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[SweepState] | dg.Output[None]]:
-    """Read the staged segments back; only logs that pass every check go on."""
+    """Read the staged segments back; only logs that pass every check continue."""
     with unstaged_on_error(deduped):
         state = examine_all(deduped, SparkExecutor(lambda: spark.session))
         storage = Path(context.instance.storage_directory())

@@ -26,7 +26,7 @@ MODULES: Final = MappingProxyType(
 
 
 class MissingExtra(PreconditionError, ImportError):  # type: ignore[misc]  # both have a `path`
-    """What was asked for needs an extra that is not installed. An ImportError too: it may be raised
+    """A feature needs an extra that is not installed. An ImportError too: it may be raised
     by an import.
     """
 

@@ -124,7 +124,7 @@ def _start_second_process(kernel: Kernel, signature: Signature) -> None:
             command = [sys.executable, "-P", "-m", __name__, str(group)]
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
-            # Not waited for: it may go on when this process has ended.
+            # Not waited for: it may continue after this process has ended.
             pid = os.posix_spawn(sys.executable, command, environment, file_actions=nothing)
             _second_process.append(pid)
 

@@ -50,7 +50,7 @@ class _LogDir:
 
 @dataclass(slots=True)
 class _Process:
-    """What this process holds; `visited`: log directories without lock files of the dead."""
+    """Plans of this process; `visited`: log directories without lock files of dead ones."""
 
     process: int = field(default_factory=os.getpid)
     token: str = field(default_factory=lambda: os.urandom(4).hex())

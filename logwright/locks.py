@@ -53,7 +53,7 @@ CHECKPOINTS_WAIT_SECONDS: Final = 30.0
 
 @contextmanager
 def lock_log_dir(log_dir: Path) -> Iterator[None]:
-    """Keep brokers out of a log directory. Effects: makes ``.lock`` if need be, and leaves it.
+    """Keep brokers out of a log directory. Effects: creates ``.lock`` if necessary, and leaves it.
 
     Raises:
         LogDirLocked: a broker runs on it.

@@ -78,7 +78,7 @@ def retain_logs(
         raise dagster_failure(state.failures, logs=len(logs), retry_number=context.retry_number)
     totals = {
         "logs": len(logs),
-        "left alone": len(left),
+        "skipped": len(left),
         "segments deleted": segments,
         "bytes to be freed": freed,
     }

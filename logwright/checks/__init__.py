@@ -15,7 +15,7 @@ What they prove
     ``latest_value_per_key``
         The latest record of every key is in the output, unless it is a tombstone past its delete
         horizon (KIP-534). Above the end of the offset map every record is there. Markers and the
-        data of aborted transactions are no values of keys.
+        data of aborted transactions do not count as values of keys.
     ``index_entries_valid``
         Every entry of the offset index and the time index describes the batch that it points to.
 

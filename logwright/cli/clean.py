@@ -221,7 +221,7 @@ def _clean(
 
 
 def _quarantine(request: Request, failures: FailureLog) -> None:
-    """Leave alone from now on what failed for good. Effects: the state file; stderr."""
+    """Quarantine the partitions that failed permanently. Effects: the state file; stderr."""
     from logwright.sweep.holds import quarantine  # noqa: PLC0415 -- compiled kernels
     from logwright.sweep.model import LogWork, SweepState  # noqa: PLC0415
 
@@ -238,7 +238,7 @@ def _quarantine(request: Request, failures: FailureLog) -> None:
 
 
 def _show_retention(request: Request, plan: CleanPlan, failures: FailureLog) -> None:
-    """What its retention would delete of a log as it is now. Effects: reads; stdout."""
+    """Show what retention would delete from the log as it is now. Effects: reads; stdout."""
     partition = plan.log.partition
     try:
         found = plan_one(request, partition, None, force=plan.options.force)

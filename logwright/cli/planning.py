@@ -29,7 +29,7 @@ _LAST_DATETIME_MS = 253_402_300_799_999
 
 @dataclass(slots=True, kw_only=True)
 class FailureLog:
-    """Gathers what went wrong with single partitions while the others go on.
+    """Collects the errors of single partitions while the others continue.
 
     Attributes:
         failures: (partition, error), in the order in which they came.
@@ -54,7 +54,7 @@ class FailureLog:
 
     @property
     def exit_status(self) -> int:
-        """That of the first error of a partition, else of a directory; 0 if there was none."""
+        """Exit status of a partition's first error, else of a directory's; 0 without an error."""
         errors = [error for _, error in (*self.failures, *self.directories)]
         return errors[0].exit_status if errors else 0
 

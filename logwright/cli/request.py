@@ -326,7 +326,7 @@ def request_options(command: Callable[..., _R]) -> Callable[..., _R]:
 
 
 def engine_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """As `request_options`, for a command that uses ``--engine``."""
+    """Like `request_options`, with ``--engine``."""
     return _with_options(command, _PARTITIONS, uses_engine=True)
 
 
@@ -341,7 +341,6 @@ def _with_options(
     *,
     uses_engine: bool = False,
 ) -> Callable[..., _R]:
-
     @functools.wraps(command)
     def called(**given: Unpack[_Given]) -> _R:
         _log_to_stderr(verbose=given["verbose"])

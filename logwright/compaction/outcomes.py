@@ -4,8 +4,8 @@ whether it may be believed.
 1. A marker ends all transactional data of its producer since the producer's marker before it. As
    long as such data is in the log, so is its marker, and the marker before it if there is data of
    that one.
-2. An entry of a transaction index names an ABORT marker of its segment. It begins behind the
-   producer's marker before that one, and not behind the first data that is in the log. Nothing
+2. An entry of a transaction index names an ABORT marker of its segment. It begins after the
+   producer's marker before that one, and not after the first data that is in the log. Nothing
    below its last stable offset was still open when it ended.
 3. Every ABORT marker with data in the log has an entry in its segment's index.
 4. Below the first uncleanable offset every transaction has ended.
@@ -68,7 +68,7 @@ class Ended(NamedTuple):
 
 
 def is_end(batches: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Which batches, BATCH[n], are markers that end a transaction; bool[n]."""
+    """Return which batches, BATCH[n], are markers that end a transaction; bool[n]."""
     kind = batches["control_type"]
     control = ((batches["attributes"] & CONTROL) != 0) & (batches["count"] > 0)
     result: NDArray[np.bool_] = (
@@ -78,7 +78,9 @@ def is_end(batches: NDArray[np.void]) -> NDArray[np.bool_]:
 
 
 def is_data(batches: NDArray[np.void], log_start_offset: int) -> NDArray[np.bool_]:
-    """Which are data of transactions, with records, not below the log start offset; bool[n]."""
+    """Return which batches are data of transactions, with records, at or above the log start
+    offset; bool[n].
+    """
     kind = batches["attributes"] & (CONTROL | TRANSACTIONAL)
     shown = (batches["count"] > 0) & (batches["last_offset"] >= log_start_offset)
     result: NDArray[np.bool_] = (kind == TRANSACTIONAL) & shown & (batches["producer_id"] >= 0)
@@ -86,8 +88,8 @@ def is_data(batches: NDArray[np.void], log_start_offset: int) -> NDArray[np.bool
 
 
 def transactions(batches: NDArray[np.void], log_start_offset: int) -> Ended:
-    """Of batches in the order of the log: those that ended, and behind the last marker of a
-    producer what is open. Pure.
+    """Return, for batches in the order of the log, the transactions that ended and those that are
+    open after the last marker of their producer. Pure.
     """
     rows = batches[is_end(batches) | is_data(batches, log_start_offset)]
     rows = rows[np.argsort(rows["producer_id"], kind="stable")]
@@ -117,8 +119,8 @@ def transactions(batches: NDArray[np.void], log_start_offset: int) -> Ended:
 
 
 def visited(log: PartitionLog, sources: Sequence[Source]) -> Iterator[tuple[Segment, Source]]:
-    """The segments of `sources` that have transactions, and those between and behind them in which
-    such transactions go on or end. Effects: maps the latter, and reads their headers.
+    """Return the segments of `sources` that have transactions, and those between and after them in
+    which such transactions continue or end. Effects: maps the latter, and reads their headers.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: see `open_source`.
@@ -141,7 +143,7 @@ def visited(log: PartitionLog, sources: Sequence[Source]) -> Iterator[tuple[Segm
 
 
 def _follow(is_open: set[int], batches: NDArray[np.void], log_start_offset: int) -> None:
-    """Which producers have a transaction open behind these batches."""
+    """Return the producers that have a transaction open after these batches."""
     rows = batches[is_end(batches) | is_data(batches, log_start_offset)][::-1]
     ids, at = np.unique(rows["producer_id"], return_index=True)
     ends = is_end(rows[at])
@@ -276,7 +278,7 @@ def _require_marker(
             base, number, f"begins before the producer's marker at {marker.previous}"
         )
     if entry.first_offset > marker.first:
-        raise entries.refuse(base, number, f"begins behind its first data, up to {marker.first}")
+        raise entries.refuse(base, number, f"begins after its first data, up to {marker.first}")
     if entry.last_stable_offset > marker.undecided:
         raise entries.refuse(base, number, f"has a last stable offset above {marker.undecided}")
 
@@ -284,7 +286,7 @@ def _require_marker(
 def _require_no_data(
     entries: _Entries, base: int, number: int, entry: AbortedTransaction, found: Ended
 ) -> None:
-    """An entry behind all that was visited speaks of nothing that is in the log."""
+    """An entry after the visited segments concerns data that is not in the log."""
     own = found.producer_id == entry.producer_id
     if (own & (found.marker >= entry.first_offset)).any():
         raise entries.refuse(base, number, "begins before a transaction that has ended earlier")
@@ -295,7 +297,7 @@ def _require_entries(
     parts: Sequence[tuple[Segment, Source]],
     known: Mapping[tuple[int, int], _Aborted],
 ) -> None:
-    """Of each ABORT marker with data, in the index of the marker's segment."""
+    """The entry of each ABORT marker with data, in the index of the marker's segment."""
     bases = [segment.base_offset for segment, _ in parts]
     listed = {
         (base, entry.producer_id, entry.last_offset)

@@ -77,7 +77,7 @@ def plan_compaction(
 
 
 def first_dirty_offset(log: PartitionLog) -> tuple[Offset, bool]:
-    """Where the dirty section begins, and whether the recorded checkpoint is invalid and must be
+    """Return where the dirty section begins, and whether the checkpoint is invalid and must be
     rewritten.
     """
     checkpoint = log.cleaner_checkpoint

@@ -28,16 +28,16 @@ from logwright.format.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from logwright.kernel import inline_kernel, kernel
 
 TOTALS: Final = np.dtype([("digest", np.uint64), ("records", np.uint64), ("sampled", np.uint64)])
-"""Of the records that must survive: their sum, their number, the sum of those in the sample."""
+"""Records that must survive: their sum, their number, the sum of those in the sample."""
 KEY_SUMS: Final = np.dtype([("digest", np.uint64), ("records", np.uint64)])
-"""Of the records with a key in one batch: their sum and their number."""
+"""Records with a key in one batch: their sum and their number."""
 
 SAMPLE_RECORDS: Final = 4096
 """About how many records are sampled."""
 _COMPACT_AT: Final = 16 * SAMPLE_RECORDS
 
 Leaving = tuple[NDArray[np.int64], NDArray[np.bool_]]
-"""Of all batches, ascending: int64[n] first ordinals, bool[n] whether the delete horizon is
+"""All batches, ascending: int64[n] first ordinals, bool[n] whether the delete horizon is
 reached."""
 NOTHING_LEAVES: Final[Leaving] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_))
 
@@ -74,7 +74,7 @@ def mix_batch(batch: Any) -> Any:
 
 @inline_kernel
 def keeps_most(kept: int, batch: Any, last_mapped: int) -> Any:
-    """Decide whether a batch that keeps so many of its records counts as a whole, less what it
+    """Decide whether a batch that keeps `kept` of its records counts as a whole, less what it
     loses. Records above the map's end have no sum.
     """
     return 0 < batch.count <= 2 * kept and batch.last_offset <= last_mapped
@@ -126,7 +126,7 @@ class KeyReceipt(NamedTuple):
 
 
 def new_receipt(records: int) -> KeyReceipt:
-    """Return an empty receipt for a log of so many records."""
+    """Return an empty receipt for a log of this number of records."""
     bits = max((records // SAMPLE_RECORDS).bit_length(), 0)
     return KeyReceipt(
         totals=np.zeros(1, dtype=TOTALS),
@@ -137,7 +137,7 @@ def new_receipt(records: int) -> KeyReceipt:
 
 
 def with_room(receipt: KeyReceipt, records: int) -> KeyReceipt:
-    """Return the receipt with room for the sample of so many records, and none of them in it."""
+    """Return the receipt with an empty sample that has room for this number of records."""
     receipt.sampled[0] = 0
     if len(receipt.sample.hash1) >= records:
         return receipt
@@ -327,8 +327,8 @@ def _latest(records: Sample) -> Sample:
 
 @kernel
 def _keep_latest(hash1: Any, ordinals: Any, rows: Any) -> int:
-    """Of rows in the order of their hashes keep the one of the largest ordinal of each; how many.
-    A record may have been read twice.
+    """Keep the row with the largest ordinal of each hash, of rows sorted by hash; return the
+    number of rows kept. A record may have been read twice.
     """
     kept = 0
     for row in rows:

@@ -154,7 +154,7 @@ def is_last_of_range(last_offset: int, first_uncleanable_offset: int) -> bool:
 
 @inline_kernel
 def batch_fate(batch: Any, retained: int) -> Any:
-    """Return what is written for a batch of which so many records are retained (10)."""
+    """Return what is written for a batch, by the number of its retained records (10)."""
     if retained == 0:
         return RETAIN_EMPTY if batch.keep_empty else DELETE
     if retained < batch.count or sets_delete_horizon(batch, batch.has_tombstone):

@@ -55,7 +55,7 @@ class Source:
 
     @property
     def path(self) -> Path:
-        """Of the log file."""
+        """Path of the log file."""
         return Path(self.log.path)
 
     @property
@@ -65,7 +65,7 @@ class Source:
 
     @property
     def records(self) -> int:
-        """How many records the headers declare."""
+        """Number of records that the headers declare."""
         return self.records_before(len(self.batches))
 
     def first_row(self, column: str, offset: int) -> int:
@@ -73,7 +73,7 @@ class Source:
         return int(self.batches[column].searchsorted(offset))
 
     def records_before(self, row: int) -> int:
-        """How many records the headers declare up to a row."""
+        """Number of records that the headers declare up to a row."""
         if row == 0:
             return 0
         ordinals, last = self.batches["first_ordinal"], self.batches["count"][row - 1]
@@ -163,7 +163,7 @@ def row_ranges(
 
 
 def open_window(source: Source, rows: slice | NDArray[np.int64]) -> Window:
-    """Find, and where need be decompress, the records of some batches.
+    """Find the records of some batches, and decompress them if necessary.
 
     Args:
         rows: which batches; of a slice the window's batches are a view, so that kernels can set

@@ -122,20 +122,20 @@ class TransactionIndexes:
 
     @property
     def producer_ids(self) -> set[int]:
-        """Of all entries."""
+        """All entries."""
         return {entry.producer_id for entries in self._entries for entry in entries}
 
     def require_agreement(self, sources: Sequence[Source], *, end_offset: int) -> None:
-        """That they say what the markers say of `sources`, all segments below `end_offset`. Effects
-        and errors: see `outcomes.require_agreement`.
+        """Check that the entries agree with the markers of `sources`, all segments below
+        `end_offset`. Effects and errors: see `outcomes.require_agreement`.
         """
         by_base = {self._bases[number]: self._entries[number] for number in self._having}
         require_agreement(self._log, sources, by_base, end_offset=end_offset)
 
     def between(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Those that concern [start, end) (LogSegments.collectAbortedTxns): from the segment that
-        contains the start on, those that begin below the end, up to an entry after which nothing
-        below the end was open.
+        """Return the entries that concern [start, end) (LogSegments.collectAbortedTxns): from the
+        segment that contains the start on, those that begin below the end, up to an entry after
+        which nothing below the end was open.
         """
         first = max(bisect_right(self._bases, start) - 1, 0)
         found = []
@@ -208,7 +208,7 @@ def mark_unmapped(sources: Sequence[Source], plan: CleanPlan, indexes: Transacti
 
     The walk begins with the segment that holds the first dirty offset, so that every transaction
     ends at its marker. Kafka's begins where the offset index says, and takes a transaction that has
-    ended before for one that goes on: what its producer commits next is not mapped. Only with
+    ended before for one that continues: what its producer commits next is not mapped. Only with
     ``like_kafka`` the index is asked, and never believed above the first dirty batch.
     """
     start, end = plan.compaction.first_dirty_offset, plan.compaction.first_uncleanable_offset
@@ -241,7 +241,7 @@ def _row_by_index(source: Source, directory: Path, offset: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fates:
-    """What becomes of the batches beside what the offset map says.
+    """What transactions decide about batches, in addition to the offset map.
 
     Attributes:
         aborted: for each group the transactions whose ABORT markers stay: its ``.txnindex``.

@@ -18,12 +18,12 @@ OK: Final = 0
 NO_ROOM: Final = native_codec.NO_ROOM
 ELSEWHERE: Final = native_codec.ELSEWHERE
 FEW_BYTES: Final = -10
-"""What a batch decompresses to has no room for the records that it declares."""
+"""A batch decompresses to fewer bytes than its declared records need."""
 
 NOT_GIVEN: Final = -1
 SCRATCH_BYTES: Final = 256 * 1024
 USUAL_SCRATCH_BYTES: Final = 8 * 1024 * 1024
-"""What is larger is not kept while Python decompresses a batch anew."""
+"""Larger results are not kept when Python decompresses a batch again."""
 
 
 class RewriteSpace(NamedTuple):
@@ -89,12 +89,12 @@ class Workspace:
         return len(records)
 
     def need_plain(self, needed: int) -> None:
-        """Room for so many bytes of kept records."""
+        """Return a buffer for this number of bytes of kept records."""
         if needed > len(self.plain):
             self.plain = np.empty(max(needed, 2 * len(self.plain)), dtype=np.uint8)
 
     def need_kept(self, records: int) -> None:
-        """Room for a batch of so many records."""
+        """Return buffers for a batch of this number of records."""
         if records > len(self.kept):
             self.kept = np.empty(records, dtype=KEPT_RECORD)
 
@@ -123,7 +123,7 @@ def unpack_batch(data: Any, batch: Any, out: Any, at: int, most: int, cells: Any
 def unpack_batches(
     data: Any, batches: Any, first: int, out: Any, at: int, spans: Any, most: int, cells: Any
 ) -> Any:
-    """Decompress batches from row `first` on, one behind the other from out[at:] on; (row, where it
+    """Decompress batches from row `first` on, one after the other from out[at:] on; (row, where it
     ends, status).
 
     Args:

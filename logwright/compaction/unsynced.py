@@ -1,4 +1,4 @@
-"""Staged files that become durable while other work goes on.
+"""Staged files that become durable while other work continues.
 
 1. A small log is built and checked in a few ms, and its files need as many ms to become durable. So
    several logs are built one after the other, and the disk gets all their files at once, while the

@@ -172,7 +172,7 @@ def purge_deleted(
         LogDirLocked: a broker works on it.
         NotALogDir, UnreadableFile: it cannot be read.
         DiskFull: there is no room for a lock, or after the purge none for a checkpoint.
-        StepFailed: a step failed; the next purge goes on.
+        StepFailed: a step failed; the next purge continues.
     """
     with lock_log_dir(log_dir), RealFileSystem(log_dir) as files:
         listing = list_deleted(log_dir)

@@ -39,7 +39,7 @@ class DeletedDirectory:
 
     Attributes:
         partition: as on record; without one as the name says, the topic perhaps cut.
-        record: None if it was not deleted by us.
+        record: None if logwright did not delete it.
         at_ms: when it was deleted; without a record the later of the directory's times.
         logs, others: files below it: the ``.log`` files (of any stage), and the others.
         directories: all below it, each before those inside it.

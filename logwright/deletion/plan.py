@@ -1,8 +1,8 @@
-"""Decide which deleted logs can be restored, and which go for good.
+"""Decide which deleted logs can be restored, and which are removed.
 
 A log goes ``file.delete.delay.ms`` of the *broker* after its deletion (Kafka ignores the topic's
 here): by the record, or by the directory's own times if a broker deleted it. A directory that holds
-anything that no log has is left alone.
+other files are not touched.
 """
 
 from __future__ import annotations

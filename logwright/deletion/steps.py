@@ -11,7 +11,7 @@ loads: it deletes indexes without a log, but would recover a log without an inde
 A purge must not stop at a full disk. Before the first file goes it is on record that nothing can be
 restored, since an undo of half a log would lose the other half. If there is no room for that line,
 the directory gets another name of the same kind, which takes no room: no record has that name, so
-no undo finds it, and a purge that goes on after a crash treats it like a broker's. Checkpoint
+no undo finds it, and a purge that continues after a crash treats it like a broker's. Checkpoint
 entries that cannot be removed before the files are removed after them.
 
 **Concurrency.** Every step that decides is taken under the lock of the checkpoints, after a look at

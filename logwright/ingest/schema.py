@@ -16,8 +16,8 @@ SCHEMA: Final = pa.schema(
         ("timestamp", pa.int64()),
     ]
 )
-"""What `logwright.ingest.columns.read_columns` takes; it may also have ``offset``, int64. Times are
-ms since the epoch."""
+"""The input of `logwright.ingest.columns.read_columns`; it may also have ``offset``, int64. Times
+are ms since the epoch."""
 
 COPIED: Final = SCHEMA.append(pa.field("offset", pa.int64()))
-"""Of records that keep their offsets."""
+"""The schema of records that keep their offsets."""

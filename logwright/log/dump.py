@@ -5,7 +5,7 @@ The lines are those of the test oracle's `dump --indexes --snapshots`, which pri
 keys and values appear.
 
 A segment gives its `segment` line, a line per batch, then `error` where reading stopped for a fault
-and `trailing` for the bytes behind the last readable batch, then its indexes; snapshots come last.
+and `trailing` for the bytes after the last readable batch, then its indexes; snapshots come last.
 """
 
 from __future__ import annotations

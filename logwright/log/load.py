@@ -5,7 +5,7 @@
 2. Names give the segments. Anything that an interrupted operation leaves, or that a broker would
    repair at load, stops here: this directory needs recovery first.
 3. Of each segment the last time index entry and the first batch's header are read, of the active
-   one also the tail behind the last index entry (`tail`). No segment is read whole.
+   one also the tail after the last index entry (`tail`). No segment is read whole.
 4. Checkpoints give the offsets, limited as LogLoader and UnifiedLog of Kafka 4.3.0 limit them.
 
 Reading only; nothing here follows a symlink below the log directory.

@@ -1,5 +1,4 @@
-"""What a broker knows of the log's producers once it has loaded it (ProducerStateManager of Kafka
-4.3.0).
+"""The state of a log's producers as a broker loads it (ProducerStateManager, Kafka 4.3.0).
 
 1. The newest producer snapshot within the log is where the state starts; one that cannot be read
    is ignored, as when a broker loads the log. Without any snapshot a cleanly stopped log has no
@@ -69,8 +68,8 @@ class Producers:
 def active_producers(
     entries: Sequence[ProducerEntry], *, now_ms: TimestampMs, expiration_ms: int
 ) -> tuple[ProducerEntry, ...]:
-    """Those that a broker would still know: with an open transaction, or active within
-    ``producer.id.expiration.ms``.
+    """Return the producers that a broker would still know: with an open transaction, or active
+    within ``producer.id.expiration.ms``.
     """
     return tuple(
         entry
@@ -88,7 +87,7 @@ def load_producers(
     log_end_offset: Offset,
 ) -> Producers:
     """The producer state at the log's end. Effects: reads the newest snapshot, and the batches
-    behind it.
+    after it.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile: a segment that is replayed is refused.

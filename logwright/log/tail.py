@@ -1,6 +1,6 @@
 """Where a segment begins and where its log ends, from its first header and its last few batches.
 
-Only the region behind the active segment's last index entry is read, and every batch in it is
+Only the region after the active segment's last index entry is read, and every batch in it is
 checked whole: lengths, magic, order of offsets, CRC. A tail that Kafka would silently skip
 (after a clean stop it does not cut it, and appends after it) is refused.
 """
@@ -94,7 +94,7 @@ def check_batch_start(start: bytes | memoryview, position: int, left: int, path:
 def log_end_offset(
     fd: int, path: str, *, base_offset: int, log_bytes: int, last_entry: tuple[int, int] | None
 ) -> Offset:
-    """Offset behind the last batch of a segment. Effects: reads the segment's tail.
+    """Return the offset after the last batch of a segment. Effects: reads the segment's tail.
 
     Args:
         fd: of the `.log`, open for reading.

@@ -160,7 +160,7 @@ def move_partition(
         DiskFull: there is no room; looked at before the first byte is copied.
         StalePlan: the log changed again and again.
         QualityError: the copy has other bytes than the source.
-        StepFailed: a step failed. The next run goes on.
+        StepFailed: a step failed. The next run continues.
     """
     source, destination = source.absolute(), destination.absolute()
     check_directories(source, destination)

@@ -3,7 +3,7 @@
 The copy is made where no broker looks, in the work directory of a directory with a future log's
 name: ``DEST/TOPIC-N.ID-future/.logwright/copy``. Kafka loads that directory as an empty log without
 a topic id, and calls it stray. Were the files themselves in it, a broker that starts on a half-made
-copy would take it for its own unfinished move and append behind a torn end.
+copy would take it for its own unfinished move and append after a torn end.
 
 =====  ======================================  =============================  =================
 state  what is there                           what a broker does             what we do next
@@ -14,9 +14,9 @@ C      SOURCE/TOPIC-N; a copy, or a part       serves SOURCE/TOPIC-N; the     co
                                                                               the copy
 D      the same, and DEST's checkpoints have   the same; it drops the         as in C
        the partition's entries                 entries
-W1     SOURCE/TOPIC-N.ID-moved; the copy,      does not start: it names the   go on; or put the
-       whole and synced                        directory                      source back
-W2     SOURCE/TOPIC-N.ID-moved; DEST/TOPIC-N   the same                       go on
+W1     SOURCE/TOPIC-N.ID-moved; the copy,      does not start: it names the   continue; or rename
+       whole and synced                        directory                      the source back
+W2     SOURCE/TOPIC-N.ID-moved; DEST/TOPIC-N   the same                       continue
 F      SOURCE/TOPIC-N.ID-delete; DEST/TOPIC-N  serves DEST/TOPIC-N, deletes   remove SOURCE's
                                                ``-delete`` after its delay    entries
 =====  ======================================  =============================  =================
@@ -29,7 +29,7 @@ F      SOURCE/TOPIC-N.ID-delete; DEST/TOPIC-N  serves DEST/TOPIC-N, deletes   re
   directory, says which directory it is, and changes nothing.
 - Each phase of the switch is one rename, and the next begins with the fsync that makes it durable:
   so a crash leaves one of these states, whatever the file system reorders, and so does a crash of
-  the run that goes on after one that was killed between the two.
+  the run that continues after one that was killed between the two.
 - DEST's checkpoints are written before the switch and SOURCE's after it: a full disk then stops a
   move where a broker can start.
 
@@ -81,7 +81,7 @@ def copy_steps(
     files: tuple[FileStamp, ...],
 ) -> Iterator[FileStep]:
     """Make the copy have the source's files. A file gets its time when all of it is there, so that
-    one that was cut short is never taken for whole.
+    an incomplete one is never taken for complete.
 
     Args:
         places: of the move.

@@ -21,7 +21,7 @@ STAGING: Final = "staging"
 """Directory of the plans' staging directories, in the work directory."""
 
 LARGEST_LEDGER_BYTES: Final = 1 << 28
-"""Some two million records; a larger file is not a ledger of ours."""
+"""Some two million records; a larger file is not a ledger."""
 
 _NS_PER_MS: Final = 1_000_000
 

@@ -1,7 +1,7 @@
 """Decide about a recovery of a log directory; nothing is changed.
 
 Future and stray logs of a directory are recovered with its partitions, as by a broker that loads it
-after an unclean stop. Directories of deleted logs are left alone, as by a broker.
+after an unclean stop. Directories of deleted logs are skipped, as by a broker.
 """
 
 from __future__ import annotations

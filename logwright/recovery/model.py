@@ -180,7 +180,7 @@ class SegmentRepair:
 
     @property
     def cut_bytes(self) -> ByteCount:
-        """What is cut off."""
+        """Bytes that are truncated."""
         return ByteCount(self.log_bytes - self.valid_bytes)
 
 
@@ -238,7 +238,7 @@ class RecoveryPlan:
 
     @property
     def name(self) -> str:
-        """Of the directory."""
+        """Path of the partition directory."""
         return self.observed.name
 
     @property

@@ -159,7 +159,7 @@ def _next_offsets(observed: Observed) -> dict[str, int]:
 
 
 def _foreign(leftovers: Leftovers, ledger: bytes, options: RecoveryOptions) -> tuple[str, ...]:
-    """Retired files without a record of ours. A broker would remove them, and so does
+    """Return the retired files that no ledger records. A broker would remove them, and so does
     ``--like-kafka``.
     """
     if options.like_kafka:

@@ -128,7 +128,7 @@ class ProducerState:
         clean_shutdown: bool,
     ) -> None:
         """Build the producers up to an offset (UnifiedLog.rebuildProducerState). Effects: reads
-        snapshots, and the batches behind the newest.
+        snapshots, and the batches after the newest.
 
         After a clean stop without any snapshot there are no producers.
         """

@@ -32,7 +32,7 @@ NO_OFFSET_LEFT: Final = "no offset is left after that of the last record batch."
 RESTORE: Final = "Nothing was changed. Restore the segment."
 
 _TAIL_BYTES: Final = 1024 * 1024
-"""How much of a segment that was closed cleanly is checked by CRC."""
+"""Which part of a cleanly closed segment is checked by CRC."""
 
 
 class OffsetOverflow(Exception):
@@ -119,7 +119,7 @@ class LoadedSegment:
         return found
 
     def next_offset(self) -> int:
-        """Behind its last batch; its base offset if it has none. Effects: reads its headers."""
+        """Offset after the last batch; the base offset without one. Effects: reads headers."""
         batches = self.batches(check_crcs=False).batches
         return int(batches[-1]["last_offset"]) + 1 if len(batches) else self.base_offset
 

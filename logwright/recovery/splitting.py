@@ -114,7 +114,7 @@ def index_transactions(parts: list[LoadedSegment], state: ProducerState) -> None
     """Set for each part the entries of its transaction index. Effects: reads control batches.
 
     Args:
-        state: of the producers up to the first part; it goes on over all of them.
+        state: of the producers up to the first part; it continues over all of them.
     """
     for part in parts:
         state.replay.aborted.clear()

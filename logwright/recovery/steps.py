@@ -1,7 +1,7 @@
 """The file steps of a recovery of one partition, in an order that a crash may interrupt.
 
 The clean-shutdown marker is removed before the first of them (`commit`), so a broker or another
-recovery of ours that loads the directory after a crash goes through an unclean loading.
+logwright recovery that loads the directory after a crash goes through an unclean loading.
 
 ====  ==========================================  ================================================
 part  what it does                                a loading after a crash inside it
@@ -134,7 +134,7 @@ def _kept_name(repair: SegmentRepair) -> str:
 
 
 def _manifest(plan: RecoveryPlan) -> bytes:
-    """What was cut, why and when, as JSON."""
+    """Return what was truncated, why and when, as JSON."""
     kept_as = {
         segment_file_name(repair.base_offset, LOG): _kept_name(repair) for repair in plan.repairs
     }
@@ -259,7 +259,7 @@ def _repair(plan: RecoveryPlan, repair: SegmentRepair) -> Iterator[FileStep]:
 def _changed(
     directory: Path, base: int, suffix: str, content: bytes, repair: SegmentRepair
 ) -> Iterator[FileStep]:
-    """An index is left alone if it is as it should be."""
+    """An index that is correct is not touched."""
     path = directory / segment_file_name(base, suffix)
     if not (path.exists() and map_file(path).tobytes() == content):
         yield from _replace(directory, path, content, repair)

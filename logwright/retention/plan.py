@@ -136,11 +136,11 @@ def plan_retention(
         force: also in a quarantine, if the log is compacted.
 
     Raises:
-        PolicyError: nothing says the topic's ``cleanup.policy``; that offset is above the high
+        PolicyError: the topic's ``cleanup.policy`` is unknown; that offset is above the high
             watermark, or the topic is compacted only.
     """
     if not config.policy_known:
-        raise PolicyError("nothing says its cleanup.policy.", path=log.log_dir)
+        raise PolicyError("its cleanup.policy is unknown.", path=log.log_dir)
     start = _raised_start(log, config, delete_records_before)
     segments = list(log.segments)
     breaches: dict[Offset, _Breach] = {}
@@ -186,7 +186,7 @@ def retention_hold(
         force: also a compacted log that is in quarantine or has no cleaner.
     """
     if not config.policy_known:
-        return Hold(kind="unknown", sentence="nothing says its cleanup.policy")
+        return Hold(kind="unknown", sentence="its cleanup.policy is unknown")
     hold = state.hold(now_ms, force=force or not config.compact)
     if hold is None and config.compact and cleaner.off is not None and not force:
         sentence = f"{cleaner.off}: the cleaner deletes a compacted log's segments"

@@ -11,13 +11,13 @@ phase  what it does                              a log that is opened in the mid
 3      the ledger's record                       as before
 4      oldest first, each segment's ``.log`` to  begins with the oldest ``.log`` that is left;
        ``.deleted``, synced before the next;     indexes without a log are deleted at load
-       its other files behind it
+       its other files after it
 5      snapshots of the deleted bases to          as after: a snapshot of no segment is deleted
        ``.deleted``                              at load
 6      the leader epochs, cut at the start       an epoch that begins below the log does no
                                                  harm; the next retention cuts it
 7      the checkpoints: no log start offset that the loader takes the larger of entry and name,
-       the first name says; recovery point not   and what is below the start is no record
+       the first name says; recovery point not   and bytes below the start are not read
        below it
 =====  ========================================  ==============================================
 

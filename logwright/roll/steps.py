@@ -6,8 +6,8 @@ steps  what they do                             a log that is opened after any o
 =====  =======================================  ===============================================
 1      producer snapshot at the new base        as before: that offset is the log end, where
        offset, written aside and renamed        Kafka keeps a snapshot after a clean stop anyway
-2      old ``.index`` and ``.timeindex`` cut    as before: what is cut off are no entries, and a
-       to their entries, final time entry       time entry cut short is not counted
+2      old ``.index`` and ``.timeindex`` cut    as before: only space for further entries is cut
+       to their entries, final time entry       off; a partial time entry is not counted
 3      new indexes, empty                       as before: indexes without a log are deleted
 4      new ``.log``, empty                      rolled
 =====  =======================================  ===============================================

@@ -15,7 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
-"""What the JVM cannot archive is nobody's business; on stdout it would spoil ``--output json``."""
+"""The JVM's warnings about classes that it cannot archive are dropped: on stdout they would break
+``--output json``.
+"""
 
 
 def archive_options(java_home: Path, *, cache: Path | None = None) -> str:
@@ -24,7 +26,7 @@ def archive_options(java_home: Path, *, cache: Path | None = None) -> str:
 
     Args:
         java_home: of the Java that is to run.
-        cache: where archives are kept; if not given, the user's own, beside the compiled kernels.
+        cache: where archives are kept; if not given, the user's own, next to the compiled kernels.
             Nobody else may write there: an archive is code.
 
     Returns:
@@ -42,7 +44,7 @@ def archive_options(java_home: Path, *, cache: Path | None = None) -> str:
 
 
 def _digest(java_home: Path) -> str:
-    """Of what makes an archive worthless if it changes."""
+    """Digest of everything that invalidates an archive when it changes."""
     spark = importlib.util.find_spec("pyspark")
     origin = "" if spark is None else spark.origin
     modules = (java_home / "lib" / "modules").stat()

@@ -32,7 +32,7 @@ def load_engine() -> None:
     from logwright.spark import sweep  # noqa: F401, PLC0415
     from logwright.spark.warmup import clean_small_logs  # noqa: PLC0415
 
-    # Numba would load SciPy for its BLAS, which no kernel of ours uses: a third of the time.
+    # Numba would load SciPy for its BLAS, which no kernel uses: a third of the time.
     sys.modules["scipy"] = None  # type: ignore[assignment]
     clean_small_logs()
     del sys.modules["scipy"]

@@ -20,7 +20,7 @@ from logwright.spark.ingest import Target, ingest_frame, partition_counts, read_
 from logwright.units import TimestampMs
 
 _GLOB: Final = re.compile(r"[\\*?\[\]{}]")
-"""What Spark would take for a pattern in a path."""
+"""Characters that Spark interprets as a pattern in a path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ def session_settings(
         driver_memory: heap of the JVM. Logs never pass through it.
         event_log_directory: where Spark's event log goes; an existing directory. None: none is
             written.
-        numba_cache_directory: where workers find compiled kernels, if it is not beside the modules.
+        numba_cache_directory: where workers find compiled kernels, if not next to the modules.
     """
     tasks = TASKS_PER_CORE * (cores or os.cpu_count() or 1)
     settings = {
@@ -155,8 +155,8 @@ def local_session() -> Iterator[SparkSession]:
 
 @contextmanager
 def local_context() -> Iterator[SparkContext]:
-    """What of a session a sweep needs, without SQL, for a command: this process's own if it has
-    one.
+    """Return the part of a session that a sweep needs, without SQL, for a command: this
+    process's own if it has one.
 
     Effects: starts a JVM, and begins to end the context that it started. Who makes the next one
     waits for that; a command that is done does not: the JVM goes with it. Of the second that it

@@ -153,7 +153,7 @@ def _each(
 
     Args:
         bytes_per_second: that all of them together may read and write.
-        at_once: so many calls at most run at the same time.
+        at_once: maximum number of calls that run at the same time.
 
     Raises:
         SparkDied: and so did the job.

@@ -23,7 +23,7 @@ from logwright.units import Offset, TimestampMs
 _SHUT_DOWN: Final = '{"version":0,"brokerEpoch":-1}'
 _NOW_MS: Final = TimestampMs(1_000)
 _CODECS: Final = (0, LZ4)
-"""Of one log each: a compressed one is read by other kernels."""
+"""Codecs of one log each: a compressed log is read by other kernels."""
 _SEGMENTS: Final[dict[int, tuple[tuple[bytes, ...], ...]]] = {
     0: ((b"a", b"b"), (b"b", b"b"), (b"c", b"d")),
     6: ((b"a",),),

@@ -1,4 +1,4 @@
-"""Which partitions are left alone and why; how a quarantine begins and ends."""
+"""Which partitions are skipped and why; start and end of a quarantine."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 1. **Pause**: nobody maintains the partition while at least one pause holds. Each owner has at most
    one, so setting it twice and lifting it once leaves none: pauses cannot accumulate (KAFKA-9087).
    An expired pause does not count.
-2. **Quarantine**: cleaning the partition failed for good. It is left alone until the retry time,
+2. **Quarantine**: cleaning the partition failed permanently. It is skipped until the retry time,
    which is further away after each failure; a cleaning that succeeds ends it
    (LogCleanerManager.markPartitionUncleanable, 4.3.0, lasts until the broker stops).
 3. **Move**: a move to another log directory has begun and is not finished (`logwright.move`).
@@ -213,7 +213,7 @@ class PartitionState:
         return replace(self, quarantine=quarantine)
 
     def hold(self, now_ms: TimestampMs, *, force: bool = False) -> Hold | None:
-        """Return why it must be left alone now; None if it need not be. A pause comes before a
+        """Return why it must be skipped now; None if it can be worked on. A pause comes before a
         quarantine. `force` overrides a quarantine; nothing overrides a pause.
         """
         pauses = tuple(one for one in self.pauses if one.holds(now_ms))
@@ -226,7 +226,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Why a partition is left alone.
+    """Why a partition is skipped.
 
     Attributes:
         kind: ``disabled``: by ``log.cleaner.enable=false``, of a retention. ``unknown``: nothing

@@ -1,7 +1,7 @@
 """Executes file steps, one after the other: the only place where a live log changes.
 
-A step that fails ends the run. Each module that makes steps says what every prefix of them leaves
-behind. Nothing is rolled back and nothing is retried.
+A step that fails ends the run. Each module that makes steps describes the state after every prefix
+of them. Nothing is rolled back and nothing is retried.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ R5     temporary files are removed;          the new log; a snapshot     the new
   above b1 puts an empty segment at b1 for the same reason.
 - **Many new segments** get their final names in ascending order: what the loader finds as ``.swap``
   replaces everything from its base to the end of the last ``.swap``, so a log that already has its
-  name must not lie behind one that is still ``.swap``.
+  name must not come after one that is still ``.swap``.
 - R3 must be durable before the next replacement's R1: between two ``.log.swap`` the loader deletes
   the live segments.
 
@@ -90,7 +90,7 @@ class Replacement:
         bring_in: the step that gives a staged file its ``.cleaned`` name.
         old: files of the first old segment, which has the base offset of the first new one.
         covered: files of the other old segments inside the new content's range.
-        tails: files of each old segment behind that range, ascending, ``.log`` first.
+        tails: files of each old segment after that range, ascending, ``.log`` first.
         snapshots: producer snapshots of the bases that vanish.
         temporary: new files that are removed at the end.
     """
@@ -209,7 +209,7 @@ def _synced(change: Replacement, steps: Sequence[FileStep]) -> list[FileStep]:
 
 
 def _renames(change: Replacement, names: Iterable[str], source: str, target: str) -> list[FileStep]:
-    """Change the suffix behind these files' final names."""
+    """Change the suffix after these files' final names."""
     live = change.live
     return [Rename(live(f"{name}{source}"), live(f"{name}{target}")) for name in names]
 

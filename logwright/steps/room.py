@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 @contextmanager
 def room_or_without(what: str) -> Iterator[None]:
-    """Go on if the disk is too full for this: the operation frees space.
+    """Continue if the disk is too full for this: the operation frees space.
 
     Args:
         what: what is left out, for the warning. Leaving it out must be safe; the caller says why.

@@ -26,7 +26,7 @@ _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_C
 
 
 class PrivateDirectory(NamedTuple):
-    """A directory of ours, open. As a context manager it closes the descriptor on leaving.
+    """An open directory of logwright. As a context manager it closes the descriptor on leaving.
 
     Attributes:
         path: for messages, and to open it again.

@@ -59,7 +59,7 @@ class _Called:
 
 
 class WorkerFault(LogwrightError):
-    """A bug of ours. It says where in the code, and no more: values might hold a record's key."""
+    """A bug in logwright. It names only the place in the code: values might hold a key."""
 
 
 def together(sizes: Sequence[int], items: Iterable[int]) -> Iterator[list[int]]:

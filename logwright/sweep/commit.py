@@ -214,7 +214,7 @@ def _outcome_of(one: _Commit) -> Iterator[None]:
     """An error is the outcome of this one, and does not stop the others."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001 -- told to who asked
+    except Exception as error:  # noqa: BLE001 -- reported to the caller
         one.error = error
 
 

@@ -1,6 +1,4 @@
-"""Which logs a sweep leaves alone, and which are left alone from now on because they failed for
-good.
-"""
+"""Which logs a sweep skips, and which it quarantines because they failed permanently."""
 
 from __future__ import annotations
 
@@ -23,13 +21,14 @@ if TYPE_CHECKING:
 
 
 def hold(state: SweepState, settings: LogSettings | None, *, force: bool = False) -> SweepState:
-    """Mark the logs that are left alone: paused, in quarantine or stray. One of which that cannot
-    be found out fails. Effects: reads each directory's state file once, and each log's topic id.
+    """Mark the logs that are skipped: paused, in quarantine or stray. A log fails
+    if its state cannot be read. Effects: reads each directory's state file once, and each
+    log's topic id.
 
     Args:
         state: the logs.
-        settings: by whose metadata stray logs are known; without it none is.
-        force: only those that are paused.
+        settings: their metadata says which logs are stray; None: no log is taken for stray.
+        force: mark only those that are paused.
     """
 
     def decide(work: LogWork, known: PartitionState) -> Hold | None:
@@ -44,9 +43,9 @@ def hold(state: SweepState, settings: LogSettings | None, *, force: bool = False
 def hold_from_retention(
     state: SweepState, settings: LogSettings, *, force: bool = False
 ) -> SweepState:
-    """Mark the logs that retention leaves alone. Effects: as `hold`.
+    """Mark the logs that retention skips. Effects: as `hold`.
 
-    `force`: only those that are paused or whose ``cleanup.policy`` nothing says.
+    `force`: only those that are paused or whose ``cleanup.policy`` is unknown.
     """
 
     def decide(work: LogWork, known: PartitionState) -> Hold | None:
@@ -91,7 +90,7 @@ def _held(
 
 
 def quarantine(state: SweepState) -> dict[str, Quarantine | LogwrightError]:
-    """Put the logs that failed for good into quarantine. Effects: the state files.
+    """Quarantine the logs that failed permanently. Effects: the state files.
 
     Returns:
         by key, each quarantine that begins or lasts, or why it could not be recorded.

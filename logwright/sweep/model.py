@@ -36,7 +36,7 @@ class LogWork:
     Attributes:
         key: what the caller knows it by, such as its partition key in Dagster.
         log_dir, partition: where it is.
-        held: why it is left alone; it is neither planned nor failed then.
+        held: why it is skipped; it is neither planned nor failed then.
         recovered: what a recovery did before the cleaning; None if none was needed.
         plan: what was decided.
         staged: what was built, if something was to be cleaned.

@@ -33,7 +33,7 @@ from logwright.units import TimestampMs
 Settings = tuple[TopicConfig, CleanerConfig]
 Outcome = CleanPlan | LogwrightError
 
-POLICY_UNKNOWN: Final = "nothing says its cleanup.policy"
+POLICY_UNKNOWN: Final = "its cleanup.policy is unknown"
 
 CLEANER_OFF: Final = "a broker leaves compacted logs alone; not forced"
 

@@ -31,7 +31,7 @@ def recover_directory(
     options: RecoveryOptions,
 ) -> DirectoryResult:
     """Plan and do the recovery of some partitions of a log directory, while no broker can start on
-    it. An append that was interrupted is cut back first, unless it is to be done as Kafka does it.
+    it. An interrupted append is rolled back first, except with `like_kafka`.
     Effects and errors: see `settle_before_recovery`, `plan_directory` and `commit_directory`.
     """
     with lock_log_dir(log_dir):

@@ -63,7 +63,7 @@ def retain_compacted(
 
     Args:
         state: the logs that have not failed and are not held count. Logs that are not compacted are
-            passed over, and so is what `hold_from_retention` leaves alone.
+            skipped, and so are those that `hold_from_retention` holds.
         settings: of their topics.
         high_watermark: what counts as committed.
         force: see `hold_from_retention`.

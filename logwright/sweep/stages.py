@@ -163,7 +163,7 @@ def discard_failed(state: SweepState) -> None:
 
 @contextmanager
 def unstaged_on_error(state: SweepState) -> Iterator[None]:
-    """Leave no staged files behind when a stage fails as a whole. Effects: as `discard`."""
+    """Remove all staged files when a stage fails as a whole. Effects: as `discard`."""
     try:
         yield
     except Exception:

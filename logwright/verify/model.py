@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_PER_FILE = 20
-"""So many faults of one kind in one file are listed; the others are counted."""
+"""Faults of one kind that are listed for one file; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

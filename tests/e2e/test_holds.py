@@ -94,7 +94,7 @@ def test_sweep_leaves_alone_and_quarantines(platform: Platform) -> None:
     assert 1 == metadata["uncleanable-partitions-count"]
     assert 0 < metadata["uncleanable-bytes"]
     seen = observations(again)
-    assert "left alone" == seen[PAUSED]["outcome"]
+    assert "skipped" == seen[PAUSED]["outcome"]
     assert seen[PAUSED]["why"].startswith("paused by ops until ")
     assert seen[BROKEN]["why"].startswith("quarantined since ")
 

@@ -152,7 +152,7 @@ def test_compacted_logs_are_left_alone(tmp_path: Path, why: str) -> None:
     assert done.success
     assert {"size-0", "time-0"} == observations(done).keys()
     (output,) = [event for event in done.all_events if event.is_successful_output]
-    assert 1 == output.step_output_data.metadata["left alone"].value
+    assert 1 == output.step_output_data.metadata["skipped"].value
     assert before == tree(platform.partition("compacted-0"))
     forced = run(platform, retention, {"ops": {"retain_logs": {"config": {"force": True}}}})
     assert forced.success

@@ -43,13 +43,13 @@ STORE_FULL: Final = 5
 """The buffer for rebuilt batches is to be emptied; besides the statuses of `read`."""
 
 WINDOW_RECORDS: Final = 2048
-"""So many are read before they are mapped: decompressed, they stay in the CPU's cache."""
+"""Records read before they are mapped: decompressed, they stay in the CPU's cache."""
 _USUAL_GROWTH: Final = 4.0
 _MARGIN: Final = 1.1
 
 
 class RebuildBuffers(NamedTuple):
-    """Where batches are rebuilt to, as the kernels change it.
+    """Where rebuilt batches are written. The kernels change it.
 
     Attributes:
         entries: CACHED_BATCH[n] of all batches of the source.

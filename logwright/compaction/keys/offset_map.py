@@ -66,7 +66,7 @@ class Table(NamedTuple):
 
     An entry is the hash's first half, then the upper bits of its second half above the ordinal + 1.
     Where there is none both words are 0. Where there was one, the ordinal's bits are all set and
-    the others are 0: a search goes on behind it.
+    the others are 0: a search continues after it.
 
     Attributes:
         entries: uint64[slots * 2]. ordinal_bits: how many bits an ordinal takes.
@@ -127,15 +127,14 @@ def _large_zeros(words: int) -> NDArray[np.uint64]:
 
 
 def _keep(memory: mmap.mmap) -> None:
-    """Of two the larger is kept."""
+    """The larger of two offsets is kept."""
     if not _spare or len(memory) > len(_spare[0]):
         _spare[:] = [memory]
 
 
 def expected_keys(distinct: int, remaining: int, *, new: float) -> float:
-    """How many keys there will be after so many more records, by those which are distinct so far
-    and the share of new ones among the latest: as many as if each key were as frequent as any
-    other.
+    """Estimate the number of keys after `remaining` further records, from those that are distinct
+    so far and the share of new ones among the latest, as if all keys were equally frequent.
     """
     keys = distinct / max(1 - new, 1e-9)
     return distinct + (keys - distinct) * -expm1(-remaining / keys)
@@ -216,7 +215,7 @@ def evict_upper(table: Any, shard_end: Any) -> Any:
     """Drop all entries whose hash belongs to `shard_end` or above, in place; how many were
     dropped.
 
-    Nothing is moved. Behind what was dropped others may be, unless an empty entry follows it.
+    Nothing is moved. Entries may follow a dropped one, unless an empty entry comes next.
     """
     entries, bits = table
     vacated = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)

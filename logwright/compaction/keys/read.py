@@ -45,7 +45,7 @@ MANY_RECORDS: Final = 4
 """The room for records is too small for one batch."""
 
 FOUND_RECORDS: Final = 32 * 1024
-"""So many are read before they are mapped: a call of a kernel costs up to 30 µs."""
+"""Records read before they are mapped: a call of a kernel costs up to 30 µs."""
 SPAN: Final = np.dtype([("start", np.int64), ("end", np.int64)])
 """Where the records of a batch lie in the scratch memory."""
 _NO_LIMIT = np.int64(1) << np.int64(62)
@@ -111,7 +111,7 @@ class WindowSums(NamedTuple):
     Attributes:
         starts: int64[rows + 1], where its records begin among those that were found.
         sums: KEY_SUMS[rows].
-        spans: SPAN[rows], where a compressed batch lies in the scratch memory, one behind the
+        spans: SPAN[rows], where a compressed batch is in the scratch memory, one after the
             other. Without any rows each batch takes the place of the one before.
     """
 
@@ -121,7 +121,7 @@ class WindowSums(NamedTuple):
 
 
 def room_for_records(count: int) -> FoundRecords:
-    """Return room for so many records."""
+    """Return buffers for this number of records."""
     return FoundRecords(
         hash1=np.empty(count, dtype=np.uint64),
         hash2=np.empty(count, dtype=np.uint64),
@@ -133,8 +133,8 @@ def room_for_records(count: int) -> FoundRecords:
 
 
 def room_for_sums(batches: int, *, together: bool = False) -> WindowSums:
-    """Return room for the sums of so many batches, and, if they are to be decompressed together,
-    for their spans.
+    """Return buffers for the sums of this number of batches, and for their spans if they are
+    decompressed together.
     """
     return WindowSums(
         starts=np.empty(batches + 1, dtype=np.int64),

@@ -49,7 +49,7 @@ class Reader:
 
     @classmethod
     def new(cls, records: int) -> Self:
-        """Return a reader for a log of so many records."""
+        """Return a reader for a log of this number of records."""
         return cls(
             receipt=receipts.new_receipt(records),
             found=reading.room_for_records(min(records, reading.FOUND_RECORDS)),

@@ -56,7 +56,7 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
 
 
 class _Found(NamedTuple):
-    """What was read of a window: the batches [first, stop), with so many records."""
+    """What was read of a window: the batches [first, stop) and the number of their records."""
 
     batches: NDArray[np.void]
     first: int

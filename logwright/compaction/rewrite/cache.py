@@ -40,7 +40,7 @@ ms; records kept; its receipt (`batch_receipt`); 1 if it got a delete horizon.
 """
 
 CACHE_STATE: Final = np.dtype([("used", "<i8"), ("before", "<i8"), ("needed", "<i8")])
-"""How far a cache is filled, in bytes: used in the buffer; moved from it to the file; needed in the
+"""Fill level of a cache, in bytes: used in the buffer; moved from it to the file; needed in the
 buffer before a window is begun.
 """
 

@@ -26,7 +26,7 @@ COPY_STATE: Final = np.dtype(
         )
     ]
 )
-"""How far a copy has come.
+"""Progress of a copy.
 
 position, buffered: bytes written so far; bytes of these that the buffer holds.
 next_offset: last offset of the last batch written + 1.
@@ -69,7 +69,7 @@ _NO_BUFFER: Final = np.empty(0, dtype=np.uint8)
 
 
 def new_output(*, batches: int, buffer: NDArray[np.uint8] = _NO_BUFFER) -> Output:
-    """Return an output without a batch, which has room for the entries of so many."""
+    """Return an output without a batch, with room for the entries of this number of batches."""
     state: np.void = np.zeros(1, dtype=COPY_STATE)[0]
     state["largest_timestamp"] = -1
     state["last_indexed_timestamp"] = -1
