@@ -239,7 +239,7 @@ def ingest_another(place: Place, partition: TopicPartition) -> None:
 
 
 def ingest_new(place: Place, partition: TopicPartition) -> None:
-    """Into a topic that is not there: its partition 0 beside t-0, its partition 1 beside u-0."""
+    """Ingest into a new topic: its partition 0 is next to t-0, its partition 1 next to u-0."""
     number = {T0: 0, U0: 1}[partition]
     _append(place, TopicPartition("n", number), "one", AppendOptions())
 

@@ -113,7 +113,7 @@ Row = tuple[int, object, object, int, tuple[tuple[bytes, bytes | None], ...]]
 
 def _records(directory: Path, batches: list[Batch]) -> list[tuple[Row, bool]]:
     """Records with offset, key, value, time, headers; whether a reader of committed data passes
-    over each, as the transaction indexes and the markers behind it tell.
+    over each, from the transaction indexes and the markers after it.
     """
     aborted = [
         entry

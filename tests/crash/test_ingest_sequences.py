@@ -66,7 +66,7 @@ def ingest(log_dir: Path, partition: TopicPartition = PARTITION, ingest_id: str 
 
 
 def dead_after(log_dir: Path, steps: int) -> bool:
-    """An append that dies after so many steps; whether it had more."""
+    """Let an append die after a number of steps; return whether it had more."""
     plan = plan_of(log_dir, PARTITION, "one")
     assert isinstance(plan, AppendPlan)
     staged = stage_append(plan, [arrow(ROWS)])
@@ -135,7 +135,7 @@ def start(memory: Path) -> Path:
 
 
 def test_a_recovery_leaves_all_of_an_append_or_nothing(memory: Path) -> None:
-    """It is completed or cut back before the log is recovered: no consumer sees a part of it."""
+    """It is completed or rolled back before the log is recovered: no consumer sees a part of it."""
     clean = start(memory)
     config, _ = parse_settings(PAIRS)
     found = set()

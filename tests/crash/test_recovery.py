@@ -147,7 +147,7 @@ class Damaged:
 
 
 def logs(log_dir: Path) -> dict[str, bytes]:
-    """Those that are not empty: a split that was cut short may leave an empty one in front."""
+    """Return those that are not empty: an interrupted split may leave an empty one in front."""
     found = live_files(log_dir / str(PARTITION))
     return {
         name: content
@@ -158,7 +158,7 @@ def logs(log_dir: Path) -> dict[str, bytes]:
 
 def contents(log_dir: Path) -> dict[str, bytes]:
     """All that a broker would use, but for the text of the marker, empty segments in front with the
-    snapshot behind them, and empty transaction indexes.
+    snapshot after them, and empty transaction indexes.
     """
     full = min(logs(log_dir))[:20]
     found = {

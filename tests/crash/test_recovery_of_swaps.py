@@ -55,7 +55,7 @@ def do(root: Path, steps: Sequence[FileStep]) -> None:
 
 
 def commit_undo(root: Path) -> None:
-    """Clean, and let the undo die right behind its commit point: old segments are ``.swap``."""
+    """Clean, and let the undo die right after its commit point: old segments are ``.swap``."""
     plan = plan_cleaning(
         root,
         T0,
@@ -71,7 +71,7 @@ def commit_undo(root: Path) -> None:
 
 
 def phases(root: Path) -> list[list[FileStep]]:
-    """The steps of the recovery, cut behind each fsync of the directory."""
+    """The steps of the recovery, split after each fsync of the directory."""
     plan = plan_directory(
         root, [T0], lambda _: SETTINGS[0], now_ms=NOW, options=RecoveryOptions()
     ).plans[0]

@@ -103,7 +103,7 @@ class KafkaCleaner:
 
 @dataclass(slots=True, kw_only=True)
 class Round:
-    """How a log is cleaned: the settings beside SETTINGS, the clock, and Kafka to ask.
+    """How a log is cleaned: the settings in addition to SETTINGS, the clock, and Kafka to ask.
 
     Attributes:
         buffer: ``log.cleaner.dedupe.buffer.size``.

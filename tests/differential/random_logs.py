@@ -205,7 +205,7 @@ def clean_and_compare(case: Answer, root: Path) -> list[str]:
     if _grouped_otherwise(case, root, partition.directory_name):
         case["coverage"][GROUPED_OTHERWISE] = 1
         found = [one for one in found if not _is_of_segments(one)]
-    # Kafka writes the high watermark when it closes the log; nobody asks that of ours.
+    # Kafka writes the high watermark when it closes the log; logwright does not.
     if watermarks == read_checkpoint(ours / HIGH_WATERMARKS):
         watermark = f"checkpoint: {HIGH_WATERMARKS}"
     else:
@@ -313,7 +313,7 @@ def compare_decision(
 def _clean_again(planned: CleanPlan, log_dir: Path) -> list[str]:
     """Nothing is left to do at the same clock, and doing it changes no file.
 
-    What a map that was too small left over is no second cleaning, and is not asked.
+    The rest that a map was too small for does not count as a second cleaning.
     """
     if planned.compaction.first_dirty_offset < planned.compaction.first_uncleanable_offset:
         return []

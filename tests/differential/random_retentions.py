@@ -121,11 +121,11 @@ OF_THE_REQUEST = ("segmentsBefore", "deleted", "op", "deleteRecordsBefore", "hig
 def compare_results(said: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     """The differences of what was decided, of each segment too, with Kafka's own reasons."""
     start = max(said.get("deleteRecordsBefore", -1), ours["logStartOffsetBefore"])
-    told = ours | {"logStartOffsetBefore": start}
+    reported = ours | {"logStartOffsetBefore": start}
     found = [
-        f"{name}: expected {value}, got {told.get(name)}"
+        f"{name}: expected {value}, got {reported.get(name)}"
         for name, value in said.items()
-        if name not in OF_THE_REQUEST and value != told.get(name)
+        if name not in OF_THE_REQUEST and value != reported.get(name)
     ]
     for wanted, got in zip(said["segmentsBefore"], ours["segmentsBefore"], strict=True):
         found += [f"{name}: {got}" for name, value in wanted.items() if value != got[name]]

@@ -100,7 +100,7 @@ def test_what_is_not_flushed_is_split_as_kafka_does(
 
 
 def test_missing_index_is_reason_enough(server: OracleServer, tmp_path: Path) -> None:
-    """After a clean stop Kafka splits a segment that it has to index anew. The later parts'
+    """After a clean stop Kafka splits a segment that it has to index again. The later parts'
     transaction indexes, which it forgets, are there.
     """
     log = overflowing_log(tmp_path / "logs")

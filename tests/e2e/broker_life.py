@@ -120,7 +120,7 @@ class BrokerLives:
     def go_on(self) -> None:
         """Let the next life begin."""
         assert self._process.stdin is not None
-        self._process.stdin.write("go on\n")
+        self._process.stdin.write("continue\n")
         self._process.stdin.flush()
 
     def said(self) -> str:

@@ -112,7 +112,7 @@ def key_removed(log: Path) -> None:
 
 
 def index_misplaced(log: Path) -> None:
-    """The last index entry points one byte beside a batch."""
+    """The last index entry points one byte after the start of a batch."""
     index = log.with_suffix(".index")
     content = bytearray(index.read_bytes())
     assert content

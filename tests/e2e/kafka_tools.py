@@ -103,7 +103,7 @@ class Tool:
     def go_on(self) -> None:
         """Let the tool do the rest."""
         assert self._process.stdin is not None
-        self._process.stdin.write("go on\n")
+        self._process.stdin.write("continue\n")
         self._process.stdin.flush()
 
     def finish(self) -> int:

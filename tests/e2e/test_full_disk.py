@@ -55,7 +55,7 @@ class Disk:
         return call("purge", self.log_dir, *settings(CASE), *later, "--yes", "--output", "json")
 
     def fill(self, free_pages: int) -> None:
-        """Leave so many pages. A file next to the log directory takes the others."""
+        """Leave this number of pages. A file next to the log directory takes the others."""
         self.free()
         found = os.statvfs(self.log_dir)
         with (self.log_dir.parent / "filler").open("wb") as filler:
@@ -210,9 +210,9 @@ def test_retention_needs_no_room(tmp_path: Path) -> None:
     with disk(tmp_path, "size=1m", case) as made:
         made.fill(0)
         options = (*settings(case), "--yes", "--output", "json")
-        told = call("retain", made.log_dir, "--now", description(case)["now"], *options)
-        assert 0 == told.status, told.err
-        assert "disk full: left out the record for an undo" in told.err
+        reported = call("retain", made.log_dir, "--now", description(case)["now"], *options)
+        assert 0 == reported.status, reported.err
+        assert "disk full: left out the record for an undo" in reported.err
         assert 0 == os.statvfs(made.log_dir).f_bavail
         undone = call("undo", made.log_dir, "t-0", "--yes")
         assert 5 == undone.status

@@ -90,7 +90,7 @@ def failure_of(found: dg.ExecuteInProcessResult) -> str:
 
 
 def quarantine(platform: Platform, partition: TopicPartition) -> None:
-    """As a cleaning does that fails for good."""
+    """Quarantine the log, like a cleaning that fails permanently."""
     now_ms = TimestampMs(platform.now_ms)
     quarantine_failure(platform.log_dir, partition, CorruptBatch("its CRC is wrong."), now_ms)
 

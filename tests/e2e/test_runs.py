@@ -1,4 +1,4 @@
-"""Whole runs on copies of logs that Kafka wrote: what changes on disk and what Dagster is told."""
+"""Whole runs on copies of logs that Kafka wrote: what changes on disk and what Dagster records."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ def test_run_reports_transactions_and_overdue_logs(tmp_path: Path) -> None:
         for event in run.all_events
         if event.event_type is dg.DagsterEventType.STEP_OUTPUT and event.step_key == "swap_sweep"
     ]
-    told = {name: value.value for name, value in output.items()}
+    reported = {name: value.value for name, value in output.items()}
     assert {"num-logs-compacted-by-max-compaction-lag": 1, "max-compaction-delay": delay} == {
-        name: told[name] for name in lag_metrics([])
+        name: reported[name] for name in lag_metrics([])
     }
-    assert 3 == told["logs changed"]
+    assert 3 == reported["logs changed"]
 
 
 def test_no_record_is_told_of_anywhere(tmp_path: Path) -> None:
@@ -131,11 +131,11 @@ def test_no_record_is_told_of_anywhere(tmp_path: Path) -> None:
         if record.get(field)
     }
     assert len(secrets) > 100
-    told = {path: path.read_bytes() for path in platform.home.rglob("*") if path.is_file()}
-    assert told
+    reported = {path: path.read_bytes() for path in platform.home.rglob("*") if path.is_file()}
+    assert reported
     leaks = {
         str(path)
-        for path, content in told.items()
+        for path, content in reported.items()
         for secret in secrets
         if len(secret) >= SHORTEST_SECRET and secret in content
     }

@@ -78,12 +78,12 @@ def second_batch(log: Path) -> tuple[int, int]:
     return span.position, span.position + span.bytes
 
 
-def patch(log: Path, position: int, content: bytes, *, mend: bool) -> None:
-    """Change bytes of the second batch; with `mend` its CRC is right afterwards."""
+def patch(log: Path, position: int, content: bytes, *, fix_crc: bool) -> None:
+    """Change bytes of the second batch; with `fix_crc` its CRC is right afterwards."""
     start, end = second_batch(log)
     data = bytearray(log.read_bytes())
     data[start + position : start + position + len(content)] = content
-    if mend:
+    if fix_crc:
         struct.pack_into(">I", data, start + 17, crc32c(bytes(data[start + 21 : end])))
     log.write_bytes(data)
 
@@ -93,19 +93,19 @@ def cut(log: Path) -> None:
 
 
 FAULTS: dict[str, Callable[[Path], None]] = {
-    "crc": lambda log: patch(log, 70, b"\xff", mend=False),
-    "record length": lambda log: patch(log, 61, b"\x7f", mend=True),
-    "key length": lambda log: patch(log, 65, b"\xff\xff\x03", mend=True),
-    "varint": lambda log: patch(log, 61, b"\xff" * 11, mend=True),
-    "record count": lambda log: patch(log, 57, b"\x00\x00\x00\x02", mend=True),
-    "not gzip": lambda log: patch(log, 22, b"\x01", mend=True),
-    "not snappy": lambda log: patch(log, 22, b"\x02", mend=True),
-    "not lz4": lambda log: patch(log, 22, b"\x03", mend=True),
-    "not zstd": lambda log: patch(log, 22, b"\x04", mend=True),
-    "codec": lambda log: patch(log, 22, b"\x06", mend=True),
-    "magic": lambda log: patch(log, 16, b"\x00", mend=False),
-    "length": lambda log: patch(log, 8, b"\x7f\xff\xff\xff", mend=False),
-    "offset": lambda log: patch(log, 0, bytes(8), mend=False),
+    "crc": lambda log: patch(log, 70, b"\xff", fix_crc=False),
+    "record length": lambda log: patch(log, 61, b"\x7f", fix_crc=True),
+    "key length": lambda log: patch(log, 65, b"\xff\xff\x03", fix_crc=True),
+    "varint": lambda log: patch(log, 61, b"\xff" * 11, fix_crc=True),
+    "record count": lambda log: patch(log, 57, b"\x00\x00\x00\x02", fix_crc=True),
+    "not gzip": lambda log: patch(log, 22, b"\x01", fix_crc=True),
+    "not snappy": lambda log: patch(log, 22, b"\x02", fix_crc=True),
+    "not lz4": lambda log: patch(log, 22, b"\x03", fix_crc=True),
+    "not zstd": lambda log: patch(log, 22, b"\x04", fix_crc=True),
+    "codec": lambda log: patch(log, 22, b"\x06", fix_crc=True),
+    "magic": lambda log: patch(log, 16, b"\x00", fix_crc=False),
+    "length": lambda log: patch(log, 8, b"\x7f\xff\xff\xff", fix_crc=False),
+    "offset": lambda log: patch(log, 0, bytes(8), fix_crc=False),
     "cut off": cut,
 }
 

@@ -72,7 +72,7 @@ def test_discovery_adds_in_the_order_of_topics_and_numbers(tmp_path: Path) -> No
 
 
 def test_discovery_forgets_nothing_while_a_directory_is_away(tmp_path: Path) -> None:
-    """A disk that is not mounted is no reason to remove its partitions."""
+    """The partitions of a disk that is not mounted are not removed."""
     platform = make_platform(tmp_path, LOGS)
     platform.log_dir.rename(tmp_path / "elsewhere")
     data = tick(discovery, platform)
@@ -107,7 +107,7 @@ def test_log_that_stays_as_it_was_is_asked_for_again_later(tmp_path: Path) -> No
 
 
 def test_swept_log_is_skipped_with_its_reason(tmp_path: Path) -> None:
-    """After the sweep the files are others, so it is read anew, and found in order."""
+    """After the sweep the files are others, so it is read again, and found in order."""
     platform = make_platform(tmp_path, LOGS)
     first = tick(due_logs, platform)
     assert platform.sweep(asked_logs(first)).success

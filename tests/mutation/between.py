@@ -34,7 +34,7 @@ BETWEEN = (
         tests=("tests/unit/cli/test_recover.py",),
     ),
     Fault(
-        family="recovery: a marker that lies aside stays",
+        family="recovery: a renamed marker stays",
         file="recovery/commit.py",
         right="        execute(discard_markers(plan.log_dir), files)\n",
         wrong="",
@@ -195,7 +195,7 @@ BETWEEN = (
         tests=("tests/unit/ingest/test_resumed.py",),
     ),
     Fault(
-        family="ingest: a run that is cut back forgets the one before it",
+        family="ingest: a run that is rolled back forgets the one before it",
         file="ingest/journal.py",
         right="        return self if partly else replace(self, pending=None)\n",
         wrong="        return replace(self, pending=None)\n",
@@ -223,7 +223,7 @@ BETWEEN = (
         tests=("tests/unit/ingest/test_append.py",),
     ),
     Fault(
-        family="move: what a partition knows of ingests stays behind",
+        family="move: the ingest ledger of a partition is not moved",
         file="move/observe.py",
         right="one.startswith(CARRIED)",
         wrong="not one",

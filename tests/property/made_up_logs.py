@@ -242,7 +242,7 @@ def committed_values(
     """Offset and value of what a consumer of committed records below an offset knows last of each
     key.
 
-    By the aborted transactions that the indexes beside the segments list.
+    From the aborted transactions that the segments' indexes list.
     """
     aborted = [entry for segment in segments for entry in segment.aborted]
     found: dict[bytes, tuple[int, bytes | None]] = {}

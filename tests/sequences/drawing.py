@@ -76,7 +76,7 @@ class Operation:
         choice: everything about it follows from this number.
         wait_ms: by which the clock moves before it.
         fault: what happens in the middle of it.
-        beside: what runs whole at the fault, if that is its kind.
+        meanwhile: what runs completely at the fault, if that is its kind.
         left: after a fault the disk is left as it is, if the next operation can do with it.
     """
 
@@ -84,12 +84,12 @@ class Operation:
     choice: int
     wait_ms: int
     fault: Fault = NO_FAULT
-    beside: tuple[str, int] | None = None
+    meanwhile: tuple[str, int] | None = None
     left: bool = False
 
     def __str__(self) -> str:
         at = "" if self.fault.kind == "none" else f" {self.fault.kind}@{self.fault.at}"
-        return f"{self.kind}{at}{f' {self.beside[0]}' if self.beside else ''}"
+        return f"{self.kind}{at}{f' {self.meanwhile[0]}' if self.meanwhile else ''}"
 
 
 def drawn(seed: int) -> tuple[int, tuple[Operation, ...]]:
@@ -119,6 +119,6 @@ def _with_fault(one: Operation, rnd: random.Random) -> Operation:
     if rnd.random() < (0.5 if opposed else 0.12):
         kind = opposed if opposed and rnd.random() < 0.8 else rnd.choice(BESIDE)
         at = rnd.randint(1, rnd.choice((3, 8, 30)))  # most is decided where the locks are taken
-        return replace(one, fault=Fault("beside", at), beside=(kind, rnd.randrange(1 << 30)))
+        return replace(one, fault=Fault("meanwhile", at), meanwhile=(kind, rnd.randrange(1 << 30)))
     fault = Fault(rnd.choice(FAULTS), at, rnd.randrange(1 << 30))
     return replace(one, fault=fault, left=rnd.random() < 0.5)

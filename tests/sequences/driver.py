@@ -170,12 +170,12 @@ def _goes_on(world: World, step: Step, operation: Operation) -> bool:
 def _beside(
     world: World, operation: Operation, step: Step, figures: Figures, restored: list[Step]
 ) -> None:
-    """Another operation runs whole in the midst of one; what does not change a log, and an undo of
+    """Another operation runs completely inside one; what does not change a log, and an undo of
     a deletion, which is put down.
     """
-    if operation.beside is None:
+    if operation.meanwhile is None:
         return
-    kind, choice = operation.beside
+    kind, choice = operation.meanwhile
     other = OPERATIONS[kind](world, choice)
     ordered = kind == "roll" or (kind == "restore" and operation.kind != "purge-deleted")
     if ordered and other.name == step.name:  # what an order of them gives is for the pairs
@@ -183,7 +183,7 @@ def _beside(
     try:
         other.run()
     except (LogwrightError, RecoveryFails) as error:
-        figures.refusals[f"beside {kind}: {refusal(error)}"] += 1
+        figures.refusals[f"meanwhile {kind}: {refusal(error)}"] += 1
     else:
         restored.extend([other] if kind == "restore" else [])
 
@@ -225,7 +225,7 @@ def _settle(world: World) -> None:
 
 
 def _end_move(world: World) -> None:
-    """A move that was cut short is gone on with; or given up, if it has not begun to switch."""
+    """An interrupted move is continued, or abandoned if it has not begun to switch."""
     name = world.moving
     assert name is not None
     log = world.logs[name]
@@ -267,7 +267,7 @@ def shrunk(
             if fewer and differs(fewer):
                 operations, changed = fewer, True
         for at, one in enumerate(operations):
-            plain = replace(one, fault=NO_FAULT, beside=None, left=False)
+            plain = replace(one, fault=NO_FAULT, meanwhile=None, left=False)
             calmer = (*operations[:at], plain, *operations[at + 1 :])
             if plain != one and differs(calmer):
                 operations, changed = calmer, True
@@ -286,7 +286,7 @@ def run_many(
 
     Args:
         kafka: Kafka's own code; None: it is not asked.
-        asking: it takes part in one of so many sequences.
+        asking: it takes part in one of this number of sequences.
     """
     figures = Figures()
     for seed in seeds:
@@ -303,7 +303,7 @@ def run_many(
 
 
 def run_share(first: int, count: int, asking: int) -> Figures:
-    """`run_many` of so many seeds, by a process of its own. Effects: starts a JVM."""
+    """`run_many` of this number of seeds, by a process of its own. Effects: starts a JVM."""
     logging.disable(logging.CRITICAL)
     with scratch_directory() as scratch, OracleServer() as kafka:
         return run_many(range(first, first + count), Path(scratch), kafka=kafka, asking=asking)

@@ -24,7 +24,7 @@ from logwright.steps.filesystem import RealFileSystem
 from tests.crash.filesystems import Crash, is_lock
 from tests.crash.power_loss import Entries, Inode, TwinFileSystem
 
-Kind = Literal["none", "kill", "power", "errno", "beside"]
+Kind = Literal["none", "kill", "power", "errno", "meanwhile"]
 
 CALLS: Final = (
     "write_file",
@@ -74,9 +74,9 @@ NO_FAULT: Final = Fault()
 class _Interposed:
     """Counts the calls of one operation and lets the fault happen."""
 
-    def __init__(self, fault: Fault, root: Path, beside: Callable[[], None] | None) -> None:
+    def __init__(self, fault: Fault, root: Path, meanwhile: Callable[[], None] | None) -> None:
         self.fault = fault
-        self.beside = beside
+        self.meanwhile = meanwhile
         self.calls = 0
         self.inside = False
         self.dead = False
@@ -93,11 +93,11 @@ class _Interposed:
         if self.calls != self.fault.at or self.fault.kind == "none":
             return
         self.happened = True
-        if self.fault.kind == "beside":
-            if self.beside is not None:
+        if self.fault.kind == "meanwhile":
+            if self.meanwhile is not None:
                 self.inside = True
                 try:
-                    self.beside()
+                    self.meanwhile()
                 finally:
                     self.inside = False
         elif self.fault.kind == "errno":
@@ -110,7 +110,7 @@ class _Interposed:
 
 @contextmanager
 def interrupted(
-    fault: Fault, root: Path, beside: Callable[[], None] | None = None
+    fault: Fault, root: Path, meanwhile: Callable[[], None] | None = None
 ) -> Iterator[_Interposed]:
     """While it is entered, the fault happens to what works below `root`. A power loss is done with
     when it is left: the disk is then what it may have been.
@@ -118,7 +118,7 @@ def interrupted(
     Raises:
         Crash: the process died, or the power went.
     """
-    one = _Interposed(fault, root, beside)
+    one = _Interposed(fault, root, meanwhile)
     saved = {name: getattr(RealFileSystem, name) for name in CALLS}
     open_lock = logwright.lock_files._open
 
@@ -137,7 +137,7 @@ def interrupted(
 
     def locking(*args: Any, **options: Any) -> Any:  # noqa: ANN401
         # A death or an errno here is one before any call.
-        if fault.kind == "beside" and not args[1].startswith(PLANS):
+        if fault.kind == "meanwhile" and not args[1].startswith(PLANS):
             one.before()
         return open_lock(*args, **options)
 

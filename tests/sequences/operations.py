@@ -279,7 +279,7 @@ def pause(world: World, choice: int) -> Step:
 
 
 def move(world: World, choice: int) -> Step:
-    """Move a log to the other log directory, or go on with a move."""
+    """Move a log to the other log directory, or continue a move."""
     name = world.moving or pick(world, choice, (COMPACTED, RETAINED, TAKEN_IN))
     log = world.logs[name]
 
@@ -294,7 +294,7 @@ def move(world: World, choice: int) -> Step:
 
 
 def move_on(world: World, source: Path, destination: Path, name: str) -> None:
-    """Begin a move, or go on with it. Effects and errors: as `move_partition`."""
+    """Begin or continue a move. Effects and errors: as `move_partition`."""
     move_partition(source, parsed(name), destination, now_ms=world.clock, progress=lambda *_: None)
 
 

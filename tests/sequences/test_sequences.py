@@ -45,7 +45,7 @@ def test_sequences_of_operations(quiet: None, seed: int) -> None:
         figures = run_many(seeds, Path(scratch), kafka=kafka)
     assert [] == said(figures)
     assert IN_EVERY_RUN == figures.sequences
-    assert all(figures.faults[kind] > 0 for kind in ("kill", "power", "errno", "beside"))
+    assert all(figures.faults[kind] > 0 for kind in ("kill", "power", "errno", "meanwhile"))
 
 
 @pytest.mark.nightly

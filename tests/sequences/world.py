@@ -1,4 +1,4 @@
-"""A log directory with several logs and a second one beside it, as they are on disk, and what the
+"""A log directory with several logs and a second directory, as they are on disk, and what the
 model says of each log.
 """
 
@@ -135,7 +135,7 @@ class World:
         return TimestampMs(self.now)
 
     def expect(self, name: str, contents: Iterable[Content | None]) -> None:
-        """What a log may be from now on, beside what it may have been."""
+        """What a log may be from now on, in addition to what it may have been."""
         known = self.maybe.get(name, ())
         self.maybe[name] = tuple(dict.fromkeys((*known, *contents)))
 

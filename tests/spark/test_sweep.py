@@ -134,7 +134,7 @@ def test_tasks_keep_the_lowest_rate_together(tmp_path: Path, observed: Observed)
 
 
 def test_error_of_one_partition_is_its_own(observed: Observed) -> None:
-    """The others go on, and the error arrives with its attributes."""
+    """The others continue, and the error arrives with its attributes."""
     results = each(work.double_but_for_odd, 20, observed)
     assert [2 * number for number in range(0, 20, 2)] == results[::2]
     errors = results[1::2]

@@ -59,7 +59,7 @@ def kernels_of_a_cleaning(plan: CleanPlan, *, runtime: Runtime) -> tuple[set[str
 
 
 def kernels() -> set[str]:
-    """Names of those of ours that this process has in memory."""
+    """Return the names of logwright's kernels that this process has in memory."""
     modules = [module for name, module in sys.modules.items() if name.startswith("logwright.")]
     return {
         f"{value.name} {signature}"

@@ -1,7 +1,6 @@
 """Prose is plain English: words to avoid, and what to write instead.
 
-The test reads docstrings, comments and strings of Python files, Markdown and YAML. `NOT_YET` lists
-paths that are not checked yet; remove a path once its text is clean.
+The test reads docstrings, comments and strings of Python files, Markdown and YAML.
 """
 
 from __future__ import annotations
@@ -16,12 +15,6 @@ import pytest
 from tests.tidy.trees import ROOT, text_files
 
 HERE = "tests/tidy/test_words.py"
-NOT_YET = (
-    "CHANGELOG.md",
-    "tests",
-)
-"""Files and folders whose text is not checked yet."""
-
 AVOID = {
     r"\banew\b": "again",
     r"\bbeside\b": "next to, besides, or with",
@@ -65,12 +58,10 @@ def prose(path: Path) -> list[tuple[int, str]]:
 
 def checked_files() -> list[Path]:
     """Return the files whose wording is checked."""
-    skipped = [ROOT / name for name in (HERE, *NOT_YET)]
     return [
         path
         for path in text_files()
-        if path.suffix in {".py", ".md", ".yml", ".yaml"}
-        and not any(path == one or one in path.parents for one in skipped)
+        if path.suffix in {".py", ".md", ".yml", ".yaml"} and path != ROOT / HERE
     ]
 
 
@@ -84,8 +75,3 @@ def test_words(pattern: str) -> None:
         if re.search(pattern, line, re.IGNORECASE)
     ]
     assert [] == found
-
-
-def test_unchecked_paths_exist() -> None:
-    """A path of `NOT_YET` that does not exist is removed from the list."""
-    assert [] == [name for name in NOT_YET if not (ROOT / name).exists()]

@@ -114,7 +114,7 @@ def test_the_keys_are_judged_in_shards_when_memory_is_short(tmp_path: Path) -> N
 
 
 def test_a_cut_staged_file_is_found(tmp_path: Path) -> None:
-    """Batches that cannot be told apart are no output at all."""
+    """Batches that cannot be distinguished do not count as output."""
     plan, staged = built(a_log(tmp_path / "logs"))
     path = faults.staged_log(staged)
     path.write_bytes(path.read_bytes()[:-3])

@@ -312,7 +312,7 @@ def test_a_lost_segment_is_found(tmp_path: Path) -> None:
 
 
 def test_thorough_checks_are_asked_for_by_an_option(tmp_path: Path) -> None:
-    """They need nothing that the build told."""
+    """They need nothing that the build reported."""
     plan = a_plan(a_log(tmp_path / "logs"))
     plan = plan._replace(options=replace(plan.options, checks="thorough"))
     staged = build(plan)._replace(keys=None)

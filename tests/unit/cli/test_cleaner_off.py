@@ -86,7 +86,7 @@ def test_force_cleans_without_a_cleaner(call: Call, log_dir: Path) -> None:
 
 
 def test_a_log_that_is_not_compacted_needs_no_cleaner(call: Call, log_dir: Path) -> None:
-    """It is rolled when it is due, and its retention goes on."""
+    """It is rolled when it is due, and retention still applies."""
     delete = ("--config", "cleanup.policy=delete", *OFF, "--now", NOW, "--yes", "--output", "json")
     rolled = call("clean", log_dir, *delete, "--config", "segment.ms=1")
     assert line(rolled, "topicPartition")["rolled"]
@@ -160,7 +160,7 @@ def test_a_sweeps_retention_asks_first(
 
 
 def test_a_sweeps_retention_is_of_compacted_logs_alone(log_dir: Path) -> None:
-    """Others have Kafka's retention task; one in quarantine is passed over."""
+    """Others have Kafka's retention task; one in quarantine is skipped."""
     delete = parse_settings({"cleanup.policy": "delete", "retention.ms": "1"})
     both = parse_settings(BOTH)
     assert [] == retained(log_dir, delete)

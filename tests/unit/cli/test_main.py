@@ -48,7 +48,7 @@ def test_every_command_accepts_the_engine(call: Call) -> None:
 
 @pytest.mark.parametrize("command", ["retain", "roll", "x"])
 def test_commands_not_built_do_not_exist(call: Call, command: str) -> None:
-    """What cannot be done yet is no command."""
+    """Only what can be done is a command."""
     assert call(command, ".").status == 2
 
 
@@ -107,7 +107,7 @@ def test_inert_config_is_mentioned_on_demand(call: Call) -> None:
 
 
 def test_a_missing_directory_exits_5(call: Call, tmp_path: Path) -> None:
-    """What is no log directory, or lacks the partition, is refused by its branch of the errors."""
+    """A path without a log directory, or without the partition, is refused with its error class."""
     assert call("inspect", tmp_path / "absent").status == 5
     assert call("inspect", tmp_path).status == 5
     answer = call("plan", case_dir("basic-none") / "before", "absent-7")

@@ -1,5 +1,5 @@
-"""Where a topic's settings come from, and what a command does of a topic of which nothing says
-them.
+"""Where a topic's settings come from, and what a command does with a topic whose settings are
+unknown.
 """
 
 from __future__ import annotations
@@ -112,10 +112,10 @@ def test_plan_shows_what_is_unknown(call: Call, log_dir: Path) -> None:
     assert "unknown" in call("plan", log_dir, "--now", NOW).out
 
 
-@pytest.mark.parametrize("place", ["inside", "beside", "named"])
+@pytest.mark.parametrize("place", ["inside", "next to", "named"])
 def test_the_cluster_says_it(call: Call, log_dir: Path, tmp_path: Path, place: str) -> None:
     """Metadata is found in the directory or in a sibling of the same node, or is named."""
-    home = {"inside": log_dir, "beside": tmp_path / "first", "named": tmp_path / "x" / "y"}[place]
+    home = {"inside": log_dir, "next to": tmp_path / "first", "named": tmp_path / "x" / "y"}[place]
     path = metadata(home, ("t", POLICY, "compact"), ("u", "retention.ms", "1"))
     (home / "meta.properties").write_bytes((log_dir / "meta.properties").read_bytes())
     words = ("--metadata", path) if place == "named" else ()

@@ -280,7 +280,7 @@ def behind_the_cleaned_range(builder: LogBuilder) -> None:
 def test_a_transaction_index_that_contradicts_the_markers_is_refused(
     tmp_path: Path, change: Change, *, like_kafka: bool
 ) -> None:
-    """Before anything is changed. What the error tells to do helps: without that segment's indexes
+    """Before anything is changed. The remedy of the error works: without that segment's indexes
     a recovery builds the right ones.
     """
     builder = two_producers(tmp_path / "logs")

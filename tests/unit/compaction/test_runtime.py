@@ -18,7 +18,7 @@ from tests.log_builder import START_MS, LogBuilder
 
 
 class Time:
-    """A clock that goes on by sleeping, and by nothing else."""
+    """A clock that advances only by sleeping."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -189,13 +189,13 @@ def test_a_policy_is_known_by_the_cluster_or_not_at_all(tmp_path: Path) -> None:
     assert settings_of(known, "t")[0].delete
     assert ("unknown", "default") == _policy(known, "u")
     assert ("compact", "default") == _policy(known, "__consumer_offsets")
-    told = (
+    reported = (
         replace(known, command_line={"cleanup.policy": "delete"}),
         replace(known, properties=properties("log.cleanup.policy=delete")),
         replace(known, policies=policies(tmp_path, "defaults: {cleanup.policy: delete}\n")),
         replace(known, metadata=cluster(None, {"": entries(log_cleanup_policy="delete")})),
     )
-    assert [True] * 4 == [settings_of(sources, "u")[0].delete for sources in told]
+    assert [True] * 4 == [settings_of(sources, "u")[0].delete for sources in reported]
 
 
 def test_internal_topics_have_what_their_cluster_says() -> None:
@@ -237,8 +237,8 @@ def test_an_entry_alone_deletes_nothing(
     tmp_path: Path, entry: str, own: dict[str, str], expected: tuple[str, str | None, str | None]
 ) -> None:
     """Where an entry and the cluster disagree, only what both would delete is deleted."""
-    told = policies(tmp_path, f"topics: [{{name: t, {entry}}}]\n")
-    sources = Sources(policies=told, metadata=cluster(entries(**own)))
+    reported = policies(tmp_path, f"topics: [{{name: t, {entry}}}]\n")
+    sources = Sources(policies=reported, metadata=cluster(entries(**own)))
     config, _ = settings_of(sources, "t")
     values = (
         ",".join(config.cleanup_policy),
@@ -256,8 +256,8 @@ def test_an_entry_alone_deletes_nothing(
 
 def test_an_entry_may_override(tmp_path: Path) -> None:
     """With ``override: true`` in the entry its value holds, and it is still said."""
-    told = policies(tmp_path, "topics: [{name: t, retention.ms: 5, override: true}]\n")
-    sources = Sources(policies=told, metadata=cluster())
+    reported = policies(tmp_path, "topics: [{name: t, retention.ms: 5, override: true}]\n")
+    sources = Sources(policies=reported, metadata=cluster())
     assert 5 == settings_of(sources, "t")[0].retention_ms
     assert [True] == [one.override for one in disagreements(sources, "t")]
     assert "the entry wins" in disagreements(sources, "t")[0].sentence
@@ -265,11 +265,11 @@ def test_an_entry_may_override(tmp_path: Path) -> None:
 
 def test_only_the_entry_that_holds_can_override(tmp_path: Path) -> None:
     """An override in a less specific entry is not one of the entry whose value holds."""
-    told = policies(
+    reported = policies(
         tmp_path,
         "topics: [{pattern: t, retention.ms: 4, override: true}, {name: t, retention.ms: 5}]\n",
     )
-    sources = Sources(policies=told, metadata=cluster())
+    sources = Sources(policies=reported, metadata=cluster())
     assert 604_800_000 == settings_of(sources, "t")[0].retention_ms
 
 
@@ -277,16 +277,16 @@ def test_no_disagreement(tmp_path: Path) -> None:
     """The same value in other words, the command line, and a topic that is not known, disagree with
     nothing.
     """
-    told = policies(
+    reported = policies(
         tmp_path,
         "topics: [{name: t, cleanup.policy: [delete, compact], retention.ms: -1}]\n",
     )
     own = entries(cleanup_policy="compact,delete", retention_ms="-1")
-    assert () == disagreements(Sources(policies=told, metadata=cluster(own)), "t")
+    assert () == disagreements(Sources(policies=reported, metadata=cluster(own)), "t")
     given = {"cleanup.policy": "delete", "log.retention.hours": "1"}
-    sources = Sources(command_line=given, policies=told, metadata=cluster())
+    sources = Sources(command_line=given, policies=reported, metadata=cluster())
     assert () == disagreements(sources, "t")
-    assert () == disagreements(Sources(policies=told), "t")
+    assert () == disagreements(Sources(policies=reported), "t")
 
 
 def test_a_brokers_own_settings_follow_the_levels() -> None:

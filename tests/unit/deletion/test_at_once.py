@@ -196,15 +196,15 @@ def test_purge_during_an_undo(log_dir: Path) -> None:
 def test_purge_says_what_it_did_not_purge(log_dir: Path) -> None:
     """A log that came back while it was looked at is not said to be gone."""
     delete_log(log_dir, T0, now_ms=NOW_MS)
-    told = []
+    reported = []
     for _ in at_every_point(
         log_dir,
-        lambda one: told.append(purge_deleted(one, now_ms=LATER_MS, delay_ms=60_000)),
+        lambda one: reported.append(purge_deleted(one, now_ms=LATER_MS, delay_ms=60_000)),
         undo,
     ):
         pass
-    assert ("it is not there any more", False) == (told[0][0].reason, told[0][0].goes)
-    assert told[-1][0].goes
+    assert ("it is not there any more", False) == (reported[0][0].reason, reported[0][0].goes)
+    assert reported[-1][0].goes
 
 
 def test_two_purges(log_dir: Path) -> None:
@@ -229,7 +229,7 @@ def test_undo_during_a_deletion(log_dir: Path) -> None:
 
 @pytest.mark.parametrize("first", [purge, lambda one: delete_log(one, T0, now_ms=NOW_MS)])
 def test_append_to_a_new_log_of_the_name(log_dir: Path, first: Callable[[Path], object]) -> None:
-    """Its entries stay, whatever goes on with the one that was deleted."""
+    """Its entries stay, whatever happens to the deleted one."""
     if first is purge:
         delete_log(log_dir, T0, now_ms=NOW_MS)
     row: Row = (b"k", b"v", [], int(NOW_MS))

@@ -99,7 +99,7 @@ def test_long_topic_is_cut_in_the_name() -> None:
 
 
 def test_record_round_trip() -> None:
-    """Torn lines are passed over; what is being purged is marked."""
+    """Torn lines are ignored; what is being purged is marked."""
     one = DeletedLog(at_ms=5, directory="d", partition=T0, checkpoints={"a": 1, "b": None})
     lines = b'\n{"at_ms":1,"dir' + serialize_deletion(one) + b"\n[]\n{}\n"
     assert {"d": one} == parse_deletions(lines)
@@ -123,7 +123,7 @@ def test_restored_log_is_as_before(log_dir: Path) -> None:
 
 
 def test_last_deletion_is_the_one_that_comes_back(log_dir: Path) -> None:
-    """A log that was made anew and deleted again."""
+    """A log that was created and deleted again."""
     delete_log(log_dir, T0, now_ms=NOW_MS)
     shutil.copytree(log_dir / "t-1", log_dir / "t-0")
     (log_dir / "t-0/partition.metadata").write_text("version: 0\ntopic_id: second")
@@ -209,7 +209,7 @@ def test_begun_purge_is_finished_and_not_undone(log_dir: Path) -> None:
 
 
 def test_stale_entries_go_with_the_purge(log_dir: Path) -> None:
-    """A crash between the rename and the checkpoints left them; a log made anew keeps its own."""
+    """A crash between the rename and the checkpoints left them; a recreated log keeps its own."""
     delete_log(log_dir, T0, now_ms=NOW_MS)
     delete_log(log_dir, T1, now_ms=NOW_MS)
     for name in CHECKPOINTS:
@@ -221,7 +221,7 @@ def test_stale_entries_go_with_the_purge(log_dir: Path) -> None:
 
 
 def test_repeated_deletion_takes_the_entries_away(log_dir: Path) -> None:
-    """What a crash behind the rename left; the time of the deletion stays."""
+    """What a crash after the rename left; the time of the deletion stays."""
     delete_log(log_dir, T0, now_ms=NOW_MS)
     for name in CHECKPOINTS:
         (log_dir / name).write_text("0\n2\nt 0 101\nt 1 102\n")

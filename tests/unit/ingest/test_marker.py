@@ -35,7 +35,7 @@ COMPACT = {"cleanup.policy": "compact"}
 
 
 class Pausing(RealFileSystem):
-    """Stops before the first append until it is told to go on."""
+    """Stops before the first append until the event is set."""
 
     reached: threading.Event
     go_on: threading.Event
@@ -67,7 +67,7 @@ def append(log_dir: Path, partition: TopicPartition, ingest_id: str) -> int:
 
 @pytest.fixture
 def under_way(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """An append to t-0 that has put the marker aside; it goes on when the event is set."""
+    """An append to t-0 that has renamed the marker; it continues when the event is set."""
     monkeypatch.setattr(Pausing, "reached", threading.Event(), raising=False)
     monkeypatch.setattr(Pausing, "go_on", threading.Event(), raising=False)
     plan = planned(log_dir, {}, now_ms=NOW, ingest_id="slow", partition=T)
@@ -110,7 +110,7 @@ def planned_before(log_dir: Path) -> CleanPlan:
 def test_a_commit_of_another_log_does_not_wait(
     log_dir: Path, planned_before: CleanPlan, under_way: threading.Event
 ) -> None:
-    """It swaps and writes its checkpoint while the marker lies aside."""
+    """It swaps and writes its checkpoint while the marker is renamed."""
     assert not under_way.is_set()
     with lock_checkpoints(log_dir):
         pass

@@ -131,8 +131,8 @@ def test_another_user_may_lock_what_is_there(log_dir: Path) -> None:
 
 def test_a_lock_file_that_cannot_be_given_away_is_removed(log_dir: Path) -> None:
     """As root without CAP_CHOWN, as on a file system that does not trust root."""
-    told = attempt("dir", ROOT, log_dir, "setpriv", "--bounding-set", "-chown")
-    assert "Operation not permitted" in told
+    reported = attempt("dir", ROOT, log_dir, "setpriv", "--bounding-set", "-chown")
+    assert "Operation not permitted" in reported
     assert ["t-0"] == names(log_dir)
     assert "" == attempt("dir", BROKER, log_dir)
 

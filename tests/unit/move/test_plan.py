@@ -61,7 +61,7 @@ def named(*stamps: FileStamp) -> dict[str, FileStamp]:
         ([stamp("x")], ["x"], True),
         ([stamp("y")], [], True),
     ],
-    ids=["missing", "alike", "other inode", "cut short", "other time", "other bytes", "other name"],
+    ids=["missing", "alike", "other inode", "truncated", "other time", "other bytes", "other name"],
 )
 def test_a_file_is_copied_unless_it_is_there(
     there: list[FileStamp], again: list[str], copied: bool

@@ -90,7 +90,7 @@ def open_files() -> int:
 
 
 def test_what_is_built_becomes_durable_later(tmp_path: Path, synced: set[int]) -> None:
-    """Files and directory, when it is told to; then no descriptor is left."""
+    """It syncs files and directory on request; then no descriptor is left."""
     (plan,) = plans(tmp_path, 1)
     before, files = open_files(), Unsynced()
     staged = build(plan, runtime=Runtime(sync=files.add))
@@ -191,7 +191,7 @@ def test_what_failed_before_keeps_its_error(
 def test_an_error_of_writing_lets_go_of_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And is told."""
+    """And it is reported."""
     before, files = open_files(), Unsynced()
     with (tmp_path / "file").open("wb") as file:
         files.add(file.fileno())

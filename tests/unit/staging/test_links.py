@@ -1,4 +1,4 @@
-"""Whoever puts a link in the place of a staging directory gets nothing made, or removed, behind
+"""Whoever puts a link in the place of a staging directory gets nothing created or removed through
 it.
 """
 
@@ -75,7 +75,7 @@ def test_link_before_a_plan_is_discarded(log_dir: Path, link: str) -> None:
 
 @LINKS
 def test_link_while_records_are_staged(log_dir: Path, link: str) -> None:
-    """No file of the append is made behind it, and none is removed when it is given up."""
+    """No file of the append is created through it, and none is removed when it is given up."""
     (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
     rows: list[Row] = [(b"k", b"v", [], int(NOW_MS))]
     plan = planned(log_dir, {}, now_ms=NOW_MS)

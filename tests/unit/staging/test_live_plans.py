@@ -109,7 +109,7 @@ def test_purge_between_build_and_commit(log_dir: Path, purged: Callable[[Path], 
 def test_build_that_begins_and_one_that_ends_during_a_purge(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The purge has looked: what appears stays, and what is gone is no error."""
+    """The purge has looked: what appears stays, and a missing file does not count as an error."""
     dead = log_dir / "t-0/.logwright/staging" / new_plan_id(NOW_MS)
     dead.mkdir(parents=True)
     built: list[tuple[CleanPlan, StagedCleaning]] = []
@@ -128,7 +128,7 @@ def test_build_that_begins_and_one_that_ends_during_a_purge(
 
 @PURGES
 def test_plan_that_was_discarded_is_over(log_dir: Path, purged: Callable[[Path], int]) -> None:
-    """Its lock file goes; what is put back under its name is a dead plan's."""
+    """Its lock file goes; a file restored under its name is a dead plan's."""
     plan = plan_of(log_dir)
     staged = build(plan)
     discard_staging(plan)
@@ -267,7 +267,7 @@ def test_removed_log_directory_is_let_go(tmp_path: Path) -> None:
 
 @PURGES
 def test_purge_while_records_are_staged(log_dir: Path, purged: Callable[[Path], int]) -> None:
-    """An append's output is left alone as a cleaning's is."""
+    """An append's output is skipped like a cleaning's."""
     rows: list[Row] = [(b"k", b"v", [], int(NOW_MS))]
     (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
     plan = planned(log_dir, {}, now_ms=NOW_MS)

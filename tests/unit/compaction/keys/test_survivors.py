@@ -140,13 +140,13 @@ def test_a_large_map_takes_the_memory_of_the_one_before() -> None:
     first = offset_map.new_map(slots, capacity=slots - 1, largest=10)
     place = first.table[0].ctypes.data
     offset_map.put_entry(first.table, 2 * slots - 2, np.uint64(1), np.uint64(2), 3)
-    beside = offset_map.new_map(slots, capacity=slots - 1, largest=10)
-    assert place != beside.table[0].ctypes.data
+    second = offset_map.new_map(slots, capacity=slots - 1, largest=10)
+    assert place != second.table[0].ctypes.data
     del first
     again = offset_map.new_map(slots, capacity=slots - 1, largest=10)
     assert place == again.table[0].ctypes.data
     assert not again.table[0].any()
-    del again, beside
+    del again, second
     larger = offset_map.new_map(2 * slots, capacity=2 * slots - 1, largest=10)
     assert 4 * slots == len(larger.table[0])
     assert not larger.table[0].any()
