@@ -99,7 +99,7 @@ def test_sensors_say_why_they_do_nothing(site: Site) -> None:
     for name, reason in (
         ("discovery", "9 logs, no changes"),
         ("due_logs", "countries-0: dirty ratio"),
-        ("purge_due", "customers-0: 39 files, the first due at"),
+        ("purge_due", "customers-0: 39 files, the first is due at"),
     ):
         until(f"a tick of {name}", 60, partial(site.ticks, name))
         assert "RUNNING" == site.sensor(name)["status"]

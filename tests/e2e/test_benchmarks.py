@@ -84,7 +84,7 @@ def test_scale_measures_each_dimension(work: Path, tmp_path: Path) -> None:
     printed = run("scale", *sizes, *long, "--work", work, "--out", tmp_path)
     assert printed.strip() in page.read_text()
     rows = [line.split("|")[1].strip() for line in printed.splitlines()[2:]]
-    assert 10 == len(rows)
+    assert 12 == len(rows)
     assert "from 5 segments to 9 segments, for each segment more" in rows
     assert "1 reads of the keys, up to the first uncleanable offset: True" in printed
 

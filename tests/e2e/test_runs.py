@@ -212,7 +212,7 @@ def test_unknown_log_is_an_error_without_retry(tmp_path: Path) -> None:
     assert not run.success
     failure = run.failure_data_for_node("plan_sweep")
     assert failure is not None
-    assert "'payments-0' is in none of the log directories" in str(failure.error)
+    assert "'payments-0' is not in any log directory" in str(failure.error)
     assert ["plan_sweep"] == steps_run(run)
 
 
