@@ -1,25 +1,28 @@
-"""The retention rules of Kafka's cleaner (4.3.0), each stated once; both passes call them.
+"""The retention rules of Kafka's cleaner (4.3.0) for batches of magic 2; both passes call them.
 
-A record is judged by the first rule that applies (Cleaner.shouldRetainRecord):
+A record is judged by the first rule that applies (Cleaner.shouldRetainRecord); `keys/read.py`
+calls 2, 3, 4 and 6, then `keys/fill.py` 5:
 
 1. The records of a discarded batch are removed, see 8.
 2. A control record has no key to compare: it stays as long as its batch (`skips_map`).
 3. A record above the last offset of the offset map stays, whatever it holds (`is_above_map`).
 4. A record without a key is removed (`kind_of_record`).
 5. A record is removed if the map holds a later one with its key (`is_superseded`).
-6. A tombstone is removed once its batch's delete horizon is reached (KIP-534;
-   `delete_horizon_reached`). Any other record stays.
+6. A tombstone is removed once now is at or past its batch's delete horizon (KIP-534;
+   `delete_horizon_reached`); until then, and without a horizon, it stays. So do all other records.
 
 A batch (Cleaner.checkBatchRetention, MemoryRecords.filterTo):
 
-7. A batch gets a delete horizon, now + ``delete.retention.ms``, when it retains a tombstone or is
-   the marker of a transaction without data (KIP-534; `sets_delete_horizon`, `delete_horizon_ms`).
-   A horizon never moves (`rebuilt_base_timestamp`).
-8. Data of an aborted transaction is discarded at once; a control batch when all data of its
-   transaction is gone and its own horizon is reached (Cleaner.shouldDiscardBatch).
-9. The last batch of an active producer stays when it is empty, for its sequence number
-   (Cleaner.isBatchLastRecordOfProducer); so does the last of the cleaned range, for the end offset.
-10. From these follows what is written for a batch (`batch_fate`).
+7. A batch gets a delete horizon, now + ``delete.retention.ms`` (at most 2^63 - 1), when it retains
+   a tombstone or is the marker of a transaction without data (KIP-534; `sets_delete_horizon`,
+   `delete_horizon_ms`). A horizon never moves (`rebuilt_base_timestamp`).
+8. Data of an aborted transaction is discarded at once. Its marker, when no data is left (13), gets
+   a horizon (7), and is discarded once that is reached (Cleaner.shouldDiscardBatch).
+9. The header of a batch stays, even if the batch is discarded, when it is the last of an active
+   producer, for its sequence number (Cleaner.isBatchLastRecordOfProducer), or the last of the
+   cleaned range, for the end offset. Either is enough: `transactions.py` sets ``keep_empty``.
+10. A batch without a retained record is deleted or stays as a header (9); one that retains all of
+    its records and gets no horizon is copied as it is; any other is rebuilt (`batch_fate`).
 
 A transaction (CleanedTransactionMetadata); batches are visited in the order of the log:
 
@@ -29,13 +32,11 @@ A transaction (CleanedTransactionMetadata); batches are visited in the order of 
     data is committed (`on_batch_read`).
 13. An ABORT marker closes the transaction. It can go if no data of it was seen; else its index
     entry stays as well. A COMMIT marker can go if no committed data was seen. A control batch
-    without records can go, other control batches cannot (`on_control_batch_read`).
+    without records can go; others, and those without a producer, stay (`on_control_batch_read`).
 
 ``tests/twins.py`` states the same plainly, on decoded records; tests hold each function against it.
 The checks of the output (`logwright.checks`, and the receipts that they read) have rules of their
-own on purpose: they could not notice a fault in a rule that they share.
-
-`batch` is one BATCH row of `logwright.format.scan`, unless a docstring says otherwise.
+own on purpose: they could not notice a fault in a rule that they share. `batch` is one BATCH row.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def kind_of_record(key_length: int, value_length: int, horizon_reached: bool) ->
 
 @inline_kernel
 def is_superseded(ordinal: int, latest: int) -> Any:
-    """Decide whether a record gives way to the latest one that has its key (5), -1 for none."""
+    """Decide whether the key has a later record (5). Ordinals number records in the log's order."""
     return latest > ordinal
 
 
@@ -129,7 +130,7 @@ def should_discard_batch(batch: Any, can_discard: bool, now_ms: int) -> Any:
 
 @inline_kernel
 def is_marker_of_empty_transaction(batch: Any, can_discard: bool) -> Any:
-    """Decide whether a batch is a marker that is no longer needed: it gets a horizon (7)."""
+    """Decide whether a batch is the marker of a transaction without data (7: ``empty_marker``)."""
     return can_discard and batch.attributes & CONTROL != 0
 
 
