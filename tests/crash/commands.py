@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from logwright.compaction.build import discard_staging
-from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import CleanerConfig, TopicConfig, effective
 from logwright.deletion.commit import delete_log, find_deleted, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
@@ -34,7 +33,6 @@ from logwright.state.model import Pause
 from logwright.state.store import change_state
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit
-from logwright.sweep.plan import plan_cleaning
 from logwright.sweep.recover import recover_directory
 from logwright.sweep.retain import retain as retain_log
 from logwright.undo.commit import undo_partition
@@ -43,6 +41,7 @@ from logwright.units import TimestampMs
 from tests.crash.operations import relink
 from tests.ingested import Row, arrow
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 
 NOW = TimestampMs(START_MS + 10_000_000)
 T0 = TopicPartition("t", 0)
@@ -114,14 +113,7 @@ def settings(**more: str) -> tuple[TopicConfig, CleanerConfig]:
 
 
 def clean(place: Place, partition: TopicPartition) -> None:
-    plan = plan_cleaning(
-        place.logs,
-        partition,
-        settings(),
-        now_ms=NOW,
-        options=CleaningOptions(force=True),
-        high_watermark="end",
-    )
+    plan = forced_plan(place.logs, partition, settings(), now_ms=NOW)
     staged = None
     try:
         if plan.clean:

@@ -17,7 +17,6 @@ import pytest
 import logwright.deletion.commit
 import logwright.purge.commit
 import logwright.steps.live
-from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import CleanerConfig, TopicConfig, effective
 from logwright.deletion.commit import delete_log, find_deleted, finish_deletion, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
@@ -29,13 +28,13 @@ from logwright.roll.commit import plan_roll_of, roll_partition
 from logwright.steps.filesystem import RealFileSystem
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit
-from logwright.sweep.plan import plan_cleaning
 from logwright.sweep.retain import retain as retain_log
 from logwright.undo.commit import undo_partition
 from logwright.undo.observe import plan_undo_of
 from logwright.units import TimestampMs
 from tests import fixtures
 from tests.comparison import CHECKPOINTS, read_checkpoint
+from tests.plans import forced_plan
 
 T0 = TopicPartition("t", 0)
 RUNS = (logwright.steps.live, logwright.deletion.commit, logwright.purge.commit)
@@ -78,14 +77,7 @@ class Log:
         retain_log(plan)
 
     def clean(self) -> None:
-        plan = plan_cleaning(
-            self.root,
-            T0,
-            self.settings(),
-            now_ms=self.now,
-            options=CleaningOptions(force=True, like_kafka=True),
-            high_watermark="end",
-        )
+        plan = forced_plan(self.root, T0, self.settings(), now_ms=self.now, like_kafka=True)
         commit(plan, build(plan))
 
     def undo(self) -> None:

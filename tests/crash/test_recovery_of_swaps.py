@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
@@ -21,7 +20,6 @@ from logwright.steps.interpreter import execute
 from logwright.steps.step import FileStep, FsyncDir, Rename
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit
-from logwright.sweep.plan import plan_cleaning
 from logwright.undo.observe import plan_undo_of
 from logwright.undo.steps import undo_steps
 from logwright.units import TimestampMs
@@ -29,6 +27,7 @@ from tests.crash.operations import relink
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 
 pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 
@@ -56,14 +55,7 @@ def do(root: Path, steps: Sequence[FileStep]) -> None:
 
 def commit_undo(root: Path) -> None:
     """Clean, and let the undo die right after its commit point: old segments are ``.swap``."""
-    plan = plan_cleaning(
-        root,
-        T0,
-        SETTINGS,
-        now_ms=NOW,
-        options=CleaningOptions(force=True),
-        high_watermark="end",
-    )
+    plan = forced_plan(root, T0, SETTINGS, now_ms=NOW)
     commit(plan, build(plan))
     steps = undo_steps(plan_undo_of(root, T0), "x", now_ms=NOW)
     names = [str(step.target) if isinstance(step, Rename) else "" for step in steps]

@@ -9,16 +9,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.compaction.model import CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.format.index import AbortedTransaction, parse_offset_index, parse_txn_index
 from logwright.format.names import segment_file_name
 from logwright.format.record import RecordHeader
 from logwright.log.producers import active_producers
-from logwright.sweep.plan import plan_cleaning
-from logwright.units import TimestampMs
 from tests import twins
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 
 NOW_MS = START_MS + 1_000_000
 DELETE_RETENTION_MS = 5_000
@@ -178,13 +177,12 @@ def plan(log: MadeUpLog, builder: LogBuilder) -> CleanPlan:
     )
     if log.buffer is not None:
         cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": log.buffer})
-    return plan_cleaning(
+    return forced_plan(
         builder.log_dir,
         builder.partition,
         (config, cleaner),
-        now_ms=TimestampMs(NOW_MS),
-        options=CleaningOptions(force=True, like_kafka=log.like_kafka),
-        high_watermark="end",
+        now_ms=NOW_MS,
+        like_kafka=log.like_kafka,
     )
 
 

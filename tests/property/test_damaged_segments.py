@@ -14,8 +14,6 @@ from random import Random
 import pytest
 
 from logwright.compaction.build import discard_staging
-from logwright.compaction.model import CleaningOptions
-from logwright.config.topic import parse_settings
 from logwright.errors import (
     CorruptIndex,
     CorruptProducerSnapshot,
@@ -26,11 +24,10 @@ from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition, segment_file_name
 from logwright.sweep.build import build, examine
-from logwright.sweep.plan import plan_cleaning
-from logwright.units import TimestampMs
 from tests import fixtures
 from tests.log_builder import SegmentBuilder
 from tests.plain_reader import is_readable
+from tests.plans import forced_plan
 from tests.producer_files import ProducerState
 from tests.property.mutations import mutate
 
@@ -133,13 +130,8 @@ def clean(log: Path, now_ms: int) -> LogwrightError | None:
     partition = TopicPartition.parse(log.parent.name)
     assert partition is not None
     try:
-        plan = plan_cleaning(
-            log.parent.parent,
-            partition,
-            parse_settings({"cleanup.policy": "compact"}),
-            now_ms=TimestampMs(now_ms),
-            options=CleaningOptions(force=True),
-            high_watermark="end",
+        plan = forced_plan(
+            log.parent.parent, partition, {"cleanup.policy": "compact"}, now_ms=now_ms
         )
         if not plan.clean:
             return None

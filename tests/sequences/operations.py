@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from logwright.compaction.model import CleaningOptions
 from logwright.deletion.commit import delete_log, find_deleted, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
 from logwright.move.commit import move_partition
@@ -22,11 +21,11 @@ from logwright.state.model import Pause, Quarantine
 from logwright.state.store import change_state
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit
-from logwright.sweep.plan import plan_cleaning
 from logwright.sweep.retain import retain as retain_log
 from logwright.undo.commit import undo_partition
 from logwright.undo.observe import plan_undo_of
 from logwright.units import TimestampMs
+from tests.plans import forced_plan
 from tests.sequences.brokers import broker, broker_crash
 from tests.sequences.content import (
     Content,
@@ -61,13 +60,8 @@ def clean(world: World, choice: int) -> Step:
 
     def run() -> None:
         repair(world)
-        plan = plan_cleaning(
-            log.where,
-            parsed(name),
-            settings_of(name, choice // 8),
-            now_ms=world.clock,
-            options=CleaningOptions(force=True),
-            high_watermark="end",
+        plan = forced_plan(
+            log.where, parsed(name), settings_of(name, choice // 8), now_ms=world.clock
         )
         assert log.content is not None
         bounds = plan.compaction

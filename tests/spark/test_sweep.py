@@ -10,8 +10,7 @@ import pytest
 
 from logwright.checks.model import OutputFacts
 from logwright.compaction.build import discard_staging
-from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
-from logwright.config.topic import parse_settings
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import CorruptBatch, LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.live_plans import plan_is_alive
@@ -22,10 +21,9 @@ from logwright.sweep.build import build, build_and_examine, examine
 from logwright.sweep.calls import WorkerFault
 from logwright.sweep.commit import commit
 from logwright.sweep.executor import call_builds
-from logwright.sweep.plan import plan_cleaning
-from logwright.units import TimestampMs
 from tests.fixtures import copy_before, description, partition_of
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 from tests.spark import work
 from tests.spark_session import Observed
 from tests.unit.staging.test_live_plans import purged_by_another
@@ -57,13 +55,12 @@ def plan_of(name: str, tmp_path: Path) -> CleanPlan:
     one = partition_of(name)
     partition = TopicPartition.parse(one.name)
     assert partition is not None
-    return plan_cleaning(
+    return forced_plan(
         copy_before(name, tmp_path),
         partition,
-        parse_settings(one.config),
-        now_ms=TimestampMs(description(name)["now"]),
-        options=CleaningOptions(force=True, like_kafka=True),
-        high_watermark="end",
+        one.config,
+        now_ms=description(name)["now"],
+        like_kafka=True,
     )
 
 
@@ -98,13 +95,8 @@ def planned(tmp_path: Path, number: int, **settings: str) -> CleanPlan:
     log.segment(2).batch(2, [("b", "3")])
     log.write()
     pairs = {f"log.cleaner.{name.replace('_', '.')}": text for name, text in settings.items()}
-    return plan_cleaning(
-        log.log_dir,
-        log.partition,
-        parse_settings({"cleanup.policy": "compact"} | pairs),
-        now_ms=TimestampMs(START_MS),
-        options=CleaningOptions(force=True),
-        high_watermark="end",
+    return forced_plan(
+        log.log_dir, log.partition, {"cleanup.policy": "compact"} | pairs, now_ms=START_MS
     )
 
 

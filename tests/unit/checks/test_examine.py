@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.config.topic import parse_settings
 from logwright.sweep.build import build, examine
-from logwright.sweep.plan import plan_cleaning
-from logwright.units import TimestampMs
 from tests import faults
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 
 
 def a_log(directory: Path, *, codec: int = 0) -> LogBuilder:
@@ -39,13 +38,10 @@ def built(builder: LogBuilder, *, buffer: int = 1 << 20) -> tuple[CleanPlan, Sta
     config, cleaner = parse_settings(
         {"cleanup.policy": "compact", "index.interval.bytes": "512", "segment.ms": str(1 << 60)}
     )
-    plan = plan_cleaning(
+    plan = forced_plan(
         builder.log_dir,
         builder.partition,
         (config, cleaner.model_copy(update={"dedupe_buffer_bytes": buffer})),
-        now_ms=TimestampMs(START_MS + 10_000),
-        options=CleaningOptions(force=True),
-        high_watermark="end",
     )
     return plan, build(plan)
 

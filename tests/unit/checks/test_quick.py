@@ -16,15 +16,15 @@ from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction import build as building
 from logwright.compaction.keys.survivors import Survivors
-from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.compaction.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.format.names import segment_file_name
 from logwright.sweep.build import build, examine
-from logwright.sweep.plan import plan_cleaning
-from logwright.units import Offset, TimestampMs
+from logwright.units import Offset
 from tests import faults
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 
 NOW_MS = START_MS + 10_000
 RECORDS = 10
@@ -65,13 +65,12 @@ def a_plan(builder: LogBuilder, *, buffer: int = 1 << 20, like_kafka: bool = Fal
             "segment.bytes": str(50_000),
         }
     )
-    return plan_cleaning(
+    return forced_plan(
         builder.log_dir,
         builder.partition,
         (config, cleaner.model_copy(update={"dedupe_buffer_bytes": buffer})),
-        now_ms=TimestampMs(NOW_MS),
-        options=CleaningOptions(force=True, like_kafka=like_kafka),
-        high_watermark="end",
+        now_ms=NOW_MS,
+        like_kafka=like_kafka,
     )
 
 

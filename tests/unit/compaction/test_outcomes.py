@@ -14,7 +14,7 @@ import pytest
 from logwright.checks.model import OutputFacts
 from logwright.compaction import transactions
 from logwright.compaction.keys import survivors
-from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.compaction.model import CleanPlan
 from logwright.compaction.source import Source
 from logwright.compaction.transactions import TransactionIndexes
 from logwright.config.topic import parse_settings
@@ -30,10 +30,10 @@ from logwright.format.names import segment_file_name
 from logwright.format.snapshot import parse_snapshot, serialize_snapshot
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit
-from logwright.sweep.plan import plan_cleaning
 from logwright.units import Offset, TimestampMs
 from tests.ingested import read_batches
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 from tests.property.hinted_logs import run
 
 CONFIG = parse_settings({"cleanup.policy": "compact", "segment.ms": str(1 << 60)})
@@ -42,13 +42,13 @@ Checks = Literal["quick", "thorough"]
 
 
 def a_plan(builder: LogBuilder, *, checks: Checks = "quick", like_kafka: bool = False) -> CleanPlan:
-    return plan_cleaning(
+    return forced_plan(
         builder.log_dir,
         builder.partition,
         CONFIG,
         now_ms=NOW_MS,
-        options=CleaningOptions(force=True, checks=checks, like_kafka=like_kafka),
-        high_watermark="end",
+        checks=checks,
+        like_kafka=like_kafka,
     )
 
 

@@ -8,13 +8,11 @@ from threading import Lock
 import pytest
 
 from logwright.compaction.build import discard_staging
-from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.compaction.model import CleanPlan
 from logwright.compaction.runtime import STEP_BYTES, Runtime, Throttle
-from logwright.config.topic import parse_settings
 from logwright.sweep.build import build, examine
-from logwright.sweep.plan import plan_cleaning
-from logwright.units import TimestampMs
-from tests.log_builder import START_MS, LogBuilder
+from tests.log_builder import LogBuilder
+from tests.plans import forced_plan
 
 
 class Time:
@@ -84,14 +82,7 @@ def a_plan(directory: Path) -> CleanPlan:
             segment.batch(number * 1000 + batch * 100, pairs)
     builder.segment(3000)
     builder.write()
-    return plan_cleaning(
-        builder.log_dir,
-        builder.partition,
-        parse_settings({"cleanup.policy": "compact"}),
-        now_ms=TimestampMs(START_MS + 10_000),
-        options=CleaningOptions(force=True),
-        high_watermark="end",
-    )
+    return forced_plan(builder.log_dir, builder.partition, {"cleanup.policy": "compact"})
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -14,18 +14,16 @@ from logwright.compaction import source
 from logwright.compaction import unpack as unpacking
 from logwright.compaction.build import discard_staging
 from logwright.compaction.keys import read as reading
-from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.compaction.rewrite import chunks
 from logwright.compaction.runtime import Runtime
-from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
 from logwright.log.mapped import MappedFiles
 from logwright.sweep.build import build, examine
-from logwright.sweep.plan import plan_cleaning
-from logwright.units import TimestampMs
 from tests import faults
-from tests.log_builder import START_MS, LogBuilder
+from tests.log_builder import LogBuilder
+from tests.plans import forced_plan
 
 SEGMENTS, BATCHES, RECORDS = 3, 12, 20
 
@@ -47,13 +45,10 @@ def a_plan(directory: Path, codecs: tuple[int, ...]) -> CleanPlan:
             offset += RECORDS
     builder.segment(offset)
     builder.write()
-    return plan_cleaning(
+    return forced_plan(
         builder.log_dir,
         builder.partition,
-        parse_settings({"cleanup.policy": "compact", "segment.ms": str(1 << 60)}),
-        now_ms=TimestampMs(START_MS + 10_000),
-        options=CleaningOptions(force=True),
-        high_watermark="end",
+        {"cleanup.policy": "compact", "segment.ms": str(1 << 60)},
     )
 
 
@@ -178,13 +173,10 @@ def test_many_small_bombs_do_not_take_all_memory_together(
         filled.batch(offset, [(f"k{offset}", "v" * 50_000)], codec=4)
     builder.segment(4)
     builder.write()
-    plan = plan_cleaning(
+    plan = forced_plan(
         builder.log_dir,
         builder.partition,
-        parse_settings({"cleanup.policy": "compact", "segment.ms": str(1 << 60)}),
-        now_ms=TimestampMs(START_MS + 10_000),
-        options=CleaningOptions(force=True),
-        high_watermark="end",
+        {"cleanup.policy": "compact", "segment.ms": str(1 << 60)},
     )
     monkeypatch.setattr(source, "SCRATCH_BYTES", 120_000)
     segment = plan.log.segments[0]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.errors import DiskFull, StepFailed
 from logwright.format.names import TopicPartition
@@ -22,11 +21,11 @@ from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.step import AnyPath
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit
-from logwright.sweep.plan import plan_cleaning
 from logwright.sweep.recover import recover_directory
 from logwright.units import TimestampMs
 from tests.ingested import Row, arrow, planned, read_batches
 from tests.log_builder import LogBuilder
+from tests.plans import forced_plan
 
 NOW = 1_760_000_100_000
 DAY = 86_400_000
@@ -132,14 +131,7 @@ def recover(log_dir: Path, *, like_kafka: bool = False) -> None:
 
 
 def clean(log_dir: Path) -> None:
-    plan = plan_cleaning(
-        log_dir,
-        T,
-        parse_settings(PAIRS),
-        now_ms=TimestampMs(NOW + 10 * DAY),
-        options=CleaningOptions(force=True),
-        high_watermark="end",
-    )
+    plan = forced_plan(log_dir, T, PAIRS, now_ms=NOW + 10 * DAY)
     commit(plan, build(plan))
 
 

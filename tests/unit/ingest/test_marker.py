@@ -23,11 +23,12 @@ from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.step import AnyPath
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit as commit_cleaning
-from logwright.sweep.plan import plan_cleaning, plan_cleanings
+from logwright.sweep.plan import plan_cleanings
 from logwright.sweep.recover import recover_directory
 from logwright.units import TimestampMs
 from tests.ingested import arrow, planned, read_batches
 from tests.log_builder import LogBuilder
+from tests.plans import forced_plan
 
 NOW = 1_760_000_100_000
 T, U, V = TopicPartition("t", 0), TopicPartition("u", 0), TopicPartition("v", 0)
@@ -91,14 +92,7 @@ def under_way(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[thread
 
 
 def clean_plan(log_dir: Path, partition: TopicPartition) -> CleanPlan:
-    return plan_cleaning(
-        log_dir,
-        partition,
-        parse_settings(COMPACT),
-        now_ms=TimestampMs(NOW),
-        options=CleaningOptions(force=True),
-        high_watermark="end",
-    )
+    return forced_plan(log_dir, partition, COMPACT, now_ms=NOW)
 
 
 @pytest.fixture

@@ -14,16 +14,14 @@ import pytest
 
 from logwright.compaction import unsynced
 from logwright.compaction.build import discard_staging
-from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.compaction.runtime import Runtime, Throttle
 from logwright.compaction.unsynced import Unsynced
-from logwright.config.topic import parse_settings
 from logwright.errors import StepFailed
 from logwright.sweep.build import build
 from logwright.sweep.calls import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER, Group, call_groups, together
-from logwright.sweep.plan import plan_cleaning
-from logwright.units import TimestampMs
-from tests.log_builder import START_MS, LogBuilder
+from tests.log_builder import LogBuilder
+from tests.plans import forced_plan
 
 LOGS = 2 * SMALL_LOGS_TOGETHER + 3
 
@@ -35,16 +33,7 @@ def plans(log_dir: Path, number: int) -> list[CleanPlan]:
         builder.segment(0).batch(0, [("a", "1"), ("b", "1"), ("a", "2")])
         builder.segment(3)
         builder.write()
-        found.append(
-            plan_cleaning(
-                log_dir,
-                builder.partition,
-                parse_settings({"cleanup.policy": "compact"}),
-                now_ms=TimestampMs(START_MS + 10_000),
-                options=CleaningOptions(force=True),
-                high_watermark="end",
-            )
-        )
+        found.append(forced_plan(log_dir, builder.partition, {"cleanup.policy": "compact"}))
     return found
 
 

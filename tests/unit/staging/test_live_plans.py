@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from logwright.compaction.build import discard_staging
-from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
-from logwright.config.topic import parse_settings
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import StalePlan
 from logwright.format.names import TopicPartition
 from logwright.ingest.appender import Appender
@@ -28,10 +27,10 @@ from logwright.purge.commit import purge_partition
 from logwright.purge.observe import PartitionListing, list_partition
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit
-from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.ingested import Row, arrow, planned
 from tests.log_builder import LogBuilder
+from tests.plans import forced_plan
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOW_MS = TimestampMs(1_760_000_100_000)
@@ -71,14 +70,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def plan_of(log_dir: Path, partition: TopicPartition = T0) -> CleanPlan:
-    return plan_cleaning(
-        log_dir,
-        partition,
-        parse_settings({"cleanup.policy": "compact"}),
-        now_ms=NOW_MS,
-        options=CleaningOptions(force=True),
-        high_watermark="end",
-    )
+    return forced_plan(log_dir, partition, {"cleanup.policy": "compact"}, now_ms=NOW_MS)
 
 
 def purged_here(log_dir: Path) -> int:

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction.model import CleaningOptions, CleanPlan
-from logwright.config.topic import parse_settings
+from logwright.compaction.model import CleanPlan
 from logwright.errors import StalePlan, UnreadableFile
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit, lag_metrics
-from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 
 NOW_MS = TimestampMs(START_MS + 10_000)
 
@@ -29,13 +28,8 @@ def a_log(directory: Path) -> LogBuilder:
 
 
 def plan(builder: LogBuilder, **settings: str) -> CleanPlan:
-    return plan_cleaning(
-        builder.log_dir,
-        builder.partition,
-        parse_settings({"cleanup.policy": "compact", **settings}),
-        now_ms=NOW_MS,
-        options=CleaningOptions(force=True),
-        high_watermark="end",
+    return forced_plan(
+        builder.log_dir, builder.partition, {"cleanup.policy": "compact", **settings}, now_ms=NOW_MS
     )
 
 

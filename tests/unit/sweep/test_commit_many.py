@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
-from logwright.config.topic import parse_settings
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import CorruptCheckpoint, LogwrightError, Paused, StalePlan, StepFailed
 from logwright.format.names import TopicPartition
 from logwright.log.checkpoints import read_checkpoints
@@ -24,9 +23,9 @@ from logwright.steps.step import FileStep
 from logwright.sweep import commit as committing
 from logwright.sweep.build import build
 from logwright.sweep.commit import CommitResult, commit, commit_many
-from logwright.sweep.plan import plan_cleaning
 from logwright.units import TimestampMs
-from tests.log_builder import START_MS, LogBuilder
+from tests.log_builder import LogBuilder
+from tests.plans import forced_plan
 
 PARTITIONS = 40
 
@@ -43,14 +42,7 @@ def logs(log_dir: Path) -> list[LogBuilder]:
 
 
 def built(builder: LogBuilder) -> tuple[CleanPlan, StagedCleaning]:
-    plan = plan_cleaning(
-        builder.log_dir,
-        builder.partition,
-        parse_settings({"cleanup.policy": "compact"}),
-        now_ms=TimestampMs(START_MS + 10_000),
-        options=CleaningOptions(force=True),
-        high_watermark="end",
-    )
+    plan = forced_plan(builder.log_dir, builder.partition, {"cleanup.policy": "compact"})
     return plan, build(plan)
 
 

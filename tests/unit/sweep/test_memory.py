@@ -12,16 +12,15 @@ from pathlib import Path
 import cramjam
 import pytest
 
-from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptBatch
 from logwright.format.batch import RecordBatch, parse_batch, serialize_batch
 from logwright.format.codec import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from logwright.sweep.build import build
-from logwright.sweep.plan import plan_cleaning
 from logwright.units import Offset, TimestampMs
 from tests.ingested import read_batches
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 
 SETTINGS = parse_settings({"cleanup.policy": "compact"})
 NOW_MS = TimestampMs(START_MS + 1_000_000)
@@ -70,14 +69,7 @@ def test_more_records_than_a_payload_can_hold_are_refused(
     segment.batches.append(declaring(codec, payload, growth + 1, base_offset=1))
     log.segment(100_000)
     log.write()
-    plan = plan_cleaning(
-        log.log_dir,
-        log.partition,
-        SETTINGS,
-        now_ms=NOW_MS,
-        options=CleaningOptions(force=True),
-        high_watermark="end",
-    )
+    plan = forced_plan(log.log_dir, log.partition, SETTINGS, now_ms=NOW_MS)
     with pytest.raises(CorruptBatch, match="too few bytes for its record count") as refused:
         build(plan)
     assert (f"{0:020d}.log", second) == (Path(str(refused.value.path)).name, refused.value.position)

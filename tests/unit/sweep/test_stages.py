@@ -11,18 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction.model import CleaningOptions
 from logwright.config.policies import Policies
 from logwright.config.sources import DirectorySettings
-from logwright.config.topic import parse_settings
 from logwright.errors import LogDirLocked
 from logwright.format.names import TopicPartition
 from logwright.sweep.model import LogWork, SweepState
-from logwright.sweep.plan import plan_cleaning
 from logwright.sweep.recover import recover
 from logwright.sweep.stages import brokers_kept_out
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 
 EXCLUSIVE = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
@@ -32,13 +30,8 @@ def a_work(log_dir: Path) -> LogWork:
     builder.segment(0).batch(0, [("a", "1"), ("a", "2")])
     builder.segment(2)
     builder.write()
-    plan = plan_cleaning(
-        builder.log_dir,
-        builder.partition,
-        parse_settings({"cleanup.policy": "compact"}),
-        now_ms=TimestampMs(START_MS),
-        options=CleaningOptions(force=True),
-        high_watermark="end",
+    plan = forced_plan(
+        builder.log_dir, builder.partition, {"cleanup.policy": "compact"}, now_ms=START_MS
     )
     return LogWork(key=log_dir.name, log_dir=log_dir, partition=builder.partition, plan=plan)
 

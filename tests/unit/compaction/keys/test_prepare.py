@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from logwright.compaction.keys.prepare import new_map
-from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
-from logwright.sweep.plan import plan_cleaning
-from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -30,13 +28,6 @@ def test_kafkas_map_has_the_capacity_of_one_thread(tmp_path: Path, threads: int)
             "log.cleaner.threads": str(threads),
         }
     )
-    plan = plan_cleaning(
-        log.log_dir,
-        log.partition,
-        settings,
-        now_ms=TimestampMs(START_MS),
-        options=CleaningOptions(force=True, like_kafka=True),
-        high_watermark="end",
-    )
+    plan = forced_plan(log.log_dir, log.partition, settings, now_ms=START_MS, like_kafka=True)
     found = new_map(plan, keys=10**6, records=10**6)
     assert floor(size // threads // 24 * 0.9) == found.capacity

@@ -12,24 +12,22 @@ from logwright.compaction import runtime
 from logwright.compaction.build import silent
 from logwright.compaction.keys import offset_map
 from logwright.compaction.keys.survivors import find_survivors
-from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.compaction.model import CleanPlan
 from logwright.compaction.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.errors import PolicyError
-from logwright.sweep.plan import plan_cleaning
-from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 
 
 def plan(builder: LogBuilder, *, buffer: int, like_kafka: bool) -> CleanPlan:
     config, cleaner = parse_settings({"cleanup.policy": "compact", "segment.ms": str(1 << 60)})
-    return plan_cleaning(
+    return forced_plan(
         builder.log_dir,
         builder.partition,
         (config, cleaner.model_copy(update={"dedupe_buffer_bytes": buffer})),
-        now_ms=TimestampMs(START_MS + 1000),
-        options=CleaningOptions(force=True, like_kafka=like_kafka),
-        high_watermark="end",
+        now_ms=START_MS + 1000,
+        like_kafka=like_kafka,
     )
 
 
