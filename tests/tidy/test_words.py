@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ AVOID = {
 }
 
 
+@cache
 def prose(path: Path) -> list[tuple[int, str]]:
     """Return (line number, text) of the lines that people read: of a Python file its comments and
     strings with blanks, of any other file all lines.
@@ -56,6 +58,7 @@ def prose(path: Path) -> list[tuple[int, str]]:
     return [(number, lines[number - 1]) for number in sorted(read)]
 
 
+@cache
 def checked_files() -> list[Path]:
     """Return the files whose wording is checked."""
     return [
