@@ -73,7 +73,7 @@ def judge(state: SweepState, policies: Policies, *, storage: Path, run_name: str
 
 
 def check_verdicts(facts: OutputFacts) -> tuple[Verdict, ...]:
-    """One verdict for each check.
+    """Return one verdict for each check.
 
     Raises:
         InvariantError: a check was not made, which must not count as passed.
@@ -102,7 +102,9 @@ def _contract_rows(work: LogWork) -> list[dict[str, object]]:
 
 
 def _without_profile(work: LogWork) -> Verdict:
-    """The verdict on a log of which no segment was read back: right only if none was written."""
+    """Return the verdict on a log of which no segment was read back: right only if none was
+    written.
+    """
     expected = _facts(work).expected_records
     return Verdict(
         check=LOG_PROFILE,

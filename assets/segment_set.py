@@ -73,7 +73,7 @@ class CleaningConfig(dg.Config):
     like_kafka: bool = False
 
     def options(self) -> CleaningOptions:
-        """As the engine wants them."""
+        """Return the options as the engine takes them."""
         return CleaningOptions(force=self.force, like_kafka=self.like_kafka)
 
 

@@ -63,7 +63,7 @@ _here = _Process()
 
 
 def new_plan_id(now_ms: TimestampMs) -> str:
-    """An id that no other plan has, of this process: ``<now>-<token>-<random>``."""
+    """Return a unique id for a plan of this process: ``<now>-<token>-<random>``."""
     return f"{now_ms}-{_this_process().token}-{os.urandom(4).hex()}"
 
 
@@ -110,8 +110,8 @@ def end_plan(log_dir: Path, plan_id: str) -> None:
 
 
 def plan_is_alive(log_dir: Path, plan_id: str) -> bool:
-    """Whether a plan that staged something below this log directory is alive. Effects: removes the
-    lock file of a process that is dead.
+    """Return whether a plan that staged something below this log directory is alive. Effects:
+    removes the lock file of a dead process.
     """
     here, token = _this_process(), _token_of(plan_id)
     if token == here.token:
@@ -121,8 +121,8 @@ def plan_is_alive(log_dir: Path, plan_id: str) -> bool:
 
 
 def _is_held(log_dir: Path, name: str) -> bool:
-    """Whether another process or thread holds the lock file of this name; True if that cannot be
-    found out. Effects: removes one that nobody holds.
+    """Return whether another process or thread holds the lock file of this name; True if unknown.
+    Effects: removes one that nobody holds.
     """
     try:
         file = os.open(log_dir / name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -136,7 +136,9 @@ def _is_held(log_dir: Path, name: str) -> bool:
 
 
 def _this_process() -> _Process:
-    """A forked process begins without plans, and with a token of its own."""
+    """Return this process's token and plans: a forked process starts with its own token and without
+    plans.
+    """
     global _here  # noqa: PLW0603 - one for each process
     if _here.process != os.getpid():
         _here = _Process()

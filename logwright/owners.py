@@ -1,4 +1,4 @@
-"""Who may change a log directory: root, or the broker's user.
+"""Decide who may change a log directory: root, or the broker's user.
 
 Files that we replace or create must belong to the user who owned them before: a broker that may not
 open its own lock file, or a checkpoint's ``.tmp``, does not start or takes the log directory

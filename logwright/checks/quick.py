@@ -289,7 +289,7 @@ def _note_unmapped(
 
 
 def _limits(task: _Examination) -> quick_kernels.Limits:
-    """Return what rebuilt batches are judged by."""
+    """Return the limits that rebuilt batches are checked against."""
     retention_ms = task.plan.config.delete_retention_ms
     horizon_ms = min(task.plan.now_ms + retention_ms, INT64_MAX)
     return quick_kernels.Limits(task.staged.last_mapped_offset, horizon_ms)

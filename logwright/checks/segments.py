@@ -234,7 +234,7 @@ def output_facts(
     facts: list[SegmentFacts],
     verdicts: Verdicts,
 ) -> OutputFacts:
-    """Put together all that was found out about a staged cleaning."""
+    """Combine all facts about a staged cleaning."""
     sources = [source for pair in pairs for source in pair.sources]
     unchanged = sum(segment.records for segment in staged.unchanged)
     return OutputFacts(

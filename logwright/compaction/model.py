@@ -99,8 +99,8 @@ class CleanPlan(NamedTuple):
 
 
 class KeyFacts(NamedTuple):
-    """What the first pass found out about the keys, for the checks (`receipt`). Sums of records are
-    modulo 2**64.
+    """The facts about the keys that the first pass reports to the checks (`receipt`). Sums of
+    records are modulo 2**64.
 
     Attributes:
         hash_key: of the keys' hash.
@@ -116,7 +116,7 @@ class KeyFacts(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """What a build says of a group of segments, for the checks.
+    """The facts about a group of segments that a build reports to the checks.
 
     Attributes:
         first_ordinals: of each source segment, number of its first record.
@@ -144,8 +144,8 @@ class GroupFacts(NamedTuple):
 
 
 class PackedFacts(NamedTuple):
-    """What a build says of the compressed batches that it rebuilt in a segment
-    (`batch_receipt`).
+    """The facts about the compressed batches rebuilt in a segment that a build reports to the
+    checks (`batch_receipt`).
 
     Attributes:
         content: sum of their records, modulo 2**64.
@@ -158,7 +158,7 @@ class PackedFacts(NamedTuple):
 
 
 class UnchangedSegment(NamedTuple):
-    """A segment that the cleaning leaves as it is: rewritten, its files would have the same bytes.
+    """A segment that stays as it is: rewritten, its files would have the same bytes.
 
     Attributes:
         log_bytes, records: of its ``.log``.

@@ -60,7 +60,7 @@ _ODD = np.uint64(0xD1B54A32D192ED03)
 
 @inline_kernel
 def mix(hash1: Any, ordinal: int) -> Any:
-    """64 bits that stand for a key, by the first half of its hash, at an ordinal."""
+    """Return 64 bits for a key, by the first half of its hash, at an ordinal."""
     word = hash1 ^ (np.uint64(ordinal) * _GOLDEN)
     word = (word ^ (word >> np.uint64(32))) * (hash1 << np.uint64(1) | np.uint64(1))
     return word ^ (word >> np.uint64(29))
@@ -68,7 +68,7 @@ def mix(hash1: Any, ordinal: int) -> Any:
 
 @inline_kernel
 def mix_batch(batch: Any) -> Any:
-    """64 bits that stand for a batch: its offsets and its record count."""
+    """Return 64 bits for a batch: its offsets and its record count."""
     return mix(mix(np.uint64(batch.base_offset) * _ODD, batch.last_offset), batch.count)
 
 
@@ -204,7 +204,7 @@ def sum_found(found: Any, starts: Any, taken: int, sums: Any, receipt: Any) -> N
 
 @kernel
 def sum_probed(table: Any, batches: Any, found: Any, taken: int, scope: Any, receipt: Any) -> None:
-    """Add to the totals the records of a probed window that no entry of the map supersedes, but
+    """Add to the totals the records of a probed window that no entry of the map supersedes, except
     the tombstones that may go.
 
     scope: `MapScope`: the clock and the shard are taken from it.
@@ -233,7 +233,7 @@ def sum_probed(table: Any, batches: Any, found: Any, taken: int, scope: Any, rec
 
 @kernel
 def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> None:
-    """Add the entries of the offset map, but the tombstones that may go.
+    """Add the entries of the offset map, except the tombstones that may go.
 
     Args:
         expired: bitmap by ordinal: tombstones that were found to be past their horizon.

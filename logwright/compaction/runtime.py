@@ -72,7 +72,7 @@ def available_cores() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What a cleaning runs with.
+    """The resources that a cleaning runs with.
 
     Attributes:
         threads: threads that work on one log at the same time.

@@ -1,5 +1,5 @@
-"""The segments that a cleaning reads: mapped into memory, their batches numbered through, read
-window by window.
+"""The segments that a cleaning reads: mapped into memory, their records numbered, read window by
+window.
 """
 
 from __future__ import annotations
@@ -69,25 +69,25 @@ class Source:
         return self.records_before(len(self.batches))
 
     def first_row(self, column: str, offset: int) -> int:
-        """The first row of which this column is at or above an offset."""
+        """Return the first row whose value in this column is at or above an offset."""
         return int(self.batches[column].searchsorted(offset))
 
     def records_before(self, row: int) -> int:
-        """Number of records that the headers declare up to a row."""
+        """Return the number of records that the headers declare up to a row."""
         if row == 0:
             return 0
         ordinals, last = self.batches["first_ordinal"], self.batches["count"][row - 1]
         return int(ordinals[row - 1] - ordinals[0]) + int(last)
 
     def bytes_before(self, row: int) -> int:
-        """Bytes of the batches up to a row."""
+        """Return the bytes of the batches up to a row."""
         batches = self.batches
         return int(batches["position"][row]) if row < len(batches) else self.log.bytes
 
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """Some batches of a source and where their records lie.
+    """Some batches of a source, and the positions of their records.
 
     Attributes:
         batches: BATCH[n].
@@ -100,7 +100,7 @@ class Window:
     spans: NDArray[np.int64]
 
     def only(self, chosen: slice | NDArray[np.bool_]) -> Window:
-        """Some of its batches."""
+        """Return the window with only some of its batches."""
         return Window(batches=self.batches[chosen], scratch=self.scratch, spans=self.spans[chosen])
 
 
@@ -139,7 +139,7 @@ def open_source(
 def row_ranges(
     source: Source, *, first: int, last: int, window_bytes: int | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Rows [first, last) of a source in windows of bounded bytes, one batch at least.
+    """Yield the rows [first, last) of a source's windows: of bounded bytes, at least one batch.
 
     Args:
         window_bytes: that bound, if it is not to be what stays in the CPU's cache.
@@ -211,7 +211,7 @@ def _enlarged(scratch: NDArray[np.uint8], used: int, size: int) -> NDArray[np.ui
 
 
 def decompress_batch(source: Source, batch: np.void, *, most: int | None = None) -> bytes:
-    """The records of one compressed batch that the kernels could not decompress, or did not like.
+    """Decompress one batch that the kernels could not decompress, or refused.
 
     Args:
         most: bytes that it may have if that is below its own limit.

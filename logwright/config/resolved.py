@@ -92,7 +92,7 @@ class Sources:
     properties: ServerProperties = field(default_factory=ServerProperties)
 
     def knows(self, topic: str) -> bool:
-        """Whether the cluster's metadata has the topic."""
+        """Return whether the cluster's metadata has the topic."""
         return self.metadata is not None and topic in self.metadata.topics
 
     def topic_id(self, topic: str) -> str | None:

@@ -293,5 +293,5 @@ def to_int32(value: int) -> int:
 
 
 def to_int64(value: int) -> int:
-    """Two's complement of 64 bits, as Java's long arithmetic has it."""
+    """Return the value as a two's complement of 64 bits, like Java's long arithmetic."""
     return ((value + (1 << 63)) & 0xFFFF_FFFF_FFFF_FFFF) - (1 << 63)

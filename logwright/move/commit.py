@@ -56,7 +56,7 @@ _NOTHING_COPIED: Final = Copied(files=0, bytes=ByteCount(0), copied_bytes=ByteCo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOutlook:
-    """What a move would do.
+    """The result of a dry run of a move.
 
     Attributes:
         files, bytes: of the whole log.
@@ -76,7 +76,7 @@ class MoveOutlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveResult:
-    """What a move did.
+    """The result of a move.
 
     Attributes:
         outcome: ``moved``: copied and switched; ``finished``: an earlier run had copied it, or all
@@ -251,8 +251,8 @@ def _switch(places: Places, stage: Stage, fs: FileSystem) -> None:
 
 
 def _forget(places: Places, now_ms: TimestampMs, fs: FileSystem) -> None:
-    """Remove the source's entries. Its quarantine moves along, and so do pauses that others have
-    set during the move and that have not expired. Effects: checkpoints and state files.
+    """Remove the source's entries. Its quarantine moves with the log, and so do pauses that others
+    set during the move and that have not expired. Effects: writes checkpoints and state files.
     """
     set_offsets(places.source, places.partition, dict.fromkeys(CHECKPOINT_FILES), fs)
     partition = places.partition

@@ -29,7 +29,7 @@ def purge_partition(
     now_ms: TimestampMs,
     file_delete_delay_ms: int,
 ) -> PurgeResult:
-    """Remove what is due and what is worthless. Effects: takes both locks, removes files.
+    """Remove what is due, and leftovers without value. Effects: takes both locks, removes files.
 
     Only the locks' files and the ledger need space; on a full disk the ledger stays as it is.
 

@@ -45,7 +45,7 @@ class PendingDeletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeResult:
-    """What a purge removes, and what it leaves for later.
+    """The files that a purge removes, and those that it leaves for later.
 
     Attributes:
         removed: names of the retired files.
@@ -79,7 +79,7 @@ class PurgePlan:
 def plan_purge(
     listing: PartitionListing, *, now_ms: TimestampMs, file_delete_delay_ms: int
 ) -> PurgePlan:
-    """Decide what is removed. The partition must be locked, so that the listing stays true.
+    """Decide what is removed. The partition must be locked, so that the listing stays correct.
 
     Args:
         listing: the partition's directory.
@@ -122,7 +122,7 @@ def plan_purge(
 def retired_files(
     listing: PartitionListing, *, file_delete_delay_ms: int
 ) -> tuple[tuple[PlainFile, TimestampMs], ...]:
-    """Each retired file and when it is due; arguments as of `plan_purge`."""
+    """Return each retired file and when it is due; arguments as for `plan_purge`."""
     retired_at_ms = parse_ledger(listing.ledger or b"")
     return tuple(
         (

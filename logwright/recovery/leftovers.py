@@ -1,4 +1,5 @@
-"""What interrupted operations left in a partition's directory (LogLoader, passes 1 to 3; pure).
+"""Find what interrupted operations left in a partition's directory (LogLoader, passes 1 to 3;
+pure).
 
 1. ``.deleted`` and ``.cleaned`` files go. A ``.swap`` at or above the smallest ``.cleaned`` was not
    committed, or is half of a split: it goes too.

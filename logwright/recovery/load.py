@@ -108,7 +108,7 @@ class Loading:
         for base, following in pairwise([*bases, INT64_MAX]):
             self._open(base, following)
         if self.observed.clean_shutdown:
-            self._mend_tail()
+            self._recover_torn_tail()
         else:
             self._recover_unflushed()
         self._find_end()
@@ -167,8 +167,8 @@ class Loading:
         name = self.files[segment_file_name(segment.base_offset, suffix)]
         return map_file(self.observed.directory / name).tobytes()
 
-    def _mend_tail(self) -> None:
-        """After a clean stop Kafka reads no batch."""
+    def _recover_torn_tail(self) -> None:
+        """Recover a torn tail despite the marker: after a clean stop Kafka reads no batch."""
         if self.like_kafka or not self.segments:
             return
         last = self.segments[-1]
@@ -247,8 +247,8 @@ class Loading:
         self.epochs = assign_batches(self.epochs, found.batches[:rows], found.epochs[:rows])
 
     def _split(self, segment: LoadedSegment, following: int) -> list[LoadedSegment]:
-        """The parts that replace a segment; `segments` has those before it. Effects: reads
-        the segment, and what is needed to know the producers.
+        """Return the parts that replace a segment; `segments` has those before it. Effects: reads
+        the segment, and the batches and snapshots that its producers depend on.
         """
         parts = parts_of(
             segment, present=self.files, following=following, like_kafka=self.like_kafka
@@ -279,7 +279,7 @@ class Loading:
         return ProducerState(snapshots, now_ms=self.now_ms, expiration_ms=self.expiration_ms)
 
     def _state_before(self, segment: LoadedSegment, snapshots: SnapshotFiles) -> ProducerState:
-        """The producers where a segment begins. Later snapshots are removed from `snapshots`."""
+        """Return the producers at a segment's beginning; removes later ones from `snapshots`."""
         state = self._new_state(snapshots)
         state.load(
             self.segments,
@@ -290,7 +290,7 @@ class Loading:
         return state
 
     def _find_end(self) -> None:
-        """The log end offset; a log that ends below its start starts again there."""
+        """Set the log end offset; a log that ends below its start starts again there."""
         start = self.observed.log_start_offset
         if self.segments:
             self.end_offset = self._next_offset(self.segments[-1])
@@ -305,9 +305,9 @@ class Loading:
         self._find("created", names, "there is no segment")
 
     def _next_offset(self, segment: LoadedSegment) -> int:
-        """As Kafka finds it: by the last index entry, which may name a batch that is torn (then the
-        segment counts as empty); the walk ends silently before a batch that is cut off, and fails
-        on bytes that are not a batch.
+        """Return the next offset as Kafka finds it: from the last index entry, which may point to a
+        torn batch (then the segment counts as empty); the walk ends silently before a truncated
+        batch, and fails on bytes that are not a batch.
         """
         begin, target = 0, segment.base_offset
         if self.like_kafka and not segment.recovered:

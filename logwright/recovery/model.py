@@ -300,7 +300,7 @@ class DirectoryPlan:
 
 @dataclass(slots=True, kw_only=True)
 class DirectoryResult:
-    """What was done.
+    """The result of a recovery.
 
     Attributes:
         recovered: the partitions' plans that were executed, those without changes included.
@@ -318,7 +318,7 @@ class DirectoryResult:
     cut: dict[str, Path] = field(default_factory=dict)
 
     def fail(self, plan: RecoveryPlan, error: LogwrightError) -> None:
-        """A plan could not be executed."""
+        """Record that a plan could not be executed."""
         if plan.is_marked:
             self.marked_failures[plan.name] = error
         else:

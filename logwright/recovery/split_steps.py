@@ -55,7 +55,7 @@ def split_steps(plan: RecoveryPlan, split: SegmentSplit) -> Iterator[FileStep]:
 
 
 def _names(part: SplitPart) -> tuple[str, ...]:
-    """Final names of a part's files, ``.log`` first."""
+    """Return the final names of a part's files, ``.log`` first."""
     suffixes = (LOG, INDEX, TIMEINDEX, TXNINDEX) if part.aborted else (LOG, INDEX, TIMEINDEX)
     return tuple(segment_file_name(part.base_offset, suffix) for suffix in suffixes)
 

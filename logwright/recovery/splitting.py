@@ -30,7 +30,7 @@ from logwright.units import INT32_MAX
 
 
 def overflows(log: Path, base_offset: int, following: int) -> bool:
-    """Whether an offset of a segment does not fit. Effects: reads its headers, if they are
+    """Return whether an offset of a segment overflows. Effects: reads its headers, if they are
     readable.
 
     Args:
@@ -53,8 +53,8 @@ def overflows(log: Path, base_offset: int, following: int) -> bool:
 def parts_of(
     segment: LoadedSegment, *, present: Collection[str], following: int, like_kafka: bool
 ) -> list[LoadedSegment]:
-    """What a segment is split into; bytes after the last batch stay in the last part. Effects:
-    reads its headers.
+    """Return the parts of a split segment; bytes after the last batch stay in the last part.
+    Effects: reads its headers.
 
     A base offset is not covered by a batch's CRC. So one that overflows is trusted only if those
     after it follow.

@@ -44,7 +44,7 @@ class RollDecision(NamedTuple):
         return self.cause is not None
 
     def applied_to(self, log: PartitionLog) -> PartitionLog:
-        """The log as it is after this decision; the same object if nothing is rolled."""
+        """Return the log as it is after this decision; the same object if nothing is rolled."""
         if self.new_base_offset is None:
             return log
         fresh = Segment(
@@ -61,7 +61,7 @@ class RollDecision(NamedTuple):
 
 
 def not_rolled(why: str) -> RollDecision:
-    """The active segment stays, for this reason."""
+    """Return the decision that the active segment stays, for this reason."""
     reason = f"not due: {why}"
     return RollDecision(cause=None, new_base_offset=None, due_at_ms=None, reason=reason)
 

@@ -96,7 +96,7 @@ def roll_steps(
 
 
 def _snapshot(log: PartitionLog, base: Offset) -> tuple[FileStep, ...]:
-    """The producer state at the log's end, if no snapshot holds it yet."""
+    """Return the producer state at the log's end, if no snapshot has it yet."""
     if base in log.snapshot_offsets:
         return ()
     path = log.directory / segment_file_name(base, SNAPSHOT)

@@ -36,7 +36,7 @@ def session_settings(
     event_log_directory: Path | None = None,
     numba_cache_directory: Path | None = None,
 ) -> dict[str, str]:
-    """Settings of a session for sweeps, by Spark's names.
+    """Return the settings of a session for sweeps, by Spark's names.
 
     Args:
         master: ``local[*]``, or a cluster's address. A cluster's workers must see the log
@@ -107,7 +107,8 @@ class SparkDied(LogwrightError):
 
 @contextmanager
 def spark_at_work(*more: type[Exception]) -> Iterator[None]:
-    """Say what it means when Spark breaks down: workers return the errors of their work as values.
+    """Turn a failure of Spark itself into an error that explains it: workers return the errors of
+    their work as values.
 
     Args:
         more: exceptions that cannot mean anything else here.
@@ -130,7 +131,8 @@ def spark_at_work(*more: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def local_session() -> Iterator[SparkSession]:
-    """A session on this machine's cores, for a command: this process's own if it has one.
+    """Open a session on this machine's cores, for a command; reuses this process's session if there
+    is one.
 
     Effects: starts a JVM, and ends the session that it started.
     """

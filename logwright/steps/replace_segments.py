@@ -1,4 +1,4 @@
-"""Replace segments of a live log by others, in a proved order of renames.
+"""Replace segments of a live log by others, in an order of renames that survives any crash.
 
 Two shapes are proved: many old segments by one (a cleaning), and one old segment by many (the undo
 of a cleaning, the split of a segment whose offsets overflow). The first old and the first new
@@ -148,7 +148,7 @@ def replace_segments(
 def _guard(
     change: Replacement, guards: tuple[str, ...], deleted: Mapping[str, str]
 ) -> list[FileStep]:
-    """R0: all new files under ``.cleaned``, and second names for the files of old b1."""
+    """Return R0: all new files under ``.cleaned``, and second names for the files of old b1."""
     live, staged = change.live, change.staged
     steps: list[FileStep] = [
         change.bring_in(staged[name], live(f"{name}{CLEANED}"))
@@ -165,7 +165,7 @@ def _guard(
 
 
 def _commit(change: Replacement, first: tuple[str, ...]) -> list[FileStep]:
-    """R1: its last fsync is the commit point."""
+    """Return R1: its last fsync is the commit point."""
     others = [name for segment in change.new[1:] for name in segment]
     return [
         *_synced(change, _renames(change, others, CLEANED, SWAP)),
@@ -174,7 +174,9 @@ def _commit(change: Replacement, first: tuple[str, ...]) -> list[FileStep]:
 
 
 def _retire(change: Replacement, deleted: Mapping[str, str]) -> list[FileStep]:
-    """R2: the covered files and the first tail's log together, each further tail's log alone."""
+    """Return R2: the covered files and the first tail's log together, each further tail's log
+    alone.
+    """
     logs = [tail[0] for tail in change.tails]
     return [
         *_synced(change, _retired(change, (*change.covered, *logs[:1]), deleted)),
@@ -185,7 +187,7 @@ def _retire(change: Replacement, deleted: Mapping[str, str]) -> list[FileStep]:
 def _install(
     change: Replacement, first: tuple[str, ...], deleted: Mapping[str, str]
 ) -> list[FileStep]:
-    """R3 and R4 of each new segment: its log, then its indexes."""
+    """Return R3 and R4 of each new segment: its log, then its indexes."""
     indexes_of_tails = [name for tail in change.tails for name in tail[1:]]
     steps: list[FileStep] = []
     for log, *indexes in (first, *change.new[1:]):
@@ -198,7 +200,7 @@ def _install(
 def _finish(
     change: Replacement, guards: tuple[str, ...], deleted: Mapping[str, str]
 ) -> list[FileStep]:
-    """R5: what must stay until the new segments are whole."""
+    """Return R5: remove or retire what must stay until the new segments are whole."""
     removed = [Unlink(change.live(name)) for name in (*guards, *change.temporary)]
     return _synced(change, [*removed, *_retired(change, change.snapshots, deleted)])
 
@@ -209,7 +211,7 @@ def _synced(change: Replacement, steps: Sequence[FileStep]) -> list[FileStep]:
 
 
 def _renames(change: Replacement, names: Iterable[str], source: str, target: str) -> list[FileStep]:
-    """Change the suffix after these files' final names."""
+    """Return the steps that change the suffix after these files' final names."""
     live = change.live
     return [Rename(live(f"{name}{source}"), live(f"{name}{target}")) for name in names]
 
@@ -217,5 +219,5 @@ def _renames(change: Replacement, names: Iterable[str], source: str, target: str
 def _retired(
     change: Replacement, names: Iterable[str], deleted: Mapping[str, str]
 ) -> list[FileStep]:
-    """Give these files their ``.deleted`` names."""
+    """Return the steps that give these files their ``.deleted`` names."""
     return [Rename(change.live(name), change.live(deleted[name])) for name in names]

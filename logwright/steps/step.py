@@ -112,7 +112,7 @@ class RemoveDir:
 @dataclass(frozen=True, slots=True)
 class MakeDir:
     """Make a directory. `like` is a directory: the new one gets its owner, group and mode. Without
-    it the new one is ours alone: mode 0700.
+    it the new one is private: mode 0700.
     """
 
     path: AnyPath

@@ -79,7 +79,7 @@ def _built(
 
 
 def _ended(work: LogWork, open_works: dict[str, LogWork]) -> LogWork:
-    """Effects: removes what is staged for a log that failed."""
+    """Return the work, which has ended. Effects: removes what is staged for a log that failed."""
     del open_works[work.key]
     if not isinstance(work.failure, StepFailed | None):
         discard([work])

@@ -183,7 +183,7 @@ class _Commit:
 
 
 def _commit_group(work: Sequence[_Work], pool: Executor | None) -> list[CommitResult | Exception]:
-    """What each becomes; see `commit`. The pool's threads wait for the disk."""
+    """Return the outcome of each; see `commit`. The pool's threads wait for the disk."""
     group = [_Commit(plan, staged) for plan, staged in work]
     with ExitStack() as locks:
         log_dirs: set[Path] = set()
@@ -211,7 +211,7 @@ def _commit_group(work: Sequence[_Work], pool: Executor | None) -> list[CommitRe
 
 @contextmanager
 def _outcome_of(one: _Commit) -> Iterator[None]:
-    """An error is the outcome of this one, and does not stop the others."""
+    """Record an error as the outcome of this one; it does not stop the others."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 -- reported to the caller
@@ -228,12 +228,12 @@ def _lock(one: _Commit, locks: ExitStack, log_dirs: set[Path]) -> FileSystem:
 
 
 def _look(log_dir: Path) -> tuple[dict[str, bytes], LogDirState]:
-    """What all of a group have in common; read when all of them are locked."""
+    """Return what all of a group have in common; read when all of them are locked."""
     return checkpoint_contents(log_dir), read_state(log_dir)
 
 
 def _refuse(one: _Commit, checkpoints: Mapping[str, bytes], state: LogDirState) -> None:
-    """See that everything is as it was planned."""
+    """Raise unless everything is as it was planned."""
     plan, log = one.plan, one.plan.log
     refuse_changed(log, checkpoints)
     force = plan.options.force
@@ -267,7 +267,7 @@ def _record(log_dir: Path, group: Sequence[_Commit]) -> None:
 
 
 def _new_checkpoint(plan: CleanPlan, staged: StagedCleaning | None) -> Offset | None:
-    """The first dirty offset to be recorded; None if what is recorded stays."""
+    """Return the first dirty offset to record; None if the recorded one stays."""
     if staged is not None:
         return staged.end_offset
     compaction = plan.compaction
@@ -295,14 +295,14 @@ def _result(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
 
 
 def _delay_at_finish(plan: CleanPlan) -> int:
-    """The delay at the plan's clock, and the time that has passed since the plan was made."""
+    """Return the delay at the plan's clock, plus the time since the plan was made."""
     passed_ms = max(time.time_ns() - plan.planned_ns, 0) // 1_000_000
     return plan.compaction.compaction_delay_ms + passed_ms
 
 
 def _refuse_incomplete(staged: StagedCleaning | None) -> None:
-    """All of the staged output must be there before the first step: a purge may have taken it for
-    that of a dead plan.
+    """Raise unless all of the staged output exists before the first step: a purge may have removed
+    it as that of a dead plan.
     """
     if staged is None:
         return

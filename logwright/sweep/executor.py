@@ -26,8 +26,7 @@ class Executor(Protocol):
     def call_each(
         self, function: Callable[..., Value], arguments: Sequence[tuple[Any, ...]]
     ) -> Results[Value]:
-        """Call a function of a module once for each tuple of arguments, the first of which is the
-        log's plan. Effects: those of the function.
+        """Call the function for each; see `Executor`. Effects: those of the function; progress.
 
         Returns:
             the result or the error of each call, once its files are durable.
@@ -60,7 +59,7 @@ class LocalExecutor:
     def call_each(
         self, function: Callable[..., Value], arguments: Sequence[tuple[Any, ...]]
     ) -> Results[Value]:
-        """See `Executor`. Effects: those of the function; progress."""
+        """Return see `Executor`. Effects: those of the function; progress."""
         plans: list[CleanPlan] = [each[0] for each in arguments]
         sizes = [plan.compaction.total_bytes for plan in plans]
         alone = len(plans) == 1

@@ -121,7 +121,9 @@ def _settled(settings: Callable[[str], Settings], topic: str) -> Settings | Logw
 def _left_alone(
     config: TopicConfig, cleaner: CleanerConfig, options: CleaningOptions
 ) -> str | None:
-    """Why a log is neither compacted nor rolled, whatever it holds; None if it may be."""
+    """Return why a log is neither compacted nor rolled, independently of its content; None if it
+    may be.
+    """
     if not config.policy_known:
         return POLICY_UNKNOWN
     if config.compact and cleaner.off is not None and not options.force:

@@ -190,7 +190,7 @@ def plans_of(works: Iterable[LogWork]) -> list[CleanPlan]:
 
 @contextmanager
 def brokers_kept_out(works: Iterable[LogWork], failed: list[LogWork]) -> Iterator[list[LogWork]]:
-    """Hold the shared lock of each log directory, on which no broker can then start.
+    """Hold the shared lock of each log directory, so that no broker can start on it.
 
     Args:
         works: the logs.

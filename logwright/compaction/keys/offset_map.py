@@ -78,7 +78,7 @@ class Table(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class MapState:
-    """What is known of one map.
+    """The state of one map.
 
     Attributes:
         capacity: keys it takes. key: of the keys' hash.
@@ -92,8 +92,8 @@ class MapState:
 
 
 def new_map(slots: int, *, capacity: int, largest: int) -> MapState:
-    """An empty map of `slots` entries, of which `capacity`, fewer, may be used, for ordinals up to
-    `largest`.
+    """Return an empty map of `slots` entries, of which `capacity`, fewer, may be used, for ordinals
+    up to `largest`.
     """
     entries = _large_zeros(slots * 2) if slots >= _HUGE_SLOTS else np.zeros(slots * 2, np.uint64)
     counters = np.zeros(1, dtype=COUNTERS)
@@ -103,7 +103,8 @@ def new_map(slots: int, *, capacity: int, largest: int) -> MapState:
 
 
 def _large_zeros(words: int) -> NDArray[np.uint64]:
-    """uint64[words] in huge-paged memory, which is kept for the next one when the array is gone.
+    """Return uint64[words] of zeros in huge-paged memory, which is kept for the next array when
+    this one is freed.
 
     A broker keeps its dedupe buffer too. Memory that is fresh costs a quarter of a second for each
     128 MiB on a virtual machine whose host takes back what is free.
@@ -127,7 +128,7 @@ def _large_zeros(words: int) -> NDArray[np.uint64]:
 
 
 def _keep(memory: mmap.mmap) -> None:
-    """The larger of two offsets is kept."""
+    """Keep the larger of two offsets."""
     if not _spare or len(memory) > len(_spare[0]):
         _spare[:] = [memory]
 
@@ -151,13 +152,15 @@ def set_bit(bits: Any, index: int) -> None:
 
 @inline_kernel
 def has_bit(bits: Any, index: int) -> Any:
-    """Whether one bit of a bitmap, uint8[n], is set."""
+    """Return whether one bit of a bitmap, uint8[n], is set."""
     return (bits[index >> 3] >> np.uint8(index & 7)) & np.uint8(1) != np.uint8(0)
 
 
 @inline_kernel
 def _home(table: Any, hash2: Any) -> Any:
-    """The slot where a hash is looked for first: by the bits that its entry lacks, and more."""
+    """Return the slot where a hash is looked for first: by the bits that its entry does not hold,
+    and more.
+    """
     entries, bits = table
     word = (hash2 >> np.uint64(bits)) | (hash2 << np.uint64(64 - bits))
     return np.int64(_high_product(word, np.uint64(len(entries) // 2)))
@@ -171,7 +174,7 @@ def prefetch_slot(table: Any, hash2: Any) -> None:
 
 @inline_kernel
 def find_slot(table: Any, hash1: Any, hash2: Any) -> Any:
-    """Index of the entry of this hash, or of one that is free where it belongs."""
+    """Return the index of the entry of this hash, or of the free entry where it belongs."""
     entries, bits = table
     vacated = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     home = _home(table, hash2)
@@ -195,7 +198,7 @@ def find_slot(table: Any, hash1: Any, hash2: Any) -> Any:
 
 @inline_kernel
 def ordinal_at(table: Any, at: int) -> Any:
-    """The ordinal of an entry, -1 if it is free."""
+    """Return the ordinal of an entry, -1 if it is free."""
     entries, bits = table
     last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     ordinal = entries[at + 1] & last
@@ -204,7 +207,7 @@ def ordinal_at(table: Any, at: int) -> Any:
 
 @inline_kernel
 def put_entry(table: Any, at: int, hash1: Any, hash2: Any, ordinal: int) -> None:
-    """Write an entry, where `find_slot` says."""
+    """Write an entry at the slot that `find_slot` returned."""
     entries, bits = table
     entries[at] = hash1
     entries[at + 1] = (hash2 >> np.uint64(bits)) << np.uint64(bits) | np.uint64(ordinal + 1)
@@ -212,8 +215,7 @@ def put_entry(table: Any, at: int, hash1: Any, hash2: Any, ordinal: int) -> None
 
 @kernel
 def evict_upper(table: Any, shard_end: Any) -> Any:
-    """Drop all entries whose hash belongs to `shard_end` or above, in place; how many were
-    dropped.
+    """Drop all entries whose hash belongs to `shard_end` or above, in place; return how many.
 
     Nothing is moved. Entries may follow a dropped one, unless an empty entry comes next.
     """

@@ -52,7 +52,7 @@ _NO_LIMIT = np.int64(1) << np.int64(62)
 
 
 class MapScope(NamedTuple):
-    """What is done with which records.
+    """Which records are mapped, and how.
 
     Attributes:
         first_offset, last_offset: of the records that are mapped, both included.
@@ -90,7 +90,7 @@ class FoundRecords(NamedTuple):
 
 
 class ReadBuffers(NamedTuple):
-    """What one thread reads into.
+    """The buffers that one thread reads into.
 
     Attributes:
         hash_key: uint64[2].
@@ -106,7 +106,7 @@ class ReadBuffers(NamedTuple):
 
 
 class WindowSums(NamedTuple):
-    """What is noted of each batch of a window.
+    """The sums of each batch of a window.
 
     Attributes:
         starts: int64[rows + 1], where its records begin among those that were found.
@@ -217,8 +217,8 @@ def is_sharded(scope: Any) -> Any:
 
 @kernel
 def _read_records(source: Any, span: Any, batch: Any, scope: Any, found: Any, taken: int) -> Any:
-    """Read the records of one batch, which lie in this span of the source; (records taken, status).
-    In place of the hash's halves are the key's position and length.
+    """Read the records of one batch, which are in this span of the source; return (records taken,
+    status). The columns of the hash's halves hold the key's position and length.
     """
     position, end = span
     is_skipped = skips_map(batch, scope.action == INSERT)

@@ -1,5 +1,5 @@
-"""What the first pass has at hand while it fills the offset map: shared state, one reader for each
-thread, and the shards of the hashes.
+"""The working state of the first pass while it fills the offset map: shared state, one reader for
+each thread, and the shards of the hashes.
 
 When the map is full its shard of hashes is halved; when it is half full and will by all appearances
 be too small, it is cut into as many shards as are needed.
@@ -37,7 +37,7 @@ Rows = tuple[Source, int, int]
 
 @dataclass(slots=True, kw_only=True)
 class Reader:
-    """What one thread reads with.
+    """The memory of one thread of the first pass.
 
     Attributes:
         receipt: its own; the mask is the same for all.
@@ -141,7 +141,7 @@ class MapTask:
 
     @property
     def totals(self) -> NDArray[np.void]:
-        """What must survive, by all readers: one of TOTALS."""
+        """Return what must survive, by all readers: one of TOTALS."""
         summed = np.zeros(1, dtype=receipts.TOTALS)
         for reader in self.readers:
             for name in receipts.TOTALS.names or ():
@@ -150,7 +150,7 @@ class MapTask:
 
 
 def presplit(task: MapTask) -> None:
-    """Cut the hashes into shards before the map is full: a table with much room is quicker, and
+    """Split the hashes into shards before the map is full: a table with much room is faster, and
     shards that were halved may leave half of it empty.
     """
     capacity = task.state.capacity

@@ -51,7 +51,7 @@ _FIRST_OFFSET: Final = 0
 
 @dataclass(slots=True, kw_only=True)
 class Survivors:
-    """What the first pass found.
+    """The result of the first pass.
 
     Attributes:
         groups: all segments that are rewritten, ascending, in the groups of which each becomes one.
@@ -239,7 +239,7 @@ def _key_facts(task: _Pass) -> KeyFacts:
 
 
 def _decide_fates(task: _Pass) -> None:
-    """Group what is rewritten, and decide which of its batches go or stay whatever the map says."""
+    """Group what is rewritten, and decide which batches go or stay independently of the map."""
     plan = task.plan
     by_base = {source.base_offset: source for source in task.sources}
     rewritten = tuple(

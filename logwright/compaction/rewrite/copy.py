@@ -60,7 +60,7 @@ class CopyRule(NamedTuple):
 
 
 class CachedBatches(NamedTuple):
-    """What the rebuild cache holds of some batches.
+    """Some batches of the rebuild cache.
 
     Attributes:
         batches: CACHED_BATCH[n], one row for each of them, or none at all.
