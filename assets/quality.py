@@ -18,7 +18,7 @@ from logwright.sweep.model import LogWork, SweepState, planned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What all checks say of a state.
+    """The verdicts of all checks on a state.
 
     Attributes:
         verdicts: by log key, one for each check; logs that nothing was staged for are not in it.

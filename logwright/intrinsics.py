@@ -57,7 +57,7 @@ def copy_span(_typing: Any, out: Any, at: Any, source: Any, start: Any, length: 
 
 @intrinsic
 def prefetch(_typing: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of array[index], which may lie outside: nothing is read."""
+    """Ask for the cache line of array[index], which may be outside: nothing is read."""
     signature = types.void(array, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

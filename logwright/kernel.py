@@ -6,7 +6,7 @@ with llvmlite alone: importing Numba and inferring types would take longer than 
 
 1. A call describes its arguments (`describe`): the signature, a tuple of words, and the cells,
    one int64 for each number, address and length.
-2. The object file of that signature is loaded from the cache; if it is not there, Numba compiles it
+2. The object file of that signature is loaded from the cache; if it is missing, Numba compiles it
    (`logwright.kernel_compiler`).
 3. The compiled function reads its arguments from the cells and writes its result there. It runs
    without the GIL.

@@ -89,7 +89,7 @@ def compile_into_cache(kernel: Kernel, signature: Signature, path: Path) -> byte
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Keep an object file, if its directory is our own and has room. Effects: writes it."""
+    """Keep an object file, if its directory is private and has space. Effects: writes it."""
     temporary = path.with_suffix(".tmp")
     with suppress(OSError):
         if not is_private(path.parent):
@@ -114,7 +114,7 @@ def kernels_ahead() -> list[list[tuple[str, Signature]]]:
 
 def _start_second_process(kernel: Kernel, signature: Signature) -> None:
     """Let another process compile the kernels that will be needed after this one, once, where the
-    machine has two cores. Effects: a process, which ends when they are there.
+    machine has two cores. Effects: starts a process, which ends when they are compiled.
     """
     if _second_process or len(os.sched_getaffinity(0)) < MIN_CORES or not sys.executable:
         return

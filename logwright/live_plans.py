@@ -4,9 +4,9 @@ A plan is alive from its build until it is committed or discarded, or until the 
 dies. Its id holds a token of that process. While a process has plans that are alive in a log
 directory it holds an exclusive lock on ``<log dir>/.logwright-plans-<token>.lock``: one descriptor
 for each log directory, however many logs are planned. Whoever can take that lock, or finds no such
-file, knows that the process is dead or has ended all its plans there.
+file, has proof that the process is dead or has ended all its plans there.
 
-Workers that build for a driver hold nothing: the token says that the plan is another process's. So
+Workers that build for a driver hold nothing: the token shows that the plan is another process's. So
 does a process that was forked from one with plans. It has a share of the lock, which lasts until
 both have ended or the parent has given it back: too long rather than too short.
 """
@@ -168,7 +168,7 @@ def _remove_dead(log_dir: Path, own: str) -> None:
 
 
 def _end_removed(here: _Process) -> None:
-    """Release the locks of log directories that are gone, with all that was staged there."""
+    """Release the locks of log directories that no longer exist."""
     for key, found in list(here.log_dirs.items()):
         if os.fstat(found.file).st_nlink == 0:
             del here.log_dirs[key]

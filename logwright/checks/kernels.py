@@ -104,7 +104,7 @@ def note_kind(facts: Any, offset: int, key_length: int, value_length: int) -> No
 
 @kernel
 def check_batch_order(batches: Any, start_offset: int, end_offset: int, verdict: Any) -> None:
-    """Blame the batches that do not ascend, overlap, or lie outside [start, end)."""
+    """Blame the batches that do not ascend, that overlap, or that are outside [start, end)."""
     next_offset = np.int64(start_offset)
     for row in range(len(batches)):
         batch = batches[row]

@@ -144,7 +144,7 @@ def discard_valueless(
 
 
 def runs(source: Source, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Cut ascending rows of a source into windows of bounded bytes."""
+    """Split ascending rows of a source into windows of bounded bytes."""
     for first, last in row_ranges(source, first=0, last=len(source.batches)):
         start, stop = rows.searchsorted((first, last))
         if start < stop:

@@ -187,7 +187,7 @@ def _clean(
     failures: FailureLog,
     asked: tuple[int, CleaningSettings],
 ) -> list[Cleaning]:
-    """Change the logs whose plans say so. Effects: changes the logs; output.
+    """Execute the plans that change a log. Effects: changes the logs; output.
 
     `asked`: the number of passes at most, and the settings.
     """

@@ -18,7 +18,7 @@ The words:
   records with one key, the one with the larger ordinal is the later one.
 - *Dead bitmap*: one bit for each ordinal, set when the record does not survive. Bits are only ever
   set, so the passes, threads and shards that set them may come in any order.
-- *Shard*: a range of the keys' hashes. When the offset map is full it is cut down to a shard, and
+- *Shard*: a range of the keys' hashes. When the offset map is full it is reduced to a shard, and
   the keys are read once more for each other one.
 - *Verbatim*: a batch whose bytes are copied as they are; the others are rebuilt from the records
   that survive.

@@ -180,7 +180,7 @@ class StagedSegment(NamedTuple):
         txnindex_bytes: size of the staged ``.txnindex``, None if there is no such file.
         next_offset: last offset of the last staged batch + 1; the base offset if it is empty.
         modified_ns: modification time, the last source segment's.
-        facts, packed: what the build says of its records.
+        facts, packed: the build's report on its records.
     """
 
     base_offset: Offset
@@ -252,9 +252,9 @@ class StagedCleaning(NamedTuple):
     Attributes:
         directory: the staging directory.
         end_offset: the first dirty offset after this cleaning.
-        last_mapped_offset: latest offset of the map; records above it are kept whatever their key.
+        last_mapped_offset: latest offset of the map; records above it are kept.
         segments: one per group that is rewritten, ascending by base offset.
-        unchanged: the segments that are left as they are, ascending.
+        unchanged: the segments that keep their files, ascending.
         keys: what the first pass found out about the keys.
     """
 

@@ -10,7 +10,7 @@ against the markers here.
 3. Every ABORT marker with data in the log has an entry in its segment's index.
 4. Below the first uncleanable offset every transaction has ended.
 
-Data below the log start offset is not looked at: Kafka drops entries that end there, then the
+Data below the log start offset is ignored: Kafka drops entries that end there, then the
 markers, and keeps the data.
 """
 
@@ -199,7 +199,7 @@ def require_agreement(
 
     Raises:
         CorruptIndex: an entry is wrong or missing.
-        CorruptProducerSnapshot: a transaction is open that the snapshots do not know of.
+        CorruptProducerSnapshot: a transaction is open that the snapshots do not have.
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: see `visited`.
     """
     parts = list(visited(log, sources))

@@ -1,7 +1,7 @@
 """Decide what may be cleaned and whether it is due (LogCleanerManager of Kafka 4.3.0; KIP-58,
 KIP-354). Pure.
 
-1. First dirty offset: the cleaner checkpoint, unless it lies outside the log.
+1. First dirty offset: the cleaner checkpoint, unless it is outside the log.
 2. First uncleanable offset: the smallest of the last stable offset, the active segment's base
    offset and the first segment that is younger than ``min.compaction.lag.ms``; then down to a
    segment's base offset.
@@ -197,7 +197,7 @@ def _earliest(
 def group_segments(
     segments: tuple[Segment, ...], config: TopicConfig, *, first_uncleanable_offset: Offset
 ) -> tuple[tuple[Segment, ...], ...]:
-    """Cut the segments to be rewritten into groups, each of which becomes one
+    """Split the segments to be rewritten into groups, each of which becomes one
     (Cleaner.groupSegmentsBySize, 4.3.0).
 
     Greedy, oldest first, by sizes before the cleaning: a group's ``.log`` bytes stay within

@@ -207,9 +207,9 @@ def mark_unmapped(sources: Sequence[Source], plan: CleanPlan, indexes: Transacti
     aborted data.
 
     The walk begins with the segment that holds the first dirty offset, so that every transaction
-    ends at its marker. Kafka's begins where the offset index says, and takes a transaction that has
-    ended before for one that continues: what its producer commits next is not mapped. Only with
-    ``like_kafka`` the index is asked, and never believed above the first dirty batch.
+    ends at its marker. Kafka's begins where the offset index points, and takes an ended
+    transaction for one that continues: what its producer commits next is not mapped. The index is
+    used only with ``like_kafka``, and never above the first dirty batch.
     """
     start, end = plan.compaction.first_dirty_offset, plan.compaction.first_uncleanable_offset
     walk = TransactionWalk(sources, indexes)
@@ -256,7 +256,7 @@ def decide_fates(
     """Set `discard`, `empty_marker` and `keep_empty` of all batches, group by group.
 
     Raises:
-        CorruptProducerSnapshot: a producer has a later batch than the snapshots know.
+        CorruptProducerSnapshot: a producer has a later batch than the snapshots.
     """
     bound = plan.compaction.first_uncleanable_offset
     producers = active_producers(

@@ -198,7 +198,7 @@ def _purge(
     with lock_checkpoints(log_dir):
         directory = list_deleted(log_dir, only=name).directories.get(name)
         if directory is None:
-            return replace(plan, goes=False, reason="it is not there any more")
+            return replace(plan, goes=False, reason="it no longer exists")
         plan = plan_purge_log(directory, now_ms=now_ms, delay_ms=delay_ms)
         if not plan.goes:
             return plan

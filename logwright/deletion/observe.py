@@ -38,7 +38,7 @@ class DeletedDirectory:
     """A deleted log's directory.
 
     Attributes:
-        partition: as on record; without one as the name says, the topic perhaps cut.
+        partition: as on record; else from the name, where the topic may be truncated.
         record: None if logwright did not delete it.
         at_ms: when it was deleted; without a record the later of the directory's times.
         logs, others: files below it: the ``.log`` files (of any stage), and the others.
@@ -64,7 +64,7 @@ class DeletedListing:
 
     Attributes:
         record: content of the record of deletions, None if there is none.
-        deletions: what it says, by directory name.
+        deletions: its entries, by directory name.
         directories: the deleted logs' directories, by name.
         live: partitions that have a directory.
     """
@@ -82,7 +82,7 @@ def list_deleted(log_dir: Path, *, only: str | None = None) -> DeletedListing:
 
     Args:
         log_dir: the log directory.
-        only: name of the only deleted directory to look at; None: all.
+        only: name of the only deleted directory to read; None: all.
 
     Raises:
         NotALogDir, UnreadableFile: the log directory, or the record, cannot be read.

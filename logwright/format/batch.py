@@ -40,7 +40,7 @@ HEADER_UP_TO_MAGIC_BYTES: Final = 17
 CRC_START: Final = 21
 MAGIC: Final = 2
 SMALLEST_LEGACY_LENGTH: Final = 14
-"""The v0 record overhead: a smaller batchLength is corrupt, whatever the magic."""
+"""The v0 record overhead: a smaller batchLength is corrupt for any magic."""
 
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08

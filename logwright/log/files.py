@@ -1,7 +1,7 @@
 """Opening and reading files of a log directory, which is untrusted: no symlinks, no FIFOs.
 
 Everything is opened relative to a descriptor of its directory with O_NOFOLLOW, so that what was
-looked at is what is read, whatever is renamed in between.
+checked is what is read, even if something is renamed in between.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def open_file(directory: OpenDir, name: str) -> int:
 def read_part(directory: OpenDir, name: str, position: int, size: int) -> bytes:
     """Read a small part of a file that was listed as a regular one. Effects: reads it.
 
-    What took its place since is not looked at as `open_file` does: a FIFO or a directory cannot be
+    What took its place since is not checked as `open_file` does: a FIFO or a directory cannot be
     read at a position.
 
     Raises:

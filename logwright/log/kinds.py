@@ -60,7 +60,7 @@ class FileKinds:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The indexes that each segment must have and that are not there."""
+        """The indexes that segments must have and do not."""
         wanted = (stem + suffix for stem in self.stems for suffix in (INDEX, TIMEINDEX))
         return tuple(sorted(set(wanted).difference(self.indexes)))
 

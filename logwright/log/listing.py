@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 stamp: Final[Callable[[tuple[str, int, int, int]], FileStamp]] = partial(tuple.__new__, FileStamp)
-"""One of its fields; twice as quick as a call of the class."""
+"""One of its fields; twice as fast as a call of the class."""
 _MOST_NAMED: Final = 5
 _DIGITS: Final = 20
 _OFFSET: Final = "0[0-8][0-9]{18}"
@@ -34,7 +34,7 @@ _WHOLE: Final = re.compile(
     rf"(?:{names.LEADER_EPOCH_CHECKPOINT}/)?(?:{re.escape(names.PARTITION_METADATA)}/)?"
 )
 """The names of all files of an intact log, each followed by a `/`, which is in no name. It is
-quicker than `file_kinds`, which looks at the names of other logs one by one."""
+faster than `file_kinds`, which matches the names of other logs one by one."""
 _REMEDIES: Final = {
     True: "The log was left untouched and is whole: `logwright purge` removes what was left.",
     False: "The log was left untouched. Recover it first: `logwright recover`; or start a broker on"

@@ -304,7 +304,7 @@ def _last_timestamp(
         timestamp, offset = _TIME_ENTRY.unpack_from(content)
     if not ascends or offset < 0 or (following is not None and base + offset >= following):
         raise CorruptIndex(
-            "the last entry does not ascend or lies outside the segment.",
+            "the last entry does not ascend or is outside the segment.",
             path=directory.path / timeindex.name,
             position=timeindex.bytes - TIME_ENTRY_BYTES,
             remedy=_REBUILD,

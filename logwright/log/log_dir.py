@@ -23,7 +23,7 @@ class MarkedDirectory(NamedTuple):
 
     Attributes:
         name: of the directory.
-        partition: as the name says; a long topic is cut in it.
+        partition: from the name, where a long topic is truncated.
         mark: the suffix without its hyphen.
     """
 

@@ -164,7 +164,7 @@ class Replay:
     Attributes:
         entries: by producer id.
         completed: see `Producers`.
-        aborted: what a transaction index says of the transactions that were aborted.
+        aborted: the transaction index entries of the aborted transactions.
         ongoing: producer by first offset of its open transaction; as in Kafka, of two that begin
             at one offset (which only damage makes) the later one counts.
     """

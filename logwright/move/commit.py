@@ -80,7 +80,7 @@ class MoveResult:
 
     Attributes:
         outcome: ``moved``: copied and switched; ``finished``: an earlier run had copied it, or all
-            was done; ``abandoned``: the copy is gone.
+            was done; ``abandoned``: the copy is removed.
         files, bytes: of the whole log; 0 if it was not copied now.
         copied_bytes: what this run copied of it.
     """
@@ -157,7 +157,7 @@ def move_partition(
         Paused: the partition is paused.
         PreconditionError: the destination is the source, or another broker's, or has the partition;
             another move of it is open.
-        DiskFull: there is no room; looked at before the first byte is copied.
+        DiskFull: there is not enough space; checked before the first byte is copied.
         StalePlan: the log changed again and again.
         QualityError: the copy has other bytes than the source.
         StepFailed: a step failed. The next run continues.

@@ -6,7 +6,7 @@ a topic id, and calls it stray. Were the files themselves in it, a broker that s
 copy would take it for its own unfinished move and append after a torn end.
 
 =====  ======================================  =============================  =================
-state  what is there                           what a broker does             what we do next
+state  what exists                             what a broker does             logwright does
 =====  ======================================  =============================  =================
 C      SOURCE/TOPIC-N; a copy, or a part       serves SOURCE/TOPIC-N; the     copy what is
                                                future directory gets          missing or
@@ -22,13 +22,13 @@ F      SOURCE/TOPIC-N.ID-delete; DEST/TOPIC-N  serves DEST/TOPIC-N, deletes   re
 =====  ======================================  =============================  =================
 
 - **Never two current copies**: the source loses its name first. Two copies would keep a broker from
-  starting, and nothing would say which of them is right.
+  starting, and neither would be known to be right.
 - **Never none that a broker can see**: between the two renames there is no TOPIC-N. A broker that
   started then would make a new, empty log for it, and delete a source named ``-delete``. So the
   source is ``-moved`` for that moment, which is not a partition's name: LogManager refuses the log
   directory, says which directory it is, and changes nothing.
 - Each phase of the switch is one rename, and the next begins with the fsync that makes it durable:
-  so a crash leaves one of these states, whatever the file system reorders, and so does a crash of
+  so a crash leaves one of these states in any order of the file system, and so does a crash of
   the run that continues after one that was killed between the two.
 - DEST's checkpoints are written before the switch and SOURCE's after it: a full disk then stops a
   move where a broker can start.

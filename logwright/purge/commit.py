@@ -36,7 +36,7 @@ def purge_partition(
     Raises:
         DiskFull: there is no room for a lock. Nothing was changed.
         LogDirLocked: a broker or another process works on it.
-        NotALogDir, UnreadableFile: the directory is not there, or holds what is not a regular file.
+        NotALogDir, UnreadableFile: it does not exist, or has something other than regular files.
         UncleanLogDir: a committed swap is unfinished.
         Paused: it is paused, so that retired files can still be restored.
         StepFailed: a file could not be removed.

@@ -4,8 +4,8 @@
    `file.delete.delay.ms`. The ledger has the time; for a file without a record, the later of its
    change and modification time counts. Files that are not due are listed with their time.
 2. **Worthless leftovers**: every ``.cleaned``, and every ``.swap`` of a swap that was not committed
-   while the old log is still there (`FileKinds.needed_swaps`). LogLoader 4.3.0 drops them too. Any
-   other ``.swap`` may be all that is left of its records, and a recovery must put it in place:
+   while the old log still exists (`FileKinds.needed_swaps`). LogLoader 4.3.0 drops them too. Any
+   other ``.swap`` may be the only copy of its records, and a recovery must rename it into place:
    nothing is removed then.
 3. Indexes without a log, which an interrupted roll leaves, and its temporary snapshot.
 4. Staging directories of dead plans.
@@ -67,7 +67,7 @@ class PurgePlan:
     """A purge before it is done.
 
     Attributes:
-        steps: 1 to 4, which need no room.
+        steps: 1 to 4, which need no disk space.
         ledger: 5.
     """
 

@@ -3,7 +3,7 @@
 1. Under the locks: remove the clean-shutdown marker, also one that an append renamed. Then repair
    the partitions in groups: all of a group are locked, compared with what was planned, repaired one
    by one, and stay locked until their offset checkpoints are written. So nobody changes a log in
-   between, and no entry is written for a log that is gone.
+   between, and no entry is written for a log that no longer exists.
 2. Write the marker last, and only if every partition of the directory is as a clean stop leaves it:
    recovered now, or clean before. Appends remove the marker too: it is read and changed under the
    lock of the checkpoints.
@@ -102,7 +102,7 @@ def _take_marker(plan: DirectoryPlan, files: FileSystem) -> None:
                 path=marker,
                 remedy="Nothing was changed. Plan again.",
             )
-        # A marker that an append renamed says nothing about a directory that was recovered.
+        # A marker that an append renamed has no meaning for a directory that was recovered.
         execute(discard_markers(plan.log_dir), files)
         if plan.marker is not None and plan.changes:
             execute((Unlink(marker), FsyncDir(plan.log_dir)), files)

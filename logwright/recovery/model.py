@@ -189,10 +189,10 @@ class RecoveryPlan:
     """A recovery of one partition before it is done.
 
     Attributes:
-        files: final names of all that is there when swaps are finished and segments are split.
+        files: final names of all files after swaps are finished and segments are split.
         splits: segments that are replaced by several, ascending.
         repairs: ascending by base offset.
-        trimmed: name to size of the indexes that are cut to whole entries.
+        trimmed: name to size of the indexes that are truncated to whole entries.
         dropped: base offsets of the segments that go, ascending.
         dropped_files: final names of their files, snapshots among them.
         created: base offset of the empty segment that is made, None if none is.
@@ -203,7 +203,7 @@ class RecoveryPlan:
         log_start_offset, log_end_offset, high_watermark: of the log as it will be; the latter None
             if it is not recorded.
         first_base_offset: of the first segment then.
-        kept_deleted: retired files that are not ours, and stay.
+        kept_deleted: retired files that are not logwright's, and stay.
         ledger: content of the ledger of retired files, empty if there is none.
     """
 

@@ -1,6 +1,6 @@
 """Observe a partition for a recovery: names, sizes and times, checkpoints, leader epochs.
 
-Unlike `logwright.log.load.observe` this reads a directory in whatever state a crash left it. A
+Unlike `logwright.log.load.observe` this reads a directory in any state that a crash can leave. A
 checkpoint file that cannot be read counts as empty, as when a broker loads the log.
 
 A broker loads and recovers future and stray logs as it does its partitions, and fails on the same
@@ -44,7 +44,7 @@ def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
     Effects: reads it.
 
     Raises:
-        UnreadableFile: it is there, but cannot be opened.
+        UnreadableFile: it exists, but cannot be opened.
     """
     if not path.exists():
         return {}

@@ -1,9 +1,9 @@
 """The file steps that replace a segment whose offsets overflow by several.
 
-First the parts are written as ``.cleaned``: a loading after a crash in between, Kafka's or ours,
-finds the old segment and removes them. Then follows the order of
+First the parts are written as ``.cleaned``: after a crash in between, a loading by Kafka or
+logwright finds the old segment and removes them. Then follows the order of
 `logwright.steps.replace_segments`. If the first part has another base offset than the old segment,
-an empty segment stands in front of it until the end, so that the old files are always replaced.
+an empty segment comes first until the end, so that the old files are always replaced.
 """
 
 from __future__ import annotations

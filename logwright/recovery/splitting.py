@@ -1,6 +1,6 @@
 """The parts of a segment whose offsets overflow (LocalLog.splitOverflowedSegment of Kafka 4.3.0).
 
-Old brokers wrote segments with offsets further from the base offset than an index entry can say
+Old brokers wrote segments with offsets further from the base offset than an index entry can hold
 (KAFKA-6264). Such a segment becomes several: each begins at the base offset of its first batch and
 takes what fits. Kafka splits it when it recovers the segment, so not below the recovery point or
 after a clean stop, unless an index is missing. Without --like-kafka every such segment is split.
@@ -62,7 +62,7 @@ def parts_of(
     Args:
         segment: it has an offset that does not fit.
         present: names of the log's files.
-        following: the parts' base offsets must lie below it.
+        following: the parts' base offsets must be below it.
         like_kafka: all of it must be whole batches.
 
     Raises:

@@ -75,7 +75,7 @@ class RetentionPlan:
         verdicts: one for each segment, ascending.
         log_start_offset: the new one.
         checkpointed_start: what the log-start-offset-checkpoint holds afterwards: an entry only
-            while the first segment's name does not say it.
+            while the first segment's name does not show it.
         rolls: every segment goes, so that a new active one is needed first.
         past_quarantine: a quarantine does not stop it.
     """

@@ -107,7 +107,7 @@ def plan_roll(
 
 
 def force_roll(log: PartitionLog, *, cause: Literal["forced", "emptied"]) -> RollDecision:
-    """Roll whatever the settings say; an empty active segment is not rolled."""
+    """Roll independently of the settings; an empty active segment is not rolled."""
     if log.active.log_bytes == 0:
         return not_rolled("the active segment is empty")
     reasons = {"forced": "it was asked for", "emptied": "every segment is deleted"}

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveIndexes:
-    """The indexes of the segment that is rolled, as they are on disk, and what its records say.
+    """The indexes of the segment that is rolled, as they are on disk, and what its records contain.
 
     Attributes:
         index: content of the ``.index``.

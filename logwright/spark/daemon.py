@@ -36,7 +36,7 @@ def load_engine() -> None:
     sys.modules["scipy"] = None  # type: ignore[assignment]
     clean_small_logs()
     del sys.modules["scipy"]
-    # What is loaded stays: the collector, which runs after every task, need not look at it.
+    # What is loaded stays: the collector, which runs after every task, need not visit it.
     gc.collect()
     gc.freeze()
 

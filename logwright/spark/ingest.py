@@ -1,8 +1,8 @@
 """Append rows of any Spark source to offline logs; columns as for Spark's Kafka sink.
 
 1. A first pass over Arrow batches assigns partitions, by murmur2 of the key.
-2. One shuffle puts the rows of a partition into one task, sorted by file and position: the order of
-   the input, for any number of cores.
+2. One shuffle brings the rows of a partition into one task, sorted by file and position, which is
+   the input's order, for any number of cores.
 3. The task encodes batches, stages segments, and returns one row of statistics per partition.
 4. The driver commits one partition after the other. If a task refuses a record, nothing is
    committed.
@@ -79,7 +79,7 @@ def partition_counts(log_dir: Path, topics: Iterable[str], wanted: int) -> dict[
     Effects: lists the log directory, which `prepare_log_dir` has made one.
 
     Raises:
-        PolicyError: a topic is not there, and none are wanted.
+        PolicyError: a topic does not exist, and no partition count is given.
     """
     present: dict[str, int] = {}
     for found in list_partitions(log_dir):
@@ -136,7 +136,7 @@ def ingest_frame(
 
     Raises:
         RefusedRecord, PolicyError: a row is refused. Nothing was appended.
-        LogwrightError: whatever planning and committing raise. What was committed is recorded, and
+        LogwrightError: the errors of planning and committing. What was committed is recorded, and
         a run with the same id does the rest.
     """
     prepare_log_dir(target.log_dir)
@@ -204,7 +204,7 @@ def _staged_rows(
     found = ordered.mapInArrow(partial(_stage_rows, tuple(plans)), _RESULT_DDL).toArrow()
     staged: dict[int, StagedAppend] = {}
     for slot, pickled in zip(found["slot"].to_pylist(), found["result"].to_pylist(), strict=True):
-        # Our own worker wrote it, over Spark's authenticated socket.
+        # logwright's worker wrote it, over Spark's authenticated socket.
         result = pickle.loads(pickled)  # noqa: S301, TID251
         if isinstance(result, LogwrightError):
             raise result

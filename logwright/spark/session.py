@@ -43,7 +43,7 @@ def session_settings(
             directories under the same paths, as tasks read and stage there.
         remote: address of a Spark Connect server, ``sc://…`` or ``local[*]``; then `master` is not
             used.
-        cores: cores that the tasks are cut for; those of this machine if not given.
+        cores: cores that the tasks are made for; those of this machine if not given.
         driver_memory: heap of the JVM. Logs never pass through it.
         event_log_directory: where Spark's event log goes; an existing directory. None: none is
             written.
@@ -74,7 +74,7 @@ def session_settings(
         "spark.python.worker.faulthandler.enabled": "true",
     }
     if master.startswith("local"):
-        # Nothing outside this machine has anything to say to the session.
+        # Nothing outside this machine needs to reach the session.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if numba_cache_directory is not None:
         settings["spark.executorEnv.NUMBA_CACHE_DIR"] = str(numba_cache_directory)
@@ -92,7 +92,7 @@ def prepare_environment() -> None:
     """Let Spark find this interpreter and a Java. Effects: sets PYSPARK_PYTHON and JAVA_HOME where
     they are not set.
 
-    Without PYSPARK_PYTHON the workers are whatever ``python3`` is on the PATH.
+    Without PYSPARK_PYTHON the workers run the ``python3`` on the PATH.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name, value in java_environment().items():
@@ -115,7 +115,7 @@ def spark_at_work(*more: type[Exception]) -> Iterator[None]:
 
     Raises:
         SparkDied: for these, and where Python has lost the JVM. By the exception's name alone:
-            its text may hold what stands in a row.
+            its text may contain data of a row.
     """
     from py4j.protocol import Py4JError  # noqa: PLC0415 -- settings need none of it
 

@@ -3,7 +3,7 @@
 1. The driver packs the logs into bins by size (`logwright.spark.packing`).
 2. The work list travels as an RDD with a partition for each bin. In a closure it would be sent with
    every task. No SQL is needed, whose first query costs Spark some seconds.
-3. A Connect server knows no RDDs: there the list is a small frame, and `repartitionById` makes each
+3. A Connect server has no RDDs: there the list is a small frame, and `repartitionById` makes each
    bin one task (`repartition` hashes the bin's number: bins collide, cores idle).
 4. The task calls the engine for one log after the other (`logwright.sweep.calls`). The engine reads
    the live log and writes staged files; it returns a small value.
@@ -184,7 +184,7 @@ def _each(
             results = _by_frame(cast("SparkSession", spark), run, calls)
         else:
             results = context.parallelize(calls, len(calls)).flatMap(run).collect()
-    # Our own worker wrote them, over Spark's authenticated socket.
+    # logwright's worker wrote them, over Spark's authenticated socket.
     found = dict(chain.from_iterable(map(pickle.loads, results)))  # noqa: TID251
     invariant(
         found.keys() == set(range(len(arguments))),
@@ -228,7 +228,7 @@ def _run_bin(
     they have as much in common as plans. Runs in a worker.
     """
     groups = (
-        # From our own driver.
+        # From logwright's driver.
         Group(small=each.small, threads=each.threads, arguments=pickle.loads(each.arguments))  # noqa: S301, TID251
         for each in calls
     )

@@ -97,7 +97,7 @@ def change_state(
     Raises:
         NotALogDir, UnreadableFile: as `read_state`.
         LogDirLocked: the lock was not free for too long.
-        DiskFull, StepFailed: the file could not be written; the old one stands.
+        DiskFull, StepFailed: the file could not be written; the old one stays.
     """
     with lock_checkpoints(log_dir):
         if fs is not None:

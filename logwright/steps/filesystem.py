@@ -39,13 +39,13 @@ class FileSystem(Protocol):
         """Append to a file."""
 
     def truncate(self, path: AnyPath, length_bytes: int) -> None:
-        """Cut a file."""
+        """Truncate a file."""
 
     def link(self, source: AnyPath, target: AnyPath) -> None:
         """Give a file a second name."""
 
     def rename(self, source: AnyPath, target: AnyPath) -> None:
-        """Rename over whatever file has the target's name."""
+        """Rename over any file that has the target's name."""
 
     def unlink(self, path: AnyPath) -> None:
         """Remove a name."""
@@ -159,7 +159,7 @@ class RealFileSystem:
             os.close(file)
 
     def truncate(self, path: AnyPath, length_bytes: int) -> None:
-        """Cut a regular file."""
+        """Truncate a regular file."""
         with self._file(path, os.O_WRONLY) as file:
             os.ftruncate(file, length_bytes)
 
@@ -192,7 +192,7 @@ class RealFileSystem:
         os.rmdir(name, dir_fd=directory)
 
     def make_dir(self, path: AnyPath, *, like: AnyPath | None) -> None:
-        """Make a directory that is not there yet."""
+        """Make a directory that does not exist yet."""
         directory, name = self._parent(path)
         os.mkdir(name, 0o700, dir_fd=directory)
         made = os.open(name, _DIRECTORY, dir_fd=directory)

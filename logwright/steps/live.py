@@ -72,7 +72,7 @@ def refuse_changed(log: PartitionLog, contents: Mapping[str, bytes] | None = Non
 def look_twice(
     look: Callable[[TopicPartition], PartitionLog], log_dir: Path, partition: TopicPartition
 ) -> PartitionLog:
-    """Look at a log without a lock; if it seems wrong, look again under the partition's lock, since
+    """Read a log without a lock; if it seems wrong, read again under the partition's lock, since
     another logwright process may have changed it. Effects: reads; takes the lock.
 
     Raises:

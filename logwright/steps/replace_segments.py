@@ -22,9 +22,9 @@ R1     ``.cleaned`` to ``.swap``: first      the old log, while b1 has   as in R
                                              last rename: the new one
 R2     old b2...bk to ``.deleted``; of a     the new log: it deletes     refused as unclean: the
        tail (see below) only the ``.log``    all files in [b1, next      ``.swap`` files are needed.
-                                             offset) except ``.swap``    A recovery, ours or a
-                                             and renames the ``.swap``;  broker's, finishes the
-                                             a tail that is still there  replacement
+                                             offset) except ``.swap``    A recovery, by logwright or
+                                             and renames the ``.swap``;  a broker, finishes the
+                                             a tail that still exists    replacement
                                              is old data that compaction
                                              would have dropped
 R3     ``.log.swap`` to its name, for b1     the new log, as in R2;      as in R2
@@ -47,10 +47,10 @@ R5     temporary files are removed;          the new log; a snapshot     the new
 - **Tails** are old segments whose base is at or above the new content's next offset: no record of
   them was kept, so they are outside the range that the loader takes the ``.swap`` to replace. They
   go one after the other, with an fsync in between. If a later one went first, the segment of a
-  tombstone could be gone while that of the older value is still there.
+  tombstone could be removed while that of the older value still exists.
 - **Temporary files.** If old b1 has a ``.txnindex`` and new b1 has none, the old one would stay
   with the new log; an empty file replaces it and is removed last. A split whose first part begins
-  above b1 puts an empty segment at b1 for the same reason.
+  above b1 creates an empty segment at b1 for the same reason.
 - **Many new segments** get their final names in ascending order: what the loader finds as ``.swap``
   replaces everything from its base to the end of the last ``.swap``, so a log that already has its
   name must not come after one that is still ``.swap``.

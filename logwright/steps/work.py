@@ -2,7 +2,7 @@
 descriptors.
 
 From the log directory down each directory is opened in the one before it, with O_NOFOLLOW: the
-owner of a partition may put a link in the place of a directory at any time, and it is not followed.
+owner of a partition may replace a directory by a link at any time; links are not followed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def make_private(partition: Path | str, *below: str) -> PrivateDirectory:
 
     Raises:
         UnreadableFile: something on the way is a link or not a directory.
-        OSError: the partition's directory is not there, or one cannot be made.
+        OSError: the partition's directory does not exist, or one cannot be made.
     """
     path = str(partition)  # as text: paths cost, for a fleet
     for _ in range(_ATTEMPTS):

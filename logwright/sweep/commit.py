@@ -1,7 +1,7 @@
 """Make what was planned and built the live log, for one partition or for many at once.
 
 A commit waits for the disk a dozen times, and works little in between. Commits of different
-partitions share nothing but the cleaner checkpoint, so they are made in groups, side by side: one
+partitions share nothing but the cleaner checkpoint, so they are made in groups, in parallel: one
 journal commit of the file system then serves all of a group, and so does one writing of the
 checkpoint. What they have in common, checkpoints and state file, is read once, when all of a group
 are locked. Each partition's own steps stay in their order.
@@ -43,7 +43,7 @@ from logwright.swap.steps import checkpoint_steps, swap_steps, unchanged_steps
 from logwright.units import ByteCount, Offset
 
 GROUP: Final = 32
-"""Commits that go side by side. More of them hardly wait less; each holds eight files open."""
+"""Commits in parallel. More of them hardly wait less; each holds eight files open."""
 SYNCING: Final = 8
 """Threads in which the commits of a group wait for the disk."""
 
@@ -141,7 +141,7 @@ def _commit_groups(batches: Iterable[Sequence[_Work]], begun: list[_Work]) -> It
     """Commit one group after the other.
 
     A group is committed by a thread, so that an interrupt waits for its end, and keeps its pool
-    until then. The thread is there before: one that an interrupt finds starting is not waited for.
+    until then. The thread exists before: one that an interrupt finds starting is not waited for.
     """
     with ThreadPoolExecutor(SYNCING) as pool, ThreadPoolExecutor(1) as thread:
         thread.submit(int).result()
@@ -314,7 +314,7 @@ def _refuse_incomplete(staged: StagedCleaning | None) -> None:
             found = None
         if found != segment.log_bytes:
             raise StalePlan(
-                f"the staged output is not there: {found} of {segment.log_bytes} bytes.",
+                f"the staged output is incomplete: {found} of {segment.log_bytes} bytes.",
                 path=path,
                 remedy="Nothing was changed. Run it again.",
             )

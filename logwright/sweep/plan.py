@@ -47,7 +47,7 @@ def plan_cleaning(
     options: CleaningOptions,
     high_watermark: HighWatermark,
 ) -> CleanPlan:
-    """Look at a partition and decide about its active segment and its cleaning. Effects: reads.
+    """Observe a partition and decide about its active segment and its cleaning. Effects: reads.
 
     Raises:
         LogDirLocked: a broker works on the directory.

@@ -156,7 +156,7 @@ def commit_each(batches: Iterable[Iterable[LogWork]]) -> Generator[LogWork, None
 def discard_failed(state: SweepState) -> None:
     """Remove what failed logs have staged. Effects: unlinks staged files; nothing live is touched.
 
-    Where a file step failed during a swap, all is left as it is for recovery.
+    If a file step failed during a swap, everything stays for recovery.
     """
     discard(work for work in state.works if not isinstance(work.failure, StepFailed | None))
 

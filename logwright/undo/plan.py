@@ -174,7 +174,7 @@ def _last_operation(log: PartitionLog, ledger: bytes) -> list[Retirement]:
             break
         chosen.insert(0, line)
     if not chosen:
-        raise _refuse(log, "no compaction or retention is on record whose files are left.")
+        raise _refuse(log, "no compaction or retention is on record whose files still exist.")
     return chosen
 
 

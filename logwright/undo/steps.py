@@ -6,7 +6,7 @@ cleaned groups in front of uncleaned ones. A group is itself a replacement, of o
 
 **A retention** is undone from the newest segment down, so that there is never a hole: the indexes
 and the snapshot by link, fsync, then the ``.log``, fsync. The loader deletes indexes without a log;
-what is left is the log that a shorter retention would have left.
+the remaining log is one that a shorter retention would have left.
 
 Before both come the leader epochs and the checkpoints, which do no harm before their segments are
 there. After both, the ledger's line is written and the ``.deleted`` names are removed.

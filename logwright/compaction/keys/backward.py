@@ -245,7 +245,7 @@ def read_backwards(
 
     Returns:
         (end, status): what lies before `end` is still to be mapped. The status is `OK` at the end,
-        or where the map was full; else it says what is to be done about the row before `end` before
+        or where the map was full; else what must be done about the row before `end` before
         the call is repeated with it, or what is wrong with it.
     """
     counters, state, sampled = map_.counters[0], store.state, reader.receipt.sampled

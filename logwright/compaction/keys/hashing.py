@@ -24,11 +24,11 @@ from logwright.kernel import inline_kernel, kernel
 LANES: Final = 256
 """Keys that are hashed together."""
 _WORTH_IT: Final = 4
-"""Fewer keys are quicker one by one."""
+"""Fewer keys are faster one by one."""
 _LONG_BYTES: Final = 64
 """A longer key is hashed alone: the others would have to wait for it."""
 
-# One array holds it all, so that the compiler knows that nothing in it overlaps.
+# One array holds it all, so that the compiler sees that nothing in it overlaps.
 _V1: Final = LANES
 _V2: Final = 2 * LANES
 _V3: Final = 3 * LANES

@@ -2,7 +2,7 @@
 Kafka 4.3.0).
 
 1. A key is known by its keyed hash. An entry has 128 bits: the largest ordinal takes as many as it
-   needs, the hash all others. The bits of the hash that have no room decide where the entry is
+   needs, the hash all others. The bits of the hash that are not stored decide where the entry is
    looked for, so that they count too (docs/adr/0006).
 2. Of two records with one key the one with the smaller ordinal is superseded: its bit in the dead
    bitmap is set.
@@ -10,7 +10,7 @@ Kafka 4.3.0).
 3. The slot is a part of the hash scaled to the table (no power of two is needed), probing is
    linear.
 4. The table takes the memory it was given and never more. When it is full, either the map ends
-   there, as Kafka's does, or the hashes are cut into shards: entries of all but the first are
+   there, as Kafka's does, or the hashes are split into shards: entries of all but the first are
    dropped, and the keys are read once more for each other one afterwards. Bits that were set stay
    true, so nothing is lost or counted twice.
 """
@@ -44,7 +44,7 @@ the system would clear fresh memory page by page, when each is read first and wh
 """
 
 _spare: list[mmap.mmap] = []
-"""The memory of a large map that is gone, or none."""
+"""The memory of a freed large map, or none."""
 
 COUNTERS: Final = np.dtype(
     [

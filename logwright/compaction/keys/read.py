@@ -47,7 +47,7 @@ MANY_RECORDS: Final = 4
 FOUND_RECORDS: Final = 32 * 1024
 """Records read before they are mapped: a call of a kernel costs up to 30 µs."""
 SPAN: Final = np.dtype([("start", np.int64), ("end", np.int64)])
-"""Where the records of a batch lie in the scratch memory."""
+"""The span of a batch's records in the scratch memory."""
 _NO_LIMIT = np.int64(1) << np.int64(62)
 
 
@@ -172,7 +172,7 @@ def read_batches(
             only of a shard, since the others' records are not kept.
 
     Returns:
-        (row, records found, status): the status says what is to be done about that row before the
+        (row, records found, status): the status shows what must be done about that row before the
         call is repeated from there, or what is wrong with it.
     """
     found, scratch, spans = reader.found, reader.scratch, window.spans

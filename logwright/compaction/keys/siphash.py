@@ -26,7 +26,7 @@ START = (_V0, _V1 ^ _WIDE, _V2, _V3)
 """The state to which the key is added."""
 LAST = (_WIDE, np.uint64(0xDD))
 """What is added to the third word of the state when all is absorbed, and to the second one when the
-first half of the output is there."""
+first half of the output is computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 each thread, and the shards of the hashes.
 
 When the map is full its shard of hashes is halved; when it is half full and will by all appearances
-be too small, it is cut into as many shards as are needed.
+be too small, it is split into as many shards as are needed.
 """
 
 from __future__ import annotations

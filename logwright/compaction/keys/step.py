@@ -2,7 +2,7 @@
 
 1. A window is as many batches as have room for their records. It is read without the lock, and
    mapped when it is the thread's turn.
-2. When the map is full it is cut down to a shard of the hashes. A window that was read for the
+2. When the map is full it is reduced to a shard of the hashes. A window that was read for the
    larger shard and is not mapped yet is read again.
 3. What a kernel cannot do with a batch is done here, and the kernel called again.
 """

@@ -7,7 +7,7 @@ are in `logwright.compaction.rules`.
 3. The map ends before the first uncleanable offset only if it must end where Kafka's would: then
    the records above its end are only read for tombstones.
 4. Control batches and the data of aborted transactions (`transactions`) are left out of 1 and 2.
-5. If the keys do not fit, their hashes are cut into shards, and 1 and 2 are repeated for each.
+5. If the keys do not fit, their hashes are split into shards, and 1 and 2 are repeated for each.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def _decide_fates(task: _Pass) -> None:
 
 def _probe_unmapped(task: _Pass, source: Source, *, primary: bool) -> None:
     """Look up dirty data that was left out of the map as aborted but is not discarded: this happens
-    where the first dirty offset lies inside a transaction.
+    where the first dirty offset is inside a transaction.
     """
     if not source.attributes & UNMAPPED:
         return
@@ -283,7 +283,7 @@ def _latest(task: _Pass, stopped_in: int) -> int:
 
 
 def _flag_unmapped(task: _Pass, stopped_in: int, row: int) -> None:
-    """Read what lies above the end of the map in the segments that are rewritten, for the batches
+    """Read what is above the end of the map in the segments that are rewritten, for the batches
     that have tombstones.
     """
     for number, source in enumerate(task.sources[stopped_in:], start=stopped_in):

@@ -1,6 +1,6 @@
 """Copy what survives of a run of batches into the output buffer (Cleaner.cleanInto, Kafka 4.3.0).
 
-1. The dead bitmap says how many of a batch's records are dead: none, all, or some.
+1. The dead bitmap shows how many of a batch's records are dead: none, all, or some.
 2. None, and no delete horizon to set: the batch's bytes are copied, compressed or not.
 3. All: the batch is dropped. The last batch of the cleaned range, and of an active producer, stays
    as an empty one, so that the end offset and the sequence numbers are not lost.
