@@ -65,7 +65,7 @@ class CompactionPlan(NamedTuple):
 
     @property
     def total_bytes(self) -> ByteCount:
-        """Return clean and cleanable bytes together."""
+        """Clean and cleanable bytes together."""
         return ByteCount(self.clean_bytes + self.cleanable_bytes)
 
 
@@ -94,7 +94,7 @@ class CleanPlan(NamedTuple):
 
     @property
     def rolled_log(self) -> PartitionLog:
-        """Return the log as it will be after the roll, if there is one."""
+        """The log as it will be after the roll, if there is one."""
         return self.roll.applied_to(self.log)
 
 
@@ -242,7 +242,7 @@ class CleaningStats(NamedTuple):
 
     @property
     def bytes_removed(self) -> int:
-        """Return the ``.log`` bytes that were removed."""
+        """The removed ``.log`` bytes."""
         return self.bytes_read - self.bytes_written - self.bytes_kept
 
 

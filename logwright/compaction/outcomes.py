@@ -2,8 +2,8 @@
 against the markers here.
 
 1. A marker ends all transactional data of its producer since the producer's marker before it. As
-   long as such data is in the log, so is its marker, and the marker before it if there is data of
-   that one.
+   long as such data is in the log, its marker is too, and so is the marker before it if it has
+   data left.
 2. An entry of a transaction index names an ABORT marker of its segment. It begins after the
    producer's marker before that one, and not after the first data that is in the log. Nothing
    below its last stable offset was still open when it ended.
@@ -119,7 +119,7 @@ def transactions(batches: NDArray[np.void], log_start_offset: int) -> Ended:
 
 
 def visited(log: PartitionLog, sources: Sequence[Source]) -> Iterator[tuple[Segment, Source]]:
-    """Return the segments of `sources` that have transactions, and those between and after them in
+    """Yield the segments of `sources` that have transactions, and those between and after them in
     which such transactions continue or end. Effects: maps the latter, and reads their headers.
 
     Raises:
@@ -143,7 +143,7 @@ def visited(log: PartitionLog, sources: Sequence[Source]) -> Iterator[tuple[Segm
 
 
 def _follow(is_open: set[int], batches: NDArray[np.void], log_start_offset: int) -> None:
-    """Return the producers that have a transaction open after these batches."""
+    """Set `is_open` to the producers that have a transaction open after these batches."""
     rows = batches[is_end(batches) | is_data(batches, log_start_offset)][::-1]
     ids, at = np.unique(rows["producer_id"], return_index=True)
     ends = is_end(rows[at])

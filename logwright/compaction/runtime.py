@@ -42,7 +42,7 @@ class Throttle:
 
     @property
     def step_bytes(self) -> int:
-        """Return how many bytes to work on at a time so that the rate is kept all the time."""
+        """How many bytes to work on at a time, so that the rate is never exceeded."""
         allowed = max(self.bytes_per_second * _CHECK_SECONDS, _SMALLEST_STEP_BYTES)
         return int(min(allowed, STEP_BYTES))
 

@@ -42,12 +42,12 @@ class Workspace:
     time, which calls `use_here` first.
 
     Attributes:
-        scratch: uint8[n], what a batch decompresses to.
-        plain: uint8[m], the records that are kept of it.
+        scratch: uint8[n], the decompressed records of a batch.
+        plain: uint8[m], its surviving records.
         table: of the Snappy kernel.
         cells: of `native_codec.libraries`.
-        summary: SUMMARY, what becomes of a batch.
-        kept: KEPT_RECORD[k], its records that stay.
+        summary: SUMMARY, the outcome of a rebuilt batch.
+        kept: KEPT_RECORD[k], its surviving records.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ def unpack_batches(
 
     Args:
         spans: int64[rows, 2], start and end of each batch's records: set for the compressed ones.
-        most: bytes that they may have together; the first may have more.
+        most: limit of their bytes together; the first may have more.
     """
     for row in range(first, len(batches)):
         if not is_packed(batches[row]):

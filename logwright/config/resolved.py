@@ -128,7 +128,7 @@ class Disagreement:
 
     @property
     def sentence(self) -> str:
-        """Return the disagreement as one sentence."""
+        """The disagreement as one sentence."""
         outcome = (
             "the entry wins (override: true)"
             if self.override

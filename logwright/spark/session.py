@@ -157,12 +157,12 @@ def local_session() -> Iterator[SparkSession]:
 
 @contextmanager
 def local_context() -> Iterator[SparkContext]:
-    """Return the part of a session that a sweep needs, without SQL, for a command: this
-    process's own if it has one.
+    """Open the part of a session that a sweep needs, without SQL, for a command; reuses this
+    process's own if there is one.
 
-    Effects: starts a JVM, and begins to end the context that it started. Who makes the next one
-    waits for that; a command that is done does not: the JVM goes with it. Of the second that it
-    takes, most is waiting for the accumulators' server, of which a sweep has no use.
+    Effects: starts a JVM, and begins to stop the context that it started. The next caller waits
+    for that; a finished command does not, as the JVM exits with it. Stopping takes a second, mostly
+    for the accumulators' server, which a sweep does not use.
     """
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 -- settings need none of it
 

@@ -88,7 +88,7 @@ class SparkExecutor:
 
 @contextmanager
 def local_executor(say_start: Callable[[], None]) -> Iterator[SparkExecutor]:
-    """Return an executor whose local session starts when it is first needed. Effects: the session
+    """Open an executor whose local session starts when it is first needed. Effects: the session
     ends on leaving.
     """
     with ExitStack() as stack:

@@ -65,10 +65,10 @@ class FileSystem(Protocol):
         """Copy a part of a file to the same place of another."""
 
     def fsync_file(self, path: AnyPath) -> None:
-        """Sync a regular file, fsync(2)."""
+        """Make a file's content and attributes durable."""
 
     def fsync_dir(self, path: AnyPath) -> None:
-        """Sync a directory, fsync(2)."""
+        """Make a directory's entries durable."""
 
     def set_mtime(self, path: AnyPath, modified_ns: int) -> None:
         """Set a file's modification time."""
@@ -225,12 +225,12 @@ class RealFileSystem:
             copy_bytes(read, written, position, length_bytes)
 
     def fsync_file(self, path: AnyPath) -> None:
-        """fsync(2) of a regular file."""
+        """Sync a regular file, fsync(2)."""
         with self._file(path, os.O_RDONLY) as file:
             os.fsync(file)
 
     def fsync_dir(self, path: AnyPath) -> None:
-        """fsync(2) of a directory."""
+        """Sync a directory, fsync(2)."""
         directory = self._directory(path)
         os.fsync(directory)
 

@@ -26,7 +26,8 @@ class Executor(Protocol):
     def call_each(
         self, function: Callable[..., Value], arguments: Sequence[tuple[Any, ...]]
     ) -> Results[Value]:
-        """Call the function for each; see `Executor`. Effects: those of the function; progress.
+        """Call a function of a module once for each tuple of arguments, the first of which is the
+        log's plan. Effects: those of the function.
 
         Returns:
             the result or the error of each call, once its files are durable.
@@ -59,7 +60,7 @@ class LocalExecutor:
     def call_each(
         self, function: Callable[..., Value], arguments: Sequence[tuple[Any, ...]]
     ) -> Results[Value]:
-        """Return see `Executor`. Effects: those of the function; progress."""
+        """Call the function for each; see `Executor`. Effects: those of the function; progress."""
         plans: list[CleanPlan] = [each[0] for each in arguments]
         sizes = [plan.compaction.total_bytes for plan in plans]
         alone = len(plans) == 1

@@ -1,11 +1,11 @@
-"""First pass over a compressed log, from the newest batch to the oldest: what survives of a batch
-is rebuilt as soon as it is mapped, while it is decompressed (docs/adr/0012).
+"""First pass over a compressed log, from the newest batch to the oldest: a batch's survivors are
+rebuilt as soon as it is mapped, while it is decompressed (docs/adr/0012).
 
 1. `new_cache` decides whether a log is read this way, and `map_backwards` maps it; no other module
-   needs to know.
-2. It is for speed alone: what is not rebuilt here, the second pass rebuilds. It ends when the map
-   is full, since then some keys are unknown, and when the disk has no room for what waits.
-3. What a kernel cannot do, the caller does, and calls it again.
+   depends on it.
+2. It is only an optimization: the second pass rebuilds what is not rebuilt here. It ends when the
+   map is full, since then some keys are unknown, and when the disk has no room for rebuilt batches.
+3. If a kernel cannot do something, the caller does it and calls the kernel again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from logwright.kernel import inline_kernel, kernel
 from logwright.units import INT64_MAX
 
 STORE_FULL: Final = 5
-"""The buffer for rebuilt batches is to be emptied; besides the statuses of `read`."""
+"""The buffer for rebuilt batches must be emptied. A status besides those of `read`."""
 
 WINDOW_RECORDS: Final = 2048
 """Records read before they are mapped: decompressed, they stay in the CPU's cache."""
@@ -49,7 +49,7 @@ _MARGIN: Final = 1.1
 
 
 class RebuildBuffers(NamedTuple):
-    """Where rebuilt batches are written. The kernels change it.
+    """The buffers that kernels write rebuilt batches to.
 
     Attributes:
         entries: CACHED_BATCH[n] of all batches of the source.

@@ -1,5 +1,5 @@
-"""First pass, reading: batches are checked and decompressed, and for each record that matters the
-hash of its key, its ordinal, offset and kind are kept.
+"""First pass, reading: batches are checked and decompressed, and for each relevant record the hash
+of its key, its ordinal, offset and kind are kept.
 
 A window of records, and the one batch that is decompressed, stay in the CPU's cache.
 """
@@ -35,12 +35,12 @@ PROBE: Final = 1
 FLAG: Final = 2
 """Only note which batches have tombstones."""
 
-# What else `read_batches` may return, besides the statuses of `logwright.format.walk`.
+# Statuses of `read_batches` besides those of `logwright.format.walk`.
 WRONG_CRC: Final = 1
 SCRATCH_FULL: Final = 2
-"""The scratch memory is to be enlarged."""
+"""The scratch memory must be enlarged."""
 NOT_UNPACKED: Final = 3
-"""The caller is to decompress the batch."""
+"""The caller must decompress the batch."""
 MANY_RECORDS: Final = 4
 """The room for records is too small for one batch."""
 
@@ -57,7 +57,7 @@ class MapScope(NamedTuple):
     Attributes:
         first_offset, last_offset: of the records that are mapped, both included.
         now_ms: the clock of the cleaning.
-        primary: it is the first shard's pass, in which everything about the batches is noted.
+        primary: this is the first shard's pass, which notes all facts about the batches.
         shard_start, shard_end: the hashes that are mapped, see `offset_map.SHARD_SPACE`.
         action: INSERT, PROBE or FLAG.
     """
@@ -109,10 +109,10 @@ class WindowSums(NamedTuple):
     """The sums of each batch of a window.
 
     Attributes:
-        starts: int64[rows + 1], where its records begin among those that were found.
+        starts: int64[rows + 1], index of its first record among the found ones.
         sums: KEY_SUMS[rows].
         spans: SPAN[rows], where a compressed batch is in the scratch memory, one after the
-            other. Without any rows each batch takes the place of the one before.
+            other. Without rows each batch overwrites the one before.
     """
 
     starts: NDArray[np.int64]
