@@ -8,9 +8,9 @@ the sum of these, modulo 2**64. Sums need no order: passes, shards and segments 
    they enter the map.
 2. For each shard the offset map's entries are summed: the latest record of each key (`sum_map`).
    Those of the clean section that the map does not supersede are added (`sum_probed`).
-3. The output must hold what was summed in 2. What it does hold is known from its own bytes
-   (`logwright.checks.quick`) and, for batches that stay as they are and uncompressed ones that keep
-   most of their records, from 1, less what is missing. Neither uses the dead bitmap.
+3. The output must hold what was summed in 2. What it holds is summed from its own bytes
+   (`logwright.checks.quick`) and, for unchanged batches and uncompressed ones that keep most of
+   their records, taken from 1, less what is missing. Neither uses the dead bitmap.
 4. The map itself is checked by a sample of the keys, drawn by their hashes, which is sorted
    (`KeySample`). A log of few records is its own sample.
 """
@@ -82,8 +82,8 @@ def keeps_most(kept: int, batch: Any, last_mapped: int) -> Any:
 
 @inline_kernel
 def _horizon_reached(batch: Any, now_ms: int) -> Any:
-    """Decide whether the tombstones of a batch may go (KIP-534). A rule of the checks' own, which
-    would not notice a fault in one that they share with the passes.
+    """Decide whether the tombstones of a batch may go (KIP-534). The checks have this rule
+    separately: they would not notice a fault in a rule that they share with the passes.
     """
     return batch.attributes & DELETE_HORIZON != 0 and batch.base_timestamp <= now_ms
 
@@ -97,8 +97,8 @@ def _mark_reached(batches: Any, now_ms: int, reached: Any) -> None:
 def leaving(segments: list[NDArray[np.void]], now_ms: int) -> Leaving:
     """Return which batches, BATCH[n] of each segment, have tombstones that may go.
 
-    Data that goes as aborted must not be in the map. It is not taken away here: the sums do not
-    agree if it is.
+    Data that is removed as aborted must not be in the map. It is not subtracted here: if it is in
+    the map, the sums do not agree.
     """
     reached = [np.empty(len(batches), dtype=np.bool_) for batches in segments]
     for batches, marks in zip(segments, reached, strict=True):
@@ -236,14 +236,14 @@ def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> N
     """Add the entries of the offset map, except the tombstones that may go.
 
     Args:
-        expired: bitmap by ordinal: tombstones that were found to be past their horizon.
+        expired: bitmap by ordinal: tombstones past their horizon.
         leaving: see `Leaving`. mask, totals: of a `KeyReceipt`.
     """
     entries = table.entries
     total, records, sampled = np.uint64(0), np.uint64(0), np.uint64(0)
     for at in range(0, len(entries), 2):
         ordinal = ordinal_at(table, at)
-        counts = np.uint64(ordinal >= 0)  # no branch: the CPU could not foresee it
+        counts = np.uint64(ordinal >= 0)  # no branch: the CPU could not predict it
         if len(leaving[0]) > 0 and ordinal >= 0 and _leaves(ordinal, expired, leaving):
             counts = np.uint64(0)
         word = mix(entries[at], ordinal) * counts

@@ -10,7 +10,7 @@
 3. Indexes without a log, which an interrupted roll leaves, and its temporary snapshot.
 4. Staging directories of dead plans.
 5. The ledger keeps the records of the files that still exist. This is left out on a full disk,
-   where removing a file that has another name frees nothing: a record of a file that is gone does
+   where removing a file that has another name frees nothing: a record of a missing file does
    no harm, and the next purge compacts the ledger.
 """
 

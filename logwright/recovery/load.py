@@ -1,6 +1,6 @@
 """Simulate how Kafka loads a partition, without changing anything (LogLoader.load, 4.3.0).
 
-1. Indexes without a log go.
+1. Indexes without a log are removed.
 2. A segment without an offset index, or with a wrong transaction index, is recovered. One without
    a time index gets an empty one. Without --like-kafka the other indexes are checked too, and a
    segment whose time index is missing is recovered.
@@ -12,10 +12,10 @@
    gets an empty one at its start offset.
    Kafka forgets the producers if an index is rebuilt after a clean stop; without --like-kafka the
    snapshots stay.
-5. A segment whose offsets overflow is split (`splitting`), and what found it starts again.
-6. Leader epochs and producer snapshots follow from what is left.
+5. A segment whose offsets overflow is split (`splitting`), and the pass that found it starts again.
+6. Leader epochs and producer snapshots follow from the remaining batches.
 
-Kafka empties a segment whose offsets are out of order, where it notices that (only when it makes an
+Kafka empties a segment whose offsets are out of order, if it notices that (only when it makes an
 index entry). Without --like-kafka the segment is cut before the first batch that is out of order.
 """
 
@@ -59,7 +59,7 @@ class Loading:
     """A loading in progress.
 
     Attributes:
-        files: final name to name on disk, once the leftovers are dealt with.
+        files: final name to name on disk, after the leftovers are handled.
         segments: those loaded so far, ascending.
         dropped: those that were dropped, ascending.
         split: those that were replaced by others, ascending.
@@ -233,7 +233,7 @@ class Loading:
             self._find("rebuilt", names, why)
         segment.recovered = True
         segment.aborted = tuple(state.replay.aborted)
-        # Once made it stays, also if a second recovery finds nothing for it.
+        # An existing index stays, even if a second recovery finds no entry for it.
         segment.has_txnindex |= bool(segment.aborted)
         if refused_at is not None:
             return refused_at

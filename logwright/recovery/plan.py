@@ -61,7 +61,7 @@ def plan_recovery(
         now_ms: the command's clock.
         expiration_ms: ``producer.id.expiration.ms``.
         index_interval_bytes: ``index.interval.bytes``.
-        options: how it was asked for.
+        options: of the command.
 
     Raises:
         LossNotAccepted: segments with data would be dropped.
@@ -87,7 +87,7 @@ def plan_recovery(
 def _plan(
     loading: Loading, leftovers: Leftovers, ledger: bytes, options: RecoveryOptions
 ) -> RecoveryPlan:
-    """Compare the outcome of a loading with what is on disk."""
+    """Compare the outcome of a loading with the files on disk."""
     observed = loading.observed
     foreign = _foreign(leftovers, ledger, options)
     end, start = Offset(loading.end_offset), Offset(loading.log_start_offset)

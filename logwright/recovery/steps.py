@@ -14,9 +14,9 @@ part  what it does                                a loading after a crash inside
       ascending                                   in front of it (`replace_segments`, R3)
 S     segments whose offsets overflow are split   see `split_steps`: the old one, to be split
                                                   again, or the parts
-K     what will be cut or dropped is copied or    as before: nothing has gone yet
+K     what will be cut or dropped is copied or    as before: nothing is removed yet
       linked into ``.logwright/cut/``
-3     orphans; dropped segments, last one first   what is left is a log's beginning, and the damage
+3     orphans; dropped segments, last one first   the rest is a prefix of the log, and the damage
                                                   that they were dropped for is still there
 4     each damaged log is cut, then gets its      recovered again: of the file whose absence or
       indexes, that which called for it last;     state called for it, the new one comes last

@@ -1,18 +1,17 @@
 """The offset map: which record of each key is the latest (SkimpyOffsetMap's role, cleaning.md of
 Kafka 4.3.0).
 
-1. A key is known by its keyed hash. An entry has 128 bits: the largest ordinal takes as many as it
-   needs, the hash all others. The bits of the hash that are not stored decide where the entry is
-   looked for, so that they count too (docs/adr/0006).
+1. A key is represented by its keyed hash. An entry has 128 bits: as many as the largest ordinal
+   needs, and the hash in all others. The bits of the hash that are not stored decide where the
+   entry is looked for, so that they count too (docs/adr/0006).
 2. Of two records with one key the one with the smaller ordinal is superseded: its bit in the dead
-   bitmap is set.
-   That is all a second pass needs: neither keys nor map.
+   bitmap is set. The second pass needs only that bitmap.
 3. The slot is a part of the hash scaled to the table (no power of two is needed), probing is
    linear.
-4. The table takes the memory it was given and never more. When it is full, either the map ends
+4. The table never takes more than its given memory. When it is full, either the map ends
    there, as Kafka's does, or the hashes are split into shards: entries of all but the first are
-   dropped, and the keys are read once more for each other one afterwards. Bits that were set stay
-   true, so nothing is lost or counted twice.
+   dropped, and the keys are read once more for each other shard. Bits stay set, so nothing is lost
+   or counted twice.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ SHARD_SPACE: Final = 1 << 32
 PREFETCH_DISTANCE: Final = 16
 
 _HUGE_SLOTS: Final = 2 * 1024 * 1024 // ENTRY_BYTES
-"""A map of fewer slots fills no huge page. Its memory is the process's own, used again and again:
-the system would clear fresh memory page by page, when each is read first and when it is written.
+"""A map of fewer slots fills no huge page. Its memory is reused within the process: the
+system would clear fresh memory page by page, at the first read and at the first write.
 """
 
 _spare: list[mmap.mmap] = []
@@ -65,8 +64,8 @@ class Table(NamedTuple):
     """The entries of a map.
 
     An entry is the hash's first half, then the upper bits of its second half above the ordinal + 1.
-    Where there is none both words are 0. Where there was one, the ordinal's bits are all set and
-    the others are 0: a search continues after it.
+    Both words of a free entry are 0. In a dropped entry the ordinal's bits are all set and the
+    others are 0: a search continues after it.
 
     Attributes:
         entries: uint64[slots * 2]. ordinal_bits: how many bits an ordinal takes.
@@ -106,16 +105,16 @@ def _large_zeros(words: int) -> NDArray[np.uint64]:
     """Return uint64[words] of zeros in huge-paged memory, which is kept for the next array when
     this one is freed.
 
-    A broker keeps its dedupe buffer too. Memory that is fresh costs a quarter of a second for each
-    128 MiB on a virtual machine whose host takes back what is free.
+    A broker keeps its dedupe buffer too. Fresh memory costs a quarter of a second for each
+    128 MiB on a virtual machine whose host reclaims free memory.
     """
     try:
         memory: mmap.mmap | None = _spare.pop()
     except IndexError:
         memory = None
     if memory is None or len(memory) < words * 8:
-        memory = None  # what is too small goes before there is another one
-        # Private: what is shared, the default, gets no huge pages.
+        memory = None  # freed before a larger one is allocated
+        # Private: shared memory, the default, gets no huge pages.
         memory = mmap.mmap(-1, words * 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
@@ -226,7 +225,7 @@ def evict_upper(table: Any, shard_end: Any) -> Any:
         word = entries[at + 1]
         is_free = (word == np.uint64(0)) | (word == vacated)
         goes = (entries[at] >> np.uint64(32) >= np.uint64(shard_end)) & (not is_free)
-        # No branch: the CPU could not foresee it.
+        # No branch: the CPU could not predict it.
         stays = np.uint64(not goes)
         dropped += goes
         entries[at] *= stays

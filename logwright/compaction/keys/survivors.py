@@ -54,14 +54,14 @@ class Survivors:
     """The result of the first pass.
 
     Attributes:
-        groups: all segments that are rewritten, ascending, in the groups of which each becomes one.
+        groups: the segments that are rewritten, ascending; each group becomes one segment.
         aborted: for each group the aborted transactions whose markers stay.
         dead: bitmap, uint8[(records + 7) / 8], one bit per ordinal.
         end_offset: latest mapped offset + 1: the next first dirty offset.
         removed_superseded, removed_tombstones, removed_null_keys, removed_aborted, removed_markers:
             dead records by cause.
         cached: uint8[n], the content of the rebuild cache.
-        keys: what must survive, for the checks.
+        keys: the sums of what must survive, for the checks.
     """
 
     groups: list[list[tuple[Segment, Source]]]
@@ -103,8 +103,8 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> 
     the segments.
 
     Raises:
-        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log is refused as it
-        is.
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log cannot be
+            cleaned.
         CorruptIndex, CorruptProducerSnapshot: a transaction index or a producer snapshot
             contradicts the log.
         PolicyError: ``log.cleaner.dedupe.buffer.size`` has no room for one key.
