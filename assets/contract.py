@@ -31,7 +31,7 @@ def _count(name: str, *, least: int = 0, most: int | None = None) -> tuple[str, 
 
 
 def _null_keys_are_above_the_map(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Records without a key are removed up to the last mapped offset, not above it
+    """Require that records without a key are above the last mapped offset
     (Cleaner.shouldRetainRecord, 4.3.0).
     """
     above = frame["first_null_key_offset"] > frame["last_mapped_offset"]
@@ -39,7 +39,7 @@ def _null_keys_are_above_the_map(frame: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _offsets_are_ordered(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Each segment starts above the end of the one before it."""
+    """Require that each segment starts above the end of the one before it."""
     before = frame.groupby("topic_partition")["last_offset"].transform(
         lambda last: last.cummax().shift(fill_value=-1)
     )

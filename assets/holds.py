@@ -1,4 +1,4 @@
-"""The logs in care as the engine's sweep knows them, and what a tick or a run asks about them."""
+"""The maintained logs in the form that the engine's sweep takes, and queries of a tick or a run."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from logwright.sweep.model import LogWork, SweepState, planned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What all checks say of a state.
+    """The verdicts of all checks on a state.
 
     Attributes:
         verdicts: by log key, one for each check; logs that nothing was staged for are not in it.
@@ -73,7 +73,7 @@ def judge(state: SweepState, policies: Policies, *, storage: Path, run_name: str
 
 
 def check_verdicts(facts: OutputFacts) -> tuple[Verdict, ...]:
-    """One verdict for each check.
+    """Return one verdict for each check.
 
     Raises:
         InvariantError: a check was not made, which must not count as passed.
@@ -102,7 +102,9 @@ def _contract_rows(work: LogWork) -> list[dict[str, object]]:
 
 
 def _without_profile(work: LogWork) -> Verdict:
-    """The verdict on a log of which no segment was read back: right only if none was written."""
+    """Return the verdict on a log of which no segment was read back: right only if none was
+    written.
+    """
     expected = _facts(work).expected_records
     return Verdict(
         check=LOG_PROFILE,

@@ -19,7 +19,7 @@ _PERCENT: Final = 100
 def retention_observation(
     work: LogWork, plan: RetentionPlan, settings: DirectorySettings
 ) -> dg.AssetObservation:
-    """What one log lost, segment by segment with the reason, and what it has left."""
+    """Return what one log lost, segment by segment with the reason, and what it still has."""
     config, _ = settings.of(work.log_dir, work.partition.topic)
     limit = config.retention_bytes
     metadata: dict[str, Any] = {

@@ -66,14 +66,14 @@ class CleaningConfig(dg.Config):
 
     Attributes:
         force: clean even if not due.
-        like_kafka: without our declared differences to Kafka's cleaner.
+        like_kafka: without logwright's declared differences to Kafka's cleaner.
     """
 
     force: bool = False
     like_kafka: bool = False
 
     def options(self) -> CleaningOptions:
-        """As the engine wants them."""
+        """Return the options as the engine takes them."""
         return CleaningOptions(force=self.force, like_kafka=self.like_kafka)
 
 
@@ -83,7 +83,7 @@ def recovered_plan(
     settings: DirectorySettings,
     asked: tuple[TimestampMs, CleaningOptions],
 ) -> SweepState:
-    """Recover what is unclean and not held, say so, then plan. `asked`: clock, how to clean."""
+    """Recover unclean logs that are not held, report it, then plan. `asked`: clock, options."""
     now_ms, options = asked
     policies = settings.policies
     state = recover(hold(state_of(logs, now_ms), settings, force=options.force), settings)
@@ -104,7 +104,7 @@ def plan(
     policies: PolicyDirectory,
     clock: Clock,
 ) -> SweepState:
-    """Look at each log of the run and decide what is due, by its topic's policy."""
+    """Decide for each log of the run what is due, by its topic's policy."""
     with boundary("plan"):
         logs = log_dirs.listing().find_all(context.partition_keys)
         state = recovered_plan(
@@ -159,7 +159,7 @@ def quality(
 def swap(
     context: dg.AssetExecutionContext, validated: SweepState
 ) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult[None]]:
-    """Put the checked segments in place of the live ones, group by group, each swap durable by
+    """Replace the live segments by the checked ones, group by group, each swap durable by
     itself.
     """
     state = commit_all(validated)

@@ -1,4 +1,4 @@
-"""What a check says of one log."""
+"""The verdict of a check on one log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEGMENT_CONTRACT: Final = "segment_contract"
 LOG_PROFILE: Final = "log_profile"
 
 CHECKS: Final = {
-    CRC_VALID: "Every batch of the output has the CRC-32C that its header says.",
+    CRC_VALID: "Every batch of the output has the CRC-32C of its header.",
     OFFSETS_ASCENDING: "Offsets ascend strictly and stay inside the source's range.",
     SURVIVORS_IDENTICAL: "Survivors have the source's key, value, headers, offset and timestamp.",
     LATEST_VALUE_PER_KEY: "Each key's latest record survives, but tombstones past their horizon.",

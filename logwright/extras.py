@@ -1,4 +1,4 @@
-"""The parts of this project that not everybody installs, and what they bring (pyproject.toml)."""
+"""The optional parts of this project and their modules (extras in pyproject.toml)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODULES: Final = MappingProxyType(
         "archive": ("confluent_kafka", "pyarrow"),
     }
 )
-"""Extra → the modules that it brings and that we import."""
+"""Extra → its modules that logwright imports."""
 
 
 class MissingExtra(PreconditionError, ImportError):  # type: ignore[misc]  # both have a `path`
@@ -39,7 +39,7 @@ def require(extra: str, *, by: str) -> None:
         by: what needs it, the subject of the message.
 
     Raises:
-        MissingExtra: a module is not there; names it, and the command that installs the extra.
+        MissingExtra: a module is missing; names it, and the command that installs the extra.
     """
     missing = [name for name in MODULES[extra] if importlib.util.find_spec(name) is None]
     if missing:

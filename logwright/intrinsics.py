@@ -16,7 +16,9 @@ from numba.np import arrayobj
 
 
 def _word_at(context: Any, builder: Any, array: Any, index: Any, bits: int) -> Any:
-    """Pointer to an integer at an element of an array. Args: (Numba type, value) of the array."""
+    """Return a pointer to an integer at an element of an array. Args: (Numba type, value) of the
+    array.
+    """
     kind, value = array
     data = context.make_array(kind)(context, builder, value).data
     return builder.bitcast(builder.gep(data, [index]), ir.IntType(bits).as_pointer())
@@ -24,8 +26,8 @@ def _word_at(context: Any, builder: Any, array: Any, index: Any, bits: int) -> A
 
 @intrinsic
 def load_u64(_typing: Any, data: Any, index: Any) -> Any:
-    """Little-endian uint64 at byte `index` of a C-contiguous uint8 array; the caller checks the
-    bounds.
+    """Return the little-endian uint64 at byte `index` of a C-contiguous uint8 array; the caller
+    checks the bounds.
     """
     signature = types.uint64(data, types.int64)
 
@@ -55,7 +57,7 @@ def copy_span(_typing: Any, out: Any, at: Any, source: Any, start: Any, length: 
 
 @intrinsic
 def prefetch(_typing: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of array[index], which may lie outside: nothing is read."""
+    """Ask for the cache line of array[index], which may be outside: nothing is read."""
     signature = types.void(array, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -73,7 +75,7 @@ def prefetch(_typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def crc_u64(_typing: Any, crc: Any, word: Any) -> Any:
-    """Step a CRC-32C by eight bytes, by the CPU's instruction of SSE4.2."""
+    """Step a CRC-32C by eight bytes, with the SSE4.2 instruction."""
     signature = types.uint64(types.uint64, types.uint64)
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
@@ -88,7 +90,7 @@ def crc_u64(_typing: Any, crc: Any, word: Any) -> Any:
 
 @intrinsic
 def address(_typing: Any, array: Any, index: Any) -> Any:
-    """Address of array[index], int64; the array must be C-contiguous."""
+    """Return the address of array[index], int64; the array must be C-contiguous."""
     signature = types.int64(array, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -130,7 +132,7 @@ def store_u64(_typing: Any, data: Any, index: Any, word: Any) -> Any:
 
 @intrinsic
 def load_u32(_typing: Any, data: Any, index: Any) -> Any:
-    """Little-endian uint32 at byte `index`, as uint64; the caller checks the bounds."""
+    """Return the little-endian uint32 at byte `index`, as uint64; the caller checks the bounds."""
     signature = types.uint64(data, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -142,7 +144,7 @@ def load_u32(_typing: Any, data: Any, index: Any) -> Any:
 
 @intrinsic
 def high_product(_typing: Any, left: Any, right: Any) -> Any:
-    """Upper 64 bits of the product of two uint64."""
+    """Return the upper 64 bits of the product of two uint64."""
     signature = types.uint64(types.uint64, types.uint64)
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
@@ -206,7 +208,7 @@ class _Cells:
         return self._builder.gep(self._cells, [ir.IntType(64)(self._taken - 1)])
 
     def read(self, kind: Any) -> Any:
-        """The value of the next cells."""
+        """Return the value of the next cells."""
         context, builder = self._context, self._builder
         if isinstance(kind, types.BaseTuple):
             return context.make_tuple(builder, kind, [self.read(each) for each in kind])

@@ -6,7 +6,7 @@ with llvmlite alone: importing Numba and inferring types would take longer than 
 
 1. A call describes its arguments (`describe`): the signature, a tuple of words, and the cells,
    one int64 for each number, address and length.
-2. The object file of that signature is loaded from the cache; if it is not there, Numba compiles it
+2. The object file of that signature is loaded from the cache; if it is missing, Numba compiles it
    (`logwright.kernel_compiler`).
 3. The compiled function reads its arguments from the cells and writes its result there. It runs
    without the GIL.
@@ -151,12 +151,12 @@ def kernel(function: _Function) -> _Function:
 
 
 def inline_kernel(function: _Function) -> _Function:
-    """The same, for small functions that are to become part of the kernels that call them."""
+    """Return a kernel for a small function, inlined into the kernels that call it."""
     return cast("_Function", Kernel(function, forceinline=True))
 
 
 def intrinsic(name: str) -> Any:
-    """An instruction for kernels, see `logwright.intrinsics`."""
+    """Return an instruction for kernels; see `logwright.intrinsics`."""
     return Intrinsic(name)
 
 
@@ -220,8 +220,9 @@ def _array_word(array: Any) -> str:
 
 
 def _data_address_in_struct(array: Any) -> int:
-    """The address of the first element, from the array's C struct: the first field after the object
-    head (``PyArrayObject_fields`` of NumPy's C ABI). `ndarray.ctypes` takes ten times as long.
+    """Return the address of the first element, from the array's C struct: the first field after the
+    object head (``PyArrayObject_fields`` of NumPy's C ABI). `ndarray.ctypes` takes ten times as
+    long.
     """
     return _int64_at(id(array) + _HEAD_BYTES).value
 
@@ -241,7 +242,7 @@ _data_address: Final = (
 
 
 def _dtype_fields(dtype: Any) -> Any:
-    """A dtype as JSON: its name; or its fields' names, dtypes and offsets, and its size."""
+    """Return a dtype as JSON: its name; or its fields' names, dtypes and offsets, and its size."""
     if dtype.names is None:
         return dtype.str
     fields = [dtype.fields[name] for name in dtype.names]
@@ -266,7 +267,7 @@ def _cells_of(result: Any) -> int:
 
 
 def _result_of(result: Any, cells: Iterator[int]) -> Any:
-    """The Python value of a result, whose structure is lists of the words of a `Signature`."""
+    """Return the Python value of a result, structured as lists of a `Signature`'s words."""
     if isinstance(result, list):
         return tuple(_result_of(each, cells) for each in result)
     cell = next(cells)
@@ -294,8 +295,8 @@ def _target_machine() -> Any:
 
 
 def _object_file(kernel: Kernel, signature: Signature) -> bytes:
-    """The content of the object file of a signature. Effects: compiles it into the cache if it is
-    not there; of several processes that need it one compiles.
+    """Return the content of the object file of a signature. Effects: compiles it into the cache if
+    it is missing; of several processes that need it one compiles.
     """
     path = object_path(kernel.name, signature)
     content = read_object(path)
@@ -322,7 +323,8 @@ def read_object(path: Path) -> bytes | None:
 
 
 def is_private(directory: Path) -> bool:
-    """Whether only this user, or root, can have written into a directory. Effects: reads its mode.
+    """Return whether only this user, or root, can have written into a directory. Effects: reads its
+    mode.
 
     Raises:
         OSError: it cannot be read.
@@ -332,14 +334,14 @@ def is_private(directory: Path) -> bool:
 
 
 def object_path(name: str, signature: Signature) -> Path:
-    """Where the object file of a kernel's signature is kept."""
+    """Return the path of the object file of a kernel's signature."""
     digest = hashlib.sha256("\n".join(signature).encode()).hexdigest()[:16]
     return cache_directory() / f"{name}-{digest}.o"
 
 
 @contextmanager
 def file_lock(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold an exclusive lock on a file; whether it is held, which without `wait` it may not be.
+    """Hold an exclusive lock on a file; yield whether it is held: without `wait` it may not be.
     Effects: creates the file.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -355,8 +357,8 @@ def file_lock(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
 @cache
 def cache_directory() -> Path:
-    """The directory of the object files of these sources on this CPU. Effects: reads the kernels'
-    sources.
+    """Return the directory of the object files of these sources on this CPU. Effects: reads the
+    kernels' sources.
     """
     digest = hashlib.sha256()
     for name in ("numba", "llvmlite"):
@@ -371,9 +373,9 @@ def cache_directory() -> Path:
 
 
 def kernel_sources() -> dict[str, bytes]:
-    """Name below ``logwright`` to content of the modules that hold kernels and of all that these
-    import, directly or not: whatever a compiled kernel can be made of. Effects: reads the package's
-    sources.
+    """Return the sources that a compiled kernel depends on, by name below ``logwright``: the
+    modules that hold kernels, and all that these import, directly or not. Effects: reads the
+    package's sources.
     """
     root = Path(__file__).parent
     sources = {

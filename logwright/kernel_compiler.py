@@ -89,7 +89,7 @@ def compile_into_cache(kernel: Kernel, signature: Signature, path: Path) -> byte
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Keep an object file, if its directory is our own and has room. Effects: writes it."""
+    """Keep an object file, if its directory is private and has space. Effects: writes it."""
     temporary = path.with_suffix(".tmp")
     with suppress(OSError):
         if not is_private(path.parent):
@@ -103,8 +103,8 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def kernels_ahead() -> list[list[tuple[str, Signature]]]:
-    """Names and signatures of `AHEAD`: of an uncompressed log, and of a compressed one besides.
-    Effects: reads the file.
+    """Return the names and signatures of `AHEAD`: of an uncompressed log, and of a compressed one
+    as well. Effects: reads the file.
     """
     return [
         [(name, tuple(signature)) for name, signature in group]
@@ -114,7 +114,7 @@ def kernels_ahead() -> list[list[tuple[str, Signature]]]:
 
 def _start_second_process(kernel: Kernel, signature: Signature) -> None:
     """Let another process compile the kernels that will be needed after this one, once, where the
-    machine has two cores. Effects: a process, which ends when they are there.
+    machine has two cores. Effects: starts a process, which ends when they are compiled.
     """
     if _second_process or len(os.sched_getaffinity(0)) < MIN_CORES or not sys.executable:
         return
@@ -130,8 +130,8 @@ def _start_second_process(kernel: Kernel, signature: Signature) -> None:
 
 
 def compile_ahead(group: int) -> None:
-    """Compile the kernels of a group of `AHEAD`, from the last to the first, but for those that
-    another process has compiled or is compiling. Effects: the cache.
+    """Compile the kernels of a group of `AHEAD`, from the last to the first, except those that
+    another process has compiled or is compiling. Effects: writes the cache.
     """
     for name, signature in reversed(kernels_ahead()[group]):
         path = object_path(name, signature)
@@ -145,7 +145,7 @@ def compile_ahead(group: int) -> None:
 
 
 def compile_object(kernel: Kernel, signature: Signature) -> bytes:
-    """Compile a kernel for these types; a line of JSON, then the object code."""
+    """Compile a kernel for these types; return a line of JSON, then the object code."""
     words = iter(signature)
     kinds = tuple(_type(word, words) for word in words)
     with _without_objects():
@@ -176,7 +176,9 @@ def compile_object(kernel: Kernel, signature: Signature) -> bytes:
 
 
 def _type(word: str, words: Iterator[str]) -> Any:
-    """Numba's type of an argument, of which `word` is the first word and `words` has the others."""
+    """Return Numba's type of an argument, of which `word` is the first word and `words` has the
+    others.
+    """
     if word in _SCALARS:
         return _SCALARS[word]
     if not word.endswith("("):
@@ -191,7 +193,7 @@ def _type(word: str, words: Iterator[str]) -> Any:
 
 
 def _dtype(fields: Any) -> Any:
-    """The type of elements that `logwright.kernel` wrote as JSON."""
+    """Return the type of elements that `logwright.kernel` wrote as JSON."""
     if isinstance(fields, str):
         return np.dtype(fields)
     names, formats, offsets, item_bytes = fields
@@ -206,7 +208,7 @@ def _dtype(fields: Any) -> Any:
 
 
 def _result_words(kind: Any) -> Any:
-    """The structure of a result: lists of the words of a `Signature`."""
+    """Return the structure of a result: lists of the words of a `Signature`."""
     if isinstance(kind, types.BaseTuple):
         return [_result_words(each) for each in kind]
     if isinstance(kind, types.Integer):
@@ -219,7 +221,7 @@ def _result_words(kind: Any) -> Any:
 
 
 def _dispatcher(kernel: Kernel) -> Any:
-    """Numba's object of a kernel, whose function sees those of all kernels that it calls."""
+    """Return Numba's object of a kernel, whose function sees those of all kernels that it calls."""
     known = _dispatchers.get(id(kernel))
     if known is None:
         function = kernel.function
@@ -233,7 +235,7 @@ def _dispatcher(kernel: Kernel) -> Any:
 
 
 def _for_numba(value: Any) -> Any:
-    """What Numba is to see of a global of a kernel."""
+    """Return what Numba uses for a kernel's global."""
     if isinstance(value, Kernel):
         return _dispatcher(value)
     if isinstance(value, Intrinsic):
@@ -271,7 +273,7 @@ def _without_objects() -> Iterator[None]:
 
 
 def _nothing(_library: Any) -> None:
-    """In place of a stage of `codegen.CodeLibrary.finalize`."""
+    """Replace a stage of `codegen.CodeLibrary.finalize` by nothing."""
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ A plan is alive from its build until it is committed or discarded, or until the 
 dies. Its id holds a token of that process. While a process has plans that are alive in a log
 directory it holds an exclusive lock on ``<log dir>/.logwright-plans-<token>.lock``: one descriptor
 for each log directory, however many logs are planned. Whoever can take that lock, or finds no such
-file, knows that the process is dead or has ended all its plans there.
+file, has proof that the process is dead or has ended all its plans there.
 
-Workers that build for a driver hold nothing: the token says that the plan is another process's. So
+Workers that build for a driver hold nothing: the token shows that the plan is another process's. So
 does a process that was forked from one with plans. It has a share of the lock, which lasts until
 both have ended or the parent has given it back: too long rather than too short.
 """
@@ -63,7 +63,7 @@ _here = _Process()
 
 
 def new_plan_id(now_ms: TimestampMs) -> str:
-    """An id that no other plan has, of this process: ``<now>-<token>-<random>``."""
+    """Return a unique id for a plan of this process: ``<now>-<token>-<random>``."""
     return f"{now_ms}-{_this_process().token}-{os.urandom(4).hex()}"
 
 
@@ -110,8 +110,8 @@ def end_plan(log_dir: Path, plan_id: str) -> None:
 
 
 def plan_is_alive(log_dir: Path, plan_id: str) -> bool:
-    """Whether a plan that staged something below this log directory is alive. Effects: removes the
-    lock file of a process that is dead.
+    """Return whether a plan that staged something below this log directory is alive. Effects:
+    removes the lock file of a dead process.
     """
     here, token = _this_process(), _token_of(plan_id)
     if token == here.token:
@@ -121,8 +121,8 @@ def plan_is_alive(log_dir: Path, plan_id: str) -> bool:
 
 
 def _is_held(log_dir: Path, name: str) -> bool:
-    """Whether another process or thread holds the lock file of this name; True if that cannot be
-    found out. Effects: removes one that nobody holds.
+    """Return whether another process or thread holds the lock file of this name; True if unknown.
+    Effects: removes one that nobody holds.
     """
     try:
         file = os.open(log_dir / name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -136,7 +136,9 @@ def _is_held(log_dir: Path, name: str) -> bool:
 
 
 def _this_process() -> _Process:
-    """A forked process begins without plans, and with a token of its own."""
+    """Return this process's token and plans: a forked process starts with its own token and without
+    plans.
+    """
     global _here  # noqa: PLW0603 - one for each process
     if _here.process != os.getpid():
         _here = _Process()
@@ -166,7 +168,7 @@ def _remove_dead(log_dir: Path, own: str) -> None:
 
 
 def _end_removed(here: _Process) -> None:
-    """Release the locks of log directories that are gone, with all that was staged there."""
+    """Release the locks of log directories that no longer exist."""
     for key, found in list(here.log_dirs.items()):
         if os.fstat(found.file).st_nlink == 0:
             del here.log_dirs[key]

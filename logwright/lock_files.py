@@ -111,7 +111,7 @@ def held(file: int, *, remove: tuple[OpenDir, str] | None = None) -> Iterator[No
 
 
 def is_named(file: int, directory: OpenDir, name: str) -> bool:
-    """Whether an open file or directory is still the one with this name. Effects: reads."""
+    """Return whether an open file or directory is still the one with this name. Effects: reads."""
     try:
         named = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def is_named(file: int, directory: OpenDir, name: str) -> bool:
 
 
 def unlockable(path: Path, error: OSError) -> UnreadableFile | DiskFull:
-    """The error for a lock file, or its directory, that cannot be made or opened."""
+    """Return the error for a lock file, or its directory, that cannot be created or opened."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return DiskFull(
             f"there is no room for a lock: {error.strerror}.",

@@ -76,7 +76,8 @@ def lock_log_dir(log_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def broker_kept_out(log_dir: Path) -> Iterator[None]:
-    """`lock_log_dir` for readers: makes no ``.lock``, since without one no broker runs.
+    """Lock the log directory for reading; see `lock_log_dir`. Creates no ``.lock``, since without
+    one no broker runs.
 
     Raises:
         LogDirLocked, NotALogDir, UnreadableFile: as `lock_log_dir`.
@@ -107,7 +108,9 @@ def lock_partition(log_dir: Path, partition: TopicPartition) -> Iterator[None]:
 
 @contextmanager
 def lock_partition_directory(path: Path) -> Iterator[None]:
-    """`lock_partition`, whatever name the partition's directory has during a move."""
+    """Lock a partition by its directory, which has another name during a move; see
+    `lock_partition`.
+    """
     with open_log_dir(path.parent) as parent:
         for _ in range(ATTEMPTS):
             with _lock_open_directory(parent, path.name) as named:
@@ -136,8 +139,8 @@ def _lock_open_directory(parent: OpenDir, name: str) -> Iterator[bool]:
 
 @contextmanager
 def lock_checkpoints(log_dir: Path) -> Iterator[None]:
-    """Be the only logwright process that rewrites this directory's checkpoint files. Waits for its
-    turn. Effects: makes the lock file and removes it on release.
+    """Hold the lock for rewriting this directory's checkpoint files, against other logwright
+    processes. Waits for its turn. Effects: makes the lock file and removes it on release.
 
     Raises:
         LogDirLocked: it was not free for `CHECKPOINTS_WAIT_SECONDS`.
@@ -148,7 +151,7 @@ def lock_checkpoints(log_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def lock_file(log_dir: Path, name: str, *, wait_seconds: float) -> Iterator[None]:
-    """Hold an exclusive lock on a file in the log directory's root, waiting for it as long as this.
+    """Hold an exclusive lock on a file in the log directory's root, waiting at most this long.
     Effects and errors: as `lock_checkpoints`.
     """
     with open_log_dir(log_dir) as directory:
@@ -180,7 +183,9 @@ def give_lock_back(log_dir: Path, name: str, file: int) -> None:
 
 
 def _acquire_in_work_directory(directory: OpenDir) -> tuple[OpenDir, int]:
-    """The open work directory of a partition and a descriptor of the lock file in it, locked."""
+    """Return the open work directory of a partition, and a descriptor of the locked lock file in
+    it.
+    """
     path = directory.path / WORK_DIRECTORY / PARTITION_LOCK
     for _ in range(ATTEMPTS):
         try:

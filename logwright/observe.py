@@ -1,4 +1,4 @@
-"""Look at one log on which no broker works."""
+"""Observe one log on which no broker works."""
 
 from __future__ import annotations
 

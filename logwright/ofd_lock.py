@@ -37,7 +37,7 @@ def release(file: int) -> None:
 
 
 def holder(directory: int, name: str) -> int | None:
-    """The process that excludes a shared lock on a file, if the system says."""
+    """Return the process that excludes a shared lock on a file, if the system reports it."""
     with suppress(OSError):
         file = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
         try:

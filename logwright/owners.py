@@ -1,9 +1,8 @@
-"""Who may change a log directory: root, or the broker's user.
+"""Decide who may change a log directory: root, or the broker's user.
 
-Files that we replace or create must belong to the user who owned them before: a broker that may not
-open its own lock file, or a checkpoint's ``.tmp``, does not start or takes the log directory
-offline. Only root may give files to another user (chown(2)). So other users are refused before they
-create anything.
+Files that logwright replaces or creates must keep their owner: a broker that may not open its own
+lock file, or a checkpoint's ``.tmp``, does not start or takes the log directory offline. Only root
+may give files to another user (chown(2)). So other users are refused before they create anything.
 """
 
 from __future__ import annotations

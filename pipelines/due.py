@@ -70,7 +70,7 @@ class Reading:
     reason: str
 
     def is_fresh(self, signature: str, now_ms: int) -> bool:
-        """Whether a new reading would have the same result."""
+        """Return whether a new reading would have the same result."""
         if signature != self.signature:
             return False
         return self.look_again_ms == NEVER_MS or now_ms < self.look_again_ms

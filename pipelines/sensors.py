@@ -191,7 +191,7 @@ def read_changed(
 
 
 def _reading(work: LogWork, signature: str, known: Reading | None, now_ms: TimestampMs) -> Reading:
-    """Effects: lists a log that must be recovered."""
+    """Return the reading of a log. Effects: lists a log that must be recovered."""
     if isinstance(work.failure, UncleanLogDir):
         reading = unclean_reading(work.failure, signature, total_bytes=_log_bytes(work))
     elif work.failure is not None:

@@ -22,7 +22,7 @@ What they prove
     The code has these names once, in `model.CHECK_NAMES`.
 
 Quick and thorough (docs/adr/0010)
-    Both make the same five checks. `quick`, the default, reads the whole output, but of the source
+    Both do the same five checks. `quick`, the default, reads the whole output, but of the source
     only what rebuilt batches were made from. For the latest values it compares sums: of the keys
     that the build's offset map holds, and of the keys that are in the output. `thorough` reads and
     hashes all keys of the source again and relies on nothing that the build reports. Where `quick`

@@ -20,7 +20,7 @@ def examine(
     """Judge the staged output of a plan by the checks that its options choose. Effects: reads the
     staged files and the segments they were made from.
 
-    If a quick check fails, the thorough ones run too and say where. What only the quick one can
+    If a quick check fails, the thorough ones run too and report where. What only the quick one can
     see, such as a record that should be gone, stays failed.
 
     Args:

@@ -1,4 +1,4 @@
-"""Kernels that both ways of checking use: what is counted, and the rules that need one side only.
+"""Kernels of both examinations: counters, and the rules that need one side only.
 
 All kernels of this package share no code with the two passes of a cleaning but the walk over a
 record, the hash and the way in which a record is mixed into a sum.
@@ -35,7 +35,7 @@ _FACTS: Final = np.dtype(
 
 
 def new_verdict() -> np.record:
-    """Return the result of a check that nothing failed yet: `violations`, and the offset of the
+    """Return the result of a check without a violation yet: `violations`, and the offset of the
     first of them, -1 if there is none.
     """
     return cast("np.record", np.array([(0, -1)], dtype=_VERDICT)[0])
@@ -104,7 +104,7 @@ def note_kind(facts: Any, offset: int, key_length: int, value_length: int) -> No
 
 @kernel
 def check_batch_order(batches: Any, start_offset: int, end_offset: int, verdict: Any) -> None:
-    """Blame the batches that do not ascend, overlap, or lie outside [start, end)."""
+    """Blame the batches that do not ascend, that overlap, or that are outside [start, end)."""
     next_offset = np.int64(start_offset)
     for row in range(len(batches)):
         batch = batches[row]

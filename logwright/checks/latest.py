@@ -1,7 +1,7 @@
 """The check on latest values: note the keys of the output, then judge the source's records by them.
 
 Keys are hashed with a key of this examination. If they do not fit the memory budget, the hashes are
-cut into shards, and everything is noted and judged once for each shard.
+split into shards, and everything is noted and judged once for each shard.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class KeyTable:
 
 
 def require_readable(source: Source, window: Window, row: int, status: int) -> None:
-    """Raise the error that a kernel's status stands for.
+    """Raise the error for a kernel's status.
 
     Raises:
         CorruptBatch: unless the status is `OK`.

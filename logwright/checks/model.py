@@ -1,4 +1,4 @@
-"""What the checks find: how each fared, and what was read back from the staged files."""
+"""The results of the checks, and the facts read back from the staged files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHECK_NAMES: Final = (
 
 
 class CheckResult(NamedTuple):
-    """How one check fared.
+    """The result of one check.
 
     Attributes:
         name: one of `CHECK_NAMES`.
@@ -51,7 +51,7 @@ class CheckResult(NamedTuple):
 
 
 class SegmentFacts(NamedTuple):
-    """What was read back from one staged segment: one row of the frame that the contracts check.
+    """The facts read back from one staged segment: one row of the frame that the contracts check.
 
     Offsets are -1 where there is nothing (an empty segment).
     """

@@ -1,4 +1,4 @@
-"""The quick checks: read the staged output, and of the source only what rebuilt batches come from.
+"""The quick checks: read the staged output, and only those source batches that were rebuilt.
 
 1. Every staged batch is read from disk: CRC, header, order, index entries.
 2. A batch that has its source's bytes needs no more. The records of any other must be records of
@@ -277,7 +277,7 @@ def _check_run(
 def _note_unmapped(
     task: _Examination, pair: Pair, rows: NDArray[np.int64], facts: np.record
 ) -> None:
-    """Count the records without a key in batches that lie above the map's end."""
+    """Count the records without a key in batches above the map's end."""
     beyond = pair.staged.batches["last_offset"][rows] > task.staged.last_mapped_offset
     rows = rows[beyond]
     if not rows.size:
@@ -289,7 +289,7 @@ def _note_unmapped(
 
 
 def _limits(task: _Examination) -> quick_kernels.Limits:
-    """Return what rebuilt batches are judged by."""
+    """Return the limits that rebuilt batches are checked against."""
     retention_ms = task.plan.config.delete_retention_ms
     horizon_ms = min(task.plan.now_ms + retention_ms, INT64_MAX)
     return quick_kernels.Limits(task.staged.last_mapped_offset, horizon_ms)

@@ -58,7 +58,7 @@ def new_found() -> np.record:
 
 
 class Limits(NamedTuple):
-    """What rebuilt batches are judged by.
+    """The limits that rebuilt batches are checked against.
 
     Attributes:
         last_mapped: latest offset of the offset map.

@@ -1,4 +1,4 @@
-"""What an examination counts: for each check the violations, and the offset of the first."""
+"""The counts of an examination: for each check the violations, and the offset of the first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Verdicts:
                 self.of[name].violations = before + verdict.violations
 
     def results(self) -> tuple[CheckResult, ...]:
-        """Return how each check fared."""
+        """Return the result of each check."""
         return tuple(
             CheckResult(
                 name=name,

@@ -144,7 +144,7 @@ def discard_valueless(
 
 
 def runs(source: Source, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Cut ascending rows of a source into windows of bounded bytes."""
+    """Split ascending rows of a source into windows of bounded bytes."""
     for first, last in row_ranges(source, first=0, last=len(source.batches)):
         start, stop = rows.searchsorted((first, last))
         if start < stop:
@@ -234,7 +234,7 @@ def output_facts(
     facts: list[SegmentFacts],
     verdicts: Verdicts,
 ) -> OutputFacts:
-    """Put together all that was found out about a staged cleaning."""
+    """Combine all facts about a staged cleaning."""
     sources = [source for pair in pairs for source in pair.sources]
     unchanged = sum(segment.records for segment in staged.unchanged)
     return OutputFacts(

@@ -152,8 +152,8 @@ def _plans(works: Sequence[LogWork]) -> list[CleanPlan]:
 def _executor(
     request: Request, plans: Sequence[CleanPlan], threads: int | None
 ) -> Iterator[Executor]:
-    """Say where to build: in this process, with one progress bar, or in a Spark session that starts
-    when it is needed. Effects: output; the session ends on leaving.
+    """Open the executor: this process, with one progress bar, or a Spark session that starts when
+    it is needed. Effects: output; the session ends on leaving.
     """
     plans = [plan for plan in plans if plan.clean]
     if request.engine == "local":
@@ -170,7 +170,9 @@ def _executor(
 
 
 def _ask(request: Request, plans: Sequence[CleanPlan]) -> None:
-    """Effects: shows the plans and asks on the terminal, unless ``--yes`` was given."""
+    """Show the plans and ask on the terminal, unless ``--yes`` was given. Effects: output; reads
+    the terminal.
+    """
     due = [plan for plan in plans if changes(plan)]
     if not due or request.yes:
         return
@@ -185,7 +187,7 @@ def _clean(
     failures: FailureLog,
     asked: tuple[int, CleaningSettings],
 ) -> list[Cleaning]:
-    """Change the logs whose plans say so. Effects: changes the logs; output.
+    """Execute the plans that change a log. Effects: changes the logs; output.
 
     `asked`: the number of passes at most, and the settings.
     """
@@ -249,7 +251,7 @@ def _show_retention(request: Request, plan: CleanPlan, failures: FailureLog) -> 
 
 
 def _retain(request: Request, cleanings: Sequence[Cleaning], failures: FailureLog) -> None:
-    """The retention of the compacted logs. Effects: changes them; stdout."""
+    """Apply retention to the compacted logs. Effects: changes them; stdout."""
     from logwright.sweep.model import SweepState  # noqa: PLC0415 -- compiled kernels
     from logwright.sweep.retain import retain_compacted  # noqa: PLC0415
 

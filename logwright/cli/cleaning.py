@@ -73,7 +73,7 @@ class Cleaning:
         return self.first_plan.log.cleaner_checkpoint
 
     def note(self) -> str:
-        """Why nothing was done, or what else was."""
+        """Return why nothing was done, or what else was done."""
         if self.failed:
             return "failed, see above"
         words = [f"rolled ({self.first_plan.roll.cause})"] if self.rolled else []
@@ -88,7 +88,7 @@ class Cleaning:
         return ", ".join(words)
 
     def as_row(self) -> tuple[object, ...]:
-        """A row of the table at the end."""
+        """Return a row of the final table."""
         stats = [staged.stats for _, staged in self.passes]
         return (
             str(self.first_plan.log.partition),
@@ -104,7 +104,7 @@ class Cleaning:
         )
 
     def as_object(self) -> dict[str, object]:
-        """The result by the names of the oracle's ``clean``, and ours."""
+        """Return the result by the names of the oracle's ``clean``, and by logwright's."""
         from logwright.sweep.commit import lag_metrics  # noqa: PLC0415 -- compiled kernels
 
         log = self.first_plan.log
@@ -157,7 +157,7 @@ def one_bar(
 
 
 def _stats_object(plan: CleanPlan, staged: StagedCleaning) -> dict[str, object]:
-    """Kafka counts the bytes of segments that stay as written."""
+    """Return Kafka's figures, which count the bytes of unchanged segments as written."""
     stats = staged.stats
     return {
         "newFirstDirtyOffset": staged.end_offset,

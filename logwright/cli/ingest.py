@@ -133,7 +133,7 @@ def _show_plan(request: Request, source: Source, files: tuple[str, ...]) -> None
 
 
 def _ingest(request: Request, source: Source) -> None:
-    """Effects: starts Spark, changes logs."""
+    """Ingest the input. Effects: starts Spark, changes logs."""
     from logwright.ingest.commit import prepare_log_dir  # noqa: PLC0415 -- compiled kernels: not for --help
     from logwright.spark.intake import ingest_files, totals  # noqa: PLC0415 -- pyspark
     from logwright.spark.session import local_session  # noqa: PLC0415

@@ -191,7 +191,7 @@ def _offsets(
 
 
 def _list(log_dir: Path, partition: TopicPartition) -> Listing:
-    """Effects: lists the partition's directory, without following links."""
+    """List the partition's directory, without following links. Effects: reads the directory."""
     from logwright.log.files import list_directory, open_partition_dir  # noqa: PLC0415
 
     segments: dict[int, dict[str, tuple[int, int]]] = {}

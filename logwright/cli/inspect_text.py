@@ -120,7 +120,7 @@ def _purged_ms(request: Request) -> dict[str, int]:
 
 
 def _log_row(request: Request, log: InspectedLog, name: str) -> tuple[object, ...]:
-    """Effects: may read the ledger of retired files."""
+    """Return the table row of one partition. Effects: may read the ledger of retired files."""
     policy = _said_policy(log, unread="?")
     written = [files[names.LOG][1] for files in log.listing.segments.values() if names.LOG in files]
     offsets = None
@@ -151,7 +151,7 @@ def _said_policy(log: InspectedLog, *, unread: str) -> str:
 
 
 def _leftover_notes(request: Request, log: InspectedLog) -> list[str]:
-    """Effects: may read the ledger of retired files."""
+    """Return notes about leftovers. Effects: may read the ledger of retired files."""
     listing = log.listing
     files = [name for name in listing.leftovers if name.endswith(names.DELETED)]
     notes = []

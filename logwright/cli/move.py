@@ -45,7 +45,7 @@ def command(request: Request, *, destination: Path | None, abandon: bool) -> Non
 
 
 def _move(request: Request, destination: Path, failures: FailureLog) -> None:
-    """Effects: shows the plan, asks, moves one partition after the other."""
+    """Show the plan, ask, and move one partition after the other. Effects: moves logs; output."""
     from logwright.move.commit import look_at_move, move_partition  # noqa: PLC0415 -- not for --help
 
     outlooks: dict[TopicPartition, MoveOutlook] = {}
@@ -77,7 +77,7 @@ def _move(request: Request, destination: Path, failures: FailureLog) -> None:
 
 
 def _abandon(request: Request, failures: FailureLog) -> None:
-    """Effects: asks, removes the copies of unfinished moves."""
+    """Ask, and remove the copies of unfinished moves. Effects: removes files; output."""
     from logwright.move.commit import abandon_move  # noqa: PLC0415 -- numpy and more: not for --help
 
     partitions = sorted(set(request.named))
@@ -97,7 +97,9 @@ def _abandon(request: Request, failures: FailureLog) -> None:
 
 
 def _ask(request: Request, destination: Path, outlooks: dict[TopicPartition, MoveOutlook]) -> None:
-    """Effects: shows the plan and asks on the terminal, unless ``--yes`` was given."""
+    """Show the plan and ask on the terminal, unless ``--yes`` was given. Effects: output; reads the
+    terminal.
+    """
     if request.yes or not outlooks:
         return
     for partition, outlook in outlooks.items():

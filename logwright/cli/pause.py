@@ -120,7 +120,7 @@ def show_pauses(request: Request, state: Mapping[TopicPartition, PartitionState]
 
 
 def _this_user() -> str:
-    """Name of this user, or the uid of one without a name, as in a container."""
+    """Return this user's name, or the uid if it has no name, as in a container."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # Python before 3.13 raises a KeyError

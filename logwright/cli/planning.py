@@ -41,13 +41,13 @@ class FailureLog:
     directories: list[tuple[str, LogwrightError]] = field(default_factory=list)
 
     def add(self, partition: TopicPartition, error: LogwrightError) -> None:
-        """Remember and report it. Effects: stderr, and stdout as JSON."""
+        """Record an error and report it. Effects: stderr, and stdout as JSON."""
         self.failures.append((partition, error))
         self.output.message(f"Error: {partition}: {error}")
         self.output.error_object(error, topicPartition=str(partition))
 
     def add_directory(self, name: str, error: LogwrightError) -> None:
-        """`add`, of a future or stray log. Effects: as there."""
+        """Record an error of a future or stray log and report it. Effects: as `add`."""
         self.directories.append((name, error))
         self.output.message(f"Error: {name}: {error}")
         self.output.error_object(error, directory=name)
@@ -124,7 +124,7 @@ def report_failed(works: Iterable[LogWork], failures: FailureLog) -> list[LogWor
 
 
 def compaction_object(compaction: CompactionPlan) -> dict[str, object]:
-    """The decision, by the names of the oracle's ``plan`` and of each pass of its ``clean``."""
+    """Return the decision, by the names of the oracle's ``plan`` and each pass of its ``clean``."""
     return {
         "firstDirtyOffset": compaction.first_dirty_offset,
         "firstUncleanableDirtyOffset": compaction.first_uncleanable_dirty_offset,
@@ -142,7 +142,7 @@ def compaction_object(compaction: CompactionPlan) -> dict[str, object]:
 
 
 def plan_object(plan: CleanPlan) -> dict[str, object]:
-    """One partition's plan: the oracle's names, then ours."""
+    """Return one partition's plan: first the oracle's names, then logwright's."""
     log = plan.log
     return {
         "topicPartition": str(log.partition),
@@ -173,7 +173,7 @@ def plan_object(plan: CleanPlan) -> dict[str, object]:
 def show_plans(
     output: Output, plans: Sequence[CleanPlan], forecasts: Mapping[str, int | None]
 ) -> None:
-    """A line for each plan. Effects: stdout, text only.
+    """Print a line for each plan. Effects: stdout, text only.
 
     Args:
         output: where to.
@@ -208,7 +208,7 @@ def _colour(plan: CleanPlan) -> str | None:
 
 
 def show_plan(plan: CleanPlan, say: Callable[[str], None]) -> None:
-    """What is done with one partition, and the reason of each decision."""
+    """Print what is done with one partition, and the reason of each decision."""
     partition = plan.log.partition
     verdict = "clean" if plan.clean else "not cleaned"
     say(f"{partition}: {verdict}: {'; '.join(plan.compaction.reasons)}")
@@ -217,7 +217,7 @@ def show_plan(plan: CleanPlan, say: Callable[[str], None]) -> None:
 
 
 def instant(time_ms: int | None) -> str:
-    """A time for people, UTC."""
+    """Return a time as text for people, UTC."""
     if time_ms is None or not 0 <= time_ms <= _LAST_DATETIME_MS:
         return "-"
     moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC)

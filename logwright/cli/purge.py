@@ -79,7 +79,7 @@ def _plan(request: Request, partition: TopicPartition) -> PurgeResult:
 def _purge(
     request: Request, plans: dict[TopicPartition, PurgeResult], failures: FailureLog
 ) -> dict[TopicPartition, PurgeResult]:
-    """Effects: removes files."""
+    """Purge the partitions. Effects: removes files."""
     from logwright.purge.commit import purge_partition  # noqa: PLC0415 -- not for --help
 
     results: dict[TopicPartition, PurgeResult] = {}
@@ -117,7 +117,9 @@ def _ask(
     plans: dict[TopicPartition, PurgeResult],
     deleted: tuple[PurgedLog, ...],
 ) -> None:
-    """Effects: shows the plans and asks on the terminal, unless ``--yes`` was given."""
+    """Show the plans and ask on the terminal, unless ``--yes`` was given. Effects: output; reads
+    the terminal.
+    """
     files = sum(_count(result) for result in plans.values())
     logs = [log for log in deleted if log.goes]
     if request.yes or not (files or logs):

@@ -38,7 +38,7 @@ def command(request: Request, *, cause: str | None, clear: bool) -> None:
 
 
 def _set(request: Request, cause: str) -> None:
-    """Effects: asks, then changes the state file."""
+    """Ask, then add the quarantine. Effects: changes the state file."""
     from logwright.state.store import change_state  # noqa: PLC0415 -- not for --help
 
     if not request.named:
@@ -65,7 +65,7 @@ def _by_hand(state: PartitionState) -> PartitionState:
 
 
 def _clear(request: Request) -> None:
-    """Effects: asks, then changes the state file."""
+    """Ask, then remove the quarantine. Effects: changes the state file."""
     from logwright.state.store import change_state, read_state  # noqa: PLC0415 -- not for --help
 
     request.require_terminal()
@@ -89,7 +89,7 @@ def _clear(request: Request) -> None:
 
 
 def _show(request: Request, state: dict[TopicPartition, PartitionState]) -> None:
-    """Effects: writes to stdout."""
+    """Print the partitions in quarantine. Effects: writes to stdout."""
     from logwright.state.file import quarantine_object  # noqa: PLC0415 -- not for --help
     from logwright.state.uncleanable import uncleanable_bytes  # noqa: PLC0415
 

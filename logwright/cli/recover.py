@@ -223,7 +223,9 @@ def _commit(plan: DirectoryPlan) -> DirectoryResult:
 
 
 def _ask(request: Request, plan: DirectoryPlan) -> None:
-    """Effects: shows the plans and asks on the terminal, unless ``--yes`` was given."""
+    """Show the plans and ask on the terminal, unless ``--yes`` was given. Effects: output; reads
+    the terminal.
+    """
     if request.yes or not plan.changes:
         return
     say_findings(plan.plans, request.output.message)

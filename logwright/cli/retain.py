@@ -90,7 +90,9 @@ def plan_one(
 
 
 def _ask(request: Request, plans: list[RetentionPlan]) -> None:
-    """Effects: shows the plans and asks on the terminal, unless ``--yes`` was given."""
+    """Show the plans and ask on the terminal, unless ``--yes`` was given. Effects: output; reads
+    the terminal.
+    """
     segments = sum(len(plan.deleted) for plan in plans)
     raised = any(plan.log_start_offset != plan.log.log_start_offset for plan in plans)
     if request.yes or not (segments or raised):

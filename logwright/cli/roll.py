@@ -49,7 +49,9 @@ def command(request: Request, *, force: bool) -> None:
 
 
 def _ask(request: Request, plans: list[tuple[PartitionLog, RollDecision]]) -> None:
-    """Effects: shows what is due and asks on the terminal, unless ``--yes`` was given."""
+    """Show what is due and ask on the terminal, unless ``--yes`` was given. Effects: output; reads
+    the terminal.
+    """
     due = [(log, decision) for log, decision in plans if decision.due]
     if request.yes or not due:
         return

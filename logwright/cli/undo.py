@@ -42,7 +42,7 @@ def command(request: Request) -> None:
 
 
 def _undo_last(request: Request, partition: TopicPartition) -> None:
-    """Effects: changes the log, unless it is a dry run."""
+    """Undo the last operation on a partition. Effects: changes the log, unless it is a dry run."""
     from logwright.undo.commit import undo_partition  # noqa: PLC0415 -- not for --help
     from logwright.undo.observe import plan_undo_of  # noqa: PLC0415
 
@@ -71,7 +71,7 @@ def _undo_last(request: Request, partition: TopicPartition) -> None:
 
 
 def _undo_deletion(request: Request, partition: TopicPartition) -> None:
-    """Effects: changes the log directory, unless it is a dry run."""
+    """Undo the deletion of a log. Effects: changes the log directory, unless it is a dry run."""
     from logwright.deletion.commit import find_deleted, restore_log  # noqa: PLC0415 -- not for --help
 
     deletion = find_deleted(request.log_dir, partition)

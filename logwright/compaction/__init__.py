@@ -1,4 +1,4 @@
-"""Cleaning: what of a log survives compaction, and the segments that hold it afterwards.
+"""Cleaning: find the records that survive compaction, and write the segments that hold them.
 
 A cleaning has two passes over the segments below the first uncleanable offset, as Kafka's has:
 
@@ -7,9 +7,9 @@ A cleaning has two passes over the segments below the first uncleanable offset, 
 2. `rewrite`, the second pass, copies what is not dead into new segments, and builds their indexes.
    It needs neither keys nor map.
 
-Before them `plan` decides what may be cleaned and `transactions` what aborted transactions take
-along; after them `logwright.checks` compares the output with the source, and `logwright.swap` puts
-it in the place of the old segments. `build` runs the two passes and leaves their output in a
+Before them `plan` decides what may be cleaned and `transactions` what is removed with aborted
+transactions; after them `logwright.checks` compares the output with the source, and
+`logwright.swap` replaces the old segments. `build` runs the two passes and leaves their output in a
 staging directory.
 
 The words:
@@ -18,7 +18,7 @@ The words:
   records with one key, the one with the larger ordinal is the later one.
 - *Dead bitmap*: one bit for each ordinal, set when the record does not survive. Bits are only ever
   set, so the passes, threads and shards that set them may come in any order.
-- *Shard*: a range of the keys' hashes. When the offset map is full it is cut down to a shard, and
+- *Shard*: a range of the keys' hashes. When the offset map is full it is reduced to a shard, and
   the keys are read once more for each other one.
 - *Verbatim*: a batch whose bytes are copied as they are; the others are rebuilt from the records
   that survive.

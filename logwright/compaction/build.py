@@ -1,4 +1,4 @@
-"""Build the compacted output of one partition in its staging directory. Nothing live is touched.
+"""Build the compacted output of one partition in its staging directory. No live file is changed.
 
 The order of a build:
 
@@ -9,8 +9,8 @@ The order of a build:
    it, the batches that lose records are rebuilt on the way and wait in the rebuild cache
    (`rewrite.cache`), so that they are decompressed once.
 3. Group the segments (`plan.group_segments`): each group becomes one segment.
-4. For each group, sum up what becomes of its batches (`rewrite.unchanged`). A group of one segment
-   that would be rewritten to the same bytes is left as it is.
+4. For each group, sum up the fates of its batches (`rewrite.unchanged`). A group of one segment
+   that would be rewritten to the same bytes keeps its files.
 5. Second pass, for each other group (`rewrite.segment`): copy its batches chunk by chunk
    (`rewrite.chunks`), on several threads if there are any. A kernel decides about each batch
    (`rewrite.copy`): drop it, copy it as it is, take it from the rebuild cache, or rebuild it

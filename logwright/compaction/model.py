@@ -65,7 +65,7 @@ class CompactionPlan(NamedTuple):
 
     @property
     def total_bytes(self) -> ByteCount:
-        """Return clean and cleanable bytes together."""
+        """Clean and cleanable bytes together."""
         return ByteCount(self.clean_bytes + self.cleanable_bytes)
 
 
@@ -94,13 +94,13 @@ class CleanPlan(NamedTuple):
 
     @property
     def rolled_log(self) -> PartitionLog:
-        """Return the log as it will be after the roll, if there is one."""
+        """The log as it will be after the roll, if there is one."""
         return self.roll.applied_to(self.log)
 
 
 class KeyFacts(NamedTuple):
-    """What the first pass found out about the keys, for the checks (`receipt`). Sums of records are
-    modulo 2**64.
+    """The facts about the keys that the first pass reports to the checks (`receipt`). Sums of
+    records are modulo 2**64.
 
     Attributes:
         hash_key: of the keys' hash.
@@ -116,7 +116,7 @@ class KeyFacts(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """What a build says of a group of segments, for the checks.
+    """The facts about a group of segments that a build reports to the checks.
 
     Attributes:
         first_ordinals: of each source segment, number of its first record.
@@ -144,8 +144,8 @@ class GroupFacts(NamedTuple):
 
 
 class PackedFacts(NamedTuple):
-    """What a build says of the compressed batches that it rebuilt in a segment
-    (`batch_receipt`).
+    """The facts about the compressed batches rebuilt in a segment that a build reports to the
+    checks (`batch_receipt`).
 
     Attributes:
         content: sum of their records, modulo 2**64.
@@ -158,7 +158,7 @@ class PackedFacts(NamedTuple):
 
 
 class UnchangedSegment(NamedTuple):
-    """A segment that the cleaning leaves as it is: rewritten, its files would have the same bytes.
+    """A segment that stays as it is: rewritten, its files would have the same bytes.
 
     Attributes:
         log_bytes, records: of its ``.log``.
@@ -180,7 +180,7 @@ class StagedSegment(NamedTuple):
         txnindex_bytes: size of the staged ``.txnindex``, None if there is no such file.
         next_offset: last offset of the last staged batch + 1; the base offset if it is empty.
         modified_ns: modification time, the last source segment's.
-        facts, packed: what the build says of its records.
+        facts, packed: the build's report on its records.
     """
 
     base_offset: Offset
@@ -242,7 +242,7 @@ class CleaningStats(NamedTuple):
 
     @property
     def bytes_removed(self) -> int:
-        """Return the ``.log`` bytes that were removed."""
+        """The removed ``.log`` bytes."""
         return self.bytes_read - self.bytes_written - self.bytes_kept
 
 
@@ -252,9 +252,9 @@ class StagedCleaning(NamedTuple):
     Attributes:
         directory: the staging directory.
         end_offset: the first dirty offset after this cleaning.
-        last_mapped_offset: latest offset of the map; records above it are kept whatever their key.
+        last_mapped_offset: latest offset of the map; records above it are kept.
         segments: one per group that is rewritten, ascending by base offset.
-        unchanged: the segments that are left as they are, ascending.
+        unchanged: the segments that keep their files, ascending.
         keys: what the first pass found out about the keys.
     """
 

@@ -1,16 +1,16 @@
-"""How transactions ended, by their markers in the log. A transaction index is a hint: this says
-whether it may be believed.
+"""How transactions ended, by their markers in the log. A transaction index is a hint: it is checked
+against the markers here.
 
 1. A marker ends all transactional data of its producer since the producer's marker before it. As
-   long as such data is in the log, so is its marker, and the marker before it if there is data of
-   that one.
+   long as such data is in the log, its marker is too, and so is the marker before it if it has
+   data left.
 2. An entry of a transaction index names an ABORT marker of its segment. It begins after the
    producer's marker before that one, and not after the first data that is in the log. Nothing
    below its last stable offset was still open when it ended.
 3. Every ABORT marker with data in the log has an entry in its segment's index.
 4. Below the first uncleanable offset every transaction has ended.
 
-Data below the log start offset is not looked at: Kafka drops entries that end there, then the
+Data below the log start offset is ignored: Kafka drops entries that end there, then the
 markers, and keeps the data.
 """
 
@@ -88,8 +88,8 @@ def is_data(batches: NDArray[np.void], log_start_offset: int) -> NDArray[np.bool
 
 
 def transactions(batches: NDArray[np.void], log_start_offset: int) -> Ended:
-    """Return, for batches in the order of the log, the transactions that ended and those that are
-    open after the last marker of their producer. Pure.
+    """Return the transactions of batches in log order: those that ended, and those that are open
+    after the last marker of their producer. Pure.
     """
     rows = batches[is_end(batches) | is_data(batches, log_start_offset)]
     rows = rows[np.argsort(rows["producer_id"], kind="stable")]
@@ -119,7 +119,7 @@ def transactions(batches: NDArray[np.void], log_start_offset: int) -> Ended:
 
 
 def visited(log: PartitionLog, sources: Sequence[Source]) -> Iterator[tuple[Segment, Source]]:
-    """Return the segments of `sources` that have transactions, and those between and after them in
+    """Yield the segments of `sources` that have transactions, and those between and after them in
     which such transactions continue or end. Effects: maps the latter, and reads their headers.
 
     Raises:
@@ -143,7 +143,7 @@ def visited(log: PartitionLog, sources: Sequence[Source]) -> Iterator[tuple[Segm
 
 
 def _follow(is_open: set[int], batches: NDArray[np.void], log_start_offset: int) -> None:
-    """Return the producers that have a transaction open after these batches."""
+    """Set `is_open` to the producers that have a transaction open after these batches."""
     rows = batches[is_end(batches) | is_data(batches, log_start_offset)][::-1]
     ids, at = np.unique(rows["producer_id"], return_index=True)
     ends = is_end(rows[at])
@@ -152,9 +152,9 @@ def _follow(is_open: set[int], batches: NDArray[np.void], log_start_offset: int)
 
 
 def aborted_intervals(log: PartitionLog, sources: Sequence[Source]) -> NDArray[np.int64]:
-    """int64[n, 3] of producer id, first offset and marker's offset, ascending: within these the
-    transactional data of the producer is aborted, as far as it is in `sources`. By the markers
-    alone. Effects and errors: see `visited`.
+    """Return int64[n, 3], ascending: producer id, first offset and marker's offset of each aborted
+    transaction, as far as `sources` show, by the markers alone: the producer's transactional data
+    within it is aborted. Effects and errors: see `visited`.
     """
     found = [source.batches[is_end(source.batches)] for _, source in visited(log, sources)]
     if not found:
@@ -166,7 +166,7 @@ def aborted_intervals(log: PartitionLog, sources: Sequence[Source]) -> NDArray[n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entries:
-    """What the transaction indexes of some segments say.
+    """The entries of some segments' transaction indexes.
 
     Attributes:
         by_base: those of each segment, by its base offset.
@@ -176,7 +176,7 @@ class _Entries:
     by_base: Mapping[int, Sequence[AbortedTransaction]]
 
     def refuse(self, base: int, number: int, problem: str) -> CorruptIndex:
-        """An entry is wrong."""
+        """Return the error for a wrong entry."""
         path = self.log.directory / segment_file_name(base, TXNINDEX)
         return CorruptIndex(f"entry {number} {problem}.", path=path, remedy=_REBUILD)
 
@@ -188,7 +188,7 @@ def require_agreement(
     *,
     end_offset: int,
 ) -> None:
-    """Hold the transaction indexes against the markers. Effects: see `visited`.
+    """Require that the transaction indexes agree with the markers. Effects: see `visited`.
 
     Args:
         log: as observed.
@@ -199,7 +199,7 @@ def require_agreement(
 
     Raises:
         CorruptIndex: an entry is wrong or missing.
-        CorruptProducerSnapshot: a transaction is open that the snapshots do not know of.
+        CorruptProducerSnapshot: a transaction is open that the snapshots do not have.
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: see `visited`.
     """
     parts = list(visited(log, sources))
@@ -220,7 +220,7 @@ def require_agreement(
 
 
 def outdated_snapshot(log: PartitionLog, problem: str) -> CorruptProducerSnapshot:
-    """The newest producer snapshot contradicts the log."""
+    """Return the error for a newest producer snapshot that contradicts the log."""
     newest = max(log.snapshot_offsets, default=log.log_end_offset)
     path = log.directory / segment_file_name(newest, SNAPSHOT)
     return CorruptProducerSnapshot(f"{problem}.", path=path, remedy=_FORGET)
@@ -237,7 +237,7 @@ class _Aborted(NamedTuple):
 
 
 def _aborted_by_marker(log: PartitionLog, found: Ended) -> dict[tuple[int, int], _Aborted]:
-    """By producer and marker."""
+    """Return the aborted transactions by producer and marker."""
     order = np.argsort(found.marker, kind="stable")
     later = np.minimum.accumulate(found.begin[order][::-1])[::-1]
     undecided = np.full(len(order), INT64_MAX, dtype=np.int64)
@@ -286,7 +286,7 @@ def _require_marker(
 def _require_no_data(
     entries: _Entries, base: int, number: int, entry: AbortedTransaction, found: Ended
 ) -> None:
-    """An entry after the visited segments concerns data that is not in the log."""
+    """Require that an entry after the visited segments concerns no data of the log."""
     own = found.producer_id == entry.producer_id
     if (own & (found.marker >= entry.first_offset)).any():
         raise entries.refuse(base, number, "begins before a transaction that has ended earlier")
@@ -297,7 +297,7 @@ def _require_entries(
     parts: Sequence[tuple[Segment, Source]],
     known: Mapping[tuple[int, int], _Aborted],
 ) -> None:
-    """The entry of each ABORT marker with data, in the index of the marker's segment."""
+    """Require an entry for each ABORT marker with data, in the index of the marker's segment."""
     bases = [segment.base_offset for segment, _ in parts]
     listed = {
         (base, entry.producer_id, entry.last_offset)

@@ -1,7 +1,7 @@
-"""What may be cleaned and whether it is due (LogCleanerManager of Kafka 4.3.0; KIP-58, KIP-354).
-Pure.
+"""Decide what may be cleaned and whether it is due (LogCleanerManager of Kafka 4.3.0; KIP-58,
+KIP-354). Pure.
 
-1. First dirty offset: the cleaner checkpoint, unless it lies outside the log.
+1. First dirty offset: the cleaner checkpoint, unless it is outside the log.
 2. First uncleanable offset: the smallest of the last stable offset, the active segment's base
    offset and the first segment that is younger than ``min.compaction.lag.ms``; then down to a
    segment's base offset.
@@ -96,7 +96,7 @@ def _policy_reason(config: TopicConfig) -> tuple[str, ...]:
 
 
 def _dirty_segments(log: PartitionLog, first_dirty: Offset) -> tuple[Segment, ...]:
-    """The sealed segments from the one that contains the first dirty offset on."""
+    """Return the sealed segments from the one that contains the first dirty offset on."""
     if log.active.base_offset <= first_dirty:
         return ()
     sealed = log.sealed
@@ -110,7 +110,7 @@ def _first_uncleanable(
     dirty: tuple[Segment, ...],
     now_ms: TimestampMs,
 ) -> tuple[Offset, str]:
-    """The bound before it is aligned, and what set it."""
+    """Return the bound before it is aligned, and what set it."""
     offset, reason = log.last_stable_offset, "the last stable offset"
     if log.active.base_offset < offset:
         offset, reason = log.active.base_offset, "the active segment"
@@ -125,7 +125,9 @@ def _first_uncleanable(
 
 
 def _aligned(log: PartitionLog, offset: Offset) -> Offset:
-    """Base offset of the segment that contains the bound, so that no segment is cleaned in part."""
+    """Return the base offset of the segment that contains the bound, so that no segment is cleaned
+    in part.
+    """
     if offset >= log.active.base_offset:
         return log.active.base_offset
     after = bisect_right(log.sealed, offset, key=_base_offset)
@@ -147,9 +149,7 @@ _NO_LAG: Final = _Lag(
 def _compaction_lag(
     dirty: tuple[Segment, ...], config: TopicConfig, now_ms: TimestampMs, *, like_kafka: bool
 ) -> _Lag:
-    """By how much ``max.compaction.lag.ms`` is exceeded by the oldest record that is not
-    compacted.
-    """
+    """Return by how much the oldest uncompacted record exceeds ``max.compaction.lag.ms``."""
     lag_ms = max(config.max_compaction_lag_ms, 0)
     if lag_ms == INT64_MAX:
         return _NO_LAG
@@ -175,7 +175,7 @@ def _compaction_lag(
 def _earliest(
     dirty: tuple[Segment, ...], number: int, config: TopicConfig, *, like_kafka: bool
 ) -> tuple[int, str] | None:
-    """(timestamp in ms, what it was taken from) of a dirty segment's earliest record.
+    """Return (timestamp in ms, its origin) of a dirty segment's earliest record.
 
     Kafka 4.3 takes the maxTimestamp of the first batch, if it is above 0. KIP-354 has an answer for
     a segment without one too: the first dirty segment cannot be older than its largest timestamp
@@ -197,7 +197,7 @@ def _earliest(
 def group_segments(
     segments: tuple[Segment, ...], config: TopicConfig, *, first_uncleanable_offset: Offset
 ) -> tuple[tuple[Segment, ...], ...]:
-    """Cut the segments to be rewritten into groups, each of which becomes one
+    """Split the segments to be rewritten into groups, each of which becomes one
     (Cleaner.groupSegmentsBySize, 4.3.0).
 
     Greedy, oldest first, by sizes before the cleaning: a group's ``.log`` bytes stay within

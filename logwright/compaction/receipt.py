@@ -8,9 +8,9 @@ the sum of these, modulo 2**64. Sums need no order: passes, shards and segments 
    they enter the map.
 2. For each shard the offset map's entries are summed: the latest record of each key (`sum_map`).
    Those of the clean section that the map does not supersede are added (`sum_probed`).
-3. The output must hold what was summed in 2. What it does hold is known from its own bytes
-   (`logwright.checks.quick`) and, for batches that stay as they are and uncompressed ones that keep
-   most of their records, from 1, less what is missing. Neither uses the dead bitmap.
+3. The output must hold what was summed in 2. What it holds is summed from its own bytes
+   (`logwright.checks.quick`) and, for unchanged batches and uncompressed ones that keep most of
+   their records, taken from 1, less what is missing. Neither uses the dead bitmap.
 4. The map itself is checked by a sample of the keys, drawn by their hashes, which is sorted
    (`KeySample`). A log of few records is its own sample.
 """
@@ -60,7 +60,7 @@ _ODD = np.uint64(0xD1B54A32D192ED03)
 
 @inline_kernel
 def mix(hash1: Any, ordinal: int) -> Any:
-    """64 bits that stand for a key, by the first half of its hash, at an ordinal."""
+    """Return 64 bits for a key, by the first half of its hash, at an ordinal."""
     word = hash1 ^ (np.uint64(ordinal) * _GOLDEN)
     word = (word ^ (word >> np.uint64(32))) * (hash1 << np.uint64(1) | np.uint64(1))
     return word ^ (word >> np.uint64(29))
@@ -68,7 +68,7 @@ def mix(hash1: Any, ordinal: int) -> Any:
 
 @inline_kernel
 def mix_batch(batch: Any) -> Any:
-    """64 bits that stand for a batch: its offsets and its record count."""
+    """Return 64 bits for a batch: its offsets and its record count."""
     return mix(mix(np.uint64(batch.base_offset) * _ODD, batch.last_offset), batch.count)
 
 
@@ -82,8 +82,8 @@ def keeps_most(kept: int, batch: Any, last_mapped: int) -> Any:
 
 @inline_kernel
 def _horizon_reached(batch: Any, now_ms: int) -> Any:
-    """Decide whether the tombstones of a batch may go (KIP-534). A rule of the checks' own, which
-    would not notice a fault in one that they share with the passes.
+    """Decide whether the tombstones of a batch may go (KIP-534). The checks have this rule
+    separately: they would not notice a fault in a rule that they share with the passes.
     """
     return batch.attributes & DELETE_HORIZON != 0 and batch.base_timestamp <= now_ms
 
@@ -97,8 +97,8 @@ def _mark_reached(batches: Any, now_ms: int, reached: Any) -> None:
 def leaving(segments: list[NDArray[np.void]], now_ms: int) -> Leaving:
     """Return which batches, BATCH[n] of each segment, have tombstones that may go.
 
-    Data that goes as aborted must not be in the map. It is not taken away here: the sums do not
-    agree if it is.
+    Data that is removed as aborted must not be in the map. It is not subtracted here: if it is in
+    the map, the sums do not agree.
     """
     reached = [np.empty(len(batches), dtype=np.bool_) for batches in segments]
     for batches, marks in zip(segments, reached, strict=True):
@@ -204,7 +204,7 @@ def sum_found(found: Any, starts: Any, taken: int, sums: Any, receipt: Any) -> N
 
 @kernel
 def sum_probed(table: Any, batches: Any, found: Any, taken: int, scope: Any, receipt: Any) -> None:
-    """Add to the totals the records of a probed window that no entry of the map supersedes, but
+    """Add to the totals the records of a probed window that no entry of the map supersedes, except
     the tombstones that may go.
 
     scope: `MapScope`: the clock and the shard are taken from it.
@@ -233,17 +233,17 @@ def sum_probed(table: Any, batches: Any, found: Any, taken: int, scope: Any, rec
 
 @kernel
 def sum_map(table: Any, expired: Any, leaving: Any, mask: Any, totals: Any) -> None:
-    """Add the entries of the offset map, but the tombstones that may go.
+    """Add the entries of the offset map, except the tombstones that may go.
 
     Args:
-        expired: bitmap by ordinal: tombstones that were found to be past their horizon.
+        expired: bitmap by ordinal: tombstones past their horizon.
         leaving: see `Leaving`. mask, totals: of a `KeyReceipt`.
     """
     entries = table.entries
     total, records, sampled = np.uint64(0), np.uint64(0), np.uint64(0)
     for at in range(0, len(entries), 2):
         ordinal = ordinal_at(table, at)
-        counts = np.uint64(ordinal >= 0)  # no branch: the CPU could not foresee it
+        counts = np.uint64(ordinal >= 0)  # no branch: the CPU could not predict it
         if len(leaving[0]) > 0 and ordinal >= 0 and _leaves(ordinal, expired, leaving):
             counts = np.uint64(0)
         word = mix(entries[at], ordinal) * counts

@@ -42,7 +42,7 @@ class Throttle:
 
     @property
     def step_bytes(self) -> int:
-        """Return how many bytes to work on at a time so that the rate is kept all the time."""
+        """How many bytes to work on at a time, so that the rate is never exceeded."""
         allowed = max(self.bytes_per_second * _CHECK_SECONDS, _SMALLEST_STEP_BYTES)
         return int(min(allowed, STEP_BYTES))
 
@@ -72,7 +72,7 @@ def available_cores() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What a cleaning runs with.
+    """The resources that a cleaning runs with.
 
     Attributes:
         threads: threads that work on one log at the same time.

@@ -1,5 +1,5 @@
-"""The segments that a cleaning reads: mapped into memory, their batches numbered through, read
-window by window.
+"""The segments that a cleaning reads: mapped into memory, their records numbered, read window by
+window.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ record.
 """
 COMPRESSED_WINDOW_BYTES: Final = 256 * 1024
 SCRATCH_BYTES: Final = 128 * 1024 * 1024
-"""To how much a window of several batches may decompress: 500 times its size. One batch alone may
-have its own limit; many small ones together must not take all memory either."""
+"""The limit of a window of several batches when decompressed: 500 times its size. A single batch
+has its own limit; many small ones together must not take all memory either."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Source:
 
     Attributes:
         batches: BATCH[n]; `first_ordinal` counts through all sources of the cleaning.
-        cached: CACHED_BATCH[n], what the rebuild cache holds of them, or none.
+        cached: CACHED_BATCH[n], their entries in the rebuild cache, or empty.
         attributes: all bits that any of the batches has.
     """
 
@@ -69,25 +69,25 @@ class Source:
         return self.records_before(len(self.batches))
 
     def first_row(self, column: str, offset: int) -> int:
-        """The first row of which this column is at or above an offset."""
+        """Return the first row whose value in this column is at or above an offset."""
         return int(self.batches[column].searchsorted(offset))
 
     def records_before(self, row: int) -> int:
-        """Number of records that the headers declare up to a row."""
+        """Return the number of records that the headers declare up to a row."""
         if row == 0:
             return 0
         ordinals, last = self.batches["first_ordinal"], self.batches["count"][row - 1]
         return int(ordinals[row - 1] - ordinals[0]) + int(last)
 
     def bytes_before(self, row: int) -> int:
-        """Bytes of the batches up to a row."""
+        """Return the bytes of the batches up to a row."""
         batches = self.batches
         return int(batches["position"][row]) if row < len(batches) else self.log.bytes
 
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """Some batches of a source and where their records lie.
+    """Some batches of a source, and the positions of their records.
 
     Attributes:
         batches: BATCH[n].
@@ -100,7 +100,7 @@ class Window:
     spans: NDArray[np.int64]
 
     def only(self, chosen: slice | NDArray[np.bool_]) -> Window:
-        """Some of its batches."""
+        """Return the window with only some of its batches."""
         return Window(batches=self.batches[chosen], scratch=self.scratch, spans=self.spans[chosen])
 
 
@@ -115,8 +115,8 @@ def open_source(
     """Map a segment and read its batch headers. Effects: maps the file.
 
     Args:
-        directory: the partition's; as text, since paths cost as much as mapping a file.
-        files: among which it is mapped.
+        directory: the partition's, as text: making a path costs as much as mapping a file.
+        files: the maps, to which it is added.
         end_offset: the next segment's base offset.
         first_ordinal: number of the first record.
 
@@ -139,10 +139,10 @@ def open_source(
 def row_ranges(
     source: Source, *, first: int, last: int, window_bytes: int | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Rows [first, last) of a source in windows of bounded bytes, one batch at least.
+    """Yield the rows [first, last) of a source's windows: of bounded bytes, at least one batch.
 
     Args:
-        window_bytes: that bound, if it is not to be what stays in the CPU's cache.
+        window_bytes: that bound; by default what stays in the CPU's cache.
     """
     limit = window_bytes or (
         COMPRESSED_WINDOW_BYTES if source.attributes & CODEC_MASK else WINDOW_BYTES
@@ -166,13 +166,13 @@ def open_window(source: Source, rows: slice | NDArray[np.int64]) -> Window:
     """Find the records of some batches, and decompress them if necessary.
 
     Args:
-        rows: which batches; of a slice the window's batches are a view, so that kernels can set
+        rows: which batches; with a slice the window's batches are a view, so that kernels can set
             fields.
 
     Raises:
         CorruptBatch: a batch does not decompress, or to more than the limit.
     """
-    # Of rows, numpy's `take` costs a tenth of an index.
+    # For an array of rows, `take` costs a tenth of indexing.
     batches = source.batches[rows] if isinstance(rows, slice) else source.batches.take(rows)
     spans = np.empty((len(batches), 2), dtype=np.int64)
     spans[:, 0] = batches["position"] + HEADER_BYTES
@@ -192,7 +192,7 @@ def open_window(source: Source, rows: slice | NDArray[np.int64]) -> Window:
             scratch = _enlarged(scratch, at, max(2 * len(scratch), packed))
         elif status != unpacking.OK:
             if at == 0:
-                scratch = _NOTHING  # it may be large, and what Python needs comes on top
+                scratch = _NOTHING  # it may be large, and Python needs its own memory
             records = decompress_batch(
                 source, batches[row], most=max(SCRATCH_BYTES - at, 0) if at else None
             )
@@ -211,10 +211,10 @@ def _enlarged(scratch: NDArray[np.uint8], used: int, size: int) -> NDArray[np.ui
 
 
 def decompress_batch(source: Source, batch: np.void, *, most: int | None = None) -> bytes:
-    """The records of one compressed batch that the kernels could not decompress, or did not like.
+    """Decompress one batch that the kernels could not decompress, or refused.
 
     Args:
-        most: bytes that it may have if that is below its own limit.
+        most: limit of its bytes, if that is below its own limit.
 
     Raises:
         CorruptBatch: it does not decompress, or to more than the limit, or to less than its records
@@ -230,7 +230,7 @@ def decompress_batch(source: Source, batch: np.void, *, most: int | None = None)
     except CodecError as error:
         problem = f"does not decompress: {error}"
     else:
-        # What is allocated for records goes by their count, so it must be possible.
+        # Memory is allocated by the count of records, so the count must be possible.
         count = int(batch["count"])
         if count * SMALLEST_RECORD_BYTES <= len(records):
             return records

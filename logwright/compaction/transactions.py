@@ -1,5 +1,5 @@
-"""The walk over the batches that decides what a transaction lets go (CleanedTransactionMetadata,
-Kafka 4.3.0); its rules are 8, 9 and 11 to 13 of `rules`.
+"""The walk over the batches that decides which transactions' data and markers can go
+(CleanedTransactionMetadata, Kafka 4.3.0); its rules are 8, 9 and 11 to 13 of `rules`.
 
 1. Batches are visited in the order of the log. Before each one, the aborted transactions that begin
    at or below its last offset are opened.
@@ -48,8 +48,8 @@ def _walk(
     can_discard: Any,
     markers: Any,
 ) -> Any:
-    """Visit the batches of one segment; (aborted transactions taken so far, markers that stay with
-    their entry).
+    """Visit the batches of one segment; return (aborted transactions taken so far, markers that
+    stay with their entry).
 
     Args:
         batches: BATCH[n]. numbers: int64[n], a small number for each batch's producer, -1 without
@@ -79,7 +79,7 @@ def _walk(
 
 
 class TransactionState(NamedTuple):
-    """What is known of each producer while batches are visited; the rules change it.
+    """The state of each producer while batches are visited; the rules change it.
 
     Attributes:
         aborted: int8[producers], of `rules.NOT_ABORTED` and following.
@@ -171,7 +171,7 @@ class TransactionWalk:
         self._taken: list[AbortedTransaction] = []
 
     def add(self, transactions: Sequence[AbortedTransaction]) -> None:
-        """More aborted transactions, to be taken in the order of their first offsets."""
+        """Add more aborted transactions, in the order of their first offsets."""
         self._pending = sorted([*self._pending, *transactions], key=lambda each: each.first_offset)
 
     def visit(
@@ -207,9 +207,9 @@ def mark_unmapped(sources: Sequence[Source], plan: CleanPlan, indexes: Transacti
     aborted data.
 
     The walk begins with the segment that holds the first dirty offset, so that every transaction
-    ends at its marker. Kafka's begins where the offset index says, and takes a transaction that has
-    ended before for one that continues: what its producer commits next is not mapped. Only with
-    ``like_kafka`` the index is asked, and never believed above the first dirty batch.
+    ends at its marker. Kafka's begins where the offset index points, and takes an ended
+    transaction for one that continues: what its producer commits next is not mapped. The index is
+    used only with ``like_kafka``, and never above the first dirty batch.
     """
     start, end = plan.compaction.first_dirty_offset, plan.compaction.first_uncleanable_offset
     walk = TransactionWalk(sources, indexes)
@@ -227,7 +227,7 @@ def mark_unmapped(sources: Sequence[Source], plan: CleanPlan, indexes: Transacti
 
 
 def _row_by_index(source: Source, directory: Path, offset: int) -> int:
-    """Row of the batch at the position that the offset index gives for an offset."""
+    """Return the row of the batch at the position that the offset index has for an offset."""
     path = directory / segment_file_name(source.base_offset, INDEX)
     entries = map_file(path)
     whole = entries[: len(entries) // 8 * 8].view(
@@ -241,7 +241,7 @@ def _row_by_index(source: Source, directory: Path, offset: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fates:
-    """What transactions decide about batches, in addition to the offset map.
+    """The decisions of transactions about batches, in addition to the offset map.
 
     Attributes:
         aborted: for each group the transactions whose ABORT markers stay: its ``.txnindex``.
@@ -256,7 +256,7 @@ def decide_fates(
     """Set `discard`, `empty_marker` and `keep_empty` of all batches, group by group.
 
     Raises:
-        CorruptProducerSnapshot: a producer has a later batch than the snapshots know.
+        CorruptProducerSnapshot: a producer has a later batch than the snapshots.
     """
     bound = plan.compaction.first_uncleanable_offset
     producers = active_producers(
@@ -297,7 +297,7 @@ def _set_fates(batches: Any, can_discard: Any, now_ms: int) -> None:
 def _keep_ends(
     log: PartitionLog, batches: NDArray[np.void], bound: int, producers: Sequence[ProducerEntry]
 ) -> None:
-    """The last batch of the cleaned range stays, and that of each active producer."""
+    """Set `keep_empty` of the last batch of the cleaned range, and of each active producer's."""
     keep = batches["keep_empty"]
     if producers:
         keep[:] = _last_of_producer(log, batches, producers)

@@ -1,4 +1,4 @@
-"""The records of compressed batches, into memory that is used again and again."""
+"""Decompress the records of batches into memory that is reused."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class RewriteSpace(NamedTuple):
 
 
 class Workspace:
-    """Memory for taking batches apart, one after the other, and the codecs' libraries. For one
-    thread at a time, which says so (`use_here`).
+    """Memory and codec libraries for decompressing one batch after the other. For one thread at a
+    time, which calls `use_here` first.
 
     Attributes:
-        scratch: uint8[n], what a batch decompresses to.
-        plain: uint8[m], the records that are kept of it.
+        scratch: uint8[n], the decompressed records of a batch.
+        plain: uint8[m], its surviving records.
         table: of the Snappy kernel.
         cells: of `native_codec.libraries`.
-        summary: SUMMARY, what becomes of a batch.
-        kept: KEPT_RECORD[k], its records that stay.
+        summary: SUMMARY, the outcome of a rebuilt batch.
+        kept: KEPT_RECORD[k], its surviving records.
     """
 
     def __init__(self) -> None:
@@ -58,8 +58,8 @@ class Workspace:
         self.use_here()
 
     def use_here(self) -> None:
-        """From now on by the thread that calls this: each has contexts of its own, as long as it
-        lives.
+        """Use this workspace from the calling thread. Each thread has its own codec contexts, as
+        long as it lives.
         """
         self.cells = native_codec.libraries()
         self.summary: np.void = np.zeros(1, dtype=SUMMARY)[0]
@@ -71,44 +71,44 @@ class Workspace:
         )
 
     def double_scratch(self) -> None:
-        """Twice the room to decompress to; what was there is lost."""
+        """Double the memory to decompress to; its content is lost."""
         room = 2 * len(self.scratch)
         self.scratch = np.empty(0, dtype=np.uint8)
         self.scratch = np.empty(room, dtype=np.uint8)
 
     def release_scratch(self) -> None:
-        """Give back what a batch filled that was too large."""
+        """Free the memory that a very large batch needed."""
         if len(self.scratch) > USUAL_SCRATCH_BYTES:
             self.scratch = np.empty(SCRATCH_BYTES, dtype=np.uint8)
 
     def fill(self, records: bytes) -> int:
-        """Take over the records of a batch that the kernels could not decompress; bytes."""
+        """Store the records of a batch that the kernels could not decompress; return their size."""
         if len(records) > len(self.scratch):
             self.scratch = np.empty(len(records), dtype=np.uint8)
         self.scratch[: len(records)] = np.frombuffer(records, dtype=np.uint8)
         return len(records)
 
     def need_plain(self, needed: int) -> None:
-        """Return a buffer for this number of bytes of kept records."""
+        """Enlarge the buffer to this number of bytes of kept records."""
         if needed > len(self.plain):
             self.plain = np.empty(max(needed, 2 * len(self.plain)), dtype=np.uint8)
 
     def need_kept(self, records: int) -> None:
-        """Return buffers for a batch of this number of records."""
+        """Enlarge the buffer to a batch of this number of records."""
         if records > len(self.kept):
             self.kept = np.empty(records, dtype=KEPT_RECORD)
 
 
 @inline_kernel
 def is_packed(batch: Any) -> Any:
-    """Whether there is something to decompress: an empty batch may have any codec."""
+    """Return whether there is something to decompress: an empty batch may have any codec."""
     return batch.attributes & CODEC_MASK != 0 and batch.size > HEADER_BYTES
 
 
 @kernel
 def unpack_batch(data: Any, batch: Any, out: Any, at: int, most: int, cells: Any) -> Any:
-    """Decompress a batch to out[at:], at most `most` bytes, and no more than it may; bytes,
-    `NO_ROOM`, `ELSEWHERE` or `FEW_BYTES`.
+    """Decompress a batch to out[at:], at most `most` bytes, and no more than its limit; return the
+    bytes, `NO_ROOM`, `ELSEWHERE` or `FEW_BYTES`.
     """
     limit = max(np.int64(SMALLEST_LIMIT_BYTES), np.int64(LIMIT_FACTOR) * batch.size)
     start, end = batch.position + HEADER_BYTES, batch.position + batch.size
@@ -123,12 +123,12 @@ def unpack_batch(data: Any, batch: Any, out: Any, at: int, most: int, cells: Any
 def unpack_batches(
     data: Any, batches: Any, first: int, out: Any, at: int, spans: Any, most: int, cells: Any
 ) -> Any:
-    """Decompress batches from row `first` on, one after the other from out[at:] on; (row, where it
-    ends, status).
+    """Decompress batches from row `first` on, one after the other to out[at:]; return (row, where
+    it ends, status).
 
     Args:
         spans: int64[rows, 2], start and end of each batch's records: set for the compressed ones.
-        most: bytes that they may have together; the first may have more.
+        most: limit of their bytes together; the first may have more.
     """
     for row in range(first, len(batches)):
         if not is_packed(batches[row]):

@@ -126,7 +126,7 @@ def forget_topic_locked(log_dir: Path, topic: str, files: FileSystem) -> None:
 
     Raises:
         NotALogDir, UnreadableFile: as `read_kept`.
-        DiskFull, StepFailed: the file could not be written; the old one stands.
+        DiskFull, StepFailed: the file could not be written; the old one stays.
     """
     kept = read_kept(log_dir)
     if kept.pop(topic, None) is not None:

@@ -77,7 +77,7 @@ class TopicPolicy:
     marks: Mapping[str, Mark] = field(default_factory=dict)
 
     def applies_to(self, topic: str) -> bool:
-        """Whether the entry names this topic or its pattern matches the whole name."""
+        """Return whether the entry names this topic or its pattern matches the whole name."""
         if self.labels.name is not None:
             return self.labels.name == topic
         return re.fullmatch(self.labels.pattern or "", topic) is not None

@@ -92,7 +92,7 @@ class Sources:
     properties: ServerProperties = field(default_factory=ServerProperties)
 
     def knows(self, topic: str) -> bool:
-        """Whether the cluster's metadata has the topic."""
+        """Return whether the cluster's metadata has the topic."""
         return self.metadata is not None and topic in self.metadata.topics
 
     def topic_id(self, topic: str) -> str | None:
@@ -128,7 +128,7 @@ class Disagreement:
 
     @property
     def sentence(self) -> str:
-        """Return the disagreement as one sentence."""
+        """The disagreement as one sentence."""
         outcome = (
             "the entry wins (override: true)"
             if self.override

@@ -226,7 +226,7 @@ class CleanerConfig(BaseModel):
 
     @property
     def off(self) -> str | None:
-        """Return the setting that disables the cleaner, None if it is enabled."""
+        """The setting that disables the cleaner, None if it is enabled."""
         if not self.enable:
             return "log.cleaner.enable=false"
         return "log.cleaner.threads=0" if self.threads == 0 else None

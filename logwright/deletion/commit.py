@@ -48,9 +48,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs) -> DeletedLog:
-    """Delete a whole log. Effects: renames its directory, takes its checkpoint entries, pauses and
-    quarantine away, with the topic's last log its kept settings too; keeps a record. An undo brings
-    back the entries alone.
+    """Delete a whole log. Effects: renames its directory; removes its checkpoint entries, pauses
+    and quarantine, and with the topic's last log the saved settings; writes a record. An undo
+    restores only the entries.
 
     Raises:
         LogDirLocked: a broker or another process works on it. Nothing was changed.
@@ -109,7 +109,7 @@ def finish_deletion(log_dir: Path, partition: TopicPartition) -> DeletedLog:
 
 
 def find_deleted(log_dir: Path, partition: TopicPartition) -> DeletedLog:
-    """The last deletion of a log, if it can be undone. Effects: reads.
+    """Return the last deletion of a log, if it can be undone. Effects: reads.
 
     Raises:
         CannotUndo: there is none on record, or it is purged.
@@ -190,7 +190,7 @@ def purge_deleted(
 def _purge(
     log_dir: Path, plan: PurgedLog, files: FileSystem, *, now_ms: TimestampMs, delay_ms: int
 ) -> PurgedLog:
-    """Remove one deleted log, if it is still there to go. Effects: as `purge_deleted`.
+    """Remove one deleted log, if it is still there and due. Effects: as `purge_deleted`.
 
     The directory is opened by the first step: from then on nothing can restore it.
     """
@@ -198,7 +198,7 @@ def _purge(
     with lock_checkpoints(log_dir):
         directory = list_deleted(log_dir, only=name).directories.get(name)
         if directory is None:
-            return replace(plan, goes=False, reason="it is not there any more")
+            return replace(plan, goes=False, reason="it no longer exists")
         plan = plan_purge_log(directory, now_ms=now_ms, delay_ms=delay_ms)
         if not plan.goes:
             return plan
@@ -219,8 +219,8 @@ def _purge(
 
 
 def _beyond_undo(directory: DeletedDirectory, files: FileSystem) -> DeletedDirectory:
-    """Make a restore impossible. Effects: appends to the record, or gives the directory another
-    name; returns the directory as it is then.
+    """Make a restore impossible; return the directory as it is then. Effects: appends to the
+    record, or renames the directory.
     """
     log_dir = directory.path.parent
     try:
@@ -234,9 +234,9 @@ def _beyond_undo(directory: DeletedDirectory, files: FileSystem) -> DeletedDirec
 
 
 def _drop_entries(log_dir: Path, partition: TopicPartition, files: FileSystem) -> None:
-    """Under the checkpoints' lock. Effects: takes what there is of a log that is not there out of
-    the checkpoint files and the state file, and of a topic without any log out of the kept
-    settings; that of a log that is there stays.
+    """Remove the checkpoint entries and state of a log that does not exist, and the saved settings
+    of its topic if that has no other log. The caller holds the checkpoints' lock. Effects: replaces
+    checkpoint files, the state file and the saved settings.
     """
     if not os.path.lexists(log_dir / partition.directory_name):
         set_offsets_locked(log_dir, partition, dict.fromkeys(CHECKPOINT_FILES), files)
@@ -246,20 +246,20 @@ def _drop_entries(log_dir: Path, partition: TopicPartition, files: FileSystem) -
 
 
 def _has_log(log_dir: Path, topic: str) -> bool:
-    """Whether there is a partition of the topic. Effects: lists the log directory."""
+    """Return whether the topic has a partition here. Effects: lists the log directory."""
     found = map(TopicPartition.parse, names_in(log_dir))
     return any(one is not None and one.topic == topic for one in found)
 
 
 def _without_holds(state: PartitionState) -> PartitionState:
-    """Pauses and a quarantine belong to the deleted log: another one with its name has none. An
-    open move stays.
+    """Return the state without pauses and quarantine, which belong to the deleted log and not to a
+    new one with its name. An open move stays.
     """
     return PartitionState(move=state.move)
 
 
 def _forget(listing: DeletedListing, gone: Collection[str], files: FileSystem) -> None:
-    """Drop the records of these directories and of those that are not there."""
+    """Drop the records of these directories and of those that do not exist."""
     remaining = {
         name: deletion
         for name, deletion in listing.deletions.items()

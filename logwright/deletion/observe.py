@@ -38,7 +38,7 @@ class DeletedDirectory:
     """A deleted log's directory.
 
     Attributes:
-        partition: as on record; without one as the name says, the topic perhaps cut.
+        partition: as on record; else from the name, where the topic may be truncated.
         record: None if logwright did not delete it.
         at_ms: when it was deleted; without a record the later of the directory's times.
         logs, others: files below it: the ``.log`` files (of any stage), and the others.
@@ -64,7 +64,7 @@ class DeletedListing:
 
     Attributes:
         record: content of the record of deletions, None if there is none.
-        deletions: what it says, by directory name.
+        deletions: its entries, by directory name.
         directories: the deleted logs' directories, by name.
         live: partitions that have a directory.
     """
@@ -77,11 +77,12 @@ class DeletedListing:
 
 
 def list_deleted(log_dir: Path, *, only: str | None = None) -> DeletedListing:
-    """Read it. Effects: lists the log directory and the deleted logs' directories.
+    """Read the deleted logs and their records. Effects: lists the log directory and the deleted
+    logs' directories.
 
     Args:
         log_dir: the log directory.
-        only: name of the only deleted directory to look at; None: all.
+        only: name of the only deleted directory to read; None: all.
 
     Raises:
         NotALogDir, UnreadableFile: the log directory, or the record, cannot be read.
@@ -125,17 +126,19 @@ def _look(log_dir: Path, named: MarkedDirectory, record: DeletedLog | None) -> D
 
 
 def _is_log(path: Path) -> bool:
-    """Whether it is a ``.log`` file of any stage, outside our work directory."""
+    """Return whether it is a ``.log`` file of any stage, outside logwright's work directory."""
     return f"{LOG}." in f"{path.name}." and not _is_ours(path)
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether it is inside our work directory."""
+    """Return whether it is inside logwright's work directory."""
     return WORK_DIRECTORY in path.parent.parts
 
 
 def _is_known(entry: TreeEntry) -> bool:
-    """Whether a log has such an entry; our work directory may have any file or directory."""
+    """Return whether a log has such an entry; logwright's work directory may have any file or
+    directory.
+    """
     path, ours = entry.path, _is_ours(entry.path)
     if entry.kind == "directory":
         return ours or path.name == WORK_DIRECTORY

@@ -2,15 +2,15 @@
 
 **Deletion.** First the record; then the directory gets the name ``<topic>-<N>.<32 hex>-delete``,
 which is the step that decides; then the four checkpoints lose the entry. A crash before the rename
-leaves the log as it was. A crash after it leaves entries of a log that is not there: a broker drops
+leaves the log as it was. A crash after it leaves entries of a missing log: a broker drops
 them when it writes the files, and so does the purge.
 
-**Purge.** The ``.log`` files go first, synced. What is left is then a directory that a broker
+**Purge.** The ``.log`` files go first, synced. Then only a directory is left that a broker
 loads: it deletes indexes without a log, but would recover a log without an index.
 
 A purge must not stop at a full disk. Before the first file goes it is on record that nothing can be
 restored, since an undo of half a log would lose the other half. If there is no room for that line,
-the directory gets another name of the same kind, which takes no room: no record has that name, so
+the directory gets another name of the same kind, which needs no space: no record has that name, so
 no undo finds it, and a purge that continues after a crash treats it like a broker's. Checkpoint
 entries that cannot be removed before the files are removed after them.
 
@@ -63,7 +63,7 @@ def delete_steps(log_dir: Path, deletion: DeletedLog) -> tuple[FileStep, ...]:
 
 
 def restore_steps(log_dir: Path, deletion: DeletedLog) -> tuple[FileStep, ...]:
-    """Return the rename back. The checkpoint entries must be there before it."""
+    """Return the rename back. The checkpoint entries must exist before it."""
     target = log_dir / deletion.partition.directory_name
     return (RenameDir(log_dir / deletion.directory, target), FsyncDir(log_dir))
 
@@ -78,7 +78,7 @@ def mark_purging(log_dir: Path, directory: DeletedDirectory) -> tuple[FileStep, 
 
 
 def rename_steps(directory: DeletedDirectory, name: str) -> tuple[FileStep, ...]:
-    """Return steps with the same effect that need no room: a name that is not on record."""
+    """Return steps with the same effect that need no disk space: a name without a record."""
     path = directory.path
     return (RenameDir(path, path.with_name(name)), FsyncDir(path.parent))
 

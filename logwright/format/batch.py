@@ -40,7 +40,7 @@ HEADER_UP_TO_MAGIC_BYTES: Final = 17
 CRC_START: Final = 21
 MAGIC: Final = 2
 SMALLEST_LEGACY_LENGTH: Final = 14
-"""The v0 record overhead: a smaller batchLength is corrupt, whatever the magic."""
+"""The v0 record overhead: a smaller batchLength is corrupt for any magic."""
 
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
@@ -293,5 +293,5 @@ def to_int32(value: int) -> int:
 
 
 def to_int64(value: int) -> int:
-    """Two's complement of 64 bits, as Java's long arithmetic has it."""
+    """Return the value as a two's complement of 64 bits, like Java's long arithmetic."""
     return ((value + (1 << 63)) & 0xFFFF_FFFF_FFFF_FFFF) - (1 << 63)

@@ -135,7 +135,7 @@ def _serialize(lines: list[str]) -> bytes:
 
 
 def _entries(content: bytes, path: Path, columns: int) -> list[tuple[int, list[str]]]:
-    """(line number, fields) of each entry."""
+    """Return (line number, fields) of each entry."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:

@@ -63,10 +63,10 @@ def parse_marker_value(value: bytes | None) -> int:
 
 
 def serialize_control_key(kind: ControlType) -> bytes:
-    """A control record's key, version 0."""
+    """Return a control record's key, version 0."""
     return _KEY.pack(_VERSION, kind.value)
 
 
 def serialize_marker_value(coordinator_epoch: int) -> bytes:
-    """A transaction marker's value, version 0."""
+    """Return a transaction marker's value, version 0."""
     return _END_TRANSACTION.pack(_VERSION, coordinator_epoch)

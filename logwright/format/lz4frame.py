@@ -99,7 +99,7 @@ def decompress_lz4(payload: memoryview, limit: int) -> bytes:
 
 
 def _read_header(payload: memoryview) -> tuple[int, int, int]:
-    """(flags, largest block in bytes, position of the first block)."""
+    """Return (flags, largest block in bytes, position of the first block)."""
     if payload[: len(_WRITTEN_HEADER)] == _WRITTEN_HEADER and len(payload) > len(_WRITTEN_HEADER):
         return _INDEPENDENT | _VERSION, _WRITTEN_BLOCK_BYTES, len(_WRITTEN_HEADER)
     if bytes(payload[:4]) != _MAGIC:

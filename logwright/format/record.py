@@ -185,7 +185,7 @@ def read_records(batch: RecordBatch, content: bytes | memoryview) -> tuple[Recor
 
 
 def decode_records(batch: RecordBatch, section: bytes | memoryview) -> tuple[Record, ...]:
-    """All records of an uncompressed records section.
+    """Return all records of an uncompressed records section.
 
     Raises:
         CorruptBatch: the count is impossible, a record is malformed, or bytes are left over.

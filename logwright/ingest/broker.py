@@ -178,7 +178,7 @@ class SourceTopic:
 def open_topic(
     bootstrap: str, topic: str, *, isolation: Isolation, settings: Mapping[str, str]
 ) -> Iterator[SourceTopic]:
-    """Return a consumer. Effects: connects to the broker.
+    """Open a consumer. Effects: connects to the broker.
 
     Args:
         settings: more settings of librdkafka, for example for TLS and SASL.

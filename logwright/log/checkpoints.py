@@ -35,7 +35,7 @@ class Checkpoints:
     cleaner_offset: Mapping[TopicPartition, Offset]
 
     def of(self, partition: TopicPartition) -> tuple[_Entry, _Entry, _Entry, _Entry]:
-        """(file name, this partition's entry or None) of each file."""
+        """Return (file name, this partition's entry or None) of each file."""
         return (
             (names.RECOVERY_POINT_CHECKPOINT, self.recovery_point.get(partition)),
             (names.LOG_START_OFFSET_CHECKPOINT, self.log_start_offset.get(partition)),
@@ -50,7 +50,7 @@ NO_ENTRIES: Final = Checkpoints(
 
 
 def read_checkpoints(log_dir: Path) -> Checkpoints:
-    """The four offset checkpoint files. Effects: reads them.
+    """Return the four offset checkpoint files. Effects: reads them.
 
     Raises:
         NotALogDir: the directory is missing, or not a directory.
@@ -63,7 +63,7 @@ def read_checkpoints(log_dir: Path) -> Checkpoints:
 
 
 def checkpoint_contents(log_dir: Path) -> dict[str, bytes]:
-    """The offset checkpoint files that are there, by name. Effects: reads them.
+    """Return the contents of the existing offset checkpoint files, by name. Effects: reads them.
 
     Raises:
         NotALogDir, UnreadableFile: as `read_checkpoints`.
@@ -74,7 +74,7 @@ def checkpoint_contents(log_dir: Path) -> dict[str, bytes]:
 
 
 def read_open_checkpoints(directory: OpenDir) -> Checkpoints:
-    """`read_checkpoints` of a log directory that is open."""
+    """Return the offset checkpoints of an open log directory; see `read_checkpoints`."""
     recovery, start, watermark, cleaner = (
         parse_offset_checkpoint(read_file(directory, name), directory.path / name)
         if exists(directory, name)

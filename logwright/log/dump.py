@@ -64,7 +64,7 @@ class _ReadingStopped(Exception):
 
 
 def to_json(line: Line) -> str:
-    """The line's text, as Jackson writes it."""
+    """Return the line's text, as Jackson writes it."""
     text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
     if "\\u" not in text:
         return text
@@ -73,7 +73,7 @@ def to_json(line: Line) -> str:
 
 
 def dump_partition(log_dir: Path, partition: TopicPartition) -> Iterator[Line]:
-    """The lines of one partition. Effects: reads the whole partition directory.
+    """Yield the lines of one partition. Effects: reads the whole partition directory.
 
     Raises:
         NotALogDir: there is no such directory.
@@ -124,7 +124,7 @@ def _offset(directory: OpenDir, name: str) -> int:
 
 
 def segment_lines(content: bytes, *, base_offset: int) -> Iterator[Line]:
-    """The lines of one `.log` file's content.
+    """Yield the lines of one `.log` file's content.
 
     Raises:
         UnsupportedFormatError: a batch of magic 0 or 1.
@@ -156,7 +156,7 @@ def segment_lines(content: bytes, *, base_offset: int) -> Iterator[Line]:
 
 
 def _spans(content: bytes) -> Iterator[BatchSpan]:
-    """The spans of whole batches of magic 0 to 2, up to where Kafka's reader fails."""
+    """Yield the spans of whole batches of magic 0 to 2, up to where Kafka's reader fails."""
     try:
         yield from walk_batches(content, in_memory=True)
     except (CorruptBatch, UnsupportedFormatError) as error:
@@ -202,7 +202,7 @@ def _batch(base_offset: int, content: bytes, span: BatchSpan) -> tuple[Line, Rec
 
 
 def _records(batch: RecordBatch, whole: bytes, *, valid: bool) -> list[Line]:
-    """The records of a batch; none where the CRC is wrong, or where the header counts none."""
+    """Return the records of a batch; none if the CRC is wrong or the header counts none."""
     if not valid or batch.records_count == 0:
         return []
     try:
@@ -232,7 +232,7 @@ def _record(batch: RecordBatch, record: Record) -> Line:
 
 
 def index_line(content: bytes, *, base_offset: int, suffix: str) -> Line:
-    """The line of one index file: the entries as they lie there, offsets made absolute."""
+    """Return the line of one index file: its entries in file order, with absolute offsets."""
     kinds = {INDEX: "offset", TIMEINDEX: "time", TXNINDEX: "txn"}
     entries: list[Any]
     if suffix == INDEX:
@@ -287,7 +287,7 @@ def _base64(content: bytes | None) -> str | None:
 
 
 def _upper_escapes(text: str) -> Iterator[str]:
-    r"""The pieces of a JSON text with `\u001f` as `\u001F`."""
+    r"""Yield the pieces of a JSON text with `\u001f` as `\u001F`."""
     position = 0
     while position < len(text):
         if text[position] != "\\":

@@ -1,7 +1,7 @@
 """Opening and reading files of a log directory, which is untrusted: no symlinks, no FIFOs.
 
 Everything is opened relative to a descriptor of its directory with O_NOFOLLOW, so that what was
-looked at is what is read, whatever is renamed in between.
+checked is what is read, even if something is renamed in between.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class OpenDir(NamedTuple):
         return Path(self.name)
 
     def file(self, name: str) -> str:
-        """Path of one of its files, as text."""
+        """Return the path of one of its files, as text."""
         return f"{self.name}/{name}"
 
 
 def open_log_dir(log_dir: Path) -> OpenDir:
-    """The log directory, open. It may be reached through symlinks: the operator named it.
+    """Open the log directory. It may be reached through symlinks: the operator named it.
 
     Effects: opens a descriptor.
 
@@ -85,7 +85,7 @@ def open_log_dir(log_dir: Path) -> OpenDir:
 
 @contextmanager
 def open_partition_dir(log_dir: Path, partition: TopicPartition) -> Iterator[OpenDir]:
-    """A partition's directory, open. Effects: opens descriptors, closed on leaving.
+    """Open a partition's directory. Effects: opens descriptors, closed on leaving.
 
     Raises:
         NotALogDir: the log directory or the partition's is missing, or not a directory.
@@ -96,12 +96,12 @@ def open_partition_dir(log_dir: Path, partition: TopicPartition) -> Iterator[Ope
 
 
 def open_child_dir(parent: OpenDir, partition: TopicPartition) -> OpenDir:
-    """A partition's directory in an open log directory; as `open_partition_dir`."""
+    """Open a partition's directory in an open log directory; as `open_partition_dir`."""
     return open_named_dir(parent, partition.directory_name)
 
 
 def open_named_dir(parent: OpenDir, name: str) -> OpenDir:
-    """A directory in an open log directory, of this name; as `open_partition_dir`."""
+    """Open the directory of this name in an open log directory; as `open_partition_dir`."""
     path = parent.file(name)
     try:
         fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent.fd)
@@ -123,7 +123,7 @@ def open_named_dir(parent: OpenDir, name: str) -> OpenDir:
 
 
 def list_directory(directory: OpenDir) -> list[os.DirEntry[str]]:
-    """All entries, in no order. Effects: reads the directory.
+    """Return all entries, in no order. Effects: reads the directory.
 
     Raises:
         UnreadableFile: it cannot be read.
@@ -136,7 +136,7 @@ def list_directory(directory: OpenDir) -> list[os.DirEntry[str]]:
 
 
 def file_names(directory: OpenDir) -> list[str]:
-    """Names of all entries, sorted. Effects and errors: as `list_directory`."""
+    """Return the names of all entries, sorted. Effects and errors: as `list_directory`."""
     try:
         return sorted(os.listdir(directory.fd))  # noqa: PTH208 -- of a descriptor
     except OSError as error:
@@ -144,7 +144,8 @@ def file_names(directory: OpenDir) -> list[str]:
 
 
 def names_in(directory: Path) -> list[str]:
-    """Names of all entries of a directory, sorted; none if it is not there. Effects: reads it.
+    """Return the names of all entries of a directory, sorted; none if it does not exist. Effects:
+    reads it.
 
     Raises:
         UnreadableFile: it cannot be read.
@@ -158,7 +159,7 @@ def names_in(directory: Path) -> list[str]:
 
 
 def exists(directory: OpenDir, name: str) -> bool:
-    """Whether there is anything of this name. Effects: asks the file system.
+    """Return whether something has this name. Effects: asks the file system.
 
     Raises:
         UnreadableFile: the device fails.
@@ -173,7 +174,7 @@ def exists(directory: OpenDir, name: str) -> bool:
 
 
 def open_file(directory: OpenDir, name: str) -> int:
-    """A descriptor of a regular file, for reading; the caller closes it.
+    """Open a regular file for reading; the caller closes the descriptor.
 
     Raises:
         UnreadableFile: it is missing, may not be read, or is not a regular file.
@@ -182,9 +183,9 @@ def open_file(directory: OpenDir, name: str) -> int:
 
 
 def read_part(directory: OpenDir, name: str, position: int, size: int) -> bytes:
-    """Part of a file that was listed as a regular one, of a few bytes. Effects: reads it.
+    """Read a small part of a file that was listed as a regular one. Effects: reads it.
 
-    What took its place since is not looked at as `open_file` does: a FIFO or a directory cannot be
+    What took its place since is not checked as `open_file` does: a FIFO or a directory cannot be
     read at a position.
 
     Raises:
@@ -204,7 +205,7 @@ def read_part(directory: OpenDir, name: str, position: int, size: int) -> bytes:
 
 
 def _open_regular(directory: OpenDir, name: str) -> tuple[int, int]:
-    """Descriptor and size of a regular file."""
+    """Open a regular file; return its descriptor and size."""
     try:
         fd = os.open(name, FILE_FLAGS, dir_fd=directory.fd)
     except OSError as error:
@@ -219,7 +220,7 @@ def _open_regular(directory: OpenDir, name: str) -> tuple[int, int]:
 
 
 def read_file(directory: OpenDir, name: str) -> bytes:
-    """A regular file's content. Effects: reads it.
+    """Return a regular file's content. Effects: reads it.
 
     Raises:
         UnreadableFile: as `open_file`; or it is larger than any file of a log may be, or cannot be
@@ -239,7 +240,7 @@ def read_file(directory: OpenDir, name: str) -> bytes:
 
 
 def read_span(fd: int, position: int, size: int, path: str) -> bytes:
-    """`size` bytes from `position` on; fewer only where the file ends. Effects: reads.
+    """Read `size` bytes from `position` on; fewer only at the end of the file. Effects: reads.
 
     Raises:
         UnreadableFile: the device fails.
@@ -260,7 +261,7 @@ def read_span(fd: int, position: int, size: int, path: str) -> bytes:
 
 
 def not_regular(path: Path) -> UnreadableFile:
-    """The error for a symlink, FIFO, socket, device or directory in a file's place."""
+    """Return the error for a symlink, FIFO, socket, device or directory in a file's place."""
     return UnreadableFile(
         "expected a regular file.",
         path=path,
@@ -269,7 +270,7 @@ def not_regular(path: Path) -> UnreadableFile:
 
 
 def unreadable(error: OSError, path: Path | str, position: int | None = None) -> UnreadableFile:
-    """The error for a file or directory that the system would not read."""
+    """Return the error for a file or directory that the system cannot read."""
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     problem = f"cannot be read ({name}: {error.strerror})."
     remedy = _PERMISSION if error.errno in (errno.EACCES, errno.EPERM) else "Check the device."

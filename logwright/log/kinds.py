@@ -1,4 +1,4 @@
-"""What the names of the files in a partition directory say (LogLoader of Kafka 4.3.0)."""
+"""Sort the files of a partition directory by their names (LogLoader of Kafka 4.3.0)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class FileKinds:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The indexes that each segment must have and that are not there."""
+        """The indexes that segments must have and do not."""
         wanted = (stem + suffix for stem in self.stems for suffix in (INDEX, TIMEINDEX))
         return tuple(sorted(set(wanted).difference(self.indexes)))
 
@@ -130,19 +130,21 @@ def file_kinds(names: Iterable[str]) -> FileKinds:
 
 
 def is_of_a_log(name: str) -> bool:
-    """Whether this is the name of a log's file, or like one."""
+    """Return whether this is the name of a log's file, or similar to one."""
     return name in _KNOWN_FILES or name.endswith(_LOG_FILE_SUFFIXES)
 
 
 def is_retired(name: str) -> bool:
-    """Whether a broker removes this file when it loads the log. It leaves snapshots of the KRaft
-    metadata log alone.
+    """Return whether a broker removes this file when it loads the log. It keeps snapshots of the
+    KRaft metadata log.
     """
     return name.endswith(DELETED) and not name.endswith(_METADATA_SNAPSHOT)
 
 
 def offset_in(name: str) -> int:
-    """The number before the first dot; -1 if there is none (LogFileUtils.offsetFromFileName)."""
+    """Return the number before the first dot; -1 if there is none
+    (LogFileUtils.offsetFromFileName).
+    """
     match = _NUMBER.match(name)
     return int(match[1]) if match else -1
 
@@ -152,7 +154,7 @@ def _without_stage(name: str) -> str:
 
 
 def _is_live(name: str) -> bool:
-    """Whether this is a segment's or snapshot's file as Kafka writes it."""
+    """Return whether this is a segment's or snapshot's file as Kafka writes it."""
     stem = name[:_DIGITS]
     return (
         name[_DIGITS:] in LIVE_SUFFIXES

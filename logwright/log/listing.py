@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 stamp: Final[Callable[[tuple[str, int, int, int]], FileStamp]] = partial(tuple.__new__, FileStamp)
-"""One of its fields; twice as quick as a call of the class."""
+"""One of its fields; twice as fast as a call of the class."""
 _MOST_NAMED: Final = 5
 _DIGITS: Final = 20
 _OFFSET: Final = "0[0-8][0-9]{18}"
@@ -34,7 +34,7 @@ _WHOLE: Final = re.compile(
     rf"(?:{names.LEADER_EPOCH_CHECKPOINT}/)?(?:{re.escape(names.PARTITION_METADATA)}/)?"
 )
 """The names of all files of an intact log, each followed by a `/`, which is in no name. It is
-quicker than `file_kinds`, which looks at the names of other logs one by one."""
+faster than `file_kinds`, which matches the names of other logs one by one."""
 _REMEDIES: Final = {
     True: "The log was left untouched and is whole: `logwright purge` removes what was left.",
     False: "The log was left untouched. Recover it first: `logwright recover`; or start a broker on"
@@ -58,7 +58,7 @@ class Listing(NamedTuple, Generic[_File]):
 
 
 class Damage(NamedTuple):
-    """What the names of a partition's files say.
+    """Damage that the names of a partition's files show.
 
     Attributes:
         findings: what is wrong, in words.
@@ -101,7 +101,7 @@ def read_listing(
 
 
 def stamp_of(name: str, status: os.stat_result) -> FileStamp:
-    """The stamp of a file, for `read_listing`."""
+    """Return the stamp of a file, for `read_listing`."""
     return stamp((name, status.st_size, status.st_mtime_ns, status.st_ino))
 
 
@@ -116,7 +116,7 @@ def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
 def segment_stems(
     stamps: Mapping[str, FileStamp], path: str, *, clean_shutdown: bool
 ) -> tuple[str, ...]:
-    """Base offsets of all segments as they are written, ascending, at least one.
+    """Return the base offsets of all segments as they are written, ascending, at least one.
 
     Args:
         stamps: as `stamp_files` gives them.
@@ -139,7 +139,7 @@ def segment_stems(
 
 
 def look_for_damage(stamps: Mapping[str, FileStamp]) -> Damage:
-    """What the names say of interrupted operations and missing files."""
+    """Find interrupted operations and missing files by the names."""
     if _WHOLE.fullmatch("/".join([*stamps, ""])):
         whole = [name[:_DIGITS] for name in stamps if name.endswith(names.LOG)]
         return Damage(findings=(), stems=tuple(whole), purgeable=True)
@@ -152,7 +152,7 @@ def look_for_damage(stamps: Mapping[str, FileStamp]) -> Damage:
 
 
 def _findings(kinds: FileKinds) -> list[str]:
-    """One sentence for each kind of damage."""
+    """Return one sentence for each kind of damage."""
     findings: list[str] = []
     for what, files in (
         ("an interrupted operation left", sorted((*kinds.cleaned, *kinds.swaps))),
@@ -169,6 +169,8 @@ def _findings(kinds: FileKinds) -> list[str]:
 
 
 def snapshot_offsets(stamps: Mapping[str, FileStamp]) -> tuple[Offset, ...]:
-    """Offsets of the producer snapshots, ascending: names are, and all have as many digits."""
+    """Return the offsets of the producer snapshots, ascending: names are sorted, and all have the
+    same number of digits.
+    """
     end = -len(names.SNAPSHOT)
     return tuple([Offset(int(name[:end])) for name in stamps if name.endswith(names.SNAPSHOT)])

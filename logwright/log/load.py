@@ -62,7 +62,7 @@ _TIME_ENTRIES: Final = struct.Struct(">qiqi")
 
 
 def list_partitions(log_dir: Path) -> list[TopicPartition]:
-    """The partitions in a log directory, sorted. Effects: reads the directory.
+    """Return the partitions in a log directory, sorted. Effects: reads the directory.
 
     By name only. A symlink with a partition's name is listed, so that `observe` refuses it instead
     of ignoring it. Deleted, future and stray logs are left out, as are the
@@ -92,7 +92,8 @@ def list_partitions(log_dir: Path) -> list[TopicPartition]:
 def fingerprint(
     log_dir: Path, partition: TopicPartition, contents: Mapping[str, bytes] | None = None
 ) -> Fingerprint:
-    """What a plan compares before it commits. Effects: reads the directory and the checkpoints.
+    """Return what a plan compares before it commits. Effects: reads the directory and the
+    checkpoints.
 
     `contents`: as `checkpoint_contents` gives them, if they were read already.
 
@@ -114,7 +115,7 @@ def observe(
     high_watermark: Literal["end", "checkpoint"],
     checkpoints: Checkpoints | None = None,
 ) -> PartitionLog:
-    """One partition's log. Effects: reads, see the module.
+    """Observe one partition's log. Effects: reads, see the module.
 
     Args:
         log_dir: the log directory.
@@ -136,7 +137,7 @@ def observe(
 
 
 class Shared(NamedTuple):
-    """What `observe_one` needs besides the partition.
+    """The arguments of `observe_one` that all partitions share.
 
     Attributes:
         log_dir, directory: the log directory, and the same open.
@@ -157,13 +158,15 @@ def share(
     high_watermark: Literal["end", "checkpoint"],
     checkpoints: Checkpoints,
 ) -> Shared:
-    """For `observe_one`. Effects: looks for the marker."""
+    """Return the arguments of `observe_one` that all partitions share. Effects: looks for the
+    marker.
+    """
     clean_shutdown = exists(directory, names.CLEAN_SHUTDOWN_MARKER)
     return Shared(log_dir, directory, high_watermark, checkpoints, clean_shutdown)
 
 
 def observe_one(shared: Shared, partition: TopicPartition) -> PartitionLog:
-    """`observe` in a log directory that is open."""
+    """Observe a partition's log in an open log directory; see `observe`."""
     with open_child_dir(shared.directory, partition) as directory:
         return _observe(shared, partition, directory)
 
@@ -209,8 +212,9 @@ def _last_stable_offset(
     segments: tuple[Segment, ...],
     offsets: tuple[Offset, Offset, Offset],
 ) -> Offset:
-    """For a transaction that began in deleted records, the first remaining batch counts
-    (UnifiedLog.maybeIncrementFirstUnstableOffset); `offsets`: log start, log end, high watermark.
+    """Return the last stable offset. For a transaction that began in deleted records, the first
+    remaining batch counts (UnifiedLog.maybeIncrementFirstUnstableOffset); `offsets`: log start, log
+    end, high watermark.
     """
     start, end, committed = offsets
     stable = producers.last_stable_offset(committed)
@@ -244,7 +248,7 @@ def _segments(
 def _segment(
     directory: OpenDir, stamps: Mapping[str, FileStamp], stem: str, following: int | None
 ) -> Segment:
-    """One segment; `following` is the next one's base offset, None for the active one."""
+    """Return a segment; `following` is the next one's base offset, None for the active one."""
     base = int(stem)
     name, log_bytes, modified_ns, _ = stamps[stem + names.LOG]
     index = stamps[stem + names.INDEX]
@@ -285,7 +289,9 @@ def _broken_entries(directory: OpenDir, index: FileStamp, entry_bytes: int) -> C
 def _last_timestamp(
     directory: OpenDir, timeindex: FileStamp, base: int, following: int | None
 ) -> TimestampMs:
-    """Timestamp of a time index's last entry, which must fit the one before it and the segment."""
+    """Return the timestamp of a time index's last entry, which must fit the one before it and the
+    segment.
+    """
     position = max(0, timeindex.bytes - 2 * TIME_ENTRY_BYTES)
     name, size = timeindex.name, timeindex.bytes - position
     content = read_part(directory, name, position, size)
@@ -298,7 +304,7 @@ def _last_timestamp(
         timestamp, offset = _TIME_ENTRY.unpack_from(content)
     if not ascends or offset < 0 or (following is not None and base + offset >= following):
         raise CorruptIndex(
-            "the last entry does not ascend or lies outside the segment.",
+            "the last entry does not ascend or is outside the segment.",
             path=directory.path / timeindex.name,
             position=timeindex.bytes - TIME_ENTRY_BYTES,
             remedy=_REBUILD,

@@ -23,7 +23,7 @@ class MarkedDirectory(NamedTuple):
 
     Attributes:
         name: of the directory.
-        partition: as the name says; a long topic is cut in it.
+        partition: from the name, where a long topic is truncated.
         mark: the suffix without its hyphen.
     """
 
@@ -89,7 +89,7 @@ def list_log_dir(directory: OpenDir) -> LogDirListing:
 
 
 def list_marked(log_dir: Path) -> tuple[MarkedDirectory, ...]:
-    """Deleted, future and stray logs, by name. Effects: lists the log directory.
+    """List the deleted, future and stray logs, by name. Effects: reads the log directory.
 
     Raises:
         NotALogDir, UnreadableFile: it cannot be listed.
@@ -99,8 +99,8 @@ def list_marked(log_dir: Path) -> tuple[MarkedDirectory, ...]:
 
 
 def list_tree(root: Path) -> tuple[TreeEntry, ...]:
-    """All entries below a directory, each directory before what is in it; links are not followed.
-    What vanishes while they are read is left out. Effects: reads the directories.
+    """List all entries below a directory, each directory before its content; links are not
+    followed. Entries that vanish in the meantime are left out. Effects: reads the directories.
     """
     found: list[TreeEntry] = []
     for parent, directories, files in os.walk(root):
@@ -122,5 +122,5 @@ def _tree_entry(path: Path, status: os.stat_result) -> TreeEntry:
 
 
 def bytes_below(directory: Path) -> ByteCount:
-    """Bytes of all plain files below a directory. Effects: reads the directories."""
+    """Return the bytes of all plain files below a directory. Effects: reads the directories."""
     return ByteCount(sum(entry.bytes for entry in list_tree(directory)))

@@ -27,7 +27,7 @@ _Stamp = tuple[int, int, int, int]
 
 
 def map_file(path: Path | str, *, expected_bytes: int | None = None) -> NDArray[np.uint8]:
-    """uint8[n] over a regular file, without following a symbolic link. Effects: maps it.
+    """Map a regular file as uint8[n], without following a symbolic link. Effects: maps it.
 
     Raises:
         UnreadableFile: it cannot be opened, or is not a regular file.
@@ -44,13 +44,13 @@ class MappedFiles:
         self._turn = Lock()
 
     def open(self, path: Path | str, *, expected_bytes: int | None = None) -> MappedFile:
-        """Effects and errors: see `map_file`."""
+        """Map a file. Effects and errors: see `map_file`."""
         data, stamp = _map(path, expected_bytes)
         self._keep(path, data)
         return MappedFile(path=path, bytes=len(data), _stamp=stamp, _files=self)
 
     def find(self, path: Path | str) -> NDArray[np.uint8] | None:
-        """The bytes of a file that is mapped."""
+        """Return the bytes of a file if it is mapped."""
         with self._turn:
             data = self._mapped.get(path)
             if data is not None:
@@ -58,7 +58,7 @@ class MappedFiles:
             return data
 
     def map_again(self, path: Path | str, stamp: _Stamp) -> NDArray[np.uint8]:
-        """Effects: maps the file.
+        """Map the file again. Effects: maps the file.
 
         Raises:
             UnreadableFile: as `map_file`.

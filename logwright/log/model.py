@@ -24,8 +24,8 @@ class FileStamp(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """What must be the same at commit as it was at plan (the durable form of KAFKA-631's generation
-    counter).
+    """The facts that must be the same at commit as at planning (a durable form of KAFKA-631's
+    generation counter).
 
     Attributes:
         files: all plain files of the partition directory, by name.
@@ -117,5 +117,5 @@ class PartitionLog(NamedTuple):
         return ByteCount(sum(segment.log_bytes for segment in self.segments))
 
     def with_segments(self, segments: tuple[Segment, ...]) -> PartitionLog:
-        """The same log with other segments, for planning what follows a roll."""
+        """Return the same log with other segments, for planning what follows a roll."""
         return self._replace(segments=segments)

@@ -53,8 +53,8 @@ class Producers:
     completed: tuple[tuple[Offset, Offset], ...] = ()
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """Everything below is decided: no transaction is open, or ended above the high watermark,
-        from below it.
+        """Return the offset below which everything is decided: there, no transaction is open, or
+        ended at or above the high watermark.
         """
         undecided = [
             entry.current_txn_first_offset
@@ -86,8 +86,8 @@ def load_producers(
     log_start_offset: Offset,
     log_end_offset: Offset,
 ) -> Producers:
-    """The producer state at the log's end. Effects: reads the newest snapshot, and the batches
-    after it.
+    """Return the producer state at the log's end. Effects: reads the newest snapshot, and the
+    batches after it.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile: a segment that is replayed is refused.
@@ -117,7 +117,7 @@ def _newest_snapshot(
     log_start_offset: Offset,
     log_end_offset: Offset,
 ) -> tuple[Offset, tuple[ProducerEntry, ...]]:
-    """(offset, producers) of the newest usable snapshot; the log start and none if there is
+    """Return (offset, producers) of the newest usable snapshot; the log start and none if there is
     none.
     """
     bases = {segment.base_offset for segment in segments}
@@ -138,8 +138,8 @@ def _newest_snapshot(
 def first_batch_at(
     directory: Path, segments: Sequence[Segment], offset: Offset, *, log_end_offset: Offset
 ) -> Offset:
-    """Base offset of the batch that holds an offset, or of the next one; the log's end if there is
-    none. Effects: reads one segment whole, or some empty ones more.
+    """Return the base offset of the batch that contains an offset, or of the next one; the log's
+    end without one. Effects: reads one whole segment, or several if some are empty.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile: a segment that is read is refused.
@@ -164,7 +164,7 @@ class Replay:
     Attributes:
         entries: by producer id.
         completed: see `Producers`.
-        aborted: what a transaction index says of the transactions that were aborted.
+        aborted: the transaction index entries of the aborted transactions.
         ongoing: producer by first offset of its open transaction; as in Kafka, of two that begin
             at one offset (which only damage makes) the later one counts.
     """
@@ -192,7 +192,7 @@ def _replay_segment(
 
 
 def replay_batches(replayed: Replay, data: NDArray[np.uint8], rows: NDArray[np.void]) -> None:
-    """Replay BATCH rows in their order, by the rules of replication: no check of sequences.
+    """Replay BATCH rows in log order, by the rules of replication: sequences are not checked.
 
     Between two markers all that counts of a producer's batches is the last one, and where its
     transaction began.
@@ -245,7 +245,7 @@ def _replay_data(replayed: Replay, data: NDArray[np.uint8], rows: NDArray[np.voi
 
 
 def _entry_of(replayed: Replay, batch: RecordBatch) -> ProducerEntry:
-    """What is known of a batch's producer; another epoch forgets its batches."""
+    """Return the entry of a batch's producer; another epoch discards its batches."""
     entry = replayed.entries.get(batch.producer_id) or _unknown(batch)
     if entry.producer_epoch == batch.producer_epoch:
         return entry
@@ -283,7 +283,9 @@ def _replay_marker(replayed: Replay, batch: RecordBatch, content: bytes) -> None
 
 
 def _aborted(replayed: Replay, batch: RecordBatch, first: Offset) -> AbortedTransaction:
-    """Its last stable offset is where the earliest open transaction of another producer begins."""
+    """Return the entry of an aborted transaction. Its last stable offset is where the earliest open
+    transaction of another producer begins.
+    """
     others = (one for one, producer in replayed.ongoing.items() if producer != batch.producer_id)
     return AbortedTransaction(
         version=0,

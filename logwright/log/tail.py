@@ -1,4 +1,5 @@
-"""Where a segment begins and where its log ends, from its first header and its last few batches.
+"""Find where a segment begins and where its log ends, from its first header and its last few
+batches.
 
 Only the region after the active segment's last index entry is read, and every batch in it is
 checked whole: lengths, magic, order of offsets, CRC. A tail that Kafka would silently skip
@@ -39,7 +40,7 @@ _FIRST: Final = struct.Struct(">qi4xb6xi8xq18x")
 def first_batch_max_timestamp(
     header: bytes, *, base_offset: int, log_bytes: int, path: str
 ) -> TimestampMs:
-    """The maxTimestamp of a segment's first batch (LogSegment.loadFirstBatchTimestamp).
+    """Return the maxTimestamp of a segment's first batch (LogSegment.loadFirstBatchTimestamp).
 
     Args:
         header: the first 61 bytes of the `.log`, or all of it.
@@ -58,7 +59,7 @@ def first_batch_max_timestamp(
 
 
 def check_batch_start(start: bytes | memoryview, position: int, left: int, path: str) -> int:
-    """Size of the batch that begins with `start`, checked against what is left of the file.
+    """Return the size of the batch that begins with `start`, checked against the rest of the file.
 
     Args:
         start: the batch's first 61 bytes, or all that is left.
@@ -140,7 +141,7 @@ def log_end_offset(
 
 
 def _window(fd: int, position: int, size: int, left: int, path: str) -> memoryview:
-    """`size` bytes or a whole window, whichever is more, or all that is left."""
+    """Return `size` bytes or a whole window, whichever is more, at most to the end of the file."""
     return memoryview(read_span(fd, position, max(size, min(WINDOW_BYTES, left)), path))
 
 

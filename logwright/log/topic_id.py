@@ -13,8 +13,8 @@ _MOST_BYTES: Final = 64
 
 
 def read_topic_id(directory: OpenDir) -> str | None:
-    """The id of a partition directory in Kafka's base64; None if there is none, or it is not valid.
-    Effects: reads the file.
+    """Return the id of a partition directory in Kafka's base64; None if it has none, or an invalid
+    one. Effects: reads the file.
 
     Raises:
         UnreadableFile: the file cannot be read.

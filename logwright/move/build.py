@@ -33,7 +33,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copying:
-    """What building a copy needs.
+    """The arguments of building a copy.
 
     Attributes:
         renew: called now and then, so that the move's pause does not expire.
@@ -47,7 +47,7 @@ class Copying:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """What was copied.
+    """The figures of a copy.
 
     Attributes:
         files, bytes: of the whole log.
@@ -117,7 +117,7 @@ def check_move(places: Places) -> None:
 def _reported(
     move: Copying, steps: Iterable[FileStep], files: Iterable[FileStamp]
 ) -> Iterator[FileStep]:
-    """The same steps; in between, report the progress and renew the pause."""
+    """Yield the same steps; in between, report the progress and renew the pause."""
     total = sum(stamp.bytes for stamp in files)
     report = _counted(move, "copied", total)
     for step in steps:
@@ -140,7 +140,7 @@ def _counted(move: Copying, what: str, total: int) -> Callable[[int], None]:
 
 
 def copied_files(places: Places) -> Files:
-    """The copy's files, by name. Effects: lists it."""
+    """List the copy's files, by name. Effects: reads its directories."""
     if not places.copy.is_dir():
         return {}
     below = places.copy.relative_to(places.destination).parts
@@ -148,5 +148,5 @@ def copied_files(places: Places) -> Files:
 
 
 def total_bytes(files: Files) -> ByteCount:
-    """Their size."""
+    """Return the size of these files."""
     return ByteCount(sum(stamp.bytes for stamp in files.values()))

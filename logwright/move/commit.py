@@ -56,7 +56,7 @@ _NOTHING_COPIED: Final = Copied(files=0, bytes=ByteCount(0), copied_bytes=ByteCo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOutlook:
-    """What a move would do.
+    """The result of a dry run of a move.
 
     Attributes:
         files, bytes: of the whole log.
@@ -76,11 +76,11 @@ class MoveOutlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveResult:
-    """What a move did.
+    """The result of a move.
 
     Attributes:
         outcome: ``moved``: copied and switched; ``finished``: an earlier run had copied it, or all
-            was done; ``abandoned``: the copy is gone.
+            was done; ``abandoned``: the copy is removed.
         files, bytes: of the whole log; 0 if it was not copied now.
         copied_bytes: what this run copied of it.
     """
@@ -157,7 +157,7 @@ def move_partition(
         Paused: the partition is paused.
         PreconditionError: the destination is the source, or another broker's, or has the partition;
             another move of it is open.
-        DiskFull: there is no room; looked at before the first byte is copied.
+        DiskFull: there is not enough space; checked before the first byte is copied.
         StalePlan: the log changed again and again.
         QualityError: the copy has other bytes than the source.
         StepFailed: a step failed. The next run continues.
@@ -251,8 +251,8 @@ def _switch(places: Places, stage: Stage, fs: FileSystem) -> None:
 
 
 def _forget(places: Places, now_ms: TimestampMs, fs: FileSystem) -> None:
-    """Remove the source's entries. Its quarantine moves along, and so do pauses that others have
-    set during the move and that have not expired. Effects: checkpoints and state files.
+    """Remove the source's entries. Its quarantine moves with the log, and so do pauses that others
+    set during the move and that have not expired. Effects: writes checkpoints and state files.
     """
     set_offsets(places.source, places.partition, dict.fromkeys(CHECKPOINT_FILES), fs)
     partition = places.partition

@@ -35,7 +35,7 @@ _NS_PER_MS: Final = 1_000_000
 def places_of(
     source: Path, partition: TopicPartition, destination: Path, state: PartitionState
 ) -> Places:
-    """The places of the open move, or of a new one."""
+    """Return the directories of the open move, or of a new one."""
     move = state.move
     if move is not None and Path(move.destination) != destination:
         raise PreconditionError(
@@ -55,7 +55,7 @@ def places_of(
 def locked(
     source: Path, partition: TopicPartition, destination: Path, now_ms: TimestampMs
 ) -> Iterator[tuple[Places, PartitionState, Stage]]:
-    """Lock the partition, whatever its name is now, and observe it under the lock."""
+    """Lock the partition under its current name, and observe it under the lock."""
     before = read_state(source).get(partition, NOTHING)
     places = places_of(source, partition, destination, before)
     stage = stage_of(places)
@@ -135,7 +135,7 @@ def paused(
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C until the end. Effects: this thread's signal mask."""
+    """Delay Ctrl-C until the end. Effects: changes this thread's signal mask."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -131,7 +131,7 @@ def check_destination(places: Places) -> None:
 
 
 def check_source(places: Places) -> None:
-    """Refuse a log that a broker would have to repair first: in the destination it might not.
+    """Refuse a log that a broker would have to repair first: in the destination it might not do so.
 
     Effects: lists it.
 
@@ -147,7 +147,7 @@ def check_source(places: Places) -> None:
 
 def list_files(root: Path, *names: str) -> Files:
     """Return the files to copy, by name: all but ``.deleted`` ones, which stay in the source, and
-    from our work directory the records of ingests, without which a repeated input would be
+    from logwright's work directory the records of ingests, without which a repeated input would be
     appended again. Effects: lists the directories.
 
     Raises:

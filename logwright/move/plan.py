@@ -85,7 +85,7 @@ class Places:
 def files_to_copy(
     wanted: Mapping[str, FileStamp], there: Mapping[str, FileStamp], again: frozenset[str]
 ) -> tuple[FileStamp, ...]:
-    """The source's files that the copy lacks, or has with another size or time.
+    """Return the source's files that the copy does not have, or has with another size or time.
 
     Args:
         wanted, there: files of the source and of the copy, by name.

@@ -1,4 +1,4 @@
-"""The file steps of a move, and what each of its states runtime to a broker and to us.
+"""The file steps of a move, and what a broker and logwright do in each state.
 
 The copy is made where no broker looks, in the work directory of a directory with a future log's
 name: ``DEST/TOPIC-N.ID-future/.logwright/copy``. Kafka loads that directory as an empty log without
@@ -6,7 +6,7 @@ a topic id, and calls it stray. Were the files themselves in it, a broker that s
 copy would take it for its own unfinished move and append after a torn end.
 
 =====  ======================================  =============================  =================
-state  what is there                           what a broker does             what we do next
+state  what exists                             what a broker does             logwright does
 =====  ======================================  =============================  =================
 C      SOURCE/TOPIC-N; a copy, or a part       serves SOURCE/TOPIC-N; the     copy what is
                                                future directory gets          missing or
@@ -22,13 +22,13 @@ F      SOURCE/TOPIC-N.ID-delete; DEST/TOPIC-N  serves DEST/TOPIC-N, deletes   re
 =====  ======================================  =============================  =================
 
 - **Never two current copies**: the source loses its name first. Two copies would keep a broker from
-  starting, and nothing would say which of them is right.
+  starting, and neither would be known to be right.
 - **Never none that a broker can see**: between the two renames there is no TOPIC-N. A broker that
   started then would make a new, empty log for it, and delete a source named ``-delete``. So the
   source is ``-moved`` for that moment, which is not a partition's name: LogManager refuses the log
   directory, says which directory it is, and changes nothing.
 - Each phase of the switch is one rename, and the next begins with the fsync that makes it durable:
-  so a crash leaves one of these states, whatever the file system reorders, and so does a crash of
+  so a crash leaves one of these states in any order of the file system, and so does a crash of
   the run that continues after one that was killed between the two.
 - DEST's checkpoints are written before the switch and SOURCE's after it: a full disk then stops a
   move where a broker can start.
@@ -63,7 +63,7 @@ RANGE_BYTES: Final = 32 * 1024 * 1024
 
 
 def directory_steps(places: Places) -> Iterator[tuple[Path, tuple[FileStep, ...]]]:
-    """Each directory that the copy needs, from the outside in, and the steps that make it."""
+    """Yield each directory that the copy needs, outermost first, and the steps that create it."""
     chain = (
         (places.future, places.live),
         (places.work, None),
@@ -80,8 +80,8 @@ def copy_steps(
     there: Mapping[str, FileStamp],
     files: tuple[FileStamp, ...],
 ) -> Iterator[FileStep]:
-    """Make the copy have the source's files. A file gets its time when all of it is there, so that
-    an incomplete one is never taken for complete.
+    """Yield the steps that copy the source's files. A file gets its time after all its bytes, so
+    that an incomplete one is never taken for complete.
 
     Args:
         places: of the move.
@@ -100,7 +100,9 @@ def copy_steps(
 
 
 def settle_steps(places: Places, names: Mapping[str, FileStamp]) -> tuple[FileStep, ...]:
-    """Make all of the copy durable, with the files that an earlier run made and did not sync."""
+    """Return the steps that make all of the copy durable, including files that an earlier run
+    created and did not sync.
+    """
     return (
         *(FsyncFile(places.copy / name) for name in names),
         *(FsyncDir(path) for path in (places.copy_work, places.copy, places.work, places.future)),
@@ -109,18 +111,20 @@ def settle_steps(places: Places, names: Mapping[str, FileStamp]) -> tuple[FileSt
 
 
 def hide_steps(places: Places) -> tuple[FileStep, ...]:
-    """C or D to W1: the source loses its name."""
+    """Return the steps from C or D to W1: the source is renamed."""
     return (RenameDir(places.live, places.moved),)
 
 
 def place_steps(places: Places) -> tuple[FileStep, ...]:
-    """W1 to W2: the copy gets the name, once it is durable that the source has lost it."""
+    """Return the steps from W1 to W2: the copy is renamed into place, after the source's rename is
+    durable.
+    """
     return (FsyncDir(places.source), RenameDir(places.copy, places.placed))
 
 
 def retire_steps(places: Places) -> tuple[FileStep, ...]:
-    """W2 to F: the directories around the copy are removed; once all of that is durable, the source
-    is given its deleted name.
+    """Return the steps from W2 to F: the directories around the copy are removed; once all of that
+    is durable, the source gets its deleted name.
     """
     return (
         FsyncDir(places.destination),
@@ -133,7 +137,8 @@ def retire_steps(places: Places) -> tuple[FileStep, ...]:
 def abandon_steps(
     places: Places, *, hidden: bool, copied: Mapping[str, FileStamp]
 ) -> tuple[FileStep, ...]:
-    """From C, D or W1 back: the source gets its name again, then the copy is removed.
+    """Return the steps back from C, D or W1: the source gets its name again, then the copy is
+    removed.
 
     Args:
         places: of the move.

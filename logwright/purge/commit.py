@@ -29,14 +29,14 @@ def purge_partition(
     now_ms: TimestampMs,
     file_delete_delay_ms: int,
 ) -> PurgeResult:
-    """Remove what is due and what is worthless. Effects: takes both locks, removes files.
+    """Remove what is due, and leftovers without value. Effects: takes both locks, removes files.
 
     Only the locks' files and the ledger need space; on a full disk the ledger stays as it is.
 
     Raises:
         DiskFull: there is no room for a lock. Nothing was changed.
         LogDirLocked: a broker or another process works on it.
-        NotALogDir, UnreadableFile: the directory is not there, or holds what is not a regular file.
+        NotALogDir, UnreadableFile: it does not exist, or has something other than regular files.
         UncleanLogDir: a committed swap is unfinished.
         Paused: it is paused, so that retired files can still be restored.
         StepFailed: a file could not be removed.

@@ -152,7 +152,7 @@ def _staging_directory(log_dir: Path, path: Path) -> StagingDirectory:
 
 def _unexpected(path: Path) -> UnreadableFile:
     return UnreadableFile(
-        "expected a regular file, or a directory of our own.",
+        "expected a regular file, or a directory of logwright.",
         path=path,
-        remedy="Look at it and remove it; nothing was changed.",
+        remedy="Check and remove it; nothing was changed.",
     )

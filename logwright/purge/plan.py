@@ -4,13 +4,13 @@
    `file.delete.delay.ms`. The ledger has the time; for a file without a record, the later of its
    change and modification time counts. Files that are not due are listed with their time.
 2. **Worthless leftovers**: every ``.cleaned``, and every ``.swap`` of a swap that was not committed
-   while the old log is still there (`FileKinds.needed_swaps`). LogLoader 4.3.0 drops them too. Any
-   other ``.swap`` may be all that is left of its records, and a recovery must put it in place:
+   while the old log still exists (`FileKinds.needed_swaps`). LogLoader 4.3.0 drops them too. Any
+   other ``.swap`` may be the only copy of its records, and a recovery must rename it into place:
    nothing is removed then.
 3. Indexes without a log, which an interrupted roll leaves, and its temporary snapshot.
 4. Staging directories of dead plans.
 5. The ledger keeps the records of the files that still exist. This is left out on a full disk,
-   where removing a file that has another name frees nothing: a record of a file that is gone does
+   where removing a file that has another name frees nothing: a record of a missing file does
    no harm, and the next purge compacts the ledger.
 """
 
@@ -45,7 +45,7 @@ class PendingDeletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeResult:
-    """What a purge removes, and what it leaves for later.
+    """The files that a purge removes, and those that it leaves for later.
 
     Attributes:
         removed: names of the retired files.
@@ -67,7 +67,7 @@ class PurgePlan:
     """A purge before it is done.
 
     Attributes:
-        steps: 1 to 4, which need no room.
+        steps: 1 to 4, which need no disk space.
         ledger: 5.
     """
 
@@ -79,7 +79,7 @@ class PurgePlan:
 def plan_purge(
     listing: PartitionListing, *, now_ms: TimestampMs, file_delete_delay_ms: int
 ) -> PurgePlan:
-    """Decide what is removed. The partition must be locked, so that the listing stays true.
+    """Decide what is removed. The partition must be locked, so that the listing stays correct.
 
     Args:
         listing: the partition's directory.
@@ -122,7 +122,7 @@ def plan_purge(
 def retired_files(
     listing: PartitionListing, *, file_delete_delay_ms: int
 ) -> tuple[tuple[PlainFile, TimestampMs], ...]:
-    """Each retired file and when it is due; arguments as of `plan_purge`."""
+    """Return each retired file and when it is due; arguments as for `plan_purge`."""
     retired_at_ms = parse_ledger(listing.ledger or b"")
     return tuple(
         (

@@ -3,7 +3,7 @@
 1. Under the locks: remove the clean-shutdown marker, also one that an append renamed. Then repair
    the partitions in groups: all of a group are locked, compared with what was planned, repaired one
    by one, and stay locked until their offset checkpoints are written. So nobody changes a log in
-   between, and no entry is written for a log that is gone.
+   between, and no entry is written for a log that no longer exists.
 2. Write the marker last, and only if every partition of the directory is as a clean stop leaves it:
    recovered now, or clean before. Appends remove the marker too: it is read and changed under the
    lock of the checkpoints.
@@ -63,7 +63,7 @@ GROUP: Final = 32
 
 
 def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
-    """Execute it. Effects: changes the logs, checkpoints and marker, under the locks.
+    """Execute the plan. Effects: changes the logs, checkpoints and marker, under the locks.
 
     Raises:
         LogDirLocked: a broker or another recovery works on the directory. Nothing was changed.
@@ -102,7 +102,7 @@ def _take_marker(plan: DirectoryPlan, files: FileSystem) -> None:
                 path=marker,
                 remedy="Nothing was changed. Plan again.",
             )
-        # A marker that an append renamed says nothing about a directory that was recovered.
+        # A marker that an append renamed has no meaning for a directory that was recovered.
         execute(discard_markers(plan.log_dir), files)
         if plan.marker is not None and plan.changes:
             execute((Unlink(marker), FsyncDir(plan.log_dir)), files)
@@ -129,7 +129,9 @@ def _put_marker(plan: DirectoryPlan, result: DirectoryResult, files: FileSystem)
 def _commit_group(
     group: Sequence[RecoveryPlan], files: FileSystem, result: DirectoryResult
 ) -> bool:
-    """Repair a group; whether one was left halfway. Effects: the logs and their checkpoints."""
+    """Repair a group; return whether one was left incomplete. Effects: changes the logs and their
+    checkpoints.
+    """
     log_dir = group[0].observed.log_dir
     interrupted = False
     recovered: list[RecoveryPlan] = []
@@ -161,7 +163,9 @@ def _commit_group(
 
 
 def _refuse_changed(plan: RecoveryPlan, checkpoints: Checkpoints) -> None:
-    """Stop unless a locked log is as it was planned, its checkpoint entries too. Effects: reads."""
+    """Raise unless a locked log is as it was planned, including its checkpoint entries. Effects:
+    reads.
+    """
     before, partition = plan.observed, plan.partition
     now = observe_log(before.log_dir, partition, before.name, checkpoints)
     entries = before.checkpoints.of(partition)
@@ -174,7 +178,7 @@ def _refuse_changed(plan: RecoveryPlan, checkpoints: Checkpoints) -> None:
 
 
 def _commit(plan: RecoveryPlan, files: FileSystem, result: DirectoryResult) -> None:
-    """Repair a log that is locked and as it was planned. Effects: changes it."""
+    """Repair a locked log that is as it was planned. Effects: changes it."""
     if not plan.changes:
         return
     cut = _make_cut(plan) if keeps(plan) else None
@@ -226,7 +230,7 @@ def _write_checkpoints(log_dir: Path, plans: Iterable[RecoveryPlan], files: File
 def _update(
     log_dir: Path, name: str, changed: Mapping[TopicPartition, Offset | None]
 ) -> tuple[FileStep, ...]:
-    """The steps that set entries of a checkpoint file, or with None remove them."""
+    """Return the steps that set entries of a checkpoint file; None removes an entry."""
     path = log_dir / name
     before = read_offsets(path)
     after = {partition: offset for partition, offset in before.items() if partition not in changed}

@@ -56,7 +56,9 @@ def partitions_to_recover(
 
 
 def _is_damaged(log_dir: Path, partition: TopicPartition) -> bool:
-    """Whether it needs a recovery; True if it cannot be read: its recovery then says why."""
+    """Return whether a partition needs a recovery; True if it cannot be read: its recovery then
+    reports why.
+    """
     try:
         with open_partition_dir(log_dir, partition) as directory:
             stamps = stamp_files(directory)

@@ -12,7 +12,7 @@ from logwright.units import Offset
 
 
 def assign(epochs: Sequence[LeaderEpoch], entry: LeaderEpoch) -> tuple[LeaderEpoch, ...]:
-    """The epochs with one more; those that are not below it are removed."""
+    """Return the epochs with one more; those that are not below it are removed."""
     if epochs and epochs[-1].epoch == entry.epoch and entry.start_offset >= epochs[-1].start_offset:
         return tuple(epochs)
     kept = list(epochs)
@@ -24,7 +24,7 @@ def assign(epochs: Sequence[LeaderEpoch], entry: LeaderEpoch) -> tuple[LeaderEpo
 def assign_batches(
     epochs: Sequence[LeaderEpoch], batches: NDArray[np.void], batch_epochs: NDArray[np.int32]
 ) -> tuple[LeaderEpoch, ...]:
-    """The epochs with those of a segment's batches that are later than any before
+    """Return the epochs with those of a segment's batches that are later than all before
     (LogSegment.recover).
     """
     latest = np.maximum.accumulate(batch_epochs)
@@ -39,7 +39,7 @@ def assign_batches(
 def trim(
     epochs: Sequence[LeaderEpoch], *, log_start_offset: Offset, log_end_offset: Offset
 ) -> tuple[LeaderEpoch, ...]:
-    """The epochs of [start, end): the one that holds the start begins there."""
+    """Return the epochs of [start, end): the one that contains the start begins there."""
     kept = [entry for entry in epochs if entry.start_offset < log_end_offset]
     before = [entry for entry in kept if entry.start_offset <= log_start_offset]
     if not before:

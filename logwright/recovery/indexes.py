@@ -1,4 +1,4 @@
-"""Whether the indexes of a segment are right, as far as a loading checks them."""
+"""Check the indexes of a segment, as far as a loading checks them."""
 
 from __future__ import annotations
 

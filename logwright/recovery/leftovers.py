@@ -1,8 +1,9 @@
-"""What interrupted operations left in a partition's directory (LogLoader, passes 1 to 3; pure).
+"""Find what interrupted operations left in a partition's directory (LogLoader, passes 1 to 3;
+pure).
 
 1. ``.deleted`` and ``.cleaned`` files go. A ``.swap`` at or above the smallest ``.cleaned`` was not
    committed, or is half of a split: it goes too.
-2. Every file, but a ``.swap``, whose number lies in the range of the valid ``.log.swap`` files was
+2. Every file, but a ``.swap``, whose number is in the range of the valid ``.log.swap`` files was
    replaced by them. Kafka takes one range from the smallest to the largest. Without --like-kafka
    each swap has its own, so that no live segment between two is taken for replaced.
 3. The valid ``.swap`` files get their final names.

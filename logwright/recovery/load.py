@@ -1,6 +1,6 @@
 """Simulate how Kafka loads a partition, without changing anything (LogLoader.load, 4.3.0).
 
-1. Indexes without a log go.
+1. Indexes without a log are removed.
 2. A segment without an offset index, or with a wrong transaction index, is recovered. One without
    a time index gets an empty one. Without --like-kafka the other indexes are checked too, and a
    segment whose time index is missing is recovered.
@@ -12,10 +12,10 @@
    gets an empty one at its start offset.
    Kafka forgets the producers if an index is rebuilt after a clean stop; without --like-kafka the
    snapshots stay.
-5. A segment whose offsets overflow is split (`splitting`), and what found it starts again.
-6. Leader epochs and producer snapshots follow from what is left.
+5. A segment whose offsets overflow is split (`splitting`), and the pass that found it starts again.
+6. Leader epochs and producer snapshots follow from the remaining batches.
 
-Kafka empties a segment whose offsets are out of order, where it notices that (only when it makes an
+Kafka empties a segment whose offsets are out of order, if it notices that (only when it makes an
 index entry). Without --like-kafka the segment is cut before the first batch that is out of order.
 """
 
@@ -59,7 +59,7 @@ class Loading:
     """A loading in progress.
 
     Attributes:
-        files: final name to name on disk, once the leftovers are dealt with.
+        files: final name to name on disk, after the leftovers are handled.
         segments: those loaded so far, ascending.
         dropped: those that were dropped, ascending.
         split: those that were replaced by others, ascending.
@@ -108,7 +108,7 @@ class Loading:
         for base, following in pairwise([*bases, INT64_MAX]):
             self._open(base, following)
         if self.observed.clean_shutdown:
-            self._mend_tail()
+            self._recover_torn_tail()
         else:
             self._recover_unflushed()
         self._find_end()
@@ -167,8 +167,8 @@ class Loading:
         name = self.files[segment_file_name(segment.base_offset, suffix)]
         return map_file(self.observed.directory / name).tobytes()
 
-    def _mend_tail(self) -> None:
-        """After a clean stop Kafka reads no batch."""
+    def _recover_torn_tail(self) -> None:
+        """Recover a torn tail despite the marker: after a clean stop Kafka reads no batch."""
         if self.like_kafka or not self.segments:
             return
         last = self.segments[-1]
@@ -233,7 +233,7 @@ class Loading:
             self._find("rebuilt", names, why)
         segment.recovered = True
         segment.aborted = tuple(state.replay.aborted)
-        # Once made it stays, also if a second recovery finds nothing for it.
+        # An existing index stays, even if a second recovery finds no entry for it.
         segment.has_txnindex |= bool(segment.aborted)
         if refused_at is not None:
             return refused_at
@@ -247,8 +247,8 @@ class Loading:
         self.epochs = assign_batches(self.epochs, found.batches[:rows], found.epochs[:rows])
 
     def _split(self, segment: LoadedSegment, following: int) -> list[LoadedSegment]:
-        """The parts that replace a segment; `segments` has those before it. Effects: reads
-        the segment, and what is needed to know the producers.
+        """Return the parts that replace a segment; `segments` has those before it. Effects: reads
+        the segment, and the batches and snapshots that its producers depend on.
         """
         parts = parts_of(
             segment, present=self.files, following=following, like_kafka=self.like_kafka
@@ -279,7 +279,7 @@ class Loading:
         return ProducerState(snapshots, now_ms=self.now_ms, expiration_ms=self.expiration_ms)
 
     def _state_before(self, segment: LoadedSegment, snapshots: SnapshotFiles) -> ProducerState:
-        """The producers where a segment begins. Later snapshots are removed from `snapshots`."""
+        """Return the producers at a segment's beginning; removes later ones from `snapshots`."""
         state = self._new_state(snapshots)
         state.load(
             self.segments,
@@ -290,7 +290,7 @@ class Loading:
         return state
 
     def _find_end(self) -> None:
-        """The log end offset; a log that ends below its start starts again there."""
+        """Set the log end offset; a log that ends below its start starts again there."""
         start = self.observed.log_start_offset
         if self.segments:
             self.end_offset = self._next_offset(self.segments[-1])
@@ -305,9 +305,9 @@ class Loading:
         self._find("created", names, "there is no segment")
 
     def _next_offset(self, segment: LoadedSegment) -> int:
-        """As Kafka finds it: by the last index entry, which may name a batch that is torn (then the
-        segment counts as empty); the walk ends silently before a batch that is cut off, and fails
-        on bytes that are not a batch.
+        """Return the next offset as Kafka finds it: from the last index entry, which may point to a
+        torn batch (then the segment counts as empty); the walk ends silently before a truncated
+        batch, and fails on bytes that are not a batch.
         """
         begin, target = 0, segment.base_offset
         if self.like_kafka and not segment.recovered:

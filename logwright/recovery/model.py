@@ -52,7 +52,7 @@ class Finding:
 
     Attributes:
         files: names in the partition's directory.
-        reason: one sentence's worth, without a full stop.
+        reason: a sentence without a full stop.
         first_offset, end_offset: the offsets concerned, where they are known.
         position: where in the file it begins.
         bytes: how many are concerned.
@@ -112,7 +112,7 @@ class Leftovers:
         rolled_back: ``.swap`` files of a swap that was not committed.
         swaps: ``.swap`` files that get their final names.
         covered: files that the content of those replaces.
-        files: final name to the name that it has now, of all that is left after that.
+        files: final name to present name of all remaining files.
     """
 
     deleted: tuple[str, ...]
@@ -189,21 +189,21 @@ class RecoveryPlan:
     """A recovery of one partition before it is done.
 
     Attributes:
-        files: final names of all that is there when swaps are finished and segments are split.
+        files: final names of all files after swaps are finished and segments are split.
         splits: segments that are replaced by several, ascending.
         repairs: ascending by base offset.
-        trimmed: name to size of the indexes that are cut to whole entries.
-        dropped: base offsets of the segments that go, ascending.
+        trimmed: name to size of the indexes that are truncated to whole entries.
+        dropped: base offsets of the dropped segments, ascending.
         dropped_files: final names of their files, snapshots among them.
         created: base offset of the empty segment that is made, None if none is.
         orphans: indexes without a log.
         snapshots: number to content of the producer snapshots that are written.
-        removed_snapshots: names of those that go.
+        removed_snapshots: names of the removed ones.
         epochs: leader epochs that are written; None if the file stays as it is.
-        log_start_offset, log_end_offset, high_watermark: of the log as it will be; the latter None
-            if it is not recorded.
+        log_start_offset, log_end_offset, high_watermark: of the recovered log; the high watermark
+            is None if it is not recorded.
         first_base_offset: of the first segment then.
-        kept_deleted: retired files that are not ours, and stay.
+        kept_deleted: retired files that are not logwright's, and stay.
         ledger: content of the ledger of retired files, empty if there is none.
     """
 
@@ -300,14 +300,14 @@ class DirectoryPlan:
 
 @dataclass(slots=True, kw_only=True)
 class DirectoryResult:
-    """What was done.
+    """The result of a recovery.
 
     Attributes:
         recovered: the partitions' plans that were executed, those without changes included.
         failures: why others were not.
         marked, marked_failures: the same of future and stray logs, the failures by directory name.
         clean: the directory has the clean-shutdown marker now.
-        cut: where what was cut out of a log is kept, by the name of its directory.
+        cut: where data cut out of a log is kept, by the name of its directory.
     """
 
     recovered: list[RecoveryPlan] = field(default_factory=list)
@@ -318,7 +318,7 @@ class DirectoryResult:
     cut: dict[str, Path] = field(default_factory=dict)
 
     def fail(self, plan: RecoveryPlan, error: LogwrightError) -> None:
-        """A plan could not be executed."""
+        """Record that a plan could not be executed."""
         if plan.is_marked:
             self.marked_failures[plan.name] = error
         else:

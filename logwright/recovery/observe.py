@@ -1,6 +1,6 @@
 """Observe a partition for a recovery: names, sizes and times, checkpoints, leader epochs.
 
-Unlike `logwright.log.load.observe` this reads a directory in whatever state a crash left it. A
+Unlike `logwright.log.load.observe` this reads a directory in any state that a crash can leave. A
 checkpoint file that cannot be read counts as empty, as when a broker loads the log.
 
 A broker loads and recovers future and stray logs as it does its partitions, and fails on the same
@@ -44,7 +44,7 @@ def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
     Effects: reads it.
 
     Raises:
-        UnreadableFile: it is there, but cannot be opened.
+        UnreadableFile: it exists, but cannot be opened.
     """
     if not path.exists():
         return {}
@@ -56,7 +56,7 @@ def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
 
 
 def read_all_offsets(log_dir: Path) -> Checkpoints:
-    """The four of a log directory. Effects and errors: as `read_offsets`."""
+    """Return the four checkpoints of a log directory. Effects and errors: as `read_offsets`."""
     recovery, start, watermark, cleaner = (read_offsets(log_dir / one) for one in CHECKPOINT_FILES)
     return Checkpoints(
         recovery_point=recovery,
@@ -109,15 +109,15 @@ def observe(
 def observe_log(
     log_dir: Path, partition: TopicPartition, name: str, checkpoints: Checkpoints
 ) -> Observed:
-    """`observe`, with the checkpoints' entries where they are those of this log."""
+    """Observe a log, with the checkpoints' entries if they belong to it; see `observe`."""
     own = has_entries(log_dir, partition, name)
     return observe(log_dir, partition, checkpoints if own else NO_ENTRIES, name=name)
 
 
 def has_entries(log_dir: Path, partition: TopicPartition, name: str) -> bool:
-    """Whether the checkpoints' entries of a partition belong to the log in this directory. A future
-    log has them unless the partition's current log is here too (LogManager.logsByDir). Effects:
-    looks for the directory.
+    """Return whether the checkpoints' entries of a partition belong to the log in this directory. A
+    future log has them unless the partition's current log is here too (LogManager.logsByDir).
+    Effects: looks for the directory.
     """
     if name == partition.directory_name:
         return True
@@ -142,8 +142,8 @@ def marked_logs(log_dir: Path) -> tuple[MarkedDirectory, ...]:
 def left_out(
     log_dir: Path, chosen: Collection[TopicPartition], marked: Collection[str]
 ) -> tuple[str, ...]:
-    """Partitions that are not among the chosen ones, and future and stray logs that are not among
-    the marked ones: a broker loads all of these. Effects: lists the directory.
+    """Return the partitions that are not chosen, and the future and stray logs that are not marked:
+    a broker loads all of these. Effects: lists the directory.
     """
     others = (str(one) for one in list_partitions(log_dir) if one not in chosen)
     moving = (one.name for one in marked_logs(log_dir) if one.name not in marked)

@@ -61,7 +61,7 @@ def plan_recovery(
         now_ms: the command's clock.
         expiration_ms: ``producer.id.expiration.ms``.
         index_interval_bytes: ``index.interval.bytes``.
-        options: how it was asked for.
+        options: of the command.
 
     Raises:
         LossNotAccepted: segments with data would be dropped.
@@ -87,7 +87,7 @@ def plan_recovery(
 def _plan(
     loading: Loading, leftovers: Leftovers, ledger: bytes, options: RecoveryOptions
 ) -> RecoveryPlan:
-    """Compare the outcome of a loading with what is on disk."""
+    """Compare the outcome of a loading with the files on disk."""
     observed = loading.observed
     foreign = _foreign(leftovers, ledger, options)
     end, start = Offset(loading.end_offset), Offset(loading.log_start_offset)
@@ -147,7 +147,7 @@ def _refuse_loss(plan: RecoveryPlan) -> None:
 
 
 def _next_offsets(observed: Observed) -> dict[str, int]:
-    """Where each committed ``.log.swap`` ends. Effects: reads their headers."""
+    """Return where each committed ``.log.swap`` ends. Effects: reads their headers."""
     found: dict[str, int] = {}
     for name in file_kinds(observed.stamps).committed_swaps:
         if name.endswith(LOG + SWAP):
@@ -174,7 +174,7 @@ def _leftover_findings(
     foreign: tuple[str, ...],
     options: RecoveryOptions,
 ) -> list[Finding]:
-    """One for each kind of leftover."""
+    """Return one finding for each kind of leftover."""
     swapped = f"the swap of {', '.join(leftovers.swaps)} was committed" if leftovers.swaps else ""
     found: list[tuple[Action, tuple[str, ...], str]] = [
         ("rolled back", leftovers.rolled_back, "a swap that was not committed"),
@@ -256,7 +256,7 @@ def _files_when_split(files: Iterable[str], splits: Iterable[SegmentSplit]) -> f
 
 
 def _repairs(loading: Loading) -> tuple[SegmentRepair, ...]:
-    """The remaining segments of which a file is written."""
+    """Return the remaining segments of which a file is written."""
     return tuple(
         SegmentRepair(
             base_offset=Offset(segment.base_offset),
@@ -274,9 +274,9 @@ def _repairs(loading: Loading) -> tuple[SegmentRepair, ...]:
 
 
 def _trimmed(loading: Loading, files: Mapping[str, str]) -> dict[str, ByteCount]:
-    """A broker that closes its active segment leaves whole entries in its indexes
-    (trimToValidSize), and other segments' indexes as they are. Without --like-kafka such an index
-    was rebuilt.
+    """Return the sizes that indexes are trimmed to. A broker that closes its active segment leaves
+    whole entries in its indexes (trimToValidSize), and other segments' indexes as they are. Without
+    --like-kafka such an index was rebuilt.
     """
     last = loading.segments[-1] if loading.segments else None
     if not loading.like_kafka or last is None or last.recovered:
@@ -303,7 +303,9 @@ def _trim_finding(
 
 
 def _dropped_files(loading: Loading, files: Collection[str]) -> tuple[str, ...]:
-    """The last segment first, and each segment's log first: what is left is a log's beginning."""
+    """Return the files of dropped segments, the last segment first and its log first, so that what
+    remains is a prefix of the log.
+    """
     return tuple(
         name
         for segment in sorted(loading.dropped, key=_base_offset, reverse=True)
@@ -318,7 +320,7 @@ def _base_offset(segment: LoadedSegment) -> int:
 
 
 def _removed_snapshots(loading: Loading) -> tuple[str, ...]:
-    """Removed snapshots, without those of dropped segments."""
+    """Return the removed snapshots, without those of dropped segments."""
     dropped = {segment_file_name(one.base_offset, SNAPSHOT) for one in loading.dropped}
     return tuple(name for name in loading.snapshots.removed() if name not in dropped)
 

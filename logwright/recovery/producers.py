@@ -41,16 +41,16 @@ class SnapshotFiles:
 
     @classmethod
     def of(cls, directory: Path, names: Iterable[str]) -> Self:
-        """The snapshots among a partition's files."""
+        """Return the snapshots among a partition's files."""
         parsed = map(parse_segment_file_name, names)
         return cls(directory, [one[0] for one in parsed if one is not None and one[1] == SNAPSHOT])
 
     def numbers(self) -> list[int]:
-        """Ascending."""
+        """Return the snapshots' offsets, ascending."""
         return sorted(self._content)
 
     def read(self, number: int) -> tuple[ProducerEntry, ...] | None:
-        """The producers of a snapshot; None if it cannot be used. Effects: reads it."""
+        """Return the producers of a snapshot; None if it cannot be used. Effects: reads it."""
         path = self._path(number)
         try:
             return parse_snapshot(self._bytes(number), path)
@@ -63,7 +63,7 @@ class SnapshotFiles:
         self._content[number] = content
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Have them no more."""
+        """Remove these snapshots."""
         for number in list(numbers):
             self._content.pop(number, None)
 
@@ -77,7 +77,7 @@ class SnapshotFiles:
         self.remove(strays)
 
     def written(self) -> dict[Offset, bytes]:
-        """The snapshots that differ from those on disk. Effects: reads the latter."""
+        """Return the snapshots that differ from those on disk. Effects: reads the latter."""
         return {
             Offset(number): content
             for number, content in sorted(self._content.items())
@@ -86,7 +86,7 @@ class SnapshotFiles:
         }
 
     def removed(self) -> tuple[str, ...]:
-        """Names of the files to remove."""
+        """Return the names of the files to remove."""
         gone = sorted(self._on_disk - self._content.keys())
         return tuple(segment_file_name(number, SNAPSHOT) for number in gone)
 

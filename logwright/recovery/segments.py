@@ -85,12 +85,12 @@ class LoadedSegment:
     end: End = "whole"
 
     def data(self) -> NDArray[np.uint8]:
-        """uint8[size], what is kept of the log. Effects: maps it."""
+        """Return the part of the log that is kept, uint8[size]. Effects: maps it."""
         whole = map_file(self.path, expected_bytes=self.stamp.bytes)
         return whole[self.begin : self.begin + self.size]
 
     def batches(self, *, check_crcs: bool, begin: int = 0) -> ValidBatches:
-        """Its whole batches, from a position on. Effects: reads it.
+        """Return the whole batches from a position on. Effects: reads it.
 
         Args:
             check_crcs: as LogSegment.recover: their CRCs, and that their offsets fit the segment.
@@ -119,13 +119,15 @@ class LoadedSegment:
         return found
 
     def next_offset(self) -> int:
-        """Offset after the last batch; the base offset without one. Effects: reads headers."""
+        """Return the offset after the last batch; the base offset without one. Effects: reads
+        headers.
+        """
         batches = self.batches(check_crcs=False).batches
         return int(batches[-1]["last_offset"]) + 1 if len(batches) else self.base_offset
 
     def is_sound(self) -> bool:
-        """Whether the log ends where its last batch does. Effects: reads its headers, and its tail
-        whole.
+        """Return whether the log ends where its last batch does. Effects: reads its headers, and
+        its tail whole.
         """
         found = self.batches(check_crcs=False)
         tail = found.batches["position"] >= found.valid_bytes - _TAIL_BYTES

@@ -1,9 +1,9 @@
 """The file steps that replace a segment whose offsets overflow by several.
 
-First the parts are written as ``.cleaned``: a loading after a crash in between, Kafka's or ours,
-finds the old segment and removes them. Then follows the order of
+First the parts are written as ``.cleaned``: after a crash in between, a loading by Kafka or
+logwright finds the old segment and removes them. Then follows the order of
 `logwright.steps.replace_segments`. If the first part has another base offset than the old segment,
-an empty segment stands in front of it until the end, so that the old files are always replaced.
+an empty segment comes first until the end, so that the old files are always replaced.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def split_steps(plan: RecoveryPlan, split: SegmentSplit) -> Iterator[FileStep]:
 
 
 def _names(part: SplitPart) -> tuple[str, ...]:
-    """Final names of a part's files, ``.log`` first."""
+    """Return the final names of a part's files, ``.log`` first."""
     suffixes = (LOG, INDEX, TIMEINDEX, TXNINDEX) if part.aborted else (LOG, INDEX, TIMEINDEX)
     return tuple(segment_file_name(part.base_offset, suffix) for suffix in suffixes)
 

@@ -1,6 +1,6 @@
 """The parts of a segment whose offsets overflow (LocalLog.splitOverflowedSegment of Kafka 4.3.0).
 
-Old brokers wrote segments with offsets further from the base offset than an index entry can say
+Old brokers wrote segments with offsets further from the base offset than an index entry can hold
 (KAFKA-6264). Such a segment becomes several: each begins at the base offset of its first batch and
 takes what fits. Kafka splits it when it recovers the segment, so not below the recovery point or
 after a clean stop, unless an index is missing. Without --like-kafka every such segment is split.
@@ -30,7 +30,7 @@ from logwright.units import INT32_MAX
 
 
 def overflows(log: Path, base_offset: int, following: int) -> bool:
-    """Whether an offset of a segment does not fit. Effects: reads its headers, if they are
+    """Return whether an offset of a segment overflows. Effects: reads its headers, if they are
     readable.
 
     Args:
@@ -53,8 +53,8 @@ def overflows(log: Path, base_offset: int, following: int) -> bool:
 def parts_of(
     segment: LoadedSegment, *, present: Collection[str], following: int, like_kafka: bool
 ) -> list[LoadedSegment]:
-    """What a segment is split into; bytes after the last batch stay in the last part. Effects:
-    reads its headers.
+    """Return the parts of a split segment; bytes after the last batch stay in the last part.
+    Effects: reads its headers.
 
     A base offset is not covered by a batch's CRC. So one that overflows is trusted only if those
     after it follow.
@@ -62,7 +62,7 @@ def parts_of(
     Args:
         segment: it has an offset that does not fit.
         present: names of the log's files.
-        following: the parts' base offsets must lie below it.
+        following: the parts' base offsets must be below it.
         like_kafka: all of it must be whole batches.
 
     Raises:

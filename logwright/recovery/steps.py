@@ -14,9 +14,9 @@ part  what it does                                a loading after a crash inside
       ascending                                   in front of it (`replace_segments`, R3)
 S     segments whose offsets overflow are split   see `split_steps`: the old one, to be split
                                                   again, or the parts
-K     what will be cut or dropped is copied or    as before: nothing has gone yet
+K     what will be cut or dropped is copied or    as before: nothing is removed yet
       linked into ``.logwright/cut/``
-3     orphans; dropped segments, last one first   what is left is a log's beginning, and the damage
+3     orphans; dropped segments, last one first   the rest is a prefix of the log, and the damage
                                                   that they were dropped for is still there
 4     each damaged log is cut, then gets its      recovered again: of the file whose absence or
       indexes, that which called for it last;     state called for it, the new one comes last
@@ -78,8 +78,8 @@ _CHUNK_BYTES: Final = 16 * 1024 * 1024
 
 
 def recovery_steps(plan: RecoveryPlan, *, cut: Path | None) -> Iterator[FileStep]:
-    """The steps, made as they are needed: of the rebuilt indexes and the cut bytes only one piece
-    is in memory. Effects: reads what the steps before it have left.
+    """Yield the steps one by one: of the rebuilt indexes and the cut bytes only one piece is in
+    memory. Effects: reads what the steps before have left.
 
     Args:
         plan: decided by `plan_recovery`.
@@ -103,13 +103,13 @@ def recovery_steps(plan: RecoveryPlan, *, cut: Path | None) -> Iterator[FileStep
 
 
 def keeps(plan: RecoveryPlan) -> bool:
-    """Whether data is removed that must be kept first."""
+    """Return whether data is removed that must be kept first."""
     cuts = any(repair.cut_bytes for repair in plan.repairs)
     return not plan.options.like_kafka and (cuts or bool(plan.dropped))
 
 
 def _keep(plan: RecoveryPlan, cut: Path) -> Iterator[FileStep]:
-    """K: copies of tails, hard links of whole segments."""
+    """Yield the steps K: copies of tails, hard links of whole segments."""
     directory = plan.observed.directory
     for repair in plan.repairs:
         if repair.cut_bytes:
@@ -164,7 +164,7 @@ def _manifest(plan: RecoveryPlan) -> bytes:
 
 
 def _roll_back(plan: RecoveryPlan) -> Iterator[FileStep]:
-    """1: the guard is removed last."""
+    """Yield the steps 1: the guard is removed last."""
     directory, leftovers = plan.observed.directory, plan.leftovers
     yield from _unlink(directory, leftovers.rolled_back)
     yield from _unlink(directory, leftovers.cleaned)
@@ -173,7 +173,7 @@ def _roll_back(plan: RecoveryPlan) -> Iterator[FileStep]:
 
 
 def _finish_swaps(plan: RecoveryPlan) -> Iterator[FileStep]:
-    """2: retire what a swap covers, except files that are renamed over."""
+    """Yield the steps 2: retire what a swap covers, except files that are renamed over."""
     directory, leftovers = plan.observed.directory, plan.leftovers
     finals = {source: name for name, source in leftovers.files.items() if source != name}
     covered = [name for name in leftovers.covered if name not in finals.values()]
@@ -189,7 +189,9 @@ def _finish_swaps(plan: RecoveryPlan) -> Iterator[FileStep]:
 
 
 def _remove_segments(plan: RecoveryPlan) -> Iterator[FileStep]:
-    """3: one fsync for each dropped segment, so that no later one outlives an earlier one."""
+    """Yield the steps 3: one fsync for each dropped segment, so that no later one outlives an
+    earlier one.
+    """
     directory = plan.observed.directory
     yield from _unlink(directory, plan.orphans)
     by_segment: dict[str, list[str]] = {}
@@ -208,7 +210,7 @@ def _remove_segments(plan: RecoveryPlan) -> Iterator[FileStep]:
 
 
 def _retire(plan: RecoveryPlan, names: Sequence[str]) -> Iterator[FileStep]:
-    """Retire the old files that a swap replaced; --like-kafka removes them immediately.
+    """Yield the steps that retire the files a swap replaced; --like-kafka removes them immediately.
 
     The interrupted swap has recorded their new names. They get these without another record, which
     would take them from the swap: its undo needs all of its files.
@@ -229,7 +231,7 @@ def _retire(plan: RecoveryPlan, names: Sequence[str]) -> Iterator[FileStep]:
 
 
 def _repair(plan: RecoveryPlan, repair: SegmentRepair) -> Iterator[FileStep]:
-    """4: one segment. Effects: reads its log as the steps before have left it."""
+    """Yield the steps 4 of one segment. Effects: reads its log as the steps before have left it."""
     directory, base = plan.observed.directory, repair.base_offset
     log = directory / segment_file_name(base, LOG)
     if repair.cut_bytes:
@@ -259,7 +261,7 @@ def _repair(plan: RecoveryPlan, repair: SegmentRepair) -> Iterator[FileStep]:
 def _changed(
     directory: Path, base: int, suffix: str, content: bytes, repair: SegmentRepair
 ) -> Iterator[FileStep]:
-    """An index that is correct is not touched."""
+    """Yield the steps that replace an index, unless it is correct."""
     path = directory / segment_file_name(base, suffix)
     if not (path.exists() and map_file(path).tobytes() == content):
         yield from _replace(directory, path, content, repair)
@@ -276,7 +278,7 @@ def _replace(
 
 
 def _create(plan: RecoveryPlan) -> Iterator[FileStep]:
-    """An empty segment; its log comes after its indexes."""
+    """Yield the steps that create an empty segment; its log comes after its indexes."""
     if plan.created is None:
         return
     directory = plan.observed.directory

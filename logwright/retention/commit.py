@@ -49,7 +49,7 @@ def plan_retention_of(
     delete_records_before: int | None = None,
     force: bool = False,
 ) -> RetentionPlan:
-    """Look at a partition and decide which of its segments go. Effects: reads.
+    """Observe a partition and decide which of its segments go. Effects: reads.
 
     Raises:
         PolicyError: see `plan_retention`.

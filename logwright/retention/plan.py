@@ -75,7 +75,7 @@ class RetentionPlan:
         verdicts: one for each segment, ascending.
         log_start_offset: the new one.
         checkpointed_start: what the log-start-offset-checkpoint holds afterwards: an entry only
-            while the first segment's name does not say it.
+            while the first segment's name does not show it.
         rolls: every segment goes, so that a new active one is needed first.
         past_quarantine: a quarantine does not stop it.
     """
@@ -229,7 +229,7 @@ def _predicates(
 def _walk(
     segments: Sequence[Segment], log: PartitionLog, predicate: _Predicate
 ) -> tuple[dict[Offset, _Breach], str]:
-    """The deleted segments by base offset, and why the first that stays does."""
+    """Return the deleted segments by base offset, and why the first remaining one stays."""
     gone: dict[Offset, _Breach] = {}
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         end = log.log_end_offset if following is None else following.base_offset
@@ -261,7 +261,7 @@ def _by_start_offset(start: Offset) -> _Predicate:
 
 
 def _by_size(left: Sequence[Segment], limit: int) -> _Predicate:
-    """The remaining bytes shrink with each deleted segment."""
+    """Return the decision by size: the remaining bytes shrink with each deleted segment."""
     bytes_left: int = sum(segment.log_bytes for segment in left)
 
     def breach(segment: Segment, _: Segment | None) -> _Breach | str:
@@ -291,12 +291,12 @@ def _by_time(limit: int, now_ms: TimestampMs) -> _Predicate:
 
 
 def from_records(segment: Segment) -> bool:
-    """A segment's time is that of its records: its time index has an entry."""
+    """Return whether a segment's time is that of its records: its time index has an entry."""
     return segment.timeindex_bytes > 0
 
 
 def _stay(segment: Segment, first: Offset, kept: Mapping[Offset, Sequence[str]]) -> str:
-    """Why a segment stays; `first` is the oldest that does."""
+    """Return why a segment stays; `first` is the oldest remaining one."""
     if segment.base_offset != first:
         return f"segment {first} before it stays"
     return "; ".join(dict.fromkeys(kept.get(first, ())))

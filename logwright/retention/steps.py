@@ -102,8 +102,9 @@ def retire_segments(
 
 
 def _snapshots(plan: RetentionPlan, bases: Sequence[Offset]) -> list[Offset]:
-    """The snapshots of the deleted bases, and those that a broker drops when it loads the log, at
-    or below its start (ProducerStateManager). Without a deletion only what an interrupted one left.
+    """Return the snapshots of the deleted bases, and those that a broker drops when it loads the
+    log, at or below its start (ProducerStateManager). Without a deletion: only those that an
+    interrupted one left.
     """
     start = plan.log.log_start_offset if bases else plan.log.segments[0].base_offset - 1
     passed = [offset for offset in plan.log.snapshot_offsets if offset <= start]

@@ -37,7 +37,7 @@ def plan_roll_of(
     now_ms: TimestampMs,
     force: bool,
 ) -> tuple[PartitionLog, RollDecision]:
-    """Look at a partition and decide about its active segment. Effects: reads.
+    """Observe a partition and decide about its active segment. Effects: reads.
 
     Raises:
         LogwrightError: see `observe_unlocked`.

@@ -44,7 +44,7 @@ class RollDecision(NamedTuple):
         return self.cause is not None
 
     def applied_to(self, log: PartitionLog) -> PartitionLog:
-        """The log as it is after this decision; the same object if nothing is rolled."""
+        """Return the log as it is after this decision; the same object if nothing is rolled."""
         if self.new_base_offset is None:
             return log
         fresh = Segment(
@@ -61,7 +61,7 @@ class RollDecision(NamedTuple):
 
 
 def not_rolled(why: str) -> RollDecision:
-    """The active segment stays, for this reason."""
+    """Return the decision that the active segment stays, for this reason."""
     reason = f"not due: {why}"
     return RollDecision(cause=None, new_base_offset=None, due_at_ms=None, reason=reason)
 
@@ -107,7 +107,7 @@ def plan_roll(
 
 
 def force_roll(log: PartitionLog, *, cause: Literal["forced", "emptied"]) -> RollDecision:
-    """Roll whatever the settings say; an empty active segment is not rolled."""
+    """Roll independently of the settings; an empty active segment is not rolled."""
     if log.active.log_bytes == 0:
         return not_rolled("the active segment is empty")
     reasons = {"forced": "it was asked for", "emptied": "every segment is deleted"}

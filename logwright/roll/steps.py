@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveIndexes:
-    """The indexes of the segment that is rolled, as they are on disk, and what its records say.
+    """The indexes of the segment that is rolled, as they are on disk, and what its records contain.
 
     Attributes:
         index: content of the ``.index``.
@@ -96,7 +96,7 @@ def roll_steps(
 
 
 def _snapshot(log: PartitionLog, base: Offset) -> tuple[FileStep, ...]:
-    """The producer state at the log's end, if no snapshot holds it yet."""
+    """Return the producer state at the log's end, if no snapshot has it yet."""
     if base in log.snapshot_offsets:
         return ()
     path = log.directory / segment_file_name(base, SNAPSHOT)

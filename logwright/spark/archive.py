@@ -21,8 +21,8 @@ _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 
 
 def archive_options(java_home: Path, *, cache: Path | None = None) -> str:
-    """Options of the JVM that use the archive, or that write it if it is not there yet. Effects:
-    makes the directory.
+    """Return the JVM options that use the archive, or that write it if it is missing. Effects:
+    creates the directory.
 
     Args:
         java_home: of the Java that is to run.
@@ -44,7 +44,7 @@ def archive_options(java_home: Path, *, cache: Path | None = None) -> str:
 
 
 def _digest(java_home: Path) -> str:
-    """Digest of everything that invalidates an archive when it changes."""
+    """Return a digest of everything that invalidates an archive when it changes."""
     spark = importlib.util.find_spec("pyspark")
     origin = "" if spark is None else spark.origin
     modules = (java_home / "lib" / "modules").stat()

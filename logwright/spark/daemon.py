@@ -23,8 +23,8 @@ ONE_THREAD: Final = {
 
 
 def load_engine() -> None:
-    """Effects: the environment; imports the engine and what Spark's workers are made of, loads the
-    kernels of a cleaning.
+    """Load what Spark's workers need, before they are forked. Effects: sets the environment;
+    imports the engine, loads the kernels of a cleaning.
     """
     os.environ.update(ONE_THREAD)
     import pyspark.worker  # noqa: F401, PLC0415 -- after the line above, as what follows
@@ -36,7 +36,7 @@ def load_engine() -> None:
     sys.modules["scipy"] = None  # type: ignore[assignment]
     clean_small_logs()
     del sys.modules["scipy"]
-    # What is loaded stays: the collector, which runs after every task, need not look at it.
+    # What is loaded stays: the collector, which runs after every task, need not visit it.
     gc.collect()
     gc.freeze()
 

@@ -1,8 +1,8 @@
 """Append rows of any Spark source to offline logs; columns as for Spark's Kafka sink.
 
 1. A first pass over Arrow batches assigns partitions, by murmur2 of the key.
-2. One shuffle puts the rows of a partition into one task, sorted by file and position: the order of
-   the input, for any number of cores.
+2. One shuffle brings the rows of a partition into one task, sorted by file and position, which is
+   the input's order, for any number of cores.
 3. The task encodes batches, stages segments, and returns one row of statistics per partition.
 4. The driver commits one partition after the other. If a task refuses a record, nothing is
    committed.
@@ -75,11 +75,11 @@ class Target:
 
 
 def partition_counts(log_dir: Path, topics: Iterable[str], wanted: int) -> dict[str, int]:
-    """Partitions of each topic: as many as there are, or `wanted` if that is more. Effects: lists
-    the log directory, which `prepare_log_dir` has made one.
+    """Return the partition count of each topic: the current one, or `wanted` if that is larger.
+    Effects: lists the log directory, which `prepare_log_dir` has made one.
 
     Raises:
-        PolicyError: a topic is not there, and none are wanted.
+        PolicyError: a topic does not exist, and no partition count is given.
     """
     present: dict[str, int] = {}
     for found in list_partitions(log_dir):
@@ -97,7 +97,7 @@ def partition_counts(log_dir: Path, topics: Iterable[str], wanted: int) -> dict[
 def read_input(
     spark: SparkSession, paths: Sequence[str], file_format: str, options: Mapping[str, str]
 ) -> DataFrame:
-    """A frame of files with their rows' order. Effects: Spark reads schemas.
+    """Return a frame of files with their rows' order. Effects: Spark reads schemas.
 
     JSON: every value that is not text is taken as the text of its JSON. CSV has a header line.
 
@@ -136,7 +136,7 @@ def ingest_frame(
 
     Raises:
         RefusedRecord, PolicyError: a row is refused. Nothing was appended.
-        LogwrightError: whatever planning and committing raise. What was committed is recorded, and
+        LogwrightError: the errors of planning and committing. What was committed is recorded, and
         a run with the same id does the rest.
     """
     prepare_log_dir(target.log_dir)
@@ -192,7 +192,7 @@ def _staged_rows(
     slots: Sequence[TopicPartition],
     plans: Sequence[AppendPlan | None],
 ) -> dict[int, StagedAppend]:
-    """One Spark job; what was staged for each slot that has rows."""
+    """Run the Spark job; return the result of each slot that has rows."""
     first: dict[str, tuple[int, int]] = {}
     for slot, partition in enumerate(slots):
         begin, count = first.get(partition.topic, (slot, 0))
@@ -204,7 +204,7 @@ def _staged_rows(
     found = ordered.mapInArrow(partial(_stage_rows, tuple(plans)), _RESULT_DDL).toArrow()
     staged: dict[int, StagedAppend] = {}
     for slot, pickled in zip(found["slot"].to_pylist(), found["result"].to_pylist(), strict=True):
-        # Our own worker wrote it, over Spark's authenticated socket.
+        # logwright's worker wrote it, over Spark's authenticated socket.
         result = pickle.loads(pickled)  # noqa: S301, TID251
         if isinstance(result, LogwrightError):
             raise result
@@ -213,7 +213,7 @@ def _staged_rows(
 
 
 def _canonical(frame: DataFrame, topic: str | None) -> DataFrame:
-    """The columns with the types that the tasks read."""
+    """Return the columns with the types that the tasks read."""
     names = [name for name in frame.columns if name not in _ORDER]
     foreign = sorted(set(names) - set(COLUMNS))
     if foreign or "value" not in names:
@@ -242,7 +242,7 @@ def _canonical(frame: DataFrame, topic: str | None) -> DataFrame:
 
 
 def _binary(name: str, kind: T.DataType | None) -> Column:
-    """Text as UTF-8; what is nested as its JSON."""
+    """Return text as UTF-8, and a nested value as its JSON."""
     if kind is None:
         return F.lit(None).cast("binary").alias(name)
     if isinstance(kind, T.StructType | T.ArrayType | T.MapType):
@@ -253,7 +253,7 @@ def _binary(name: str, kind: T.DataType | None) -> Column:
 
 
 def _milliseconds(kind: T.DataType | None) -> Column:
-    """A time, or milliseconds since the epoch as a number or text."""
+    """Return a time as milliseconds since the epoch; the value may be a time, a number or text."""
     if kind is None:
         return F.lit(None).cast("bigint")
     column = F.col("timestamp")
@@ -270,7 +270,7 @@ def _milliseconds(kind: T.DataType | None) -> Column:
 def _assign(
     first: Mapping[str, tuple[int, int]], tasks: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """In the worker: the slot and the task of each row."""
+    """Yield the slot and the task of each row. Runs in a worker."""
     for batch in batches:
         if not len(batch):
             continue
@@ -301,7 +301,7 @@ def _assign(
 def _stage_rows(
     plans: Sequence[AppendPlan | None], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """In the worker: stage the rows of one slot after the other; one row of result for each."""
+    """Stage the rows, slot by slot; yield one result row for each slot. Runs in a worker."""
     appender: Appender | None = None
     current: int | None = None
     for slot, rows in _slots(batches):
@@ -329,7 +329,7 @@ def _stage_rows(
 
 
 def _slots(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Runs of rows of one slot."""
+    """Yield the runs of rows of one slot."""
     for batch in batches:
         slots = batch["slot"].to_numpy(zero_copy_only=False)
         records = batch.select(SCHEMA.names)
@@ -367,7 +367,7 @@ def _no_such_partition() -> RefusedRecord:
 
 
 def _spark_error(error: PySparkException, path: Path | str) -> UnreadableFile:
-    """By the error's class alone: its message may hold what stands in a row."""
+    """Return the error by its class alone: its message may contain data of a row."""
     condition = error.getCondition() or type(error).__name__
     return UnreadableFile(
         f"Spark cannot read the input: {condition}.",

@@ -103,7 +103,7 @@ def ingest_files(
 
 
 def _record(log_dir: Path, run: Run, sources: Sources) -> None:
-    """What is known of a run before it changes a log. Effects: writes it down."""
+    """Record what is known of a run before it changes a log. Effects: writes the ledger."""
     keep_given(log_dir, sources, run.topic)
     record_run(log_dir, run)
 
@@ -119,7 +119,7 @@ def _next(log_dir: Path, source: Source) -> Run | None:
 
 
 def totals(intakes: Sequence[Intake]) -> dict[str, int]:
-    """Sums over runs, by name."""
+    """Return sums over runs, by name."""
     parts = [one for intake in intakes for one in intake.appended]
     return {
         "runs": len(intakes),

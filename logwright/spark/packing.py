@@ -20,8 +20,8 @@ _ABOUT: Final = 0.1
 
 
 def share_cores(sizes: Sequence[int], cores: int) -> tuple[int, ...]:
-    """How many threads work on each item, so that a log which is most of the work has most of the
-    cores, and one among many has one.
+    """Return how many threads work on each item, so that a log that is most of the work has most of
+    the cores, and one among many has one.
 
     Args:
         sizes: bytes of each item.

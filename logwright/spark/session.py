@@ -36,14 +36,14 @@ def session_settings(
     event_log_directory: Path | None = None,
     numba_cache_directory: Path | None = None,
 ) -> dict[str, str]:
-    """Settings of a session for sweeps, by Spark's names.
+    """Return the settings of a session for sweeps, by Spark's names.
 
     Args:
         master: ``local[*]``, or a cluster's address. A cluster's workers must see the log
             directories under the same paths, as tasks read and stage there.
         remote: address of a Spark Connect server, ``sc://…`` or ``local[*]``; then `master` is not
             used.
-        cores: cores that the tasks are cut for; those of this machine if not given.
+        cores: cores that the tasks are made for; those of this machine if not given.
         driver_memory: heap of the JVM. Logs never pass through it.
         event_log_directory: where Spark's event log goes; an existing directory. None: none is
             written.
@@ -74,7 +74,7 @@ def session_settings(
         "spark.python.worker.faulthandler.enabled": "true",
     }
     if master.startswith("local"):
-        # Nothing outside this machine has anything to say to the session.
+        # Nothing outside this machine needs to reach the session.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if numba_cache_directory is not None:
         settings["spark.executorEnv.NUMBA_CACHE_DIR"] = str(numba_cache_directory)
@@ -92,7 +92,7 @@ def prepare_environment() -> None:
     """Let Spark find this interpreter and a Java. Effects: sets PYSPARK_PYTHON and JAVA_HOME where
     they are not set.
 
-    Without PYSPARK_PYTHON the workers are whatever ``python3`` is on the PATH.
+    Without PYSPARK_PYTHON the workers run the ``python3`` on the PATH.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name, value in java_environment().items():
@@ -107,14 +107,15 @@ class SparkDied(LogwrightError):
 
 @contextmanager
 def spark_at_work(*more: type[Exception]) -> Iterator[None]:
-    """Say what it means when Spark breaks down: workers return the errors of their work as values.
+    """Turn a failure of Spark itself into an error that explains it: workers return the errors of
+    their work as values.
 
     Args:
         more: exceptions that cannot mean anything else here.
 
     Raises:
         SparkDied: for these, and where Python has lost the JVM. By the exception's name alone:
-            its text may hold what stands in a row.
+            its text may contain data of a row.
     """
     from py4j.protocol import Py4JError  # noqa: PLC0415 -- settings need none of it
 
@@ -130,7 +131,8 @@ def spark_at_work(*more: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def local_session() -> Iterator[SparkSession]:
-    """A session on this machine's cores, for a command: this process's own if it has one.
+    """Open a session on this machine's cores, for a command; reuses this process's session if there
+    is one.
 
     Effects: starts a JVM, and ends the session that it started.
     """
@@ -155,12 +157,12 @@ def local_session() -> Iterator[SparkSession]:
 
 @contextmanager
 def local_context() -> Iterator[SparkContext]:
-    """Return the part of a session that a sweep needs, without SQL, for a command: this
-    process's own if it has one.
+    """Open the part of a session that a sweep needs, without SQL, for a command; reuses this
+    process's own if there is one.
 
-    Effects: starts a JVM, and begins to end the context that it started. Who makes the next one
-    waits for that; a command that is done does not: the JVM goes with it. Of the second that it
-    takes, most is waiting for the accumulators' server, of which a sweep has no use.
+    Effects: starts a JVM, and begins to stop the context that it started. The next caller waits
+    for that; a finished command does not, as the JVM exits with it. Stopping takes a second, mostly
+    for the accumulators' server, which a sweep does not use.
     """
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 -- settings need none of it
 

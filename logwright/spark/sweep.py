@@ -3,7 +3,7 @@
 1. The driver packs the logs into bins by size (`logwright.spark.packing`).
 2. The work list travels as an RDD with a partition for each bin. In a closure it would be sent with
    every task. No SQL is needed, whose first query costs Spark some seconds.
-3. A Connect server knows no RDDs: there the list is a small frame, and `repartitionById` makes each
+3. A Connect server has no RDDs: there the list is a small frame, and `repartitionById` makes each
    bin one task (`repartition` hashes the bin's number: bins collide, cores idle).
 4. The task calls the engine for one log after the other (`logwright.sweep.calls`). The engine reads
    the live log and writes staged files; it returns a small value.
@@ -78,7 +78,9 @@ class SparkExecutor:
     def call_each(
         self, function: Callable[..., _Value], arguments: Sequence[Arguments]
     ) -> Results[_Value]:
-        """See `Executor`. Effects: those of the function, in Spark's workers."""
+        """Call the function for each, in Spark's workers; see `Executor`. Effects: those of the
+        function.
+        """
         if arguments:
             plans = [cast("CleanPlan", each[0]) for each in arguments]
             yield list(_each_log(function, arguments, plans, self._session()))
@@ -86,7 +88,7 @@ class SparkExecutor:
 
 @contextmanager
 def local_executor(say_start: Callable[[], None]) -> Iterator[SparkExecutor]:
-    """Return an executor whose local session starts when it is first needed. Effects: the session
+    """Open an executor whose local session starts when it is first needed. Effects: the session
     ends on leaving.
     """
     with ExitStack() as stack:
@@ -100,15 +102,15 @@ def local_executor(say_start: Callable[[], None]) -> Iterator[SparkExecutor]:
 
 
 def _context(spark: SparkSession | SparkContext) -> SparkContext | None:
-    """A session's context; a Connect server's sessions have none."""
+    """Return a session's context; None for a Spark Connect session."""
     if isinstance(spark, SparkContext):
         return spark
     return cast("SparkContext | None", getattr(spark, "sparkContext", None))
 
 
 def _cores(spark: SparkSession | SparkContext) -> tuple[int, int]:
-    """(cores for tasks, how many of them one task may have). On this machine a task may have all;
-    on a cluster what ``spark.task.cpus`` says.
+    """Return (cores for tasks, the most that one task may have). On one machine a task may have
+    all; on a cluster ``spark.task.cpus`` of them.
     """
     context = _context(spark)
     # What a session holds is asked of its context: its own answer needs all of SQL.
@@ -129,9 +131,7 @@ def _each_log(
     plans: Sequence[CleanPlan],
     spark: SparkSession | SparkContext,
 ) -> Iterator[_Value | LogwrightError]:
-    """`_each`, for the plans that the calls are about; at most ``log.cleaner.threads`` logs at
-    once.
-    """
+    """Call the function for each plan, for ``log.cleaner.threads`` logs at once; see `_each`."""
     sizes = [plan.compaction.total_bytes for plan in plans]
     rate = lowest_rate(plans)
     threads = [plan.cleaner.threads for plan in plans if plan.cleaner.threads is not None]
@@ -184,7 +184,7 @@ def _each(
             results = _by_frame(cast("SparkSession", spark), run, calls)
         else:
             results = context.parallelize(calls, len(calls)).flatMap(run).collect()
-    # Our own worker wrote them, over Spark's authenticated socket.
+    # logwright's worker wrote them, over Spark's authenticated socket.
     found = dict(chain.from_iterable(map(pickle.loads, results)))  # noqa: TID251
     invariant(
         found.keys() == set(range(len(arguments))),
@@ -198,7 +198,7 @@ _Run = Callable[[Sequence[_Calls]], list[bytes]]
 
 
 def _by_frame(spark: SparkSession, run: _Run, calls: Sequence[Sequence[_Calls]]) -> list[bytes]:
-    """The results, by a job of SQL."""
+    """Return the results, by a job of SQL."""
     import pyarrow as pa  # noqa: PLC0415 -- a local session needs none of it
 
     rows = [asdict(call) for some in calls for call in some]
@@ -213,7 +213,7 @@ def _by_frame(spark: SparkSession, run: _Run, calls: Sequence[Sequence[_Calls]])
 
 
 def _run_batches(run: _Run, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In the worker: what `run` does for the bins of a frame's task."""
+    """Yield the results of `run` for the bins of a frame's task. Runs in a worker."""
     import pyarrow as pa  # noqa: PLC0415
 
     for batch in batches:
@@ -224,11 +224,11 @@ def _run_batches(run: _Run, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
 def _run_bin(
     function: Callable[..., object], bytes_per_second: float, calls: Sequence[_Calls]
 ) -> list[bytes]:
-    """In the worker: call `function` for each log of one bin; the results of each group pickled
-    together: they have as much in common as plans.
+    """Call `function` for each log of one bin; return the results of each group pickled together:
+    they have as much in common as plans. Runs in a worker.
     """
     groups = (
-        # From our own driver.
+        # From logwright's driver.
         Group(small=each.small, threads=each.threads, arguments=pickle.loads(each.arguments))  # noqa: S301, TID251
         for each in calls
     )

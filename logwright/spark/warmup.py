@@ -67,7 +67,7 @@ def _clean(log_dir: Path, partition: TopicPartition, codec: int) -> None:
 
 
 def _batch(base_offset: int, keys: Sequence[bytes], codec: int) -> bytes:
-    """Without a producer."""
+    """Return a batch without a producer."""
     header = RecordBatch(
         base_offset=Offset(base_offset),
         batch_length=0,

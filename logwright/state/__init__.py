@@ -1,1 +1,1 @@
-"""What a broker keeps in memory and a tool has to keep on disk: pauses, quarantine, open moves."""
+"""State that a broker has in memory and a tool must store: pauses, quarantine, open moves."""

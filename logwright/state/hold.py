@@ -83,7 +83,7 @@ def refuse_moved(log_dir: Path, partition: TopicPartition) -> None:
 def quarantine_failure(
     log_dir: Path, partition: TopicPartition, error: LogwrightError, now_ms: TimestampMs
 ) -> Quarantine | None:
-    """Put a partition into quarantine if a retry would fail again, else do nothing. Effects: the
+    """Quarantine a partition if a retry would fail again, else do nothing. Effects: the
     state file.
 
     Raises:

@@ -78,7 +78,7 @@ class Pause:
     expires_at_ms: _Time | None = None
 
     def holds(self, now_ms: TimestampMs) -> bool:
-        """Whether it has not expired."""
+        """Return whether the pause has not expired."""
         return self.expires_at_ms is None or now_ms < self.expires_at_ms
 
     @property
@@ -118,7 +118,7 @@ class Quarantine:
     topic_id: _Text | None = None
 
     def holds(self, now_ms: TimestampMs) -> bool:
-        """Whether its retry time has not come yet."""
+        """Return whether its retry time has not come yet."""
         return now_ms < self.retry_at_ms
 
     @property
@@ -179,7 +179,9 @@ class PartitionState:
     move: OpenMove | None = None
 
     def with_pause(self, pause: Pause) -> PartitionState:
-        """Paused by this owner too; an earlier pause of the same owner keeps its beginning."""
+        """Return the state with a pause by this owner; an earlier pause of the same owner keeps its
+        beginning.
+        """
         before = {one.owner: one for one in self.pauses}
         known = before.get(pause.owner)
         since_ms = pause.since_ms if known is None else known.since_ms
@@ -187,16 +189,16 @@ class PartitionState:
         return replace(self, pauses=tuple(before[owner] for owner in sorted(before)))
 
     def without_pauses(self, owner: str | None) -> PartitionState:
-        """Without this owner's pause; None: without any."""
+        """Return the state without this owner's pause; without any pause if None."""
         left = tuple(one for one in self.pauses if owner is not None and one.owner != owner)
         return replace(self, pauses=left)
 
     def without_expired(self, now_ms: TimestampMs) -> PartitionState:
-        """Without the pauses whose time is over."""
+        """Return the state without expired pauses."""
         return replace(self, pauses=tuple(one for one in self.pauses if one.holds(now_ms)))
 
     def with_failure(self, error: LogwrightError, now_ms: TimestampMs) -> PartitionState:
-        """Quarantined for one more failure."""
+        """Return the state with a quarantine for one more failure."""
         before = self.quarantine
         failures = 1 if before is None else before.failures + 1
         doublings = min(failures - 1, LAST_RETRY_MS.bit_length())
@@ -246,13 +248,13 @@ NOTHING: Final = PartitionState()
 
 
 def printable(text: str) -> str:
-    """One line of bounded length without control characters, as the state file holds it."""
+    """Return one line of bounded length without control characters, as the state file holds it."""
     shown = "".join(one if one.isprintable() else " " for one in text)
     return shown[:LARGEST_TEXT]
 
 
 def instant(time_ms: int) -> str:
-    """A time for people, UTC."""
+    """Return a time as text for people, UTC."""
     if not 0 <= time_ms <= _LAST_DATETIME_MS:
         return f"{time_ms} ms"
     return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC):%F %T}Z"

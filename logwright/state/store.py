@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
-    """What is remembered of the partitions, without the quarantine of a log whose topic id is
-    another one now: its topic was deleted, and a new one has the name. Effects: reads the state
-    file, if there is one, and the topic ids of partitions in quarantine.
+    """Return the state of the partitions, without the quarantine of a log whose topic id has
+    changed: its topic was deleted, and a new one has the name. Effects: reads the state file, if
+    there is one, and the topic ids of partitions in quarantine.
 
     Raises:
         NotALogDir: there is no such directory.
@@ -68,7 +68,7 @@ def _of_topic(
 
 
 def _topic_id(directory: OpenDir, partition: TopicPartition) -> str | None:
-    """The topic id of a partition in an open log directory; None if it cannot be read."""
+    """Return the topic id of a partition in an open log directory; None if it cannot be read."""
     try:
         with open_child_dir(directory, partition) as opened:
             return read_topic_id(opened)
@@ -97,7 +97,7 @@ def change_state(
     Raises:
         NotALogDir, UnreadableFile: as `read_state`.
         LogDirLocked: the lock was not free for too long.
-        DiskFull, StepFailed: the file could not be written; the old one stands.
+        DiskFull, StepFailed: the file could not be written; the old one stays.
     """
     with lock_checkpoints(log_dir):
         if fs is not None:
@@ -112,7 +112,7 @@ def change_state_locked(
     change: Callable[[PartitionState], PartitionState],
     fs: FileSystem,
 ) -> PartitionState:
-    """`change_state`, under the checkpoint files' lock, which the caller holds."""
+    """Change the state like `change_state`; the caller holds the checkpoint files' lock."""
     before = read_state(log_dir)
     state = before.get(partition, NOTHING)
     changed = change(state)

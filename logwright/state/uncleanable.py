@@ -27,8 +27,8 @@ BYTES: Final = "uncleanable-bytes"
 
 
 def uncleanable_metrics(log_dirs: Iterable[Path]) -> dict[str, int]:
-    """Both metrics over some log directories. A partition counts until its quarantine ends, also
-    when its retry time has come, or until its directory is gone, as in Kafka
+    """Return both metrics for some log directories. A partition counts until its quarantine is
+    lifted, even after its retry time, or until its directory is gone, as in Kafka
     (LogCleanerManager.maintainUncleanablePartitions). Effects: reads.
 
     Raises:
@@ -51,8 +51,8 @@ def _quarantined(log_dir: Path) -> tuple[TopicPartition, ...]:
 
 
 def uncleanable_bytes(log_dir: Path, partition: TopicPartition) -> int:
-    """The bytes of one partition; 0 if its directory cannot be listed. Effects: reads names and a
-    checkpoint.
+    """Return the bytes of one partition; 0 if its directory cannot be listed. Effects: reads names
+    and a checkpoint.
     """
     try:
         with open_partition_dir(log_dir, partition) as directory:

@@ -34,7 +34,7 @@ def _copy_some(source: int, target: int, position: int, most: int) -> int:
         if error.errno not in _NOT_HERE:
             raise
         copied = 0
-    if copied:  # some file systems say 0 where there is something to copy
+    if copied:  # some file systems return 0 though there is something to copy
         return copied
     os.lseek(target, position, os.SEEK_SET)
     return os.sendfile(target, source, position, most)

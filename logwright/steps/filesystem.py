@@ -39,13 +39,13 @@ class FileSystem(Protocol):
         """Append to a file."""
 
     def truncate(self, path: AnyPath, length_bytes: int) -> None:
-        """Cut a file."""
+        """Truncate a file."""
 
     def link(self, source: AnyPath, target: AnyPath) -> None:
         """Give a file a second name."""
 
     def rename(self, source: AnyPath, target: AnyPath) -> None:
-        """Rename over whatever file has the target's name."""
+        """Rename over any file that has the target's name."""
 
     def unlink(self, path: AnyPath) -> None:
         """Remove a name."""
@@ -159,7 +159,7 @@ class RealFileSystem:
             os.close(file)
 
     def truncate(self, path: AnyPath, length_bytes: int) -> None:
-        """Cut a regular file."""
+        """Truncate a regular file."""
         with self._file(path, os.O_WRONLY) as file:
             os.ftruncate(file, length_bytes)
 
@@ -192,7 +192,7 @@ class RealFileSystem:
         os.rmdir(name, dir_fd=directory)
 
     def make_dir(self, path: AnyPath, *, like: AnyPath | None) -> None:
-        """Make a directory that is not there yet."""
+        """Make a directory that does not exist yet."""
         directory, name = self._parent(path)
         os.mkdir(name, 0o700, dir_fd=directory)
         made = os.open(name, _DIRECTORY, dir_fd=directory)
@@ -225,12 +225,12 @@ class RealFileSystem:
             copy_bytes(read, written, position, length_bytes)
 
     def fsync_file(self, path: AnyPath) -> None:
-        """fsync(2) of a regular file."""
+        """Sync a regular file, fsync(2)."""
         with self._file(path, os.O_RDONLY) as file:
             os.fsync(file)
 
     def fsync_dir(self, path: AnyPath) -> None:
-        """fsync(2) of a directory."""
+        """Sync a directory, fsync(2)."""
         directory = self._directory(path)
         os.fsync(directory)
 
@@ -251,17 +251,17 @@ class RealFileSystem:
                 _take_after(file, wanted)
 
     def _directory(self, path: AnyPath) -> int:
-        """A descriptor of a directory at or below a root, reached without following a link."""
+        """Open a directory at or below a root, without following a link."""
         return self._walk(_text(path))
 
     def _parent(self, path: AnyPath) -> tuple[int, str]:
-        """The descriptor of a path's directory, and its name in there."""
+        """Return a descriptor of a path's directory, and the name in it."""
         directory, _, name = _text(path).rpartition("/")
         invariant(name != "..", "a step's path leads outside")
         return self._walk(directory), name
 
     def _walk(self, path: str) -> int:
-        """A descriptor of a directory, from its root on reached without following a link.
+        """Open a directory from its root on, without following a link.
 
         It stays open: the steps of a plan use the same few directories, and a directory that takes
         the place of one is not the one that was planned for. The least recently used is closed; a
@@ -288,7 +288,7 @@ class RealFileSystem:
 
     @contextmanager
     def _file(self, path: AnyPath, flags: int) -> Iterator[int]:
-        """A descriptor of a regular file."""
+        """Open a regular file."""
         directory, name = self._parent(path)
         file = os.open(name, flags | _FILE, dir_fd=directory)
         try:
@@ -305,15 +305,15 @@ class RealFileSystem:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
 
     def _refuse_outside(self, path: str) -> None:
-        """A path outside the roots is a bug."""
+        """Assert that a path is inside the roots."""
         below = [path[len(root) :] for root in self._roots if path.startswith(f"{root}/")]
         lies_in_one = len(below) == 1 and ".." not in below[0].split("/")
         invariant(lies_in_one, "a step's path is outside the roots")
 
 
 def _text(path: AnyPath) -> str:
-    """A directory's path, to which a slash and a name can be added; a relative one begins with a
-    dot, so that it is below ``.`` and not below ``/``.
+    """Return a directory's path, to which a slash and a name can be added; a relative one begins
+    with a dot, so that it is below ``.`` and not below ``/``.
     """
     text = str(path)
     if text.startswith("/"):
@@ -338,8 +338,8 @@ def _refuse_other(status: os.stat_result) -> None:
 
 
 def _take_after(file: int, like: os.stat_result) -> None:
-    """Set owner and group first, so that the mode is never wide under the wrong owner. Values that
-    are right are not set again: an unchanged inode costs the next fsync nothing.
+    """Set owner and group first, so that the mode is never wide under the wrong owner. Correct
+    values are not set again: with an unchanged inode the next fsync costs nothing.
     """
     now = os.fstat(file)
     changed = _owner(now) != _owner(like)
@@ -358,13 +358,13 @@ def _owner(status: os.stat_result) -> tuple[int, int]:
 
 
 def _mode_like(now: os.stat_result, like: os.stat_result) -> int:
-    """A file gets a directory's mode without the execute bits."""
+    """Return the mode for a file: a directory's mode without the execute bits."""
     mode = stat.S_IMODE(like.st_mode)
     return mode & 0o666 if stat.S_ISDIR(like.st_mode) and not stat.S_ISDIR(now.st_mode) else mode
 
 
 def _give_to_owner_of(directory: int, file: int) -> None:
-    """Root's own files belong to the directory's owner, who may have to read and remove them."""
+    """Give root's own files to the directory's owner, who may have to read and remove them."""
     if os.geteuid() == 0:
         status = os.fstat(directory)
         os.fchown(file, status.st_uid, status.st_gid)

@@ -94,7 +94,7 @@ def _do_all(numbered: Iterable[tuple[int, FileStep]], fs: FileSystem) -> None:
 
 
 def step_path(step: FileStep) -> AnyPath:
-    """The path that a step changes: of a rename, link or copy, the new name."""
+    """Return the path that a step changes: of a rename, link or copy, the new name."""
     match step:
         case Link() | Rename() | RenameDir() | CopyRange():
             return step.target

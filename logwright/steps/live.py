@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def live_log(log: PartitionLog) -> Iterator[FileSystem]:
-    """The file system of a log that is locked and as it was observed.
+    """Lock a log that is as it was observed, and yield its file system.
 
     Effects: holds the locks of the log directory and the partition until it is left.
 
@@ -46,15 +46,15 @@ def live_log(log: PartitionLog) -> Iterator[FileSystem]:
 
 @contextmanager
 def locked_partition(log: PartitionLog) -> Iterator[FileSystem]:
-    """`live_log` for a caller that holds the lock of the log directory already, without the check,
-    which is `refuse_changed`.
+    """Lock a partition, without the check of `refuse_changed`, and yield its file system; see
+    `live_log`. The caller holds the lock of the log directory.
     """
     with lock_partition(log.log_dir, log.partition), RealFileSystem(log.log_dir) as files:
         yield files
 
 
 def refuse_changed(log: PartitionLog, contents: Mapping[str, bytes] | None = None) -> None:
-    """Stop unless a locked log is as it was observed. Effects: reads.
+    """Raise unless a locked log is as it was observed. Effects: reads.
 
     `contents`: of its log directory's checkpoints, if they were read since it was locked.
 
@@ -72,7 +72,7 @@ def refuse_changed(log: PartitionLog, contents: Mapping[str, bytes] | None = Non
 def look_twice(
     look: Callable[[TopicPartition], PartitionLog], log_dir: Path, partition: TopicPartition
 ) -> PartitionLog:
-    """Look at a log without a lock; if it seems wrong, look again under the partition's lock, since
+    """Read a log without a lock; if it seems wrong, read again under the partition's lock, since
     another logwright process may have changed it. Effects: reads; takes the lock.
 
     Raises:
@@ -118,7 +118,7 @@ def set_offsets_locked(
     offsets: Mapping[str, int | None],
     files: FileSystem,
 ) -> None:
-    """`set_offsets` for a caller that holds the checkpoints' lock."""
+    """Set offsets like `set_offsets`; the caller holds the checkpoints' lock."""
     for name, offset in offsets.items():
         with open_log_dir(log_dir) as directory:
             content = _content(directory, name)
@@ -127,7 +127,8 @@ def set_offsets_locked(
 
 
 def partition_file(log_dir: Path, partition: TopicPartition, name: str) -> bytes | None:
-    """Content of a plain file of a partition, None if there is none. Effects: reads it.
+    """Return the content of a plain file of a partition, None if it does not exist. Effects: reads
+    it.
 
     Raises:
         UnreadableFile: it cannot be read, or is not a regular file.

@@ -35,8 +35,9 @@ PLAN_WAIT_SECONDS: Final = 30.0
 
 @contextmanager
 def lock_marker(log_dir: Path, *, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Be the only logwright process that removes the marker or puts it back. Taken after the log
-    directory's lock, before a partition's. Effects: makes the lock file, removes it on release.
+    """Hold the lock for removing and restoring the marker, against other logwright processes. Taken
+    after the log directory's lock, before a partition's. Effects: makes the lock file, removes it
+    on release.
 
     Raises:
         LogDirLocked: it was not free in this time.
@@ -46,8 +47,8 @@ def lock_marker(log_dir: Path, *, wait_seconds: float = 0.0) -> Iterator[None]:
 
 
 def wait_for_marker(log_dir: Path) -> None:
-    """Wait while another process has removed the marker and is at work. A caller that holds
-    `lock_marker` must not call it. Effects: reads only.
+    """Wait while another process works without the marker. A caller that holds `lock_marker` must
+    not call it. Effects: reads only.
 
     Raises:
         LogDirLocked: it takes longer than `PLAN_WAIT_SECONDS`.
@@ -61,7 +62,7 @@ def wait_for_marker(log_dir: Path) -> None:
 
 
 def marker_is_taken(log_dir: Path) -> bool:
-    """Whether another process has removed the marker and is at work. Effects: reads."""
+    """Return whether another process has removed the marker and is working. Effects: reads."""
     return not (log_dir / CLEAN_SHUTDOWN_MARKER).exists() and _is_held(log_dir / MARKER_LOCK)
 
 
@@ -77,12 +78,12 @@ def _is_held(lock: Path) -> bool:
 
 
 def aside(nonce: str) -> str:
-    """The marker's name during the append that its journal knows by this nonce."""
+    """Return the marker's name during the append that its journal knows by this nonce."""
     return f"{MARKER_ASIDE}.{nonce}"
 
 
 def markers_aside(log_dir: Path) -> tuple[Path, ...]:
-    """The renamed markers, one unless somebody copied it. Effects: lists the directory."""
+    """Return the renamed markers: one, unless somebody copied it. Effects: lists the directory."""
     return tuple(log_dir / name for name in names_in(log_dir) if name.startswith(MARKER_ASIDE))
 
 

@@ -11,7 +11,7 @@ def replace_file(path: Path, content: bytes, *, like: Path | None) -> tuple[File
     """Return the steps: write a temporary file, sync it, rename it over, sync the directory.
 
     Args:
-        path: of the file, which need not be there yet.
+        path: of the file, which need not exist yet.
         content: all of it.
         like: as of `WriteFile`.
     """

@@ -1,4 +1,4 @@
-"""Replace segments of a live log by others, in a proved order of renames.
+"""Replace segments of a live log by others, in an order of renames that survives any crash.
 
 Two shapes are proved: many old segments by one (a cleaning), and one old segment by many (the undo
 of a cleaning, the split of a segment whose offsets overflow). The first old and the first new
@@ -22,9 +22,9 @@ R1     ``.cleaned`` to ``.swap``: first      the old log, while b1 has   as in R
                                              last rename: the new one
 R2     old b2...bk to ``.deleted``; of a     the new log: it deletes     refused as unclean: the
        tail (see below) only the ``.log``    all files in [b1, next      ``.swap`` files are needed.
-                                             offset) except ``.swap``    A recovery, ours or a
-                                             and renames the ``.swap``;  broker's, finishes the
-                                             a tail that is still there  replacement
+                                             offset) except ``.swap``    A recovery, by logwright or
+                                             and renames the ``.swap``;  a broker, finishes the
+                                             a tail that still exists    replacement
                                              is old data that compaction
                                              would have dropped
 R3     ``.log.swap`` to its name, for b1     the new log, as in R2;      as in R2
@@ -47,10 +47,10 @@ R5     temporary files are removed;          the new log; a snapshot     the new
 - **Tails** are old segments whose base is at or above the new content's next offset: no record of
   them was kept, so they are outside the range that the loader takes the ``.swap`` to replace. They
   go one after the other, with an fsync in between. If a later one went first, the segment of a
-  tombstone could be gone while that of the older value is still there.
+  tombstone could be removed while that of the older value still exists.
 - **Temporary files.** If old b1 has a ``.txnindex`` and new b1 has none, the old one would stay
   with the new log; an empty file replaces it and is removed last. A split whose first part begins
-  above b1 puts an empty segment at b1 for the same reason.
+  above b1 creates an empty segment at b1 for the same reason.
 - **Many new segments** get their final names in ascending order: what the loader finds as ``.swap``
   replaces everything from its base to the end of the last ``.swap``, so a log that already has its
   name must not come after one that is still ``.swap``.
@@ -148,7 +148,7 @@ def replace_segments(
 def _guard(
     change: Replacement, guards: tuple[str, ...], deleted: Mapping[str, str]
 ) -> list[FileStep]:
-    """R0: all new files under ``.cleaned``, and second names for the files of old b1."""
+    """Return R0: all new files under ``.cleaned``, and second names for the files of old b1."""
     live, staged = change.live, change.staged
     steps: list[FileStep] = [
         change.bring_in(staged[name], live(f"{name}{CLEANED}"))
@@ -165,7 +165,7 @@ def _guard(
 
 
 def _commit(change: Replacement, first: tuple[str, ...]) -> list[FileStep]:
-    """R1: its last fsync is the commit point."""
+    """Return R1: its last fsync is the commit point."""
     others = [name for segment in change.new[1:] for name in segment]
     return [
         *_synced(change, _renames(change, others, CLEANED, SWAP)),
@@ -174,7 +174,9 @@ def _commit(change: Replacement, first: tuple[str, ...]) -> list[FileStep]:
 
 
 def _retire(change: Replacement, deleted: Mapping[str, str]) -> list[FileStep]:
-    """R2: the covered files and the first tail's log together, each further tail's log alone."""
+    """Return R2: the covered files and the first tail's log together, each further tail's log
+    alone.
+    """
     logs = [tail[0] for tail in change.tails]
     return [
         *_synced(change, _retired(change, (*change.covered, *logs[:1]), deleted)),
@@ -185,7 +187,7 @@ def _retire(change: Replacement, deleted: Mapping[str, str]) -> list[FileStep]:
 def _install(
     change: Replacement, first: tuple[str, ...], deleted: Mapping[str, str]
 ) -> list[FileStep]:
-    """R3 and R4 of each new segment: its log, then its indexes."""
+    """Return R3 and R4 of each new segment: its log, then its indexes."""
     indexes_of_tails = [name for tail in change.tails for name in tail[1:]]
     steps: list[FileStep] = []
     for log, *indexes in (first, *change.new[1:]):
@@ -198,7 +200,7 @@ def _install(
 def _finish(
     change: Replacement, guards: tuple[str, ...], deleted: Mapping[str, str]
 ) -> list[FileStep]:
-    """R5: what must stay until the new segments are whole."""
+    """Return R5: remove or retire what must stay until the new segments are whole."""
     removed = [Unlink(change.live(name)) for name in (*guards, *change.temporary)]
     return _synced(change, [*removed, *_retired(change, change.snapshots, deleted)])
 
@@ -209,7 +211,7 @@ def _synced(change: Replacement, steps: Sequence[FileStep]) -> list[FileStep]:
 
 
 def _renames(change: Replacement, names: Iterable[str], source: str, target: str) -> list[FileStep]:
-    """Change the suffix after these files' final names."""
+    """Return the steps that change the suffix after these files' final names."""
     live = change.live
     return [Rename(live(f"{name}{source}"), live(f"{name}{target}")) for name in names]
 
@@ -217,5 +219,5 @@ def _renames(change: Replacement, names: Iterable[str], source: str, target: str
 def _retired(
     change: Replacement, names: Iterable[str], deleted: Mapping[str, str]
 ) -> list[FileStep]:
-    """Give these files their ``.deleted`` names."""
+    """Return the steps that give these files their ``.deleted`` names."""
     return [Rename(change.live(name), change.live(deleted[name])) for name in names]

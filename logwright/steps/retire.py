@@ -1,4 +1,4 @@
-"""Retiring files: the ``.deleted`` names they get, and the durable record of when.
+"""Retiring files: their ``.deleted`` names, and the durable record of when.
 
 A retired file is logically gone. A purge unlinks it `file.delete.delay.ms` later; a broker that
 loads the log does so immediately, since its loader deletes all files that end in ``.deleted``.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def deleted_names(names: Iterable[str], *, present: Collection[str]) -> dict[str, str]:
-    """The name for each file: ``NAME.deleted``, or ``NAME.N.deleted`` if that is taken.
+    """Return a name for each file: ``NAME.deleted``, or ``NAME.N.deleted`` if that is taken.
 
     It is taken if a file of the same name was retired before and is not purged yet. Renaming over
     it would end its delay early.
@@ -48,8 +48,8 @@ def deleted_names(names: Iterable[str], *, present: Collection[str]) -> dict[str
 def recorded_names(
     names: Iterable[str], ledger: bytes, *, present: Collection[str]
 ) -> dict[str, str]:
-    """The ``.deleted`` names that the ledger has for these files and that no file has yet: an
-    interrupted operation was about to give them. The newest record of a file counts.
+    """Return the ``.deleted`` names that the ledger has for these files and that no file has yet:
+    an interrupted operation was about to give them. The newest record of a file counts.
 
     Args:
         names: live files.

@@ -1,7 +1,7 @@
 """File steps: the only changes that are made to a live log, as values.
 
 A plan is a tuple of these; `logwright.steps.interpreter` executes them one after the other. Paths
-are absolute and lie inside one log directory; in a move between two, inside either of them.
+are absolute and inside one log directory; in a move between two, inside either of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class WriteFile:
     Not durable before an FsyncFile.
 
     `like` is a file or directory: the new file gets its owner, group and mode (a directory's
-    without the execute bits). Without it the file is ours alone: mode 0600.
+    without the execute bits). Without it the file is private: mode 0600.
     """
 
     path: AnyPath
@@ -38,7 +38,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Cut a file to `bytes`."""
+    """Truncate a file to `bytes`."""
 
     path: AnyPath
     bytes: int
@@ -112,7 +112,7 @@ class RemoveDir:
 @dataclass(frozen=True, slots=True)
 class MakeDir:
     """Make a directory. `like` is a directory: the new one gets its owner, group and mode. Without
-    it the new one is ours alone: mode 0700.
+    it the new one is private: mode 0700.
     """
 
     path: AnyPath

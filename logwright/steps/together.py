@@ -1,4 +1,4 @@
-"""Executes the file steps of several plans side by side: they wait for the disk together.
+"""Execute the file steps of several plans in parallel: they wait for the disk together.
 
 Plans of different partitions share nothing, and a journal commit of the file system makes durable
 what all of them did so far. So each plan is executed up to its next fsyncs; when all have arrived

@@ -1,7 +1,8 @@
-"""Our directories inside a partition directory: made, written and removed through descriptors.
+"""logwright's directories inside a partition directory: created, written and removed through
+descriptors.
 
 From the log directory down each directory is opened in the one before it, with O_NOFOLLOW: the
-owner of a partition may put a link in the place of a directory at any time, and it is not followed.
+owner of a partition may replace a directory by a link at any time; links are not followed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class PrivateDirectory(NamedTuple):
         os.close(self.fd)
 
     def create(self, name: str) -> int:
-        """A descriptor of a new file in it, for writing, mode 0600. Effects: creates the file.
+        """Create a new file in it; return a descriptor for writing, mode 0600. Effects: creates the
+        file.
 
         Raises:
             OSError: it cannot be created; with the file's path.
@@ -64,7 +66,7 @@ def make_private(partition: Path | str, *below: str) -> PrivateDirectory:
 
     Raises:
         UnreadableFile: something on the way is a link or not a directory.
-        OSError: the partition's directory is not there, or one cannot be made.
+        OSError: the partition's directory does not exist, or one cannot be made.
     """
     path = str(partition)  # as text: paths cost, for a fleet
     for _ in range(_ATTEMPTS):
@@ -79,8 +81,8 @@ def make_private(partition: Path | str, *below: str) -> PrivateDirectory:
 
 
 def remove_private(partition: Path | str, *below: str) -> None:
-    """Remove a directory below a partition's with all that is in it, and those on the way that are
-    then empty. What is a link or not a directory stays, and so does what cannot be removed.
+    """Remove a directory below a partition's with all its content, and those on the way that are
+    then empty. Links, files in the place of directories, and whatever cannot be removed stay.
     Effects: unlinks files.
     """
     opened: list[int] = []
@@ -102,7 +104,9 @@ def remove_private(partition: Path | str, *below: str) -> None:
 
 
 def _open_partition(path: str) -> int:
-    """The log directory may be reached through links: the operator named it."""
+    """Open the partition's directory. The log directory may be reached through links: the operator
+    named it.
+    """
     log_dir, _, name = path.rpartition("/")
     parent = os.open(log_dir or ("/" if path.startswith("/") else "."), _ROOT)
     try:
@@ -114,7 +118,7 @@ def _open_partition(path: str) -> int:
 
 
 def _make_below(directory: int, path: str, below: tuple[str, ...]) -> int:
-    """A descriptor of the last one.
+    """Make the directories on the way; return a descriptor of the last one.
 
     Raises:
         FileNotFoundError: one of them was removed in between.

@@ -15,8 +15,8 @@ if _SYNC_FILE_RANGE is not None:
 
 
 def begin_writing(descriptor: int) -> None:
-    """Let the system write what an open file holds in memory. Nothing is durable by that, and
-    nothing depends on it: a later fsync waits less, and says what went wrong.
+    """Let the system start to write an open file's content to the disk. Nothing is durable by that,
+    and nothing depends on it: a later fsync waits less, and reports any error.
     """
     if _SYNC_FILE_RANGE is not None:
         _SYNC_FILE_RANGE(descriptor, _ALL, _ALL, _WRITE)

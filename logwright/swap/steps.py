@@ -1,4 +1,4 @@
-"""The file steps that put cleaned segments in the place of their sources.
+"""The file steps that replace sources by cleaned segments.
 
 The order, and what a crash inside it leaves, is in `logwright.steps.replace_segments`. Before it,
 phase P gives the staged files the owner, mode and time of the files that they replace and makes
@@ -165,7 +165,9 @@ def _check(log: PartitionLog, staged: StagedSegment, present: frozenset[str]) ->
 
 
 def _prepare(change: Replacement, staged: StagedSegment) -> list[FileStep]:
-    """P: owner, mode and time of the old files (Cleaner sets no time on the transaction index)."""
+    """Return P: set owner, mode and time of the old files (Cleaner sets no time on the transaction
+    index).
+    """
     steps: list[FileStep] = []
     syncs: list[FileStep] = []
     (new,) = change.new

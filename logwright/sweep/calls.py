@@ -123,7 +123,7 @@ def _results(waiting: deque[list[Future[Value]]]) -> list[Value]:
 def _call(
     function: Callable[..., Value], arguments: tuple[Any, ...], group: Group, throttle: Throttle
 ) -> _Called:
-    """Effects: those of the function."""
+    """Call the function for one log. Effects: those of the function."""
     files = Unsynced()
     sync = files.add if group.small else files.start
     runtime = Runtime(threads=group.threads, throttle=throttle, sync=sync)

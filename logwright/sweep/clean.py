@@ -62,7 +62,7 @@ def clean_logs(state: SweepState, executor: Executor) -> Generator[LogWork, None
 def _built(
     works: Sequence[LogWork], executor: Executor, failed: deque[LogWork]
 ) -> Iterator[list[LogWork]]:
-    """Return the logs that are built and hold all checks, as they become ready; the others are
+    """Yield the logs that are built and pass all checks, as they become ready; the others are
     appended to `failed`.
     """
     by_plan = {one.plan_id: work for work, one in zip(works, plans_of(works), strict=True)}
@@ -79,7 +79,7 @@ def _built(
 
 
 def _ended(work: LogWork, open_works: dict[str, LogWork]) -> LogWork:
-    """Effects: removes what is staged for a log that failed."""
+    """Return the work, which has ended. Effects: removes what is staged for a log that failed."""
     del open_works[work.key]
     if not isinstance(work.failure, StepFailed | None):
         discard([work])

@@ -1,7 +1,7 @@
 """Make what was planned and built the live log, for one partition or for many at once.
 
 A commit waits for the disk a dozen times, and works little in between. Commits of different
-partitions share nothing but the cleaner checkpoint, so they are made in groups, side by side: one
+partitions share nothing but the cleaner checkpoint, so they are made in groups, in parallel: one
 journal commit of the file system then serves all of a group, and so does one writing of the
 checkpoint. What they have in common, checkpoints and state file, is read once, when all of a group
 are locked. Each partition's own steps stay in their order.
@@ -43,7 +43,7 @@ from logwright.swap.steps import checkpoint_steps, swap_steps, unchanged_steps
 from logwright.units import ByteCount, Offset
 
 GROUP: Final = 32
-"""Commits that go side by side. More of them hardly wait less; each holds eight files open."""
+"""Commits in parallel. More of them hardly wait less; each holds eight files open."""
 SYNCING: Final = 8
 """Threads in which the commits of a group wait for the disk."""
 
@@ -141,7 +141,7 @@ def _commit_groups(batches: Iterable[Sequence[_Work]], begun: list[_Work]) -> It
     """Commit one group after the other.
 
     A group is committed by a thread, so that an interrupt waits for its end, and keeps its pool
-    until then. The thread is there before: one that an interrupt finds starting is not waited for.
+    until then. The thread exists before: one that an interrupt finds starting is not waited for.
     """
     with ThreadPoolExecutor(SYNCING) as pool, ThreadPoolExecutor(1) as thread:
         thread.submit(int).result()
@@ -183,7 +183,7 @@ class _Commit:
 
 
 def _commit_group(work: Sequence[_Work], pool: Executor | None) -> list[CommitResult | Exception]:
-    """What each becomes; see `commit`. The pool's threads wait for the disk."""
+    """Return the outcome of each; see `commit`. The pool's threads wait for the disk."""
     group = [_Commit(plan, staged) for plan, staged in work]
     with ExitStack() as locks:
         log_dirs: set[Path] = set()
@@ -211,7 +211,7 @@ def _commit_group(work: Sequence[_Work], pool: Executor | None) -> list[CommitRe
 
 @contextmanager
 def _outcome_of(one: _Commit) -> Iterator[None]:
-    """An error is the outcome of this one, and does not stop the others."""
+    """Record an error as the outcome of this one; it does not stop the others."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 -- reported to the caller
@@ -228,12 +228,12 @@ def _lock(one: _Commit, locks: ExitStack, log_dirs: set[Path]) -> FileSystem:
 
 
 def _look(log_dir: Path) -> tuple[dict[str, bytes], LogDirState]:
-    """What all of a group have in common; read when all of them are locked."""
+    """Return what all of a group have in common; read when all of them are locked."""
     return checkpoint_contents(log_dir), read_state(log_dir)
 
 
 def _refuse(one: _Commit, checkpoints: Mapping[str, bytes], state: LogDirState) -> None:
-    """See that everything is as it was planned."""
+    """Raise unless everything is as it was planned."""
     plan, log = one.plan, one.plan.log
     refuse_changed(log, checkpoints)
     force = plan.options.force
@@ -267,7 +267,7 @@ def _record(log_dir: Path, group: Sequence[_Commit]) -> None:
 
 
 def _new_checkpoint(plan: CleanPlan, staged: StagedCleaning | None) -> Offset | None:
-    """The first dirty offset to be recorded; None if what is recorded stays."""
+    """Return the first dirty offset to record; None if the recorded one stays."""
     if staged is not None:
         return staged.end_offset
     compaction = plan.compaction
@@ -295,14 +295,14 @@ def _result(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:
 
 
 def _delay_at_finish(plan: CleanPlan) -> int:
-    """The delay at the plan's clock, and the time that has passed since the plan was made."""
+    """Return the delay at the plan's clock, plus the time since the plan was made."""
     passed_ms = max(time.time_ns() - plan.planned_ns, 0) // 1_000_000
     return plan.compaction.compaction_delay_ms + passed_ms
 
 
 def _refuse_incomplete(staged: StagedCleaning | None) -> None:
-    """All of the staged output must be there before the first step: a purge may have taken it for
-    that of a dead plan.
+    """Raise unless all of the staged output exists before the first step: a purge may have removed
+    it as that of a dead plan.
     """
     if staged is None:
         return
@@ -314,7 +314,7 @@ def _refuse_incomplete(staged: StagedCleaning | None) -> None:
             found = None
         if found != segment.log_bytes:
             raise StalePlan(
-                f"the staged output is not there: {found} of {segment.log_bytes} bytes.",
+                f"the staged output is incomplete: {found} of {segment.log_bytes} bytes.",
                 path=path,
                 remedy="Nothing was changed. Run it again.",
             )

@@ -60,7 +60,7 @@ class LocalExecutor:
     def call_each(
         self, function: Callable[..., Value], arguments: Sequence[tuple[Any, ...]]
     ) -> Results[Value]:
-        """See `Executor`. Effects: those of the function; progress."""
+        """Call the function for each; see `Executor`. Effects: those of the function; progress."""
         plans: list[CleanPlan] = [each[0] for each in arguments]
         sizes = [plan.compaction.total_bytes for plan in plans]
         alone = len(plans) == 1

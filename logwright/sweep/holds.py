@@ -27,7 +27,7 @@ def hold(state: SweepState, settings: LogSettings | None, *, force: bool = False
 
     Args:
         state: the logs.
-        settings: their metadata says which logs are stray; None: no log is taken for stray.
+        settings: their metadata shows which logs are stray; None: no log is taken for stray.
         force: mark only those that are paused.
     """
 

@@ -34,7 +34,7 @@ class LogWork:
     """One log on its way through a sweep.
 
     Attributes:
-        key: what the caller knows it by, such as its partition key in Dagster.
+        key: the caller's key of it, such as its partition key in Dagster.
         log_dir, partition: where it is.
         held: why it is skipped; it is neither planned nor failed then.
         recovered: what a recovery did before the cleaning; None if none was needed.

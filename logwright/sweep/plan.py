@@ -47,7 +47,7 @@ def plan_cleaning(
     options: CleaningOptions,
     high_watermark: HighWatermark,
 ) -> CleanPlan:
-    """Look at a partition and decide about its active segment and its cleaning. Effects: reads.
+    """Observe a partition and decide about its active segment and its cleaning. Effects: reads.
 
     Raises:
         LogDirLocked: a broker works on the directory.
@@ -121,7 +121,9 @@ def _settled(settings: Callable[[str], Settings], topic: str) -> Settings | Logw
 def _left_alone(
     config: TopicConfig, cleaner: CleanerConfig, options: CleaningOptions
 ) -> str | None:
-    """Why a log is neither compacted nor rolled, whatever it holds; None if it may be."""
+    """Return why a log is neither compacted nor rolled, independently of its content; None if it
+    may be.
+    """
     if not config.policy_known:
         return POLICY_UNKNOWN
     if config.compact and cleaner.off is not None and not options.force:

@@ -69,7 +69,7 @@ def retain_compacted(
         force: see `hold_from_retention`.
 
     Returns:
-        as they end, the logs that were looked at: with what was deleted, perhaps nothing, or with
+        as they end, the logs that were observed: with what was deleted, perhaps nothing, or with
         why they failed.
     """
     free = [work for work in state.going_on if work.held is None]

@@ -156,7 +156,7 @@ def commit_each(batches: Iterable[Iterable[LogWork]]) -> Generator[LogWork, None
 def discard_failed(state: SweepState) -> None:
     """Remove what failed logs have staged. Effects: unlinks staged files; nothing live is touched.
 
-    Where a file step failed during a swap, all is left as it is for recovery.
+    If a file step failed during a swap, everything stays for recovery.
     """
     discard(work for work in state.works if not isinstance(work.failure, StepFailed | None))
 
@@ -190,7 +190,7 @@ def plans_of(works: Iterable[LogWork]) -> list[CleanPlan]:
 
 @contextmanager
 def brokers_kept_out(works: Iterable[LogWork], failed: list[LogWork]) -> Iterator[list[LogWork]]:
-    """Hold the shared lock of each log directory, on which no broker can then start.
+    """Hold the shared lock of each log directory, so that no broker can start on it.
 
     Args:
         works: the logs.

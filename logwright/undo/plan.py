@@ -139,7 +139,7 @@ def plan_undo(log: PartitionLog, ledger: bytes | None, epochs: Sequence[LeaderEp
 
 
 def _all_logs(log: PartitionLog, back: Mapping[str, str]) -> dict[str, str]:
-    """Live name to present name of every ``.log``, of those that come back too."""
+    """Return the present name of every ``.log`` by its live name, including those to restore."""
     live = (segment_file_name(segment.base_offset, LOG) for segment in log.segments)
     logs = dict.fromkeys(live) | {name: old for name, old in back.items() if name.endswith(LOG)}
     return {name: logs[name] or name for name in sorted(logs)}
@@ -148,7 +148,7 @@ def _all_logs(log: PartitionLog, back: Mapping[str, str]) -> dict[str, str]:
 def _left_behind(
     lines: Sequence[Retirement], groups: Sequence[Comeback], stamps: Mapping[str, FileStamp]
 ) -> dict[str, str]:
-    """Snapshots of groups whose segments are back."""
+    """Return the snapshots of groups whose segments are restored."""
     coming = {live for group in groups for live in group.names}
     return {
         live: name
@@ -159,7 +159,7 @@ def _left_behind(
 
 
 def _last_operation(log: PartitionLog, ledger: bytes) -> list[Retirement]:
-    """The lines of the last operation that is not undone, in their order."""
+    """Return the lines of the last operation that is not undone, in file order."""
     lines = [line for line in parse_retirements(ledger) if line.origin is not None]
     undone = {
         line.origin.facts.get("of")
@@ -174,14 +174,14 @@ def _last_operation(log: PartitionLog, ledger: bytes) -> list[Retirement]:
             break
         chosen.insert(0, line)
     if not chosen:
-        raise _refuse(log, "no compaction or retention is on record whose files are left.")
+        raise _refuse(log, "no compaction or retention is on record whose files still exist.")
     return chosen
 
 
 def _swapped(
     log: PartitionLog, line: Retirement, stamps: Mapping[str, FileStamp]
 ) -> Comeback | None:
-    """One group of a swap; None if it is back already."""
+    """Return one group of a swap; None if it is restored already."""
     facts = line.origin.facts if line.origin is not None else {}
     bases = _numbers(facts.get("sources"))
     names = _names(line)
@@ -204,7 +204,7 @@ def _swapped(
 def _retained(
     log: PartitionLog, line: Retirement, stamps: Mapping[str, FileStamp]
 ) -> Comeback | None:
-    """The segments of a retention that are not back already."""
+    """Return the segments of a retention that are not restored yet."""
     facts = line.origin.facts if line.origin is not None else {}
     bases, first = _numbers(facts.get("bases")), _number(facts.get("first"))
     names = _names(line)
@@ -223,7 +223,9 @@ def _retained(
 def _require_sizes(
     log: PartitionLog, line: Retirement, bases: Sequence[int], stamps: Mapping[str, FileStamp]
 ) -> None:
-    """The ``.deleted`` logs are those that were retired: a broker may have made others since."""
+    """Require that the ``.deleted`` logs are those that were retired: a broker may have made others
+    since.
+    """
     names = _names(line)
     found = [stamps[names[segment_file_name(base, LOG)]].bytes for base in bases]
     facts = line.origin.facts if line.origin is not None else {}
@@ -234,7 +236,7 @@ def _require_sizes(
 def _start_before(
     log: PartitionLog, line: Retirement, epochs: Sequence[LeaderEpoch]
 ) -> tuple[dict[str, int | None], tuple[LeaderEpoch, ...]]:
-    """The log start offset's entry and the leader epochs before a retention."""
+    """Return the log start offset's entry and the leader epochs before a retention."""
     facts = line.origin.facts if line.origin is not None else {}
     start, first = _number(facts.get("start")), _number(facts.get("first"))
     entries = facts.get("checkpoints")
@@ -251,13 +253,15 @@ def _start_before(
 
 
 def _names(line: Retirement) -> dict[str, str]:
-    """Live name to ``.deleted`` name of a line's files."""
+    """Return the ``.deleted`` name of a line's files by their live names."""
     named = ((live_file_name(name), name) for name in line.files)
     return {live: name for live, name in named if live is not None}
 
 
 def _only(group: Comeback, bases: Sequence[int]) -> Comeback:
-    """Some of a group's segments, with their snapshots; others' snapshots go with the oldest."""
+    """Return some of a group's segments, with their snapshots; others' snapshots go with the
+    oldest.
+    """
     wanted = {Offset(base) for base in bases}
     kept = {
         live: name
@@ -268,7 +272,7 @@ def _only(group: Comeback, bases: Sequence[int]) -> Comeback:
 
 
 def _is_back(group: Comeback, stamps: Mapping[str, FileStamp]) -> bool:
-    """Every ``.log`` of it is a live file again: the same file as its ``.deleted``."""
+    """Return whether each ``.log`` is a live file again: the same file as its ``.deleted``."""
     logs = [(live, name) for live, name in group.names.items() if live.endswith(LOG)]
     return all(
         live in stamps and name in stamps and stamps[live].inode == stamps[name].inode
@@ -277,8 +281,8 @@ def _is_back(group: Comeback, stamps: Mapping[str, FileStamp]) -> bool:
 
 
 def _are_whole(bases: Sequence[int], names: Mapping[str, str]) -> bool:
-    """Each of the segments has a log and the two indexes that every segment has, and no other is
-    named.
+    """Return whether each of the segments has a log and the two indexes that every segment has, and
+    no other is named.
     """
     wanted = {segment_file_name(base, suffix) for base in bases for suffix in _OF_EVERY_SEGMENT}
     logs = {_base(live) for live in names if live.endswith(LOG)}

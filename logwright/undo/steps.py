@@ -1,4 +1,4 @@
-"""The file steps that bring segments back, in an order that a crash may interrupt anywhere.
+"""The file steps that restore segments, in an order that can be interrupted anywhere.
 
 **A swap** is undone group by group, the newest first: like a cleaning, each state of its undo has
 cleaned groups in front of uncleaned ones. A group is itself a replacement, of one segment by many
@@ -6,7 +6,7 @@ cleaned groups in front of uncleaned ones. A group is itself a replacement, of o
 
 **A retention** is undone from the newest segment down, so that there is never a hole: the indexes
 and the snapshot by link, fsync, then the ``.log``, fsync. The loader deletes indexes without a log;
-what is left is the log that a shorter retention would have left.
+the remaining log is one that a shorter retention would have left.
 
 Before both come the leader epochs and the checkpoints, which do no harm before their segments are
 there. After both, the ledger's line is written and the ``.deleted`` names are removed.
@@ -71,7 +71,7 @@ def snapshot_steps(log: PartitionLog, content: bytes) -> tuple[FileStep, ...]:
 
 
 def _extend(directory: Path, group: Comeback, present: set[str]) -> list[FileStep]:
-    """A retention's segments, the newest first."""
+    """Return the steps that restore a retention's segments, the newest first."""
     steps: list[FileStep] = []
     for base in reversed(group.bases):
         log = segment_file_name(base, LOG)
@@ -86,7 +86,9 @@ def _extend(directory: Path, group: Comeback, present: set[str]) -> list[FileSte
 
 
 def _belongs(live: str, base: Offset, group: Comeback) -> bool:
-    """A file comes back with its segment; a snapshot of no segment with the oldest."""
+    """Return whether a file is restored with this segment; a snapshot of no segment goes with the
+    oldest.
+    """
     parsed = parse_segment_file_name(live)
     own = base if parsed is None else parsed[0]
     return own == base or (base == group.bases[0] and own not in group.bases)
@@ -95,7 +97,7 @@ def _belongs(live: str, base: Offset, group: Comeback) -> bool:
 def _swap_back(
     directory: Path, group: Comeback, present: set[str], origin: Origin, now_ms: TimestampMs
 ) -> list[FileStep]:
-    """One group of a swap: its old segments for the cleaned one."""
+    """Return the steps that replace the cleaned segment of a group by its old ones."""
     new = tuple(segment_files(base, group.names) for base in group.bases)
     change = Replacement(
         directory=str(directory),

@@ -1,11 +1,11 @@
-"""First pass over a compressed log, from the newest batch to the oldest: what survives of a batch
-is rebuilt as soon as it is mapped, while it is decompressed (docs/adr/0012).
+"""First pass over a compressed log, from the newest batch to the oldest: a batch's survivors are
+rebuilt as soon as it is mapped, while it is decompressed (docs/adr/0012).
 
 1. `new_cache` decides whether a log is read this way, and `map_backwards` maps it; no other module
-   needs to know.
-2. It is for speed alone: what is not rebuilt here, the second pass rebuilds. It ends when the map
-   is full, since then some keys are unknown, and when the disk has no room for what waits.
-3. What a kernel cannot do, the caller does, and calls it again.
+   depends on it.
+2. It is only an optimization: the second pass rebuilds what is not rebuilt here. It ends when the
+   map is full, since then some keys are unknown, and when the disk has no room for rebuilt batches.
+3. If a kernel cannot do something, the caller does it and calls the kernel again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from logwright.kernel import inline_kernel, kernel
 from logwright.units import INT64_MAX
 
 STORE_FULL: Final = 5
-"""The buffer for rebuilt batches is to be emptied; besides the statuses of `read`."""
+"""The buffer for rebuilt batches must be emptied. A status besides those of `read`."""
 
 WINDOW_RECORDS: Final = 2048
 """Records read before they are mapped: decompressed, they stay in the CPU's cache."""
@@ -49,7 +49,7 @@ _MARGIN: Final = 1.1
 
 
 class RebuildBuffers(NamedTuple):
-    """Where rebuilt batches are written. The kernels change it.
+    """The buffers that kernels write rebuilt batches to.
 
     Attributes:
         entries: CACHED_BATCH[n] of all batches of the source.
@@ -66,8 +66,8 @@ class RebuildBuffers(NamedTuple):
 
 
 def new_cache(plan: CleanPlan, sources: list[Source], *, threads: int) -> RebuildCache | None:
-    """Return where rebuilt batches wait, if the log is to be read backwards: by one thread, if most
-    of its bytes are compressed, and the map need not end where Kafka's would.
+    """Return the cache of rebuilt batches if the log is to be read backwards: by one thread, if
+    most of its bytes are compressed, and the map need not end where Kafka's would.
     """
     if threads > 1 or plan.options.like_kafka or not _mostly_compressed(sources):
         return None
@@ -86,7 +86,7 @@ def _mostly_compressed(sources: list[Source]) -> bool:
 
 def map_backwards(task: MapTask, steps: list[Rows], mode: MapMode) -> bool:
     """Map these steps, the last one first, and rebuild their batches; return False, and do nothing,
-    if they are to be read forwards: there is no store, or these rows are read a second time.
+    if they are to be read forwards: there is no cache, or these rows are read a second time.
 
     Raises:
         CorruptBatch, UnsupportedFormatError: the first batch that cannot be read, by its place.
@@ -105,7 +105,7 @@ def map_backwards(task: MapTask, steps: list[Rows], mode: MapMode) -> bool:
 
 
 def _map_step_backwards(task: MapTask, cache: RebuildCache, step: Rows, mode: MapMode) -> None:
-    """Read, map and rebuild one step; what is left when that ends is mapped forwards."""
+    """Read, map and rebuild one step; map forwards what that leaves."""
     (source, first, row), (reader, *_) = step, task.readers
     space = reader.workspace
     prepare(reader, step)
@@ -144,19 +144,23 @@ def _map_step_backwards(task: MapTask, cache: RebuildCache, step: Rows, mode: Ma
 
 
 def _plain_bytes(scratch_bytes: int) -> int:
-    """Return how much plain memory a batch may need that fits into the scratch memory."""
+    """Return how much memory the uncompressed records of a batch may need that fits into the
+    scratch memory.
+    """
     return scratch_bytes + scratch_bytes // SMALLEST_RECORD_BYTES * GROWTH_PER_RECORD
 
 
 def _room_needed(scratch_bytes: int) -> int:
-    """Return how many bytes of the store's buffer one window may need."""
+    """Return how many bytes of the cache's buffer one window may need."""
     each = HEADER_BYTES + int(packed_bound(0))
     return int(packed_bound(_plain_bytes(scratch_bytes))) + WINDOW_RECORDS * each
 
 
 @inline_kernel
 def _window_start(batches: Any, first: int, end: int, most_bytes: Any) -> Any:
-    """Where a window begins that ends at `end`: it has one batch, or `WINDOW_RECORDS` at most."""
+    """Return where the window that ends at `end` begins: it has at most `WINDOW_RECORDS` records,
+    but at least one batch.
+    """
     row, records = end - 1, np.int64(batches[end - 1].count)
     packed = np.int64(batches[end - 1].size)
     while row > first and end - row < WINDOW_RECORDS:
@@ -170,7 +174,7 @@ def _window_start(batches: Any, first: int, end: int, most_bytes: Any) -> Any:
 
 @inline_kernel
 def _growth(batches: Any, first: int, spans: Any) -> Any:
-    """By how much the batches of a window grew, and some more, so that the next one fits."""
+    """Return by how much the batches of a window grew, and some more, so that the next one fits."""
     packed, plain = np.int64(1), np.int64(0)
     for row in range(len(spans)):
         packed += batches[first + row].size
@@ -182,8 +186,8 @@ def _growth(batches: Any, first: int, spans: Any) -> Any:
 def _rebuild(
     data: Any, batches: Any, rows: Any, spans: Any, dead: Any, space: Any, store: Any
 ) -> None:
-    """Rebuild those compressed batches of [rows[0], rows[1]) that lose some of their records, as
-    far as is known.
+    """Rebuild the compressed batches of [rows[0], rows[1]) that lose some of their records, as far
+    as is known.
     """
     scratch, plain, summary = space.scratch, space.plain, space.summary
     out, state, sums = store.out, store.state, store.receipt.sums
@@ -241,7 +245,7 @@ def read_backwards(
 
     Returns:
         (end, status): what lies before `end` is still to be mapped. The status is `OK` at the end,
-        or where the map was full; else it says what is to be done about the row before `end` before
+        or where the map was full; else what must be done about the row before `end` before
         the call is repeated with it, or what is wrong with it.
     """
     counters, state, sampled = map_.counters[0], store.state, reader.receipt.sampled

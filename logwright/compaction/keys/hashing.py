@@ -1,5 +1,5 @@
-"""`siphash` of many keys, step by step together: so the CPU does each step for several of them with
-one instruction. That is up to twice as quick as one key after the other: most for short keys of one
+"""`siphash` of many keys in lockstep, so that the CPU does each step for several keys with one
+instruction. This is up to twice as fast as one key after the other: most for short keys of the same
 length.
 """
 
@@ -24,11 +24,11 @@ from logwright.kernel import inline_kernel, kernel
 LANES: Final = 256
 """Keys that are hashed together."""
 _WORTH_IT: Final = 4
-"""Fewer keys are quicker one by one."""
+"""Fewer keys are faster one by one."""
 _LONG_BYTES: Final = 64
 """A longer key is hashed alone: the others would have to wait for it."""
 
-# One array holds it all, so that the compiler knows that nothing in it overlaps.
+# One array holds it all, so that the compiler sees that nothing in it overlaps.
 _V1: Final = LANES
 _V2: Final = 2 * LANES
 _V3: Final = 3 * LANES
@@ -38,7 +38,7 @@ _FIRST: Final = 6 * LANES
 
 
 def room_for_lanes() -> NDArray[np.uint64]:
-    """What `hash_keys` works in."""
+    """Return the memory that `hash_keys` works in."""
     return np.empty(7 * LANES, dtype=np.uint64)
 
 
@@ -114,7 +114,7 @@ def _absorb_all(lanes: Any, count: int) -> None:
 
 @kernel
 def _absorb_words(lanes: Any, count: int, number: Any) -> None:
-    """Word number so-and-so of those keys that have it."""
+    """Absorb the word of this number of the keys that have it."""
     for lane in range(count):
         v0, v1, v2, v3 = lanes[lane], lanes[_V1 + lane], lanes[_V2 + lane], lanes[_V3 + lane]
         n0, n1, n2, n3 = absorb(v0, v1, v2, v3, lanes[_WORD + lane])
@@ -127,7 +127,7 @@ def _absorb_words(lanes: Any, count: int, number: Any) -> None:
 
 @kernel
 def _finish(lanes: Any, count: int) -> None:
-    """The last word, and the output."""
+    """Absorb the last word and write the output."""
     for lane in range(count):
         v0, v1, v2, v3 = lanes[lane], lanes[_V1 + lane], lanes[_V2 + lane], lanes[_V3 + lane]
         v0, v1, v2, v3 = absorb(v0, v1, v2, v3, lanes[_WORD + lane])

@@ -1,18 +1,17 @@
 """The offset map: which record of each key is the latest (SkimpyOffsetMap's role, cleaning.md of
 Kafka 4.3.0).
 
-1. A key is known by its keyed hash. An entry has 128 bits: the largest ordinal takes as many as it
-   needs, the hash all others. The bits of the hash that have no room decide where the entry is
-   looked for, so that they count too (docs/adr/0006).
+1. A key is represented by its keyed hash. An entry has 128 bits: as many as the largest ordinal
+   needs, and the hash in all others. The bits of the hash that are not stored decide where the
+   entry is looked for, so that they count too (docs/adr/0006).
 2. Of two records with one key the one with the smaller ordinal is superseded: its bit in the dead
-   bitmap is set.
-   That is all a second pass needs: neither keys nor map.
+   bitmap is set. The second pass needs only that bitmap.
 3. The slot is a part of the hash scaled to the table (no power of two is needed), probing is
    linear.
-4. The table takes the memory it was given and never more. When it is full, either the map ends
-   there, as Kafka's does, or the hashes are cut into shards: entries of all but the first are
-   dropped, and the keys are read once more for each other one afterwards. Bits that were set stay
-   true, so nothing is lost or counted twice.
+4. The table never takes more than its given memory. When it is full, either the map ends
+   there, as Kafka's does, or the hashes are split into shards: entries of all but the first are
+   dropped, and the keys are read once more for each other shard. Bits stay set, so nothing is lost
+   or counted twice.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ SHARD_SPACE: Final = 1 << 32
 PREFETCH_DISTANCE: Final = 16
 
 _HUGE_SLOTS: Final = 2 * 1024 * 1024 // ENTRY_BYTES
-"""A map of fewer slots fills no huge page. Its memory is the process's own, used again and again:
-the system would clear fresh memory page by page, when each is read first and when it is written.
+"""A map of fewer slots fills no huge page. Its memory is reused within the process: the
+system would clear fresh memory page by page, at the first read and at the first write.
 """
 
 _spare: list[mmap.mmap] = []
-"""The memory of a large map that is gone, or none."""
+"""The memory of a freed large map, or none."""
 
 COUNTERS: Final = np.dtype(
     [
@@ -65,8 +64,8 @@ class Table(NamedTuple):
     """The entries of a map.
 
     An entry is the hash's first half, then the upper bits of its second half above the ordinal + 1.
-    Where there is none both words are 0. Where there was one, the ordinal's bits are all set and
-    the others are 0: a search continues after it.
+    Both words of a free entry are 0. In a dropped entry the ordinal's bits are all set and the
+    others are 0: a search continues after it.
 
     Attributes:
         entries: uint64[slots * 2]. ordinal_bits: how many bits an ordinal takes.
@@ -78,7 +77,7 @@ class Table(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class MapState:
-    """What is known of one map.
+    """The state of one map.
 
     Attributes:
         capacity: keys it takes. key: of the keys' hash.
@@ -92,8 +91,8 @@ class MapState:
 
 
 def new_map(slots: int, *, capacity: int, largest: int) -> MapState:
-    """An empty map of `slots` entries, of which `capacity`, fewer, may be used, for ordinals up to
-    `largest`.
+    """Return an empty map of `slots` entries, of which `capacity`, fewer, may be used, for ordinals
+    up to `largest`.
     """
     entries = _large_zeros(slots * 2) if slots >= _HUGE_SLOTS else np.zeros(slots * 2, np.uint64)
     counters = np.zeros(1, dtype=COUNTERS)
@@ -103,18 +102,19 @@ def new_map(slots: int, *, capacity: int, largest: int) -> MapState:
 
 
 def _large_zeros(words: int) -> NDArray[np.uint64]:
-    """uint64[words] in huge-paged memory, which is kept for the next one when the array is gone.
+    """Return uint64[words] of zeros in huge-paged memory, which is kept for the next array when
+    this one is freed.
 
-    A broker keeps its dedupe buffer too. Memory that is fresh costs a quarter of a second for each
-    128 MiB on a virtual machine whose host takes back what is free.
+    A broker keeps its dedupe buffer too. Fresh memory costs a quarter of a second for each
+    128 MiB on a virtual machine whose host reclaims free memory.
     """
     try:
         memory: mmap.mmap | None = _spare.pop()
     except IndexError:
         memory = None
     if memory is None or len(memory) < words * 8:
-        memory = None  # what is too small goes before there is another one
-        # Private: what is shared, the default, gets no huge pages.
+        memory = None  # freed before a larger one is allocated
+        # Private: shared memory, the default, gets no huge pages.
         memory = mmap.mmap(-1, words * 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
@@ -127,7 +127,7 @@ def _large_zeros(words: int) -> NDArray[np.uint64]:
 
 
 def _keep(memory: mmap.mmap) -> None:
-    """The larger of two offsets is kept."""
+    """Keep the larger of two offsets."""
     if not _spare or len(memory) > len(_spare[0]):
         _spare[:] = [memory]
 
@@ -151,13 +151,15 @@ def set_bit(bits: Any, index: int) -> None:
 
 @inline_kernel
 def has_bit(bits: Any, index: int) -> Any:
-    """Whether one bit of a bitmap, uint8[n], is set."""
+    """Return whether one bit of a bitmap, uint8[n], is set."""
     return (bits[index >> 3] >> np.uint8(index & 7)) & np.uint8(1) != np.uint8(0)
 
 
 @inline_kernel
 def _home(table: Any, hash2: Any) -> Any:
-    """The slot where a hash is looked for first: by the bits that its entry lacks, and more."""
+    """Return the slot where a hash is looked for first: by the bits that its entry does not hold,
+    and more.
+    """
     entries, bits = table
     word = (hash2 >> np.uint64(bits)) | (hash2 << np.uint64(64 - bits))
     return np.int64(_high_product(word, np.uint64(len(entries) // 2)))
@@ -171,7 +173,7 @@ def prefetch_slot(table: Any, hash2: Any) -> None:
 
 @inline_kernel
 def find_slot(table: Any, hash1: Any, hash2: Any) -> Any:
-    """Index of the entry of this hash, or of one that is free where it belongs."""
+    """Return the index of the entry of this hash, or of the free entry where it belongs."""
     entries, bits = table
     vacated = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     home = _home(table, hash2)
@@ -195,7 +197,7 @@ def find_slot(table: Any, hash1: Any, hash2: Any) -> Any:
 
 @inline_kernel
 def ordinal_at(table: Any, at: int) -> Any:
-    """The ordinal of an entry, -1 if it is free."""
+    """Return the ordinal of an entry, -1 if it is free."""
     entries, bits = table
     last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     ordinal = entries[at + 1] & last
@@ -204,7 +206,7 @@ def ordinal_at(table: Any, at: int) -> Any:
 
 @inline_kernel
 def put_entry(table: Any, at: int, hash1: Any, hash2: Any, ordinal: int) -> None:
-    """Write an entry, where `find_slot` says."""
+    """Write an entry at the slot that `find_slot` returned."""
     entries, bits = table
     entries[at] = hash1
     entries[at + 1] = (hash2 >> np.uint64(bits)) << np.uint64(bits) | np.uint64(ordinal + 1)
@@ -212,8 +214,7 @@ def put_entry(table: Any, at: int, hash1: Any, hash2: Any, ordinal: int) -> None
 
 @kernel
 def evict_upper(table: Any, shard_end: Any) -> Any:
-    """Drop all entries whose hash belongs to `shard_end` or above, in place; how many were
-    dropped.
+    """Drop all entries whose hash belongs to `shard_end` or above, in place; return how many.
 
     Nothing is moved. Entries may follow a dropped one, unless an empty entry comes next.
     """
@@ -224,7 +225,7 @@ def evict_upper(table: Any, shard_end: Any) -> Any:
         word = entries[at + 1]
         is_free = (word == np.uint64(0)) | (word == vacated)
         goes = (entries[at] >> np.uint64(32) >= np.uint64(shard_end)) & (not is_free)
-        # No branch: the CPU could not foresee it.
+        # No branch: the CPU could not predict it.
         stays = np.uint64(not goes)
         dropped += goes
         entries[at] *= stays

@@ -1,5 +1,5 @@
-"""What the first pass begins with: the segments below the first uncleanable offset, and an offset
-map that has room for their keys within the memory budget.
+"""Prepare the first pass: the segments below the first uncleanable offset, and an offset map with
+room for their keys within the memory budget.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""First pass, reading: batches are checked and decompressed, and for each record that matters the
-hash of its key, its ordinal, offset and kind are kept.
+"""First pass, reading: batches are checked and decompressed, and for each relevant record the hash
+of its key, its ordinal, offset and kind are kept.
 
 A window of records, and the one batch that is decompressed, stay in the CPU's cache.
 """
@@ -35,29 +35,29 @@ PROBE: Final = 1
 FLAG: Final = 2
 """Only note which batches have tombstones."""
 
-# What else `read_batches` may return, besides the statuses of `logwright.format.walk`.
+# Statuses of `read_batches` besides those of `logwright.format.walk`.
 WRONG_CRC: Final = 1
 SCRATCH_FULL: Final = 2
-"""The scratch memory is to be enlarged."""
+"""The scratch memory must be enlarged."""
 NOT_UNPACKED: Final = 3
-"""The caller is to decompress the batch."""
+"""The caller must decompress the batch."""
 MANY_RECORDS: Final = 4
 """The room for records is too small for one batch."""
 
 FOUND_RECORDS: Final = 32 * 1024
 """Records read before they are mapped: a call of a kernel costs up to 30 µs."""
 SPAN: Final = np.dtype([("start", np.int64), ("end", np.int64)])
-"""Where the records of a batch lie in the scratch memory."""
+"""The span of a batch's records in the scratch memory."""
 _NO_LIMIT = np.int64(1) << np.int64(62)
 
 
 class MapScope(NamedTuple):
-    """What is done with which records.
+    """Which records are mapped, and how.
 
     Attributes:
         first_offset, last_offset: of the records that are mapped, both included.
         now_ms: the clock of the cleaning.
-        primary: it is the first shard's pass, in which everything about the batches is noted.
+        primary: this is the first shard's pass, which notes all facts about the batches.
         shard_start, shard_end: the hashes that are mapped, see `offset_map.SHARD_SPACE`.
         action: INSERT, PROBE or FLAG.
     """
@@ -90,7 +90,7 @@ class FoundRecords(NamedTuple):
 
 
 class ReadBuffers(NamedTuple):
-    """What one thread reads into.
+    """The buffers that one thread reads into.
 
     Attributes:
         hash_key: uint64[2].
@@ -106,13 +106,13 @@ class ReadBuffers(NamedTuple):
 
 
 class WindowSums(NamedTuple):
-    """What is noted of each batch of a window.
+    """The sums of each batch of a window.
 
     Attributes:
-        starts: int64[rows + 1], where its records begin among those that were found.
+        starts: int64[rows + 1], index of its first record among the found ones.
         sums: KEY_SUMS[rows].
         spans: SPAN[rows], where a compressed batch is in the scratch memory, one after the
-            other. Without any rows each batch takes the place of the one before.
+            other. Without rows each batch overwrites the one before.
     """
 
     starts: NDArray[np.int64]
@@ -172,7 +172,7 @@ def read_batches(
             only of a shard, since the others' records are not kept.
 
     Returns:
-        (row, records found, status): the status says what is to be done about that row before the
+        (row, records found, status): the status shows what must be done about that row before the
         call is repeated from there, or what is wrong with it.
     """
     found, scratch, spans = reader.found, reader.scratch, window.spans
@@ -217,8 +217,8 @@ def is_sharded(scope: Any) -> Any:
 
 @kernel
 def _read_records(source: Any, span: Any, batch: Any, scope: Any, found: Any, taken: int) -> Any:
-    """Read the records of one batch, which lie in this span of the source; (records taken, status).
-    In place of the hash's halves are the key's position and length.
+    """Read the records of one batch, which are in this span of the source; return (records taken,
+    status). The columns of the hash's halves hold the key's position and length.
     """
     position, end = span
     is_skipped = skips_map(batch, scope.action == INSERT)

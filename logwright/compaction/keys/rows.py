@@ -1,6 +1,6 @@
 """Rows of batches into the offset map, by one thread or several.
 
-1. The rows are cut into steps. One thread maps a step after the other (`step`).
+1. The rows are split into steps. One thread maps a step after the other (`step`).
 2. Several threads read steps of their own at the same time; each waits for its turn to map a window
    that it has read. The map's outcome does not depend on the order (`offset_map`), and reading is
    most of the work.

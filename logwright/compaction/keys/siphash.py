@@ -26,7 +26,7 @@ START = (_V0, _V1 ^ _WIDE, _V2, _V3)
 """The state to which the key is added."""
 LAST = (_WIDE, np.uint64(0xDD))
 """What is added to the third word of the state when all is absorbed, and to the second one when the
-first half of the output is there."""
+first half of the output is computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class HashKey:
 
     @classmethod
     def random(cls) -> HashKey:
-        """A new one from the system's randomness. Effects: reads it."""
+        """Return a new key from the system's randomness. Effects: reads it."""
         return cls(low=secrets.randbits(64), high=secrets.randbits(64))
 
 
@@ -49,7 +49,7 @@ def _rotate(word: Any, bits: Any) -> Any:
 
 @inline_kernel
 def sip_round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
-    """SipHash's round: the state after it."""
+    """Return the state after one round of SipHash."""
     v0 = v0 + v1
     v1 = _rotate(v1, 13) ^ v0
     v0 = _rotate(v0, 32)
@@ -65,14 +65,14 @@ def sip_round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
 
 @inline_kernel
 def absorb(v0: Any, v1: Any, v2: Any, v3: Any, word: Any) -> Any:
-    """The state after one word more."""
+    """Return the state after one more word."""
     v0, v1, v2, v3 = sip_round(v0, v1, v2, v3 ^ word)
     return v0 ^ word, v1, v2, v3
 
 
 @inline_kernel
 def load_tail(data: Any, index: Any, tail: Any) -> Any:
-    """Little-endian uint64 of 1 to 7 bytes: read as a word where there are more."""
+    """Return the little-endian uint64 of 1 to 7 bytes, read as a word if there are more."""
     if index + 8 <= len(data):
         return load_u64(data, index) & ((np.uint64(1) << np.uint64(8 * tail)) - np.uint64(1))
     word = np.uint64(0)
@@ -83,7 +83,9 @@ def load_tail(data: Any, index: Any, tail: Any) -> Any:
 
 @inline_kernel
 def last_word(data: Any, index: Any, length: Any) -> Any:
-    """What is absorbed last: the bytes from `index` on that fill no word, and the length."""
+    """Return the word that is absorbed last: the bytes from `index` on that fill no word, and the
+    length.
+    """
     word = np.uint64(length & 0xFF) << np.uint64(56)
     tail = np.int64(length) & np.int64(7)
     return word | load_tail(data, index, tail) if tail > 0 else word
@@ -91,7 +93,7 @@ def last_word(data: Any, index: Any, length: Any) -> Any:
 
 @inline_kernel
 def _first_half(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
-    """The state when the first half of the output is there."""
+    """Return the state when the first half of the output is computed."""
     v0, v1, v2, v3 = START[0] ^ low, START[1] ^ high, START[2] ^ low, START[3] ^ high
     index = np.int64(start)
     words_end = np.int64(start) + (np.int64(length) & ~np.int64(7))
@@ -107,15 +109,15 @@ def _first_half(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
 
 @kernel
 def siphash64(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
-    """The first half of `siphash128`."""
+    """Return the first half of `siphash128`."""
     v0, v1, v2, v3 = _first_half(data, start, length, low, high)
     return v0 ^ v1 ^ v2 ^ v3
 
 
 @kernel
 def siphash128(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
-    """(uint64, uint64) of data[start : start + length] under the key (low, high); bounds are the
-    caller's.
+    """Return (uint64, uint64) of data[start : start + length] under the key (low, high); the caller
+    checks the bounds.
     """
     v0, v1, v2, v3 = _first_half(data, start, length, low, high)
     first = v0 ^ v1 ^ v2 ^ v3

@@ -1,8 +1,8 @@
-"""What the first pass has at hand while it fills the offset map: shared state, one reader for each
-thread, and the shards of the hashes.
+"""The working state of the first pass while it fills the offset map: shared state, one reader for
+each thread, and the shards of the hashes.
 
-When the map is full its shard of hashes is halved; when it is half full and will by all appearances
-be too small, it is cut into as many shards as are needed.
+When the map is full its shard of hashes is halved; when it is half full and is estimated to
+become too small, it is split into as many shards as are needed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from logwright.compaction.unpack import Workspace
 from logwright.errors import invariant
 
 Progress = Callable[[str, int, int], None]
-"""Called with the phase and how many of how many bytes of it are done."""
+"""Called with the phase, its bytes done, and its bytes in all."""
 
 Rows = tuple[Source, int, int]
 """A source, and its rows [first, last)."""
@@ -37,7 +37,7 @@ Rows = tuple[Source, int, int]
 
 @dataclass(slots=True, kw_only=True)
 class Reader:
-    """What one thread reads with.
+    """The memory of one thread of the first pass.
 
     Attributes:
         receipt: its own; the mask is the same for all.
@@ -67,9 +67,9 @@ class MapMode:
 
     Attributes:
         offsets: [first, end) of the records that are mapped.
-        primary: it is the first shard's pass, in which everything about the batches is noted.
+        primary: this is the first shard's pass, which notes all facts about the batches.
         action: INSERT, PROBE or FLAG of `read`.
-        once: no row is mapped twice in this pass, so that it can be rebuilt.
+        once: no row is mapped twice in this pass, so that its batches can be rebuilt.
     """
 
     offsets: tuple[int, int]
@@ -83,13 +83,13 @@ class MapTask:
     """The shared state of the map pass.
 
     Attributes:
-        total_bytes: of all that is mapped, for the progress.
-        records: that may be inserted in one pass, at most.
-        shards: of hashes, [start, end): the first is the one that is mapped now.
+        total_bytes: bytes of all mapped rows, for the progress.
+        records: the most that may be inserted in one pass.
+        shards: ranges of hashes, [start, end); the first is mapped now.
         readers: one for each thread.
         horizon_ms: delete horizon that batches get now.
-        cache: of batches that are rebuilt on the way, None if none are.
-        seen: distinct keys and records when the last step was done.
+        cache: of batches rebuilt while they are read, None if none are.
+        seen: distinct keys and records after the last step.
         turn: lock of the map and of anything else that threads share.
     """
 
@@ -141,7 +141,7 @@ class MapTask:
 
     @property
     def totals(self) -> NDArray[np.void]:
-        """What must survive, by all readers: one of TOTALS."""
+        """The sums of what must survive, over all readers: one of TOTALS."""
         summed = np.zeros(1, dtype=receipts.TOTALS)
         for reader in self.readers:
             for name in receipts.TOTALS.names or ():
@@ -150,7 +150,7 @@ class MapTask:
 
 
 def presplit(task: MapTask) -> None:
-    """Cut the hashes into shards before the map is full: a table with much room is quicker, and
+    """Split the hashes into shards before the map is full: a table with much room is faster, and
     shards that were halved may leave half of it empty.
     """
     capacity = task.state.capacity

@@ -2,7 +2,7 @@
 
 1. A window is as many batches as have room for their records. It is read without the lock, and
    mapped when it is the thread's turn.
-2. When the map is full it is cut down to a shard of the hashes. A window that was read for the
+2. When the map is full it is reduced to a shard of the hashes. A window that was read for the
    larger shard and is not mapped yet is read again.
 3. What a kernel cannot do with a batch is done here, and the kernel called again.
 """
@@ -68,8 +68,8 @@ class _Found(NamedTuple):
 
 
 def _put(task: MapTask, found: _Found) -> int:
-    """Map what was read; return the row from which on that must be read again, or where the map
-    ended; `stop` if there is none. Nothing is mapped if the shard was cut since it was read.
+    """Map what was read; return the row from which it must be read again, or where the map ended;
+    `stop` otherwise. Nothing is mapped if the shard was split since it was read.
     """
     batches, first, stop, taken, scope, buffers, window = found
     if first == stop or task.shards[0] != (scope.shard_start, scope.shard_end):
@@ -91,9 +91,7 @@ def prepare(reader: Reader, step: Rows) -> None:
 
 
 def account(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> None:
-    """Account for a step that was mapped. Effects: reports the progress; sleeps if it is too
-    fast.
-    """
+    """Account for a mapped step. Effects: reports the progress; sleeps if it is too fast."""
     source, first, last = step
     length = source.bytes_before(last) - source.bytes_before(first)
     with task.turn:
@@ -107,8 +105,8 @@ def account(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> None:
 
 
 def remove_obstacle(reader: Reader, source: Source, row: int, status: int) -> int:
-    """Remove what keeps the kernels from reading a batch; return the bytes of its records that the
-    scratch memory holds then, else `NOT_GIVEN`.
+    """Remove what prevents the kernels from reading a batch; return the bytes of its records that
+    the scratch memory then holds, else `NOT_GIVEN`.
 
     Raises:
         CorruptBatch, UnsupportedFormatError: the batch cannot be read.

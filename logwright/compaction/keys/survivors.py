@@ -7,7 +7,7 @@ are in `logwright.compaction.rules`.
 3. The map ends before the first uncleanable offset only if it must end where Kafka's would: then
    the records above its end are only read for tombstones.
 4. Control batches and the data of aborted transactions (`transactions`) are left out of 1 and 2.
-5. If the keys do not fit, their hashes are cut into shards, and 1 and 2 are repeated for each.
+5. If the keys do not fit, their hashes are split into shards, and 1 and 2 are repeated for each.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ _FIRST_OFFSET: Final = 0
 
 @dataclass(slots=True, kw_only=True)
 class Survivors:
-    """What the first pass found.
+    """The result of the first pass.
 
     Attributes:
-        groups: all segments that are rewritten, ascending, in the groups of which each becomes one.
+        groups: the segments that are rewritten, ascending; each group becomes one segment.
         aborted: for each group the aborted transactions whose markers stay.
         dead: bitmap, uint8[(records + 7) / 8], one bit per ordinal.
         end_offset: latest mapped offset + 1: the next first dirty offset.
         removed_superseded, removed_tombstones, removed_null_keys, removed_aborted, removed_markers:
             dead records by cause.
         cached: uint8[n], the content of the rebuild cache.
-        keys: what must survive, for the checks.
+        keys: the sums of what must survive, for the checks.
     """
 
     groups: list[list[tuple[Segment, Source]]]
@@ -103,8 +103,8 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> 
     the segments.
 
     Raises:
-        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log is refused as it
-        is.
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log cannot be
+            cleaned.
         CorruptIndex, CorruptProducerSnapshot: a transaction index or a producer snapshot
             contradicts the log.
         PolicyError: ``log.cleaner.dedupe.buffer.size`` has no room for one key.
@@ -239,7 +239,7 @@ def _key_facts(task: _Pass) -> KeyFacts:
 
 
 def _decide_fates(task: _Pass) -> None:
-    """Group what is rewritten, and decide which of its batches go or stay whatever the map says."""
+    """Group what is rewritten, and decide which batches go or stay independently of the map."""
     plan = task.plan
     by_base = {source.base_offset: source for source in task.sources}
     rewritten = tuple(
@@ -256,7 +256,7 @@ def _decide_fates(task: _Pass) -> None:
 
 def _probe_unmapped(task: _Pass, source: Source, *, primary: bool) -> None:
     """Look up dirty data that was left out of the map as aborted but is not discarded: this happens
-    where the first dirty offset lies inside a transaction.
+    where the first dirty offset is inside a transaction.
     """
     if not source.attributes & UNMAPPED:
         return
@@ -283,7 +283,7 @@ def _latest(task: _Pass, stopped_in: int) -> int:
 
 
 def _flag_unmapped(task: _Pass, stopped_in: int, row: int) -> None:
-    """Read what lies above the end of the map in the segments that are rewritten, for the batches
+    """Read what is above the end of the map in the segments that are rewritten, for the batches
     that have tombstones.
     """
     for number, source in enumerate(task.sources[stopped_in:], start=stopped_in):

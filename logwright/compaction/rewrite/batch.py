@@ -31,7 +31,7 @@ SUMMARY: Final = np.dtype(
         for name in ("kept", "has_tombstone", "base_timestamp", "max_timestamp", "sets_horizon")
     ]
 )
-"""What a rebuilt batch becomes: records kept; 1 if one of them is a tombstone; its base and max
+"""The summary of a rebuilt batch: records kept; 1 if one of them is a tombstone; its base and max
 timestamp, ms; 1 if it gets a delete horizon."""
 
 KEPT_RECORD: Final = np.dtype([("timestamp", "<i8"), ("rest", "<i8"), ("stop", "<i8")])

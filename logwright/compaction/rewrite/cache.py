@@ -3,7 +3,7 @@
 1. To rebuild a compressed batch it must be decompressed, which the first pass does for its keys. If
    it reads from the newest batch to the oldest, the fate of a record is known at once: it has met a
    newer one of its key, or there is none.
-2. Rebuilt batches wait in memory and then in a file without a name, which is gone with the process.
+2. Rebuilt batches wait in memory, then in a file without a name, which vanishes with the process.
    If the disk has no room for it and the output, the first pass stops rebuilding, and the second
    does it.
 3. The second pass takes a batch only if as many of its records survive as when it was rebuilt.
@@ -50,7 +50,7 @@ class RebuildCache:
 
     Args:
         directory: on the file system for that file.
-        output_bytes: what else must have room there.
+        output_bytes: what else must fit there.
 
     Attributes:
         out: uint8[m], the buffer. state: CACHE_STATE.

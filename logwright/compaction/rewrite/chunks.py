@@ -2,7 +2,7 @@
 
 1. A chunk is a run of batches of one source. A thread copies it into its own memory
    (`copy.copy_batches`), with an index entry for every batch.
-2. When all chunks before it have their place in the output, it gets its own after them, and the
+2. When all chunks before it have their place in the output, it gets the next one, and the
    segment's index entries are made from the chunk's (`output.append_output`).
 3. It is written there, while the next one gets its place.
 """
@@ -49,7 +49,7 @@ class _Space:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """What a build has decided for all segments that it writes.
+    """The decisions of a build for all segments that it writes.
 
     Attributes:
         rule: interval of the index entries, and the delete horizon that is set now.
@@ -57,7 +57,7 @@ class Rewrite:
         cached: uint8[n], the content of the rebuild cache.
         receipt: of batches that are rebuilt; each segment sums its own.
         runtime: threads, throttle, and how files become durable.
-        spaces: memory that no thread copies with now, used again for the next segment.
+        spaces: memory that no thread uses now, reused for the next segment.
     """
 
     rule: CopyRule

@@ -1,11 +1,12 @@
 """Copy what survives of a run of batches into the output buffer (Cleaner.cleanInto, Kafka 4.3.0).
 
-1. The dead bitmap says how many of a batch's records are dead: none, all, or some.
+1. The dead bitmap shows how many of a batch's records are dead: none, all, or some.
 2. None, and no delete horizon to set: the batch's bytes are copied, compressed or not.
 3. All: the batch is dropped. The last batch of the cleaned range, and of an active producer, stays
    as an empty one, so that the end offset and the sequence numbers are not lost.
 4. Some: the batch is rebuilt. A compressed one is decompressed first and compressed afterwards,
-   unless the rebuild cache holds it. What a kernel cannot do, its caller does, and calls it again.
+   unless the rebuild cache holds it. If a kernel cannot do something, its caller does it and calls
+   the kernel again.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ NOT_PACKED: Final = 5
 NOT_REBUILT: Final = 6
 
 GROWTH_PER_RECORD: Final = 14
-"""Bytes by which a rebuilt record can be longer: 9 of a timestamp delta, 5 of a length."""
+"""Bytes by which a rebuilt record can be longer: 9 for its timestamp delta, 5 for its length."""
 
 _MOST_AHEAD: Final = 64 * 1024
-"""Before an uncompressed batch is rebuilt, as many bytes after it as it has are prefetched, at most
-these. A rebuild steps from record to record, which the CPU cannot predict."""
+"""Before an uncompressed batch is rebuilt, as many bytes after it as its size are prefetched, at
+most this number. A rebuild steps from record to record, which the CPU cannot predict."""
 
 _NO_LIMIT = np.int64(1) << np.int64(62)
 
@@ -60,11 +61,11 @@ class CopyRule(NamedTuple):
 
 
 class CachedBatches(NamedTuple):
-    """What the rebuild cache holds of some batches.
+    """Some batches of the rebuild cache.
 
     Attributes:
         batches: CACHED_BATCH[n], one row for each of them, or none at all.
-        content: uint8[m], where they are.
+        content: uint8[m], their bytes.
     """
 
     batches: NDArray[np.void]

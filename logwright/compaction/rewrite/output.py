@@ -50,7 +50,7 @@ _TIME_FILE: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
 
 class Output(NamedTuple):
-    """What `copy.copy_batches` writes.
+    """The output of `copy.copy_batches`.
 
     Attributes:
         buffer: uint8[n]; the first state.buffered bytes are used.

@@ -203,7 +203,7 @@ def test_purge_says_what_it_did_not_purge(log_dir: Path) -> None:
         undo,
     ):
         pass
-    assert ("it is not there any more", False) == (reported[0][0].reason, reported[0][0].goes)
+    assert ("it no longer exists", False) == (reported[0][0].reason, reported[0][0].goes)
     assert reported[-1][0].goes
 
 
