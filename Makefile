@@ -75,10 +75,10 @@ fix: need-demo $(VENV)/.dev ## format, and fix what ruff can fix [seconds]
 dev: need-demo $(VENV)/.dev ## Dagster's web page and daemon on this checkout [until Ctrl-C]
 	@$(BIN)/dagster dev -w workspace.yaml
 
-bench: need-test $(VENV)/.dev ## time us and Kafka's own cleaner on the same logs [20 min]
+bench: need-test $(VENV)/.dev ## time logwright and Kafka's cleaner on the same logs [20 min]
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-nightly: need-test $(VENV)/.dev ## the long tests; says its seed [over an hour]
+nightly: need-test $(VENV)/.dev ## the long tests, with a new seed [over an hour]
 	@$(BIN)/pytest -m nightly --timeout 7200 --seed $$(date +%s) $(PYTEST_ARGS)
 
 LOCK = $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url \

@@ -39,9 +39,9 @@ _TEXT: Final = """# Performance
 
 `make bench ARGS=compare` writes this page: Kafka's own Cleaner and logwright on the same logs,
 which Kafka wrote. Each run is a new process that has cleaned the log once before; the two take
-turns; each works on a fresh copy that is flushed to the disk, with one thread (a log that is alone
+turns. Each works on a fresh copy that is flushed to the disk, with one thread (a log that is alone
 has all cores otherwise), and flushes what it writes. Both have a dedupe buffer of 128 MiB, Kafka's
-default, where nothing else is said. Figures are medians of {rounds} rounds, the smallest and
+default, unless noted. Figures are medians of {rounds} rounds, the smallest and
 largest in brackets.
 
 - **clean** is all of `logwright clean`: plan, build, the checks that read the output back, commit.
