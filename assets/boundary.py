@@ -68,7 +68,7 @@ def after_failed_swap(
     """Return what to raise for logs that were not swapped.
 
     Effects: quarantines those that failed permanently. Removes their staged files, unless a retry
-    needs them or a file step failed in the middle of a swap, which recovery will handle.
+    needs them.
     """
     quarantine_failed(state)
     raised = dagster_failure(

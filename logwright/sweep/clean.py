@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from logwright.errors import LogwrightError, StepFailed
+from logwright.errors import LogwrightError
 from logwright.sweep.build import build_and_examine
 from logwright.sweep.executor import call_builds
 from logwright.sweep.model import SweepState
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def clean_logs(state: SweepState, executor: Executor) -> Generator[LogWork, None, None]:
     """Clean each log that its plan changes. What is built is committed while the next logs are
     built. Effects: changes the logs, under the locks; removes what is staged for logs that fail or
-    are not reached, except where a file step failed during a swap: recovery finds it as it is.
+    are not reached.
 
     Returns:
         each log as it ends: committed, or failed.
@@ -81,7 +81,7 @@ def _built(
 def _ended(work: LogWork, open_works: dict[str, LogWork]) -> LogWork:
     """Return the work, which has ended. Effects: removes what is staged for a log that failed."""
     del open_works[work.key]
-    if not isinstance(work.failure, StepFailed | None):
+    if work.failure is not None:
         discard([work])
     return work
 

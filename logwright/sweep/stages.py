@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from logwright.checks.model import refusal
 from logwright.compaction.build import discard_staging
-from logwright.errors import LogwrightError, StepFailed
+from logwright.errors import LogwrightError
 from logwright.locks import lock_log_dir
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit_many
@@ -156,9 +156,10 @@ def commit_each(batches: Iterable[Iterable[LogWork]]) -> Generator[LogWork, None
 def discard_failed(state: SweepState) -> None:
     """Remove what failed logs have staged. Effects: unlinks staged files; nothing live is touched.
 
-    If a file step failed during a swap, everything stays for recovery.
+    A recovery after a failed swap needs none of it: it continues with files that are in the
+    partition directory already.
     """
-    discard(work for work in state.works if not isinstance(work.failure, StepFailed | None))
+    discard(work for work in state.works if work.failure is not None)
 
 
 @contextmanager

@@ -20,8 +20,10 @@ from logwright.sweep.clean import clean_logs, plan_again
 from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.plan import Settings
+from logwright.sweep.recover import recover
 from logwright.sweep.stages import plan, to_clean
 from logwright.units import TimestampMs
+from tests.ingested import read_batches
 from tests.log_builder import START_MS, LogBuilder
 
 LOGS = 2 * calls.SMALL_LOGS_TOGETHER + 3
@@ -124,20 +126,31 @@ def test_one_that_fails_leaves_the_others(
     assert [] == staged_directories(tmp_path)
 
 
-def test_a_swap_that_fails_half_way_is_left_to_recovery(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("renames", range(9))
+def test_a_swap_that_fails_leaves_nothing_staged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
 ) -> None:
-    """What is staged stays where a file step failed."""
-    state = planned(tmp_path, 2)
+    """A recovery does not need it, and it would fill the disk. After a recovery the log is the old
+    or the new one.
+    """
+    state = planned(tmp_path, 1)
+    rename, left = os.rename, iter(range(renames))
 
-    def fail(*_: object, **_more: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    def fail(*names: Any, **options: Any) -> None:  # noqa: ANN401
+        if next(left, None) is None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        rename(*names, **options)
 
-    monkeypatch.setattr(os, "rename", fail)
-    ended = list(clean_logs(state, LocalExecutor()))
-    kinds = {type(work.failure) for work in ended}
-    assert {StepFailed} == kinds
-    assert 2 == len(staged_directories(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", fail)
+        (ended,) = clean_logs(state, LocalExecutor())
+    assert isinstance(ended.failure, StepFailed)
+    assert [] == staged_directories(tmp_path)
+    fresh = LogWork(key="t-0", log_dir=tmp_path, partition=ended.partition)
+    recovered = recover(SweepState(works=(fresh,), now_ms=NOW_MS), Compact())
+    assert {} == recovered.failures
+    offsets = [record.offset for batch in read_batches(tmp_path) for record in batch.records]
+    assert offsets in ([0, 1, 2], [1, 2])
 
 
 def test_who_stops_leaves_nothing_staged(tmp_path: Path) -> None:
