@@ -19,6 +19,7 @@ from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.sweep.holds import hold_from_retention
+from logwright.sweep.model import LogWork
 from logwright.sweep.recover import recover
 from logwright.sweep.retain import retain_log
 
@@ -62,18 +63,20 @@ def retain_logs(
     state = recover(state, settings)
     high_watermark = settings.policies.high_watermark
     segments = freed = 0
+    changed: list[LogWork] = []
     for work in state.going_on:
         if work.held is not None:
             continue
         done = retain_log(
             work, settings, now_ms=now_ms, high_watermark=high_watermark, force=config.force
         )
-        state = state.with_works([done])
+        changed.append(done)
         if done.retained is not None:
             segments += len(done.retained.deleted)
             freed += done.retained.freed_bytes
             if done.retained.deleted:
                 yield retention_observation(done, done.retained, settings)
+    state = state.with_works(changed)
     if state.failures:
         raise dagster_failure(state.failures, logs=len(logs), retry_number=context.retry_number)
     totals = {

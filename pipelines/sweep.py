@@ -40,8 +40,9 @@ from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.sweep.model import SweepState
+from logwright.sweep.order import plans_of
 from logwright.sweep.retain import retain_compacted
-from logwright.sweep.stages import commit_all, plans_of
+from logwright.sweep.stages import commit_all
 
 SWEEP = "sweep"
 PLAN_SWEEP = "plan_sweep"

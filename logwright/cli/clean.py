@@ -24,7 +24,7 @@ from logwright.cli.request import Request, engine_options, like_kafka_option
 from logwright.cli.retain import plan_one, show
 from logwright.errors import LogwrightError
 from logwright.extras import require
-from logwright.sweep.order import changes, cleaning_order
+from logwright.sweep.order import changes, cleaning_order, plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -107,7 +107,7 @@ def command(
         partitions = show_recovery_first(
             request, failures, like_kafka=like_kafka, partitions=chosen
         )
-        for plan in _plans(_plan(request, partitions, failures, options, settings)):
+        for plan in plans_of(_plan(request, partitions, failures, options, settings)):
             request.output.json_object(plan_object(plan))
             show_plan(plan, request.output.text)
             if retain and plan.config.compact:
@@ -116,10 +116,10 @@ def command(
         with lock_log_dir(request.log_dir):
             recover_first(request, failures, like_kafka=like_kafka, partitions=chosen)
             works = _plan(request, chosen, failures, options, settings)
-            _ask(request, _plans(works))
+            _ask(request, plans_of(works))
             if retain and not request.yes:
                 request.confirm("Then delete old segments of compacted logs by their retention?")
-            with _executor(request, _plans(works), threads) as executor:
+            with _executor(request, plans_of(works), threads) as executor:
                 cleanings = _clean(works, executor, failures, (passes, settings))
             _quarantine(request, failures)
             _report(request.output, cleanings)
@@ -142,10 +142,6 @@ def _plan(
     )
     works = plan_partitions(request, free, failures, options=options, settings=settings)
     return cleaning_order(works)
-
-
-def _plans(works: Sequence[LogWork]) -> list[CleanPlan]:
-    return [work.plan for work in works if work.plan is not None]
 
 
 @contextmanager

@@ -11,13 +11,13 @@ from logwright.errors import LogwrightError
 from logwright.sweep.build import build_and_examine
 from logwright.sweep.executor import call_builds
 from logwright.sweep.model import SweepState
+from logwright.sweep.order import plans_of
 from logwright.sweep.stages import (
     brokers_kept_out,
     commit_each,
     discard,
     judged,
     plan,
-    plans_of,
     to_clean,
 )
 

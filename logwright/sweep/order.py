@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,12 +41,17 @@ def pick_order(plans: Sequence[CleanPlan]) -> list[CleanPlan]:
     return sorted((plan for plan in plans if plan.compaction.eligible), key=rank)
 
 
+def plans_of(works: Iterable[LogWork]) -> list[CleanPlan]:
+    """Return the plans of those logs that have one."""
+    return [work.plan for work in works if work.plan is not None]
+
+
 def cleaning_order(works: Sequence[LogWork]) -> list[LogWork]:
     """Return all planned logs: the due ones in `pick_order`, then the others, which may be forced
     or only roll.
     """
     by_plan = {work.plan.plan_id: work for work in works if work.plan is not None}
-    due = pick_order([work.plan for work in works if work.plan is not None])
+    due = pick_order(plans_of(works))
     first = [by_plan.pop(plan.plan_id) for plan in due]
     return first + list(by_plan.values())
 

@@ -15,6 +15,7 @@ from logwright.locks import lock_log_dir
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit_many
 from logwright.sweep.executor import call_builds
+from logwright.sweep.order import plans_of
 from logwright.sweep.plan import plan_cleanings
 
 if TYPE_CHECKING:
@@ -182,11 +183,6 @@ def discard(works: Iterable[LogWork]) -> None:
 def to_clean(state: SweepState) -> list[LogWork]:
     """Return the logs whose plan says that they are cleaned."""
     return [work for work in state.going_on if work.plan is not None and work.plan.clean]
-
-
-def plans_of(works: Iterable[LogWork]) -> list[CleanPlan]:
-    """Return the plans of those logs that have one."""
-    return [work.plan for work in works if work.plan is not None]
 
 
 @contextmanager
