@@ -16,9 +16,12 @@ MODULES: Final = MappingProxyType(
             "dagster_pyspark",
             "dagster_webserver",
             "great_expectations",
+            "matplotlib",
             "pandera",
+            "prometheus_client",
             "pyspark",
         ),
+        "postgres": ("dagster_postgres", "psycopg2"),
         "archive": ("confluent_kafka", "pyarrow"),
     }
 )
