@@ -8,8 +8,6 @@ from typing import Any, Final
 import dagster as dg
 
 from logwright.assets.partitions import SEGMENT_SET
-from logwright.assets.quality import Judgement
-from logwright.assets.verdict import CHECKS, LOG_PROFILE, Verdict
 from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
 from logwright.config.resolved import disagreements
 from logwright.config.sources import DirectorySettings
@@ -105,52 +103,6 @@ def staged_metadata(state: SweepState) -> Metadata:
         "records written": sum(one.records_written for one in stats),
         "failed": len(state.failures),
     }
-
-
-def check_evaluations(state: SweepState, judgement: Judgement) -> Iterable[dg.AssetCheckEvaluation]:
-    """Yield the result of every check for every log, as Dagster's events with their partition.
-
-    A failed check blocks (fails the step) only if no log is left: Dagster cannot block single
-    partitions.
-    """
-    for work in state.works:
-        if work.failure is None and work.staged is None:
-            yield from (_nothing_staged(work.key, check) for check in CHECKS)
-        for verdict in judgement.verdicts.get(work.key, ()):
-            yield dg.AssetCheckEvaluation(
-                asset_key=SEGMENT_SET,
-                check_name=verdict.check,
-                passed=verdict.passed,
-                partition=work.key,
-                blocking=not state.going_on,
-                severity=dg.AssetCheckSeverity[verdict.severity],
-                description=verdict.sentence,
-                metadata=_check_metadata(verdict, judgement),
-            )
-
-
-def _check_metadata(verdict: Verdict, judgement: Judgement) -> Metadata:
-    metadata: Metadata = {"violations": verdict.violations, **verdict.details}
-    if verdict.first_offset is not None:
-        metadata["first offending offset"] = verdict.first_offset
-    if verdict.broken:
-        metadata["broken rules"] = "; ".join(verdict.broken)
-    if verdict.check == LOG_PROFILE and judgement.data_docs is not None:
-        metadata["data docs"] = dg.MetadataValue.path(str(judgement.data_docs))
-    return metadata
-
-
-def _nothing_staged(key: str, check: str) -> dg.AssetCheckEvaluation:
-    """Return a result for a log without output: Dagster expects one from every check."""
-    return dg.AssetCheckEvaluation(
-        asset_key=SEGMENT_SET,
-        check_name=check,
-        passed=True,
-        partition=key,
-        blocking=False,
-        description="No output was staged, so there was nothing to check.",
-        metadata={"violations": 0},
-    )
 
 
 def swap_metadata(work: LogWork) -> Metadata:

@@ -14,11 +14,11 @@ from typing import Any, Final
 import dagster as dg
 
 from logwright.assets.boundary import after_failed_swap, boundary, checked
+from logwright.assets.evaluations import check_evaluations
 from logwright.assets.holds import state_of
 from logwright.assets.partitions import LOGS, SEGMENT_SET
 from logwright.assets.quality import judge
 from logwright.assets.report import (
-    check_evaluations,
     decision_metadata,
     materialization,
     metadata_in_use,
