@@ -89,6 +89,13 @@ def _together(
         *((key, NOTHING_STAGED) for key in unstaged),
     ]
     table = [f"| {key} | {said.replace('|', '/')} |" for key, said in rows[:SHOWN_LOGS]]
+    metadata: Metadata = {
+        "logs checked": len(verdicts),
+        "logs failed": len(failed),
+        "logs without output": len(unstaged),
+        "violations": sum(verdict.violations for verdict in verdicts.values()),
+        "logs": dg.MetadataValue.md("\n".join(["| log | result |", "|---|---|", *table])),
+    }
     return dg.AssetCheckEvaluation(
         asset_key=SEGMENT_SET,
         check_name=check,
@@ -96,14 +103,7 @@ def _together(
         blocking=False,
         severity=dg.AssetCheckSeverity.WARN if failed and warns else dg.AssetCheckSeverity.ERROR,
         description=_description(len(verdicts), list(failed)),
-        metadata={
-            "logs checked": len(verdicts),
-            "logs failed": len(failed),
-            "logs without output": len(unstaged),
-            "violations": sum(verdict.violations for verdict in verdicts.values()),
-            "logs": dg.MetadataValue.md("\n".join(["| log | result |", "|---|---|", *table])),
-        }
-        | _data_docs(check, judgement),
+        metadata=metadata | _data_docs(check, judgement),
     )
 
 

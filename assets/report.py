@@ -115,6 +115,7 @@ def swap_metadata(work: LogWork) -> Metadata:
     metadata: Metadata = {"outcome": _outcome(plan, work.result)}
     if work.staged is not None and work.result is not None:
         metadata |= _cleaned_metadata(work.staged, work.result, work.commit_seconds)
+    metadata |= _checks(work)
     decided_at = datetime.fromtimestamp(plan.now_ms / 1000, tz=UTC)
     return metadata | {
         "why": "; ".join(plan.compaction.reasons),
@@ -127,6 +128,14 @@ def swap_metadata(work: LogWork) -> Metadata:
         "decided at": dg.MetadataValue.timestamp(decided_at),
         "plan": plan.plan_id,
     }
+
+
+def _checks(work: LogWork) -> Metadata:
+    """Return what each check found in this log's output; empty if nothing was staged."""
+    rows = [f"| {check} | {_cell(said)} |" for check, said in work.checked.items()]
+    if not rows:
+        return {}
+    return {"checks": dg.MetadataValue.md("\n".join(["| check | result |", "|---|---|", *rows]))}
 
 
 def _cleaned_metadata(
@@ -215,6 +224,48 @@ def materialization(work: LogWork) -> dg.AssetMaterialization:
         partition=work.key,
         metadata=swap_metadata(work),
     )
+
+
+def failure_observations(state: SweepState) -> Iterable[dg.AssetObservation]:
+    """Return one observation for each log that failed: its partition's page shows why it has no new
+    materialization.
+    """
+    for key, error in state.failures.items():
+        yield dg.AssetObservation(
+            asset_key=SEGMENT_SET,
+            partition=key,
+            description=f"Not changed: {type(error).__name__}: {error}",
+            metadata={"outcome": "failed", "error": type(error).__name__, "why": str(error)},
+        )
+
+
+def unchanged_observations(works: Iterable[LogWork]) -> Iterable[dg.AssetObservation]:
+    """Return the observations of logs that a sweep did not change: one for each that is held, and
+    one for all others together, because storing an event takes some milliseconds.
+    """
+    works = tuple(works)
+    alone = [work for work in works if work.held is not None]
+    others = [work for work in works if work.held is None]
+    if len(others) == 1:
+        alone, others = [*alone, *others], []
+    for work in alone:
+        yield dg.AssetObservation(
+            asset_key=SEGMENT_SET, partition=work.key, metadata=swap_metadata(work)
+        )
+    if others:
+        rows = [
+            f"| {work.key} | {_cell('; '.join(work.plan.compaction.reasons))} |"
+            for work in others[:SHOWN_LOGS]
+            if work.plan is not None
+        ]
+        yield dg.AssetObservation(
+            asset_key=SEGMENT_SET,
+            description=f"Nothing was due in {len(others):,} logs.",
+            metadata={
+                "logs": len(others),
+                "reasons": dg.MetadataValue.md("\n".join(["| log | why |", "|---|---|", *rows])),
+            },
+        )
 
 
 def _cell(text: str) -> str:

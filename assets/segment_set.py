@@ -20,6 +20,7 @@ from logwright.assets.partitions import LOGS, SEGMENT_SET
 from logwright.assets.quality import judge
 from logwright.assets.report import (
     decision_metadata,
+    failure_observations,
     materialization,
     metadata_in_use,
     recovery_metadata,
@@ -141,15 +142,19 @@ def quality(
     deduped: SweepState,
     policies: PolicyDirectory,
     spark: Spark,
-) -> Iterator[dg.AssetCheckEvaluation | dg.Output[SweepState] | dg.Output[None]]:
+) -> Iterator[
+    dg.AssetCheckEvaluation | dg.AssetObservation | dg.Output[SweepState] | dg.Output[None]
+]:
     """Read the staged segments back; only logs that pass every check continue."""
     with unstaged_on_error(deduped):
         state = examine_all(deduped, SparkExecutor(lambda: spark.session))
         storage = Path(context.instance.storage_directory())
         judgement = judge(state, policies.load(), storage=storage, run_name=context.run_id)
-    state = state.with_failures(judgement.failures)
+    state = judgement.applied_to(state)
     discard_failed(state)
     yield from check_evaluations(state, judgement)
+    if not state.going_on:
+        yield from failure_observations(state)
     checked(state, context)
     yield from (dg.Output(None, check) for check in CHECKS)
     yield dg.Output(state, "validated")
@@ -158,7 +163,7 @@ def quality(
 @dg.op(pool=POOL)
 def swap(
     context: dg.AssetExecutionContext, validated: SweepState
-) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult[None]]:
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.MaterializeResult[None]]:
     """Replace the live segments by the checked ones, group by group, each swap durable by
     itself.
     """
@@ -166,6 +171,7 @@ def swap(
     context.log.info(run_line(state))
     if state.failures:
         yield from map(materialization, state.going_on)
+        yield from failure_observations(state)
         raise after_failed_swap(state, context.op_execution_context)
     for work in state.works:
         context.add_asset_metadata(swap_metadata(work), partition_key=work.key)

@@ -18,12 +18,13 @@ from logwright.assets.boundary import (
     dagster_failure,
 )
 from logwright.assets.holds import uncleanable
-from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
+from logwright.assets.partitions import LOGS_NAME
 from logwright.assets.report import (
+    failure_observations,
     materialization,
     run_line,
     run_metadata,
-    swap_metadata,
+    unchanged_observations,
 )
 from logwright.assets.retention import retention_observation
 from logwright.assets.segment_set import (
@@ -39,10 +40,10 @@ from logwright.errors import LogwrightError
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
-from logwright.sweep.model import SweepState
+from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.order import plans_of
 from logwright.sweep.retain import retain_compacted
-from logwright.sweep.stages import commit_all
+from logwright.sweep.stages import commit_each
 
 SWEEP = "sweep"
 PLAN_SWEEP = "plan_sweep"
@@ -88,15 +89,16 @@ def swap_sweep(
     """
     with boundary(SWAP_SWEEP):
         settings = policies.settings()
-    state = commit_all(validated)
-    context.log.info(run_line(state))
-    for work in state.going_on:
-        if work.result is not None:
+    done: list[LogWork] = []
+    # The next logs are committed while Dagster stores the events of those before.
+    for work in commit_each([[work for work in validated.going_on if work.due]]):
+        done.append(work)
+        if work.failure is None:
             yield materialization(work)
-        else:
-            yield dg.AssetObservation(
-                asset_key=SEGMENT_SET, partition=work.key, metadata=swap_metadata(work)
-            )
+    state = validated.with_works(done)
+    context.log.info(run_line(state))
+    yield from unchanged_observations(work for work in state.going_on if work.result is None)
+    yield from failure_observations(state)
     failures: dict[str, LogwrightError] = {}
     for work in retain_compacted(
         state,
