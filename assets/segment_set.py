@@ -15,7 +15,9 @@ import dagster as dg
 
 from logwright.assets.boundary import after_failed_swap, boundary, checked
 from logwright.assets.evaluations import check_evaluations
+from logwright.assets.events import many_events
 from logwright.assets.holds import state_of
+from logwright.assets.meanwhile import import_great_expectations
 from logwright.assets.partitions import LOGS, SEGMENT_SET
 from logwright.assets.quality import judge
 from logwright.assets.report import (
@@ -129,6 +131,7 @@ def roll(context: dg.OpExecutionContext, planned: SweepState) -> SweepState:
 @dg.op(out=SWEEP_OUT, pool=POOL)
 def dedupe(context: dg.OpExecutionContext, rolled: SweepState, spark: Spark) -> SweepState:
     """Build the compacted segments of all logs in one Spark job, next to the live ones."""
+    import_great_expectations()
     with unstaged_on_error(rolled):
         state = build_all(rolled, SparkExecutor(lambda: spark.session))
     discard_failed(state)
@@ -167,15 +170,16 @@ def swap(
     """Replace the live segments by the checked ones, group by group, each swap durable by
     itself.
     """
-    state = commit_all(validated)
-    context.log.info(run_line(state))
-    if state.failures:
-        yield from map(materialization, state.going_on)
-        yield from failure_observations(state)
-        raise after_failed_swap(state, context.op_execution_context)
-    for work in state.works:
-        context.add_asset_metadata(swap_metadata(work), partition_key=work.key)
-    yield dg.MaterializeResult()
+    with many_events(context.op_execution_context):
+        state = commit_all(validated)
+        context.log.info(run_line(state))
+        if state.failures:
+            yield from map(materialization, state.going_on)
+            yield from failure_observations(state)
+            raise after_failed_swap(state, context.op_execution_context)
+        for work in state.works:
+            context.add_asset_metadata(swap_metadata(work), partition_key=work.key)
+        yield dg.MaterializeResult()
 
 
 @dg.graph_asset(

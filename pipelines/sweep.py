@@ -17,6 +17,7 @@ from logwright.assets.boundary import (
     checked,
     dagster_failure,
 )
+from logwright.assets.events import many_events
 from logwright.assets.holds import uncleanable
 from logwright.assets.partitions import LOGS_NAME
 from logwright.assets.report import (
@@ -87,38 +88,39 @@ def swap_sweep(
     """Swap each log and record its materialization; delete old segments if the policy is
     compact,delete; then fail if a swap or a retention failed.
     """
-    with boundary(SWAP_SWEEP):
-        settings = policies.settings()
-    done: list[LogWork] = []
-    # The next logs are committed while Dagster stores the events of those before.
-    for work in commit_each([[work for work in validated.going_on if work.due]]):
-        done.append(work)
-        if work.failure is None:
-            yield materialization(work)
-    state = validated.with_works(done)
-    context.log.info(run_line(state))
-    yield from unchanged_observations(work for work in state.going_on if work.result is None)
-    yield from failure_observations(state)
-    failures: dict[str, LogwrightError] = {}
-    for work in retain_compacted(
-        state,
-        settings,
-        high_watermark=settings.policies.high_watermark,
-        force=any(plan.options.force for plan in plans_of(state.works)),
-    ):
-        if work.failure is not None:
-            failures[work.key] = work.failure
-        elif work.retained is not None and work.retained.deleted:
-            yield retention_observation(work, work.retained, settings)
-    for key, error in failures.items():
-        context.log.error("log=%s its retention failed: %s", key, error)
-    if state.failures:
-        raise after_failed_swap(state, context)
-    if failures:
-        # Swaps are final: a retry of the step would only find stale plans.
-        raise dagster_failure(failures, logs=len(state.works), retry_number=RETRIES)
-    log_dirs = {work.log_dir for work in state.works}
-    yield dg.Output(None, metadata=run_metadata(state) | uncleanable(log_dirs))
+    with many_events(context):
+        with boundary(SWAP_SWEEP):
+            settings = policies.settings()
+        done: list[LogWork] = []
+        # The next logs are committed while Dagster stores the events of those before.
+        for work in commit_each([[work for work in validated.going_on if work.due]]):
+            done.append(work)
+            if work.failure is None:
+                yield materialization(work)
+        state = validated.with_works(done)
+        context.log.info(run_line(state))
+        yield from unchanged_observations(work for work in state.going_on if work.result is None)
+        yield from failure_observations(state)
+        failures: dict[str, LogwrightError] = {}
+        for work in retain_compacted(
+            state,
+            settings,
+            high_watermark=settings.policies.high_watermark,
+            force=any(plan.options.force for plan in plans_of(state.works)),
+        ):
+            if work.failure is not None:
+                failures[work.key] = work.failure
+            elif work.retained is not None and work.retained.deleted:
+                yield retention_observation(work, work.retained, settings)
+        for key, error in failures.items():
+            context.log.error("log=%s its retention failed: %s", key, error)
+        if state.failures:
+            raise after_failed_swap(state, context)
+        if failures:
+            # Swaps are final: a retry of the step would only find stale plans.
+            raise dagster_failure(failures, logs=len(state.works), retry_number=RETRIES)
+        log_dirs = {work.log_dir for work in state.works}
+        yield dg.Output(None, metadata=run_metadata(state) | uncleanable(log_dirs))
 
 
 @dg.job(
