@@ -29,6 +29,7 @@ from benchmarks.runs import ROOT
 from benchmarks.scale import scale_rows
 from benchmarks.startup import startup
 from benchmarks.sweeps import sweeps
+from benchmarks.ticks import tick_rows
 
 scale_option = click.option(
     "--scale",
@@ -202,6 +203,16 @@ def platform_command(
     """Dagster's job sweep, compared with clean --engine spark."""
     with _work(work_directory) as work:
         print(platform_rows(logs=logs, rounds=rounds, instance=instance, work=work, say=_progress))
+
+
+@main.command(name="ticks")
+@work_option
+@click.option("--logs", type=click.IntRange(min=1), default=10_000, show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+def ticks_command(*, work_directory: Path | None, logs: int, rounds: int) -> None:
+    """Sensors' ticks and the inventory of a large fleet."""
+    with _work(work_directory) as work:
+        print(tick_rows(logs=logs, rounds=rounds, work=work, say=_progress))
 
 
 def _put_section(out: Path, title: str, body: str) -> None:
