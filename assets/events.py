@@ -1,14 +1,21 @@
 """Storing many events in one step, at the pace of the instance."""
 
+import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from typing import Final
+from uuid import uuid4
 
 import dagster as dg
+from dagster._core.events import DagsterEventBatchMetadata
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
     INDEX_SHARD_NAME,
     SqliteEventLogStorage,
 )
+
+BATCH_SIZE_VARIABLE: Final = "DAGSTER_EVENT_BATCH_SIZE"
+"""Dagster's own: how many events it stores at once, where the storage can (PostgreSQL)."""
 
 
 @contextmanager
@@ -29,3 +36,30 @@ def many_events(context: dg.OpExecutionContext) -> Iterator[None]:
                 # A connection counts from its first query on.
                 connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         yield
+
+
+def in_batches(
+    context: dg.OpExecutionContext, materializations: Iterable[dg.AssetMaterialization]
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield materializations for a step to yield; with DAGSTER_EVENT_BATCH_SIZE store them in
+    batches of that size instead, as Dagster does itself for a run of an asset's partition range.
+
+    Effects: reads the environment; stores events. What is waiting is stored also if the iterable
+    raises.
+    """
+    if int(os.environ.get(BATCH_SIZE_VARIABLE) or 0) <= 1:
+        yield from materializations
+        return
+    step = context.get_step_execution_context()
+    batch = str(uuid4())
+    waiting: dg.AssetMaterialization | None = None
+    try:
+        for one in materializations:
+            if waiting is not None:
+                more = DagsterEventBatchMetadata(batch, is_end=False)
+                dg.DagsterEvent.asset_materialization(step, waiting, more)
+            waiting = one
+    finally:
+        if waiting is not None:
+            end = DagsterEventBatchMetadata(batch, is_end=True)
+            dg.DagsterEvent.asset_materialization(step, waiting, end)

@@ -17,7 +17,7 @@ from logwright.assets.boundary import (
     checked,
     dagster_failure,
 )
-from logwright.assets.events import many_events
+from logwright.assets.events import in_batches, many_events
 from logwright.assets.holds import uncleanable
 from logwright.assets.partitions import LOGS_NAME
 from logwright.assets.report import (
@@ -92,11 +92,7 @@ def swap_sweep(
         with boundary(SWAP_SWEEP):
             settings = policies.settings()
         done: list[LogWork] = []
-        # The next logs are committed while Dagster stores the events of those before.
-        for work in commit_each([[work for work in validated.going_on if work.due]]):
-            done.append(work)
-            if work.failure is None:
-                yield materialization(work)
+        yield from in_batches(context, _committed(validated, done))
         state = validated.with_works(done)
         context.log.info(run_line(state))
         yield from unchanged_observations(work for work in state.going_on if work.result is None)
@@ -121,6 +117,20 @@ def swap_sweep(
             raise dagster_failure(failures, logs=len(state.works), retry_number=RETRIES)
         log_dirs = {work.log_dir for work in state.works}
         yield dg.Output(None, metadata=run_metadata(state) | uncleanable(log_dirs))
+
+
+def _committed(state: SweepState, done: list[LogWork]) -> Iterator[dg.AssetMaterialization]:
+    """Commit each log that is due and return its materialization. The next logs are committed
+    while Dagster stores the events of those before.
+
+    Args:
+        state: what was checked.
+        done: gets all logs that were committed or failed.
+    """
+    for work in commit_each([[work for work in state.going_on if work.due]]):
+        done.append(work)
+        if work.failure is None:
+            yield materialization(work)
 
 
 @dg.job(
