@@ -8,11 +8,13 @@ from typing import Final
 from uuid import uuid4
 
 import dagster as dg
-from dagster._core.events import DagsterEventBatchMetadata
+from dagster._core.events import AssetMaterializationPlannedData, DagsterEventBatchMetadata
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
     INDEX_SHARD_NAME,
     SqliteEventLogStorage,
 )
+
+from logwright.assets.partitions import SEGMENT_SET
 
 BATCH_SIZE_VARIABLE: Final = "DAGSTER_EVENT_BATCH_SIZE"
 """Dagster's own: how many events it stores at once, where the storage can (PostgreSQL)."""
@@ -63,3 +65,17 @@ def in_batches(
         if waiting is not None:
             end = DagsterEventBatchMetadata(batch, is_end=True)
             dg.DagsterEvent.asset_materialization(step, waiting, end)
+
+
+def show_as_failed(context: dg.OpExecutionContext, keys: Iterable[str]) -> None:
+    """Make the partitions of logs that failed show as failed, once the run has failed.
+
+    Dagster shows a partition as failed if a run that failed had planned its materialization. It
+    plans those of an asset's run, but not those of a job. Effects: stores an event for each.
+    """
+    for key in keys:
+        planned = AssetMaterializationPlannedData(SEGMENT_SET, partition=key)
+        event = dg.DagsterEvent.build_asset_materialization_planned_event(
+            context.job_name, context.get_step_execution_context().step.key, planned
+        )
+        context.instance.report_dagster_event(event, context.run_id)

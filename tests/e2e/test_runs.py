@@ -11,6 +11,8 @@ import dagster as dg
 import pytest
 
 from logwright.assets.fleet import fleet_inventory
+from logwright.assets.partitions import LOGS as LOGS_OF_ASSET
+from logwright.assets.partitions import SEGMENT_SET
 from logwright.assets.verdict import CHECKS
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
@@ -312,6 +314,9 @@ def test_a_log_that_failed_is_seen_in_its_partition(tmp_path: Path) -> None:
     ]
     ((partition, metadata),) = seen
     assert "orders-1" == partition
+    statuses = platform.instance.get_status_by_partition(SEGMENT_SET, list(LOGS), LOGS_OF_ASSET)
+    assert statuses is not None
+    assert "FAILED" == statuses["orders-1"].value
     assert ("failed", "QualityError") == (metadata["outcome"].value, metadata["error"].value)
     evaluated = [
         event.asset_check_evaluation_data
