@@ -27,6 +27,7 @@ from logwright.assets.report import (
     run_metadata,
     unchanged_observations,
 )
+from logwright.assets.restored import NEEDED, restored
 from logwright.assets.retention import retention_observation
 from logwright.assets.segment_set import (
     POOL,
@@ -81,16 +82,17 @@ def plan_sweep(
     return checked(state, context)
 
 
-@dg.op(out=dg.Out(dg.Nothing), pool=POOL)
+@dg.op(out=dg.Out(dg.Nothing), pool=POOL, required_resource_keys={*NEEDED})
 def swap_sweep(
-    context: dg.OpExecutionContext, validated: SweepState, policies: PolicyDirectory
+    context: dg.OpExecutionContext, validated: SweepState
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]:
     """Swap each log and record its materialization; delete old segments if the policy is
     compact,delete; then fail if a swap or a retention failed.
     """
     with many_events(context):
         with boundary(SWAP_SWEEP):
-            settings = policies.settings()
+            settings = context.resources.policies.settings()
+            validated = restored(context, validated, before="swap")
         done: list[LogWork] = []
         yield from in_batches(context, _committed(validated, done))
         state = validated.with_works(done)
