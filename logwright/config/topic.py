@@ -28,7 +28,7 @@ from logwright.config.values import (
     Int32,
     Int64,
     PolicyList,
-    TextList,
+    ReplicaList,
     TimestampType,
 )
 from logwright.errors import PolicyError
@@ -134,8 +134,8 @@ class TopicConfig(BaseModel):
     )
     remote_log_copy_disable: Boolean = Field(default=False, description="KIP-950")
     remote_log_delete_on_disable: Boolean = Field(default=False, description="KIP-950")
-    leader_replication_throttled_replicas: TextList = Field((), description="KIP-73")
-    follower_replication_throttled_replicas: TextList = Field((), description="KIP-73")
+    leader_replication_throttled_replicas: ReplicaList = Field((), description="KIP-73")
+    follower_replication_throttled_replicas: ReplicaList = Field((), description="KIP-73")
     min_insync_replicas: Int32 = Field(1, ge=1, description="replicas")
     unclean_leader_election_enable: Boolean = Field(
         default=False, description="no effect on files at rest"
