@@ -6,8 +6,7 @@ from typing import Final
 
 import dagster as dg
 
-import logwright
-from logwright.config.policies import Policies, load_policies
+from logwright.config.policies import EXAMPLES, Policies, load_policies
 from logwright.config.sources import DirectorySettings, Places
 from logwright.errors import PolicyError
 
@@ -36,7 +35,7 @@ class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
     def path(self) -> Path:
         """Return the directory. Effects: reads the environment."""
         given = self.directory or os.environ.get(POLICIES_VARIABLE)
-        return Path(given) if given else Path(logwright.__file__).parent / "dbt_like_configs"
+        return Path(given) if given else EXAMPLES
 
     def load(self) -> Policies:
         """Load all policies. Effects: reads the files.

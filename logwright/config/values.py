@@ -10,6 +10,7 @@ import re
 from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from logwright.units import INT32_MAX, INT64_MAX
 
@@ -25,6 +26,22 @@ _SEPARATOR: Final = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
 _LAST_CHARACTER: Final = "\uffff"
 _REPLICA: Final = re.compile(r"(?:[0-9]+:[0-9]+)?")
 
+_LONGEST_TOPIC_NAME: Final = 249
+_TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{_LONGEST_TOPIC_NAME}}}")
+
+CONTRADICTION: Final = "contradiction"
+"""Type of pydantic's errors of `contradiction`."""
+
+_MESSAGES: Final = {
+    "missing": "is required",
+    "tuple_type": "must be a list",
+    "string_type": "must be text",
+    "mapping_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+}
+_SHOWN_LENGTH: Final = 100
 _MOST_PROBLEMS: Final = 3
 _LONGEST_PLACE: Final = 100
 
@@ -77,6 +94,15 @@ def _boolean(value: object) -> object:
 
 def _stripped(value: object) -> object:
     return value.strip(_BLANKS) if isinstance(value, str) else value
+
+
+def _topic_name(name: str) -> str:
+    if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
+        raise ValueError(
+            f"must be 1 to {_LONGEST_TOPIC_NAME} letters, digits, '.', '_' and '-', but not '.' or"
+            " '..'"
+        )
+    return name
 
 
 def _items(value: object) -> object:
@@ -145,6 +171,43 @@ PolicyList = Annotated[tuple[CleanupPolicy, ...], BeforeValidator(_known_policie
 
 ReplicaList = Annotated[tuple[str, ...], BeforeValidator(_replicas)]
 """Values of ``leader.replication.throttled.replicas`` and the follower's (KIP-73)."""
+
+
+TopicName = Annotated[str, AfterValidator(_topic_name)]
+"""A name that Kafka accepts for a topic (Topic.validate)."""
+
+
+def contradiction(rule: str, *names: str) -> PydanticCustomError:
+    """Return the error of a rule that no single field has.
+
+    Args:
+        rule: what is wrong, with names and values.
+        names: Kafka's names of the settings concerned, the first one to blame first.
+    """
+    return PydanticCustomError(CONTRADICTION, "{rule}", {"rule": rule, "names": names})
+
+
+def findings(error: ValidationError) -> tuple[str, ...]:
+    """Return one sentence for each of pydantic's errors, with the config's name and value."""
+    sentences = []
+    for found in error.errors(include_url=False):
+        message = plain_message(found)
+        if not found["loc"]:
+            sentences.append(message)
+            continue
+        value = str(found["input"])
+        shown = value if len(value) <= _SHOWN_LENGTH else f"{value[:_SHOWN_LENGTH]}…"
+        sentences.append(f"{found['loc'][0]}={shown} is invalid: {message}")
+    return tuple(sentences)
+
+
+def plain_message(found: ErrorDetails) -> str:
+    """Return the rule that one of pydantic's errors says is broken, without pydantic's terms."""
+    known = _MESSAGES.get(found["type"])
+    if known is not None:
+        return known
+    message = found["msg"].removeprefix("Value error, ")
+    return re.sub("^(?:Input|Value|String) should ", "must ", message)
 
 
 def problems(error: ValidationError) -> str:
