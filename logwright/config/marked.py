@@ -33,11 +33,10 @@ _LABELS: Final = ("name", "pattern", "topic")
 
 _LONGEST_LABEL: Final = 60
 _LONGEST_SHOWN: Final = 100
-_OPENINGS: Final = {
-    "while scanning a quoted scalar": "the quote",
-    "while parsing a flow sequence": "'['",
-    "while parsing a flow mapping": "'{'",
-}
+_QUOTE: Final = "while scanning a quoted scalar"
+"""PyYAML's words for where an error is."""
+
+_AT_END: Final = ("<stream end>", "end of stream")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -187,9 +186,11 @@ def read_marked(path: Path) -> tuple[Entries, list[Problem]]:
 
 def _parse(path: Path, text: str) -> tuple[Entries, list[Problem]]:
     try:
-        root = yaml.compose(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        return _nothing(path, *_syntax_problem(path, error))
+        loader = _Loader(text)
+        try:
+            root = loader.get_single_node()
+        except yaml.MarkedYAMLError as error:
+            return _nothing(path, *_syntax_problem(path, error, loader.opening))
     except yaml.reader.ReaderError as error:
         mark = _mark_at(path, text[: error.position])
         return _nothing(path, f"is not YAML: it has the character {chr(error.character)!r}", mark)
@@ -213,13 +214,22 @@ def _mark_at(path: Path, before: str) -> Mark:
     return Mark(path, before.count("\n") + 1, len(line) + 1)
 
 
-def _syntax_problem(path: Path, error: yaml.MarkedYAMLError) -> tuple[str, Mark]:
-    """Return the rule and the position: of what is not closed, its beginning."""
+def _syntax_problem(
+    path: Path, error: yaml.MarkedYAMLError, opening: tuple[str, Any] | None
+) -> tuple[str, Mark]:
+    """Return the rule and the position: of what is not closed, its beginning.
+
+    `opening`: the innermost bracket that is open, and its mark.
+    """
     problem, context = error.problem or "", error.context or ""
-    start, place = error.context_mark, error.problem_mark or error.context_mark
-    mark = Mark(path, place.line + 1, place.column + 1) if place else Mark(path, 1, 1)
-    if start is not None and "end" in problem and "stream" in problem and context in _OPENINGS:
-        return f"{_OPENINGS[context]} is not closed", Mark(path, start.line + 1, start.column + 1)
+    start: Any = error.context_mark
+    place: Any = error.problem_mark or start
+    if any(end in problem for end in _AT_END):
+        if context == _QUOTE:
+            return "the quote is not closed", _mark(path, start)
+        if opening is not None:
+            return f"{opening[0]!r} is not closed", _mark(path, opening[1])
+    mark = Mark(path, 1, 1) if place is None else _mark(path, place)
     if problem.startswith("found character '\\t'"):
         return "a tab cannot indent: use spaces", mark
     if context == _TOO_DEEP:
@@ -229,6 +239,10 @@ def _syntax_problem(path: Path, error: yaml.MarkedYAMLError) -> tuple[str, Mark]
     parts = (context, problem) if isinstance(error, ComposerError) else (problem, context)
     known = ", ".join(part for part in parts if part)
     return f"is not valid YAML: {known}", mark
+
+
+def _mark(path: Path, mark: yaml.Mark) -> Mark:
+    return Mark(path, mark.line + 1, mark.column + 1)
 
 
 _TOO_DEEP: Final = f"is nested more than {MAX_DEPTH} deep"
@@ -241,7 +255,16 @@ class _Loader(yaml.SafeLoader):
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
+        self._text = stream
         self._depth = -1
+
+    @property
+    def opening(self) -> tuple[str, Any] | None:
+        """The innermost bracket that is open, and its mark."""
+        if not self.flow_level or not self.marks:
+            return None
+        mark = self.marks[-1]
+        return self._text[mark.index], mark
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs have no types
@@ -266,7 +289,7 @@ class _Reader:
 
     def read(self, node: yaml.Node, setting: str) -> Marked | None:
         """Return the marked node; None if it is not accepted."""
-        mark = Mark(self._path, node.start_mark.line + 1, node.start_mark.column + 1)
+        mark = _mark(self._path, node.start_mark)
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
             read = [
                 self.read(item, f"{setting}[{_label(item, number)}]")
