@@ -33,7 +33,7 @@ _LABELS: Final = ("name", "pattern", "topic")
 
 _LONGEST_LABEL: Final = 60
 _LONGEST_SHOWN: Final = 100
-_SECRET: Final = ".options"
+_HIDDEN: Final = ".options"
 """Part of the paths of settings that may have secrets."""
 
 _QUOTE: Final = "while scanning a quoted scalar"
@@ -153,7 +153,7 @@ def shown(node: Marked) -> str:
     """Return a value as text for an error, of a bounded length. Nothing is shown of a mapping and
     of options: those of a landing directory may have secrets.
     """
-    if _SECRET in node.setting:
+    if _HIDDEN in node.setting:
         return "a value"
     if isinstance(node, Entries):
         return "a mapping"
