@@ -354,10 +354,10 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
         ["4:36: ingest.sources[t].options: must be a mapping (got a value)"],
     ),
     "deep nesting": (
-        VERSION + "sweep: {max_logs: [[[[[[[[[1]]]]]]]]]}\n",
-        ["2:26: is nested more than 8 deep"],
+        VERSION + "sweep: {max_logs: [[[[[[[[[[1]]]]]]]]]]}\n",
+        ["2:28: is nested more than 10 deep"],
     ),
-    "very deep nesting": ("[" * 5000, ["1:10: is nested more than 8 deep"]),
+    "very deep nesting": ("[" * 5000, ["1:12: is nested more than 10 deep"]),
     "huge file": ("#" * 1_048_577, ["1:1: is larger than 1048576 bytes"]),
 }
 """Name → content of a file, and the problems without the name of the file."""
