@@ -14,6 +14,9 @@ from logwright.pipelines.schedules import fleet_report
 from logwright.pipelines.sensors import discovery, due_logs
 from logwright.pipelines.sweep import sweep
 from logwright.resources.catalogue import platform_resources
+from logwright.resources.policies import PolicyDirectory, log_problems
+
+log_problems(PolicyDirectory())
 
 defs = dg.Definitions(
     assets=[segment_set, fleet_inventory, ingested],

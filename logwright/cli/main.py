@@ -18,6 +18,7 @@ _COMMANDS: Final = MappingProxyType(
         "inspect": "Show segments, sizes, offsets, checkpoints, leftovers and the lock.",
         "dump": "Print every batch, record, index entry and snapshot as JSON lines.",
         "config": "Show the effective settings of topics and where each comes from.",
+        "policies": "Check the policies: YAML files with settings per topic.",
         "plan": "Show what is due, when and why.",
         "clean": "Compact: roll if due, dedupe, check, swap, checkpoint.",
         "roll": "Roll active segments that are due.",

@@ -17,6 +17,7 @@ from logwright.config.values import (
     Text,
     TextList,
     TimestampType,
+    contradiction,
 )
 
 Synonyms = tuple[tuple[str, int], ...]
@@ -184,13 +185,15 @@ class BrokerConfig(BaseModel):
         row = SYNONYMS["retention.ms"]
         if self.first_of(row) == 0:
             name = next(name for name, _ in row if self.value(name) is not None)
-            raise ValueError(f"{name}=0 is invalid: must be -1 or at least 1")
+            raise contradiction(f"{name}=0 is invalid: must be -1 or at least 1", name)
         threads = max(self.log_cleaner_threads, 1)
         if self.log_cleaner_dedupe_buffer_size // threads <= _MIN_BUFFER_PER_THREAD:
-            raise ValueError(
+            raise contradiction(
                 f"log.cleaner.dedupe.buffer.size={self.log_cleaner_dedupe_buffer_size} is "
                 f"invalid: must be more than {_MIN_BUFFER_PER_THREAD} bytes for each of "
-                f"{threads} threads"
+                f"{threads} threads",
+                "log.cleaner.dedupe.buffer.size",
+                "log.cleaner.threads",
             )
         return self
 

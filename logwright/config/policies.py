@@ -15,7 +15,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,10 +22,19 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter
 
-from logwright.config.broker import BrokerConfig
-from logwright.config.marked import Entries, Items, Mark, Marked, Text, find, plain, read_marked
+import logwright
+from logwright.config.marked import (
+    Entries,
+    Mark,
+    Marked,
+    Problem,
+    Text,
+    plain,
+    read_marked,
+)
+from logwright.config.policy_checks import Checker, Settings
 from logwright.config.policy_models import (
     Checks,
     Expectations,
@@ -36,32 +44,39 @@ from logwright.config.policy_models import (
     SweepLimits,
     TopicLabels,
 )
-from logwright.config.topic import (
-    ALL_NAMES,
-    BROKER_NAMES,
-    SYNONYM_OF,
-    TOPIC_NAMES,
-    TopicConfig,
-    effective,
-    overlay,
-    unknown_name,
-)
-from logwright.config.without_effect import warn_of_no_effect
+from logwright.config.topic import ALL_NAMES, TOPIC_NAMES
+from logwright.config.without_effect import reason_of_no_effect, warn_of_no_effect
 from logwright.errors import PolicyError
 
-_SECTIONS: Final = (
-    "version",
-    "defaults",
-    "topics",
-    "log_dirs",
-    "high_watermark",
-    "sweep",
-    "expectations",
-    "checks",
-    "ingest",
+_SECTIONS: Final = frozenset(
+    {
+        "version",
+        "defaults",
+        "topics",
+        "log_dirs",
+        "high_watermark",
+        "sweep",
+        "expectations",
+        "checks",
+        "ingest",
+    }
 )
-_SHOWN_LENGTH: Final = 100
+_LABELS: Final = frozenset(TopicLabels.model_fields)
+_HIGH_WATERMARK: Final[TypeAdapter[HighWatermark]] = TypeAdapter(HighWatermark)
+_CHECKS: Final[TypeAdapter[Checks]] = TypeAdapter(Checks)
+_MODELS: Final[Mapping[str, type[BaseModel]]] = {
+    "sweep": SweepLimits,
+    "expectations": Expectations,
+    "ingest": IngestSources,
+}
+EXAMPLES: Final = Path(logwright.__file__).parent / "dbt_like_configs"
+"""The policies that come with the package."""
+
+_MOST_PROBLEMS: Final = 1_000
+"""Maximum number of problems in the message of an error."""
+
 _Model = TypeVar("_Model", bound=BaseModel)
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,211 +137,236 @@ class Policies:
         return TopicLabels(name=topic, owner=owner, tags=tuple(tags), severity=severity)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedPolicies:
+    """What a check of a directory found.
+
+    Attributes:
+        policies: the policies, None if there are problems.
+        files: the files that were read.
+        entries: number of entries of ``topics``.
+        problems: sorted by file, line and column.
+        warnings: settings without effect, in the same order.
+    """
+
+    policies: Policies | None
+    files: tuple[Path, ...]
+    entries: int
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
 def load_policies(directory: Path) -> Policies:
     """Load the policies of a directory. Effects: reads its ``*.yml`` and ``*.yaml`` files, without
-    subdirectories.
+    hidden ones and subdirectories; may log warnings.
 
     Raises:
         PolicyError: they are invalid; the message has one line per problem.
     """
-    if not directory.is_dir():
-        raise PolicyError("is not a directory of policies.", path=directory)
-    files = sorted(
-        path for path in directory.iterdir() if path.suffix in {".yml", ".yaml"} and path.is_file()
-    )
+    checked = check_policies(directory)
+    if checked.policies is None:
+        lines = [str(problem) for problem in checked.problems[:_MOST_PROBLEMS]]
+        if len(checked.problems) > _MOST_PROBLEMS:
+            lines.append(f"… and {len(checked.problems) - _MOST_PROBLEMS} more problems")
+        raise PolicyError("\n".join(lines))
+    for name, mark in checked.policies.default_marks.items():
+        _warn_once(name, f"{mark}: ")
+    return checked.policies
+
+
+def check_policies(directory: Path) -> CheckedPolicies:
+    """Check all policies of a directory. Effects: reads the same files as `load_policies`.
+
+    Raises:
+        PolicyError: it is not a directory, cannot be read, or contains no policies.
+    """
+    try:
+        files = sorted(
+            path
+            for path in directory.iterdir()
+            if path.suffix in {".yml", ".yaml"} and not path.name.startswith(".")
+        )
+    except (NotADirectoryError, FileNotFoundError):
+        raise PolicyError("is not a directory of policies.", path=directory) from None
+    except OSError as error:
+        raise PolicyError(f"cannot be read: {error.strerror}.", path=directory) from error
     if not files:
         raise PolicyError("contains no policies (*.yml).", path=directory)
     reader = _PolicyReader()
     for path in files:
-        reader.add(read_marked(path))
-    return reader.result()
+        reader.add(path)
+    return reader.result(tuple(files))
 
 
 class _PolicyReader:
     """Collects the sections of all files and their problems."""
 
     def __init__(self) -> None:
+        self._checker = Checker()
         self._sections: dict[str, tuple[Mark, Marked]] = {}
+        self._repeated: list[tuple[str, Marked]] = []
         self._entries: list[Marked] = []
-        self._problems: list[str] = []
+        self._warnings: list[Problem] = []
 
-    def add(self, document: Entries) -> None:
-        if "version" not in document.entries:
-            self._problems.append(f"{document.mark}: 'version: 1' is missing")
+    def add(self, path: Path) -> None:
+        """Read a file and take its sections. Effects: reads it."""
+        if not path.is_file():
+            rule = "is not a file, or a link to nothing"
+            self._checker.problems.append(Problem(mark=Mark(path, 1, 1), setting="", rule=rule))
+            return
+        document, problems = read_marked(path)
+        self._checker.problems += problems
+        if not self._is_version_1(document):
+            return
         for section, (mark, node) in document.entries.items():
             if section not in _SECTIONS:
-                self._problems.append(
-                    f"{mark}: unknown section {section!r}{_nearest(section, _SECTIONS)}"
-                )
+                self._checker.unknown(document, section, _SECTIONS, "unknown section")
             elif section == "version":
-                if plain(node) != "1":
-                    self._problems.append(
-                        f"{node.mark}: version {_shown(node)} is not supported, only 1 is"
-                    )
+                continue
             elif section == "topics":
-                self._entries += self._list_of(node)
+                self._entries += self._checker.items(node)
             elif section in self._sections:
-                self._problems.append(
-                    f"{mark}: {section!r} is already defined at {self._sections[section][0]}"
-                )
+                rule = f"is already defined at {self._sections[section][0]}"
+                self._checker.report(node, rule, at=mark, value=False)
+                self._repeated.append((section, node))
             else:
                 self._sections[section] = (mark, node)
 
-    def result(self) -> Policies:
+    def _is_version_1(self, document: Entries) -> bool:
+        """Return whether the file's sections are those of version 1."""
+        if "version" in document.entries:
+            (_, node) = document.entries["version"]
+            if plain(node) == "1":
+                return True
+            self._checker.report(node, "must be 1, the only version")
+            return False
+        if document.whole:
+            self._checker.report(
+                document, "'version: 1' is required", setting="version", value=False
+            )
+        return True
+
+    def result(self, files: tuple[Path, ...]) -> CheckedPolicies:
+        """Check all sections."""
         defaults = self._defaults()
         topics = self._topics(defaults)
         policies = Policies(
-            defaults=defaults,
-            default_marks=self._default_marks(defaults),
+            defaults=defaults.pairs,
+            default_marks=_marks(defaults),
             topics=topics,
             log_dirs=self._log_dirs(),
-            high_watermark=self._high_watermark(),
+            high_watermark=self._scalar("high_watermark", _HIGH_WATERMARK, "checkpoint"),
             sweep=self._section("sweep", SweepLimits),
             expectations=self._section("expectations", Expectations),
-            checks=self._checks(),
+            checks=self._scalar("checks", _CHECKS, "quick"),
             ingest=self._section("ingest", IngestSources),
         )
-        if self._problems:
-            raise PolicyError("\n".join(self._problems))
-        return policies
+        for section, node in self._repeated:
+            self._check_repeated(section, node)
+        problems = self._checker.problems
+        return CheckedPolicies(
+            policies=None if problems else policies,
+            files=files,
+            entries=len(self._entries),
+            problems=tuple(sorted(problems, key=lambda problem: problem.mark)),
+            warnings=tuple(sorted(self._warnings, key=lambda warning: warning.mark)),
+        )
 
-    def _defaults(self) -> dict[str, str]:
-        if "defaults" not in self._sections:
-            return {}
-        node = self._mapping(self._sections["defaults"][1])
-        pairs = self._pairs(node, ALL_NAMES)
-        before = len(self._problems)
-        self._check(TopicConfig, node.only(TOPIC_NAMES & pairs.keys()))
-        self._check(BrokerConfig, node.only(BROKER_NAMES - TOPIC_NAMES & pairs.keys()))
-        if len(self._problems) == before:
-            self._effective(node.mark, pairs)
-        for name in pairs:
-            _warn_once(name, f"{node.entries[name][0]}: ")
-        return pairs
+    def _defaults(self) -> Settings:
+        """Check the section ``defaults``."""
+        node = Entries(Mark(Path(), 1, 1), {})
+        if "defaults" in self._sections:
+            node = self._checker.mapping(self._sections["defaults"][1])
+        defaults = self._checker.configs(node, ALL_NAMES, frozenset())
+        self._checker.rules(defaults)
+        self._warn(defaults)
+        return defaults
 
-    def _default_marks(self, defaults: Iterable[str]) -> dict[str, Mark]:
-        if "defaults" not in self._sections:
-            return {}
-        return _marks(self._sections["defaults"][1], defaults)
-
-    def _topics(self, defaults: dict[str, str]) -> tuple[TopicPolicy, ...]:
-        policies = []
-        seen: dict[str, Mark] = {}
+    def _topics(self, defaults: Settings) -> tuple[TopicPolicy, ...]:
+        """Check the entries of ``topics``."""
+        found: list[tuple[TopicPolicy, Settings]] = []
+        seen: dict[tuple[str | None, str | None], Mark] = {}
         for entry in self._entries:
-            node = self._mapping(entry)
-            if not node.entries:
+            if not isinstance(entry, Entries):
+                self._checker.report(entry, "must be a mapping")
                 continue
-            labels = self._check(TopicLabels, node.only(frozenset(TopicLabels.model_fields)))
-            own = node.without(*TopicLabels.model_fields)
-            pairs = self._pairs(own, TOPIC_NAMES | TopicLabels.model_fields.keys())
-            before = len(self._problems)
-            self._check(TopicConfig, own.only(frozenset(pairs)))
+            labels = self._checker.model(TopicLabels, entry.only(_LABELS))
+            own = self._checker.configs(entry.without(*_LABELS), TOPIC_NAMES, _LABELS)
+            self._checker.rules(defaults, own)
+            self._warn(own)
             if labels is None:
                 continue
-            whom = f"name {labels.name}" if labels.name is not None else f"pattern {labels.pattern}"
+            key = "name" if labels.name is not None else "pattern"
+            value = entry.entries[key][1]
+            whom = (labels.name, labels.pattern)
             if whom in seen:
-                self._problems.append(f"{node.mark}: {whom!r} already has an entry at {seen[whom]}")
-            seen.setdefault(whom, node.mark)
-            if len(self._problems) == before:
-                self._effective(node.mark, overlay(defaults, pairs))
-            policies.append(TopicPolicy(labels=labels, settings=pairs, marks=_marks(own, pairs)))
-        return tuple(policies)
+                self._checker.report(value, f"already has an entry at {seen[whom]}")
+            seen.setdefault(whom, value.mark)
+            policy = TopicPolicy(labels=labels, settings=own.pairs, marks=_marks(own))
+            found.append((policy, own))
+        for policy, own in found:
+            self._check_together(policy, own, defaults, found)
+        return tuple(policy for policy, _ in found)
 
-    def _pairs(self, node: Entries, valid: frozenset[str]) -> dict[str, str]:
-        """Return the unparsed pairs of a mapping; a list becomes Kafka's comma-separated form."""
-        pairs: dict[str, str] = {}
-        for name, (mark, value) in node.entries.items():
-            if name not in valid:
-                hint = SYNONYM_OF.get(name)
-                self._problems.append(
-                    f"{mark}: {name!r} is a broker config; the topic config is {hint!r}"
-                    if hint is not None
-                    else f"{mark}: {unknown_name(name, valid)} (got {_shown(value)})"
-                )
-                continue
-            text = _as_text(value)
-            if text is None:
-                self._problems.append(f"{value.mark}: {name} needs a value (got {_shown(value)})")
-                continue
-            pairs[name] = text
-        return pairs
+    def _check_together(
+        self,
+        policy: TopicPolicy,
+        own: Settings,
+        defaults: Settings,
+        entries: Iterable[tuple[TopicPolicy, Settings]],
+    ) -> None:
+        """Check a topic's entry together with those whose pattern matches its name."""
+        name = policy.labels.name
+        if name is not None:
+            others = [
+                settings
+                for other, settings in entries
+                if other.labels.pattern is not None and other.applies_to(name)
+            ]
+            if others:
+                self._checker.rules(defaults, *others, own)
 
     def _log_dirs(self) -> tuple[Path, ...]:
+        """Check the section ``log_dirs``."""
         if "log_dirs" not in self._sections:
             return ()
         paths: dict[Path, Mark] = {}
-        for item in self._list_of(self._sections["log_dirs"][1]):
+        for item in self._checker.items(self._sections["log_dirs"][1]):
             if not isinstance(item, Text) or not item.text:
-                self._problems.append(
-                    f"{item.mark}: a log directory must be a path (got {_shown(item)})"
-                )
+                self._checker.report(item, "must be the path of a directory")
             elif Path(item.text) in paths:
-                self._problems.append(
-                    f"{item.mark}: {item.text!r} is already listed at {paths[Path(item.text)]}"
-                )
+                self._checker.report(item, f"is already listed at {paths[Path(item.text)]}")
             else:
                 paths[Path(item.text)] = item.mark
         return tuple(paths)
 
-    def _high_watermark(self) -> HighWatermark:
-        if "high_watermark" not in self._sections:
-            return "checkpoint"
-        node = self._sections["high_watermark"][1]
-        match plain(node):
-            case "end":
-                return "end"
-            case "checkpoint":
-                return "checkpoint"
-            case _:
-                self._problems.append(
-                    f"{node.mark}: high_watermark must be end or checkpoint (got {_shown(node)})"
-                )
-                return "checkpoint"
-
-    def _checks(self) -> Checks:
-        if "checks" not in self._sections:
-            return "quick"
-        node = self._sections["checks"][1]
-        match plain(node):
-            case "quick":
-                return "quick"
-            case "thorough":
-                return "thorough"
-            case _:
-                self._problems.append(
-                    f"{node.mark}: checks must be quick or thorough (got {_shown(node)})"
-                )
-                return "quick"
+    def _scalar(self, name: str, kind: TypeAdapter[_Value], default: _Value) -> _Value:
+        if name not in self._sections:
+            return default
+        value = self._checker.scalar(kind, self._sections[name][1])
+        return default if value is None else value
 
     def _section(self, name: str, model: type[_Model]) -> _Model:
         if name not in self._sections:
             return model()
-        return self._check(model, self._mapping(self._sections[name][1])) or model()
+        node = self._checker.mapping(self._sections[name][1])
+        return self._checker.model(model, node) or model()
 
-    def _check(self, model: type[_Model], node: Entries) -> _Model | None:
-        try:
-            return model.model_validate(plain(node))
-        except ValidationError as error:
-            self._problems += _findings(error, node, model.model_fields)
-            return None
+    def _check_repeated(self, section: str, node: Marked) -> None:
+        """Check a section that another file has too."""
+        if section == "defaults":
+            settings = self._checker.configs(self._checker.mapping(node), ALL_NAMES, frozenset())
+            self._checker.rules(settings)
+        elif section in _MODELS:
+            self._checker.model(_MODELS[section], self._checker.mapping(node))
 
-    def _effective(self, mark: Mark, pairs: Mapping[str, str]) -> None:
-        try:
-            effective(pairs)
-        except PolicyError as error:
-            self._problems.append(f"{mark}: {error.problem}")
-
-    def _list_of(self, node: Marked) -> list[Marked]:
-        if isinstance(node, Items):
-            return list(node.items)
-        self._problems.append(f"{node.mark}: expected a list (got {_shown(node)})")
-        return []
-
-    def _mapping(self, node: Marked) -> Entries:
-        if isinstance(node, Entries):
-            return node
-        self._problems.append(f"{node.mark}: expected a mapping (got {_shown(node)})")
-        return Entries(node.mark, {})
+    def _warn(self, settings: Settings) -> None:
+        """Collect the settings without effect."""
+        for name, mark in _marks(settings).items():
+            why = reason_of_no_effect(name)
+            if why is not None:
+                path = settings.node.path_of(name)
+                self._warnings.append(Problem(mark=mark, setting=path, rule=f"no effect: {why}"))
 
 
 @cache
@@ -335,51 +375,6 @@ def _warn_once(name: str, place: str) -> None:
     warn_of_no_effect([name], place)
 
 
-def _marks(node: Marked, names: Iterable[str]) -> dict[str, Mark]:
-    """Return the positions of these keys of a mapping."""
-    entries = node.entries if isinstance(node, Entries) else {}
-    return {name: entries[name][0] for name in names if name in entries}
-
-
-def _findings(error: ValidationError, node: Entries, valid: Iterable[str]) -> list[str]:
-    """Return pydantic's errors with position, value and, for a key, the nearest valid one."""
-    sentences = []
-    for found in error.errors(include_url=False):
-        location = found["loc"]
-        name = str(location[0]) if location else ""
-        if found["type"] == "extra_forbidden":
-            mark = node.entries[name][0] if name in node.entries else node.mark
-            got = _shown(find(node, location))
-            sentences.append(f"{mark}: unknown key {name!r}{_nearest(name, valid)} (got {got})")
-            continue
-        message = found["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        culprit = find(node, location)
-        if not location or name not in node.entries:
-            sentences.append(f"{culprit.mark}: {name + ': ' if name else ''}{message}")
-        else:
-            sentences.append(f"{culprit.mark}: {name}: {message} (got {_shown(culprit)})")
-    return sentences
-
-
-def _nearest(name: str, valid: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.0)
-    return f", did you mean {near[0]!r}?" if near else ""
-
-
-def _as_text(node: Marked) -> str | None:
-    """Return a config's value in Kafka's form; None if it is neither a scalar nor a list of
-    scalars.
-    """
-    if isinstance(node, Text):
-        return node.text
-    if isinstance(node, Items):
-        texts = [
-            item.text for item in node.items if isinstance(item, Text) and item.text is not None
-        ]
-        return ",".join(texts) if len(texts) == len(node.items) else None
-    return None
-
-
-def _shown(node: Marked) -> str:
-    text = repr(plain(node))
-    return text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}…"
+def _marks(settings: Settings) -> dict[str, Mark]:
+    """Return the positions of the keys."""
+    return {name: settings.node.entries[name][0] for name in settings.pairs}

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from logwright.config.values import Boolean, Double, Int32, Int64
+from logwright.config.values import Boolean, Double, Int32, Int64, TopicName, contradiction
 
 HighWatermark = Literal["end", "checkpoint"]
 Checks = Literal["quick", "thorough"]
@@ -43,7 +43,6 @@ INTERNAL_TOPICS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 TransactionLogConfig, KIP-932)."""
 
 _FROZEN: Final = ConfigDict(frozen=True, extra="forbid")
-_MAX_TOPIC_NAME: Final = 249
 
 
 def _compiles(pattern: object) -> object:
@@ -68,9 +67,7 @@ class TopicLabels(BaseModel):
     """
 
     model_config = _FROZEN
-    name: str | None = Field(
-        None, min_length=1, max_length=_MAX_TOPIC_NAME, pattern=r"^[a-zA-Z0-9._-]+$"
-    )
+    name: TopicName | None = None
     pattern: Annotated[str, BeforeValidator(_compiles)] | None = Field(
         None, min_length=1, max_length=1000
     )
@@ -82,7 +79,7 @@ class TopicLabels(BaseModel):
     @model_validator(mode="after")
     def _names_its_topics(self) -> Self:
         if (self.name is None) == (self.pattern is None):
-            raise ValueError("exactly one of name and pattern is required")
+            raise contradiction("exactly one of name and pattern is required", "pattern")
         return self
 
 
@@ -115,7 +112,7 @@ class IngestSource(BaseModel):
     """
 
     model_config = _FROZEN
-    topic: str = Field(min_length=1, max_length=_MAX_TOPIC_NAME, pattern=r"^[a-zA-Z0-9._-]+$")
+    topic: TopicName
     path: str = Field(min_length=1)
     format: str = "json"
     options: Mapping[str, str] = Field(default_factory=dict)

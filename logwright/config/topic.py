@@ -15,8 +15,9 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
-from typing import Annotated, Final, Self, TypeVar
+from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -28,22 +29,21 @@ from logwright.config.values import (
     Int32,
     Int64,
     PolicyList,
-    TextList,
+    ReplicaList,
     TimestampType,
+    contradiction,
+    findings,
 )
 from logwright.errors import PolicyError
 from logwright.units import INT32_MAX, INT64_MAX
 
 _LOG = logging.getLogger(__name__)
-_Model = TypeVar("_Model", bound=BaseModel)
 
 MIN_SEGMENT_BYTES: Final = 1_048_576
 """Smallest ``segment.bytes`` that a broker accepts (KIP-1030)."""
 
 MAP_SLOT_BYTES: Final = 24
 """One entry of Kafka's offset map: an MD5 and an offset (SkimpyOffsetMap)."""
-
-_SHOWN_LENGTH: Final = 100
 
 UNKNOWN_POLICY: Final = ("unknown",)
 """Value of a ``cleanup.policy`` that is not set anywhere: such a log is neither compacted nor are
@@ -134,8 +134,8 @@ class TopicConfig(BaseModel):
     )
     remote_log_copy_disable: Boolean = Field(default=False, description="KIP-950")
     remote_log_delete_on_disable: Boolean = Field(default=False, description="KIP-950")
-    leader_replication_throttled_replicas: TextList = Field((), description="KIP-73")
-    follower_replication_throttled_replicas: TextList = Field((), description="KIP-73")
+    leader_replication_throttled_replicas: ReplicaList = Field((), description="KIP-73")
+    follower_replication_throttled_replicas: ReplicaList = Field((), description="KIP-73")
     min_insync_replicas: Int32 = Field(1, ge=1, description="replicas")
     unclean_leader_election_enable: Boolean = Field(
         default=False, description="no effect on files at rest"
@@ -148,15 +148,21 @@ class TopicConfig(BaseModel):
     def _fields_agree(self) -> Self:
         """Check the rules between fields (LogConfig.validateValues)."""
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
-            raise ValueError(
+            raise contradiction(
                 f"min.compaction.lag.ms={self.min_compaction_lag_ms} is above "
-                f"max.compaction.lag.ms={self.max_compaction_lag_ms}"
+                f"max.compaction.lag.ms={self.max_compaction_lag_ms}",
+                "min.compaction.lag.ms",
+                "max.compaction.lag.ms",
             )
         if self.compression_gzip_level == 0:
-            raise ValueError("compression.gzip.level=0 is invalid: must be 1 to 9, or -1")
+            raise contradiction(
+                "compression.gzip.level=0 is invalid: must be 1 to 9, or -1",
+                "compression.gzip.level",
+            )
         if self.remote_storage_enable:
-            raise ValueError(
-                "remote.storage.enable=true: a topic with tiered storage is not maintained offline"
+            raise contradiction(
+                "remote.storage.enable=true: a topic with tiered storage is not maintained offline",
+                "remote.storage.enable",
             )
         return self
 
@@ -257,7 +263,7 @@ SYNONYM_OF: Final = MappingProxyType(
 )
 """Broker config name → the topic config that it is the default of."""
 
-_EFFECTIVE_BROKER_NAMES: Final = (
+EFFECTIVE_BROKER_NAMES: Final = (
     CLEANER_NAMES
     | {"producer.id.expiration.ms"}
     | {name for topic_name, row in SYNONYMS.items() if topic_name not in INERT for name, _ in row}
@@ -266,16 +272,20 @@ _EFFECTIVE_BROKER_NAMES: Final = (
 
 def unknown_name(name: str, valid: Iterable[str] = ALL_NAMES) -> str:
     """Return the error for an unknown config name, with the nearest valid name."""
+    known = former_name(name)
+    if known is None:
+        near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.0)
+        known = f"did you mean {near[0]!r}?" if near else None
+    return f"unknown config {name!r}" + (f": {known}" if known else "")
+
+
+def former_name(name: str) -> str | None:
+    """Return what Kafka 4.3 has in place of a name of an older release or a proposal, None if it is
+    not known as one.
+    """
     if name in OLD_NAMES:
-        return f"unknown config {name!r}: in Kafka 4.3 it is {OLD_NAMES[name]}"
-    if name in REMOVED_NAMES:
-        return f"unknown config {name!r}: {REMOVED_NAMES[name]}"
-    near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.0)
-    return (
-        f"unknown config {name!r}: did you mean {near[0]!r}?"
-        if near
-        else f"unknown config {name!r}"
-    )
+        return f"in Kafka 4.3 it is {OLD_NAMES[name]}"
+    return REMOVED_NAMES.get(name)
 
 
 def overlay(lower: Mapping[str, str], upper: Mapping[str, str]) -> dict[str, str]:
@@ -300,7 +310,7 @@ def parse_settings(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig
     config, cleaner = effective(pairs)
     for name in sorted(pairs):
         if name in INERT or (
-            name in BROKER_NAMES - TOPIC_NAMES and name not in _EFFECTIVE_BROKER_NAMES
+            name in BROKER_NAMES - TOPIC_NAMES and name not in EFFECTIVE_BROKER_NAMES
         ):
             _LOG.debug("config without effect on maintenance name=%s", name)
     if (
@@ -325,19 +335,28 @@ def effective(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
     for name in sorted(pairs):
         if name not in ALL_NAMES:
             raise PolicyError(unknown_name(name))
-    broker = broker_settings(pairs)
-    topic: dict[str, object] = {name: pairs[name] for name in pairs if name in TOPIC_NAMES}
+    try:
+        return validated(pairs)
+    except ValidationError as error:
+        raise PolicyError("; ".join(findings(error))) from error
+
+
+def validated(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
+    """Return the same as `parse_settings` of known names.
+
+    Raises:
+        ValidationError: a value is invalid, or two contradict each other.
+    """
+    broker = BrokerConfig.model_validate(_only(pairs, BROKER_NAMES))
+    topic: dict[str, object] = {**_only(pairs, TOPIC_NAMES)}
     for topic_name, row in SYNONYMS.items():
         if topic_name not in topic:
             value = broker.first_of(row)
             if value is not None:
                 topic[topic_name] = value
-    if "producer.id.expiration.ms" in pairs:
-        topic["producer.id.expiration.ms"] = pairs["producer.id.expiration.ms"]
-    cleaner = _validated(
-        CleanerConfig, {name: pairs[name] for name in CLEANER_NAMES if name in pairs}
-    )
-    config = _with_segment_bytes(_validated(TopicConfig, topic))
+    topic |= _only(pairs, {"producer.id.expiration.ms"})
+    cleaner = CleanerConfig.model_validate(_only(pairs, CLEANER_NAMES))
+    config = _with_segment_bytes(TopicConfig.model_validate(topic))
     if "cleanup.policy" not in topic:
         config = config.model_copy(update={"cleanup_policy": UNKNOWN_POLICY})
     return config, cleaner
@@ -349,7 +368,10 @@ def broker_settings(pairs: Mapping[str, str]) -> BrokerConfig:
     Raises:
         PolicyError: a value is malformed or out of range.
     """
-    return _validated(BrokerConfig, {name: pairs[name] for name in pairs if name in BROKER_NAMES})
+    try:
+        return BrokerConfig.model_validate(_only(pairs, BROKER_NAMES))
+    except ValidationError as error:
+        raise PolicyError("; ".join(findings(error))) from error
 
 
 def _with_segment_bytes(config: TopicConfig) -> TopicConfig:
@@ -363,25 +385,5 @@ def _with_segment_bytes(config: TopicConfig) -> TopicConfig:
     return config
 
 
-def _validated(model: type[_Model], values: Mapping[str, object]) -> _Model:
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise PolicyError("; ".join(findings(error))) from error
-
-
-def findings(error: ValidationError) -> tuple[str, ...]:
-    """Return one sentence for each of pydantic's errors, with the config's name and value."""
-    sentences = []
-    for found in error.errors(include_url=False):
-        message = found["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        if not found["loc"]:
-            sentences.append(message)
-            continue
-        sentences.append(f"{found['loc'][0]}={_shown(found['input'])} is invalid: {message}")
-    return tuple(sentences)
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}…"
+def _only(pairs: Mapping[str, str], names: AbstractSet[str]) -> dict[str, str]:
+    return {name: value for name, value in pairs.items() if name in names}

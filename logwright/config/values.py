@@ -5,60 +5,122 @@ Pydantic's own types would also accept ``1_000``, ``4.0`` for an int or ``yes`` 
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from logwright.units import INT32_MAX, INT64_MAX
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+_BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
+"""What Kafka strips around a value (String.trim)."""
 
+_INTEGER: Final = re.compile(r"([+-]?)0*(\d{1,40})")
+_DECIMAL: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
+_HEXADECIMAL: Final = re.compile(
+    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
+)
+_SEPARATOR: Final = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_LAST_CHARACTER: Final = "\uffff"
+_REPLICA: Final = re.compile(r"(?:[0-9]+:[0-9]+)?")
+
+_LONGEST_TOPIC_NAME: Final = 249
+_TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{_LONGEST_TOPIC_NAME}}}")
+
+CONTRADICTION: Final = "contradiction"
+"""Type of pydantic's errors of `contradiction`."""
+
+_MESSAGES: Final = {
+    "missing": "is required",
+    "tuple_type": "must be a list",
+    "string_type": "must be text",
+    "mapping_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+}
+_SHOWN_LENGTH: Final = 100
 _MOST_PROBLEMS: Final = 3
 _LONGEST_PLACE: Final = 100
 
 CleanupPolicy = Literal["compact", "delete"]
-CompressionType = Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]
-TimestampType = Literal["CreateTime", "LogAppendTime"]
 
 
 def _integer(value: object) -> object:
-    """Parse a whole number; Kafka strips blanks around numbers."""
+    """Parse a whole number as Integer.parseInt does: in digits of any script, but for those that
+    Java has as two characters.
+    """
     if isinstance(value, bool):
         # Pydantic collects only ValueErrors.
         raise ValueError("not a whole number")  # noqa: TRY004
     if isinstance(value, str):
-        if not _INTEGER.fullmatch(value.strip()):
+        found = _INTEGER.fullmatch(value.strip(_BLANKS))
+        if found is None or max(found[2]) > _LAST_CHARACTER:
             raise ValueError("not a whole number")
-        return int(value)
+        return int(found[1] + found[2])
     return value
 
 
 def _decimal(value: object) -> object:
-    """Parse a finite decimal number."""
+    """Parse a finite number as Double.parseDouble does."""
     if isinstance(value, str):
-        if not _DECIMAL.fullmatch(value.strip()):
-            raise ValueError("not a number")
-        return float(value)
+        text = value.strip(_BLANKS)
+        if found := _DECIMAL.fullmatch(text):
+            return float(found[1])
+        if found := _HEXADECIMAL.fullmatch(text):
+            return _from_hexadecimal(found[1])
+        raise ValueError("not a number")
     return value
+
+
+def _from_hexadecimal(text: str) -> float:
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return math.copysign(math.inf, -1 if text.startswith("-") else 1)
 
 
 def _boolean(value: object) -> object:
     """Parse ``true`` or ``false``, in any case."""
     if isinstance(value, str):
-        word = value.strip().lower()
+        word = value.strip(_BLANKS).casefold()
         if word not in {"true", "false"}:
             raise ValueError("not true or false")
         return word == "true"
     return value
 
 
+def _stripped(value: object) -> object:
+    return value.strip(_BLANKS) if isinstance(value, str) else value
+
+
+def _topic_name(name: str) -> str:
+    if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
+        raise ValueError(
+            f"must be 1 to {_LONGEST_TOPIC_NAME} letters, digits, '.', '_' and '-', but not '.' or"
+            " '..'"
+        )
+    return name
+
+
 def _items(value: object) -> object:
     """Split a comma-separated list like Kafka: strip blanks around items; "" is the empty list."""
     if isinstance(value, str):
-        return tuple(item.strip() for item in value.split(",")) if value.strip() else ()
+        text = value.strip(_BLANKS)
+        return tuple(_SEPARATOR.split(text)) if text else ()
     return value
+
+
+def _replicas(value: object) -> object:
+    """Parse pairs of numbers, or ``*`` for all (ThrottledReplicaListValidator)."""
+    items = _items(value)
+    if isinstance(items, tuple):
+        texts = [str(item).strip(_BLANKS) for item in items]
+        if "".join(texts) != "*" and not all(map(_REPLICA.fullmatch, texts)):
+            raise ValueError("must be *, or PARTITION:BROKER pairs separated by commas")
+    return items
 
 
 def _no_duplicates(items: tuple[str, ...]) -> tuple[str, ...]:
@@ -75,6 +137,7 @@ def _known_policies(value: object) -> object:
                 raise ValueError("dedupe is an old name, Kafka 4.3 calls it compact")
             if item not in CLEANUP_POLICIES:
                 raise ValueError("must be compact, delete, both separated by a comma, or empty")
+        return tuple(dict.fromkeys(items))
     return items
 
 
@@ -92,16 +155,59 @@ Double = Annotated[float, BeforeValidator(_decimal), Field(allow_inf_nan=False)]
 Boolean = Annotated[bool, BeforeValidator(_boolean)]
 """Kafka's BOOLEAN."""
 
+CompressionType = Annotated[
+    Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"], BeforeValidator(_stripped)
+]
+TimestampType = Annotated[Literal["CreateTime", "LogAppendTime"], BeforeValidator(_stripped)]
+
 Text = Annotated[str, Field(max_length=65_536)]
 """Kafka's STRING."""
 
 TextList = Annotated[tuple[str, ...], BeforeValidator(_items), AfterValidator(_no_duplicates)]
 """Kafka's LIST without duplicates (KIP-1161)."""
 
-PolicyList = Annotated[
-    tuple[CleanupPolicy, ...], BeforeValidator(_known_policies), AfterValidator(_no_duplicates)
-]
-"""Values of ``cleanup.policy`` (KIP-71; empty: KIP-1161)."""
+PolicyList = Annotated[tuple[CleanupPolicy, ...], BeforeValidator(_known_policies)]
+"""Values of ``cleanup.policy`` (KIP-71; empty, and duplicates dropped: KIP-1161)."""
+
+ReplicaList = Annotated[tuple[str, ...], BeforeValidator(_replicas)]
+"""Values of ``leader.replication.throttled.replicas`` and the follower's (KIP-73)."""
+
+
+TopicName = Annotated[str, AfterValidator(_topic_name)]
+"""A name that Kafka accepts for a topic (Topic.validate)."""
+
+
+def contradiction(rule: str, *names: str) -> PydanticCustomError:
+    """Return the error of a rule that no single field has.
+
+    Args:
+        rule: what is wrong, with names and values.
+        names: Kafka's names of the settings concerned, the first one to blame first.
+    """
+    return PydanticCustomError(CONTRADICTION, "{rule}", {"rule": rule, "names": names})
+
+
+def findings(error: ValidationError) -> tuple[str, ...]:
+    """Return one sentence for each of pydantic's errors, with the config's name and value."""
+    sentences = []
+    for found in error.errors(include_url=False):
+        message = plain_message(found)
+        if not found["loc"]:
+            sentences.append(message)
+            continue
+        value = str(found["input"])
+        shown = value if len(value) <= _SHOWN_LENGTH else f"{value[:_SHOWN_LENGTH]}…"
+        sentences.append(f"{found['loc'][0]}={shown} is invalid: {message}")
+    return tuple(sentences)
+
+
+def plain_message(found: ErrorDetails) -> str:
+    """Return the rule that one of pydantic's errors says is broken, without pydantic's terms."""
+    known = _MESSAGES.get(found["type"])
+    if known is not None:
+        return known
+    message = found["msg"].removeprefix("Value error, ")
+    return re.sub("^(?:Input|Value|String) should ", "must ", message)
 
 
 def problems(error: ValidationError) -> str:

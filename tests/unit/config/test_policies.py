@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
-from logwright.config.policies import Policies, load_policies
+from logwright.config.policies import Policies, check_policies, load_policies
 from logwright.config.resolved import Sources, effective_pairs
 from logwright.config.topic import UNKNOWN_POLICY, parse_settings
 from logwright.errors import PolicyError
+from tests.differential.random_configs import our_verdict, random_configs
 
 SHIPPED = Path(__file__).parents[3] / "dbt_like_configs"
 
@@ -157,120 +160,97 @@ expectations: {max_largest_batch_bytes: 10}
     assert Policies().expectations.max_largest_batch_bytes == 1_048_588
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "version: 1\ndefaults:\n  cleanup.polcy: x\n",
-            (
-                "policies.yml:3:3: unknown config 'cleanup.polcy': did you mean "
-                "'cleanup.policy'? (got 'x')"
-            ),
-        ),
-        (
-            "version: 1\ndefaults:\n  min.cleanable.dirty.ratio: 1.3\n",
-            (
-                "policies.yml:3:30: min.cleanable.dirty.ratio: should be less than or equal to 1 "
-                "(got '1.3')"
-            ),
-        ),
-        (
-            "version: 1\ndefaults: {log.roll.hours: 0}\n",
-            "policies.yml:2:28: log.roll.hours: should be greater than or equal to 1 (got '0')",
-        ),
-        (
-            "version: 1\ndefaults: {cleanup.policy: dedupe}\n",
-            (
-                "policies.yml:2:28: cleanup.policy: dedupe is an old name, "
-                "Kafka 4.3 calls it compact (got 'dedupe')"
-            ),
-        ),
-        (
-            "version: 1\ntopics:\n- name: t\n  ownr: me\n",
-            "policies.yml:4:3: unknown config 'ownr': did you mean 'owner'? (got 'me')",
-        ),
-        (
-            "version: 1\ntopics:\n- name: t\n  log.roll.hours: 5\n",
-            (
-                "policies.yml:4:3: 'log.roll.hours' is a broker config; "
-                "the topic config is 'segment.ms'"
-            ),
-        ),
-        (
-            "version: 1\ntopics:\n- {name: t, min.compaction.lag.ms: 9, max.compaction.lag.ms: 8}",
-            "policies.yml:3:3: min.compaction.lag.ms=9 is above max.compaction.lag.ms=8",
-        ),
-        (
-            "version: 1\ntopics:\n- owner: me\n",
-            "policies.yml:3:3: exactly one of name and pattern is required",
-        ),
-        (
-            "version: 1\ntopics:\n- {name: t}\n- {name: t}\n",
-            "policies.yml:4:3: 'name t' already has an entry at policies.yml:3:3",
-        ),
-        (
-            "version: 1\ntopics:\n- pattern: '['\n",
-            (
-                "policies.yml:3:12: pattern: not a regular expression: unterminated character set "
-                "(got '[')"
-            ),
-        ),
-        (
-            "version: 1\ntopics:\n- {name: t, severity: BAD}\n",
-            "policies.yml:3:23: severity: should be 'WARN' or 'ERROR' (got 'BAD')",
-        ),
-        (
-            "version: 1\ntopics:\n- {name: t, segment.ms: }\n",
-            "policies.yml:3:24: segment.ms needs a value (got None)",
-        ),
-        (
-            "version: 1\nsweeps: {}\n",
-            "policies.yml:2:1: unknown section 'sweeps', did you mean 'sweep'?",
-        ),
-        (
-            "version: 1\nsweep: {max_log: 1}\n",
-            ("policies.yml:2:9: unknown key 'max_log', did you mean 'max_logs'? (got '1')"),
-        ),
-        ("version: 2\n", "policies.yml:1:10: version '2' is not supported, only 1 is"),
-        ("defaults: {}\n", "policies.yml:1:1: 'version: 1' is missing"),
-        ("version: 1\nversion: 1\n", "policies.yml:2:1: duplicate key 'version'"),
-        (
-            "version: 1\ndefaults:\n  segment.ms: 1\n  segment.ms: 2\n",
-            "policies.yml:4:3: duplicate",
-        ),
-        ("version: 1\nhigh_watermark: top\n", "policies.yml:2:17: high_watermark must be end or"),
-        (
-            "version: 1\nlog_dirs: [a, a]\n",
-            "policies.yml:2:15: 'a' is already listed at policies.yml:2:12",
-        ),
-        ("version: 1\nlog_dirs: a\n", "policies.yml:2:11: expected a list (got 'a')"),
-        ("- version: 1\n", "policies.yml:1:1: expected a mapping at the top level"),
-        ("version: 1\ndefaults: [a\n", "policies.yml:3:1: "),
-        ("version: 1\ndefaults: &x {}\nsweep: *x\n", "policies.yml:2:11: aliases are not supp"),
-        ("version: !!python/name:os.system 1\n", "policies.yml:1:10: the tag"),
-        ("version: 1\n---\nversion: 1\n", "policies.yml:2:1: "),
-    ],
-)
-def test_errors_say_where(tmp_path: Path, text: str, expected: str) -> None:
-    """Every error begins with file:line:column, and names the value and the nearest valid key."""
-    found = problems(tmp_path, text)
-    assert len(found) == 1
-    assert found[0].startswith(expected)
-
-
 def test_all_problems_at_once(tmp_path: Path) -> None:
-    """One run reports all problems of all files."""
+    """One run reports all problems of all files, sorted; a file that is not YAML hides no other."""
     found = problems(
         tmp_path,
-        "version: 1\ndefaults: {a.b: 1, segment.ms: 0}\n",
-        zweites="version: 1\ndefaults: {}\nsweep: {max_logs: 0}\n",
+        "version: 1\ndefaults: {sgment.ms: 1, segment.ms: 0}\n",
+        a="version: 1\nlog_dirs: [\n",
+        zweites="version: 1\ndefaults: {segment.ms: x}\nsweep: {max_logs: 0}\n",
     )
-    assert [line.split(": ")[0] for line in found] == [
-        "zweites.yml:2:1",
-        "policies.yml:2:12",
-        "policies.yml:2:32",
-        "zweites.yml:3:19",
-    ]
+    assert [
+        "a.yml:2:11: '[' is not closed",
+        "policies.yml:2:12: defaults.sgment.ms: unknown key (got '1'); did you mean 'segment.ms'?",
+        "policies.yml:2:38: defaults.segment.ms: must be greater than or equal to 1 (got '0')",
+        "zweites.yml:2:1: defaults: is already defined at policies.yml:2:1",
+        "zweites.yml:2:24: defaults.segment.ms: not a whole number (got 'x')",
+        "zweites.yml:3:19: sweep.max_logs: must be greater than or equal to 1 (got '0')",
+    ] == found
+
+
+def test_every_section_is_in_one_file(tmp_path: Path) -> None:
+    """Its second place is a problem, and what stands there is checked; ``topics`` are gathered."""
+    second = "version: 1\nsweep: {max_log: 1}\nhigh_watermark: x\ntopics: [{name: u}]\n"
+    first = "version: 1\nsweep: {}\nhigh_watermark: end\ntopics: [{name: t}]\n"
+    assert [
+        "z.yml:2:1: sweep: is already defined at policies.yml:2:1",
+        "z.yml:2:9: sweep.max_log: unknown key (got '1'); did you mean 'max_logs'?",
+        "z.yml:3:1: high_watermark: is already defined at policies.yml:3:1",
+    ] == problems(tmp_path, first, z=second)
+    policies = load(tmp_path, first, z="version: 1\ntopics: [{name: u}]\n")
+    assert ["t", "u"] == [each.labels.name for each in policies.topics]
+
+
+def test_what_is_a_file_of_policies(tmp_path: Path) -> None:
+    """A link to a file is one; what cannot be read is a problem; hidden files are ignored."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "defaults").write_text("version: 1\ndefaults: {segment.ms: 5}\n")
+    directory = tmp_path / "policies"
+    directory.mkdir()
+    (directory / "linked.yml").symlink_to(source / "defaults")
+    (directory / ".hidden.yml").write_text("not for us")
+    (directory / "README.md").write_text("not for us")
+    assert {"segment.ms": "5"} == load_policies(directory).defaults
+    (directory / "directory.yaml").mkdir()
+    (directory / "gone.yml").symlink_to(source / "gone")
+    os.mkfifo(directory / "pipe.yml")
+    assert [
+        f"{directory}/{name}:1:1: is not a file, or a link to nothing"
+        for name in ("directory.yaml", "gone.yml", "pipe.yml")
+    ] == [str(one) for one in check_policies(directory).problems]
+
+
+def test_a_byte_order_mark(tmp_path: Path) -> None:
+    """An editor's mark at the beginning changes nothing."""
+    assert {"segment.ms": "5"} == load(
+        tmp_path, "\ufeffversion: 1\ndefaults: {segment.ms: 5}\n"
+    ).defaults
+
+
+def test_many_problems(tmp_path: Path) -> None:
+    """The check has all of them, the error of a run the first thousand."""
+    lines = "".join(f"  wrong.{number}: 1\n" for number in range(1_005))
+    found = problems(tmp_path, f"version: 1\ndefaults:\n{lines}")
+    assert [1_001, "… and 5 more problems"] == [len(found), found[-1]]
+    assert 1_005 == len(check_policies(tmp_path).problems)
+
+
+def test_settings_without_effect(tmp_path: Path) -> None:
+    """Each is a warning at its key, with the reason; the policies are valid."""
+    load(
+        tmp_path,
+        """
+version: 1
+defaults:
+  log.dirs: /data
+  log.cleaner.backoff.ms: 5
+  num.recovery.threads.per.data.dir: 2
+  log.retention.check.interval.ms: 60000
+  log.local.retention.ms: 5
+topics:
+  - {name: t, segment.ms: 5, flush.ms: 5}
+""",
+    )
+    checked = check_policies(tmp_path)
+    assert checked.policies is not None
+    assert [
+        "4:3: defaults.log.dirs: no effect: the section log_dirs lists the log directories",
+        "5:3: defaults.log.cleaner.backoff.ms: no effect: the sensor's interval applies instead",
+        "6:3: defaults.num.recovery.threads.per.data.dir: no effect: only a running broker uses it",
+        "8:3: defaults.log.local.retention.ms: no effect: it is for tiered storage",
+        "10:30: topics[t].flush.ms: no effect: only a running broker uses it",
+    ] == [str(one).removeprefix(f"{tmp_path}/policies.yml:") for one in checked.warnings]
 
 
 @pytest.mark.parametrize(
@@ -310,3 +290,21 @@ def test_shipped_policies(topic: str, policy: tuple[str, ...]) -> None:
     assert not {"retention.ms", "retention.bytes"} & policies.defaults.keys()
     assert policies.high_watermark == "checkpoint"
     assert policies.log_dirs
+
+
+def test_entries_are_judged_as_configs_are(tmp_path: Path, seed: int) -> None:
+    """Random configs, which tests/differential compares with Kafka's verdict: as entries of
+    ``topics`` the same ones are refused, each at its own line.
+    """
+    configs = list(random_configs(seed, 500))
+    entries = [
+        json.dumps({"name": f"t{number}"} | pairs, ensure_ascii=False)
+        for number, pairs in enumerate(configs)
+    ]
+    lines = "".join(f"  - {entry}\n" for entry in entries)
+    (tmp_path / "topics.yml").write_text(f"version: 1\ntopics:\n{lines}", newline="\n")
+    found = {one.mark.line - 3 for one in check_policies(tmp_path).problems}
+    assert found == {
+        number for number, pairs in enumerate(configs) if our_verdict(pairs) is not None
+    }
+    assert 100 < len(found) < 400

@@ -43,6 +43,7 @@ final class ServeCommand {
                 case "directory" -> DirectoryRequest.run(request);
                 case "partitions" -> AppendRequest.partitions(request);
                 case "metadata" -> RandomMetadata.run(request);
+                case "configs" -> ConfigsRequest.run(request);
                 default -> throw new Args.UsageException("no such request: " + request.path("request").asText());
             };
         } catch (RandomCase.CleanerFailed e) {

@@ -1,0 +1,111 @@
+"""``logwright policies``: check the policies before they are used. Read-only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from logwright.cli.output import Format, Output
+from logwright.errors import LogwrightError, PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from logwright.config.marked import Problem
+    from logwright.config.policies import CheckedPolicies
+
+_VARIABLE: Final = "LOGWRIGHT_POLICIES"
+
+
+@click.group(name="policies")
+def command() -> None:
+    """Work with the policies: YAML files with settings per topic."""
+
+
+@command.command()
+@click.argument(
+    "directory",
+    metavar="[DIR]",
+    required=False,
+    envvar=_VARIABLE,
+    type=click.Path(path_type=Path, readable=False),
+)
+@click.option(
+    "--output",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Output format; json prints one object per line.",
+)
+def check(directory: Path | None, form: Format) -> None:
+    """Check all policies of DIR and print one line per problem, with file:line:column; exit status
+    2 if there is any.
+
+    Settings without effect are warnings. DIR is by default what Dagster uses: LOGWRIGHT_POLICIES,
+    else the examples of the package.
+    """
+    from logwright.config.policies import EXAMPLES, check_policies  # noqa: PLC0415 -- pydantic and yaml: not for --help
+
+    output = Output(form=form)
+    if directory is None:
+        directory = EXAMPLES
+        output.message(f"Neither DIR nor {_VARIABLE} is given: these are the examples.")
+    try:
+        checked = check_policies(directory)
+    except LogwrightError as error:
+        output.error_object(error)
+        raise
+    _show(output, checked.problems, "error")
+    _show(output, checked.warnings, "warning")
+    _sum_up(output, directory, checked)
+    if checked.problems:
+        click.get_current_context().exit(PolicyError.exit_status)
+
+
+def _show(output: Output, found: Iterable[Problem], level: str) -> None:
+    """Print one line per problem or warning. Effects: writes to stdout."""
+    for one in found:
+        output.text(str(one) if level == "error" else f"{one} ({level})")
+        output.json_object(
+            {
+                "level": level,
+                "file": str(one.mark.path),
+                "line": one.mark.line,
+                "column": one.mark.column,
+                "setting": one.setting,
+                "rule": one.rule,
+                "got": one.got,
+                "nearest": one.nearest,
+            }
+        )
+
+
+def _sum_up(output: Output, directory: Path, checked: CheckedPolicies) -> None:
+    """Print the numbers: a result if all is valid, else a message. Effects: writes to stdout or
+    stderr.
+    """
+    parts = (
+        _count(len(checked.files), "file"),
+        _count(checked.entries, "topics entry", "topics entries"),
+        _count(len(checked.problems), "problem") if checked.problems else "no problems",
+        _count(len(checked.warnings), "warning") if checked.warnings else "no warnings",
+    )
+    say = output.message if checked.problems else output.text
+    if not output.is_json:
+        say(f"{directory}: {', '.join(parts)}.")
+    output.json_object(
+        {
+            "directory": str(directory),
+            "files": len(checked.files),
+            "topics": checked.entries,
+            "problems": len(checked.problems),
+            "warnings": len(checked.warnings),
+        }
+    )
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,101 @@
+"""Random topic configs: we accept what Kafka's controller accepts, and refuse what it refuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from logwright.config.topic import TOPIC_NAMES
+from tests.differential.oracle_server import OracleServer
+from tests.differential.random_configs import (
+    DIFFERENCES,
+    Difference,
+    Pairs,
+    coverage,
+    differences,
+    our_verdict,
+    random_configs,
+)
+
+CONFIGS = 2_000
+"""In every commit's run; at night `--count`."""
+
+LEAST = 3
+"""How often each config must have been in an accepted set, and in a refused one."""
+
+
+def kafka_verdicts(
+    server: OracleServer, configs: Sequence[Pairs], *, tiered: bool
+) -> list[str | None]:
+    """What Kafka says against each, in a cluster with or without tiered storage."""
+    answer = server.ask({"request": "configs", "configs": configs, "remoteStorage": tiered})
+    refused: list[str | None] = answer["refused"]
+    return refused
+
+
+def disagreements(
+    server: OracleServer, configs: Sequence[Pairs], *, tiered: bool
+) -> tuple[list[str], Counter[str]]:
+    """The configs on which we and Kafka differ, without the values that we differ on on purpose:
+    nothing else may be hidden by those.
+    """
+    seen: Counter[str] = Counter()
+    asked = []
+    for pairs in configs:
+        known = {one.name for one in differences(pairs, tiered=tiered)}
+        seen["differences"] += bool(known)
+        asked.append({name: value for name, value in pairs.items() if name not in known})
+    found = []
+    for pairs, theirs in zip(asked, kafka_verdicts(server, asked, tiered=tiered), strict=True):
+        ours = our_verdict(pairs)
+        seen += coverage(pairs, theirs)
+        if (ours is None) != (theirs is None):
+            found.append(f"{pairs}: Kafka: {theirs or 'accepted'}; logwright: {ours or 'accepted'}")
+    return found, seen
+
+
+def judge(server: OracleServer, seed: int, count: int, *, tiered: bool) -> None:
+    found, seen = disagreements(server, list(random_configs(seed, count)), tiered=tiered)
+    assert [] == found[:20], f"{len(found)} of {count}"
+    rare = [
+        f"{verdict} {name}"
+        for verdict in ("accepted", "refused")
+        for name in TOPIC_NAMES
+        if seen[f"{verdict} {name}"] < LEAST
+    ]
+    assert [] == rare, seen
+    assert seen["differences"] >= LEAST, seen
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("tiered", [False, True], ids=["local", "tiered"])
+def test_random_topic_configs(server: OracleServer, seed: int, tiered: bool) -> None:
+    """Types, bounds, lists, unknown names, and the rules between configs."""
+    judge(server, seed, CONFIGS, tiered=tiered)
+
+
+@pytest.mark.oracle
+@pytest.mark.nightly
+def test_many_more_random_topic_configs(
+    server: OracleServer, seed: int, pytestconfig: pytest.Config
+) -> None:
+    """The same by night, `--count` sets."""
+    judge(server, seed, max(pytestconfig.getoption("count"), CONFIGS), tiered=False)
+
+
+@pytest.mark.oracle
+def test_the_names_are_kafkas(server: OracleServer) -> None:
+    """No topic config of Kafka is unknown to us, and no other is known."""
+    assert sorted(TOPIC_NAMES) == server.ask({"request": "configs", "names": True})["names"]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("one", DIFFERENCES, ids=lambda one: one.name)
+def test_we_still_differ(server: OracleServer, one: Difference) -> None:
+    """Each difference on purpose is one, and for us and Kafka as it says."""
+    pairs = {one.name: one.example}
+    assert [one] == differences(pairs, tiered=True)
+    (theirs,) = kafka_verdicts(server, [pairs], tiered=True)
+    assert (one.refused, not one.refused) == (our_verdict(pairs) is not None, theirs is not None)
