@@ -25,7 +25,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostState(SweepState):
-    """The state of a run that another process executes again, or goes on with: only its logs.
+    """The state of a run that another process executes again: only its logs.
 
     Plans and staged output are not kept. A plan is stale once its run is over, and what a run has
     staged is removed when it fails.
