@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Final
 from uuid import uuid4
 
@@ -18,6 +18,8 @@ from logwright.assets.partitions import SEGMENT_SET
 
 BATCH_SIZE_VARIABLE: Final = "DAGSTER_EVENT_BATCH_SIZE"
 """Dagster's own: how many events it stores at once, where the storage can (PostgreSQL)."""
+BUSY_SECONDS: Final = 10
+"""How long another process may keep an event file locked, as it does to write back its log."""
 
 
 @contextmanager
@@ -26,17 +28,18 @@ def many_events(context: dg.OpExecutionContext) -> Iterator[None]:
 
     Dagster opens and closes the files for each event. When the last connection to a file is closed,
     SQLite writes its write-ahead log back and waits for the disk, several times for each event. As
-    long as this connection is open, it does not. Other instances are left as they are.
+    long as this connection is open, it does not. Where it cannot be opened, the step takes longer.
+    Other instances are left as they are.
     """
     storage = context.instance.event_log_storage
     with ExitStack() as stack:
         if isinstance(storage, SqliteEventLogStorage):
             for shard in (context.run_id, INDEX_SHARD_NAME):
-                path = storage.path_for_shard(shard)
-                connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-                stack.enter_context(closing(connection))
-                # A connection counts from its first query on.
-                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                with suppress(sqlite3.Error):
+                    opened = sqlite3.connect(storage.path_for_shard(shard), timeout=BUSY_SECONDS)
+                    stack.enter_context(closing(opened))
+                    # A connection counts from its first query on.
+                    opened.execute("SELECT count(*) FROM sqlite_master").fetchone()
         yield
 
 
