@@ -1,7 +1,11 @@
 """The Spark session of a run, created at its first use."""
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Final, cast
 
 import dagster as dg
@@ -59,7 +63,8 @@ class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
                 numba_cache_directory=self._numba_cache_directory(),
             )
             self._lazy = LazyPySparkResource(spark_config=ours | self.settings)
-        return cast("SparkSession", self._lazy.spark_session)
+        with _own_interrupts():
+            return cast("SparkSession", self._lazy.spark_session)
 
     def _numba_cache_directory(self) -> Path | None:
         """Return the directory of compiled kernels if it cannot be next to the modules: all workers
@@ -71,3 +76,16 @@ class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
         if os.access(Path(logwright.__file__).parent, os.W_OK) or self._event_log_directory is None:
             return None
         return self._event_log_directory.parent / "numba"
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep this process's handler of SIGINT, by which Dagster cancels a run: PySpark sets its own,
+    after which a canceled run would be a failed one.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if current_thread() is main_thread():
+            signal.signal(signal.SIGINT, before)

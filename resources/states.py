@@ -15,6 +15,7 @@ import dagster as dg
 from logwright.errors import PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.sweep.model import LogWork, SweepState
+from logwright.sweep.stages import discard
 from logwright.units import TimestampMs
 
 DIRECTORY: Final = "sweep_states"
@@ -43,12 +44,13 @@ class SweepStates(dg.IOManager):
 
     def __init__(self) -> None:
         self._states: dict[tuple[str, ...], SweepState] = {}
+        self._latest: SweepState | None = None
 
     def handle_output(self, context: dg.OutputContext, obj: SweepState) -> None:
         """Keep a state. Effects: writes a file of the run, for which it removes old ones."""
         identifier = tuple(context.get_identifier())
         path = _path(context.step_context.instance, identifier)
-        self._states[identifier] = obj
+        self._states[identifier] = self._latest = obj
         path.parent.mkdir(exist_ok=True)
         _remove_old(path.parent)
         being_written = path.with_suffix(f".{os.getpid()}.tmp")
@@ -74,6 +76,13 @@ class SweepStates(dg.IOManager):
                 remedy="Execute all steps of the run again.",
             ) from error
         return _lost(content)
+
+    def end(self) -> None:
+        """Remove what is still staged, after a run that was canceled between two steps. Effects:
+        unlinks staged files.
+        """
+        if self._latest is not None:
+            discard(self._latest.works)
 
 
 def _path(instance: dg.DagsterInstance, identifier: tuple[str, ...]) -> Path:
@@ -116,7 +125,13 @@ def _remove_old(directory: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-@dg.io_manager(description="Keeps the states of a sweep in memory, and their logs on disk.")
-def sweep_states(_: dg.InitResourceContext) -> SweepStates:
-    """Return a manager for one run."""
-    return SweepStates()
+@dg.io_manager(  # type: ignore[arg-type]  # a generator is a resource too
+    description="Keeps the states of a sweep in memory, and their logs on disk."
+)
+def sweep_states(_: dg.InitResourceContext) -> Iterator[SweepStates]:
+    """Yield a manager for one run."""
+    states = SweepStates()
+    try:
+        yield states
+    finally:
+        states.end()

@@ -20,12 +20,14 @@ from __future__ import annotations
 import gc
 import pickle
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cache, partial
 from itertools import chain
 from math import inf
+from threading import Thread
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from pyspark import SparkContext
@@ -50,6 +52,11 @@ _Value = TypeVar("_Value")
 Arguments = tuple[object, ...]
 
 _RESULTS_DDL: Final = "results binary"
+CANCEL_SECONDS: Final = 30
+"""How long an interrupted process waits until the tasks of its job have ended."""
+CANCEL_POLL_SECONDS: Final = 0.1
+KILL_SECONDS: Final = 3
+"""Spark waits 2 s (``spark.python.task.killTimeout``) before it kills the worker of a task."""
 _LOCAL: Final = re.compile(r"local\[([0-9]+)(?:,[0-9]+)?\]")
 
 
@@ -125,6 +132,36 @@ def _cores(spark: SparkSession | SparkContext) -> tuple[int, int]:
     return cores, cores
 
 
+@contextmanager
+def _canceled_on_exit(context: SparkContext) -> Iterator[None]:
+    """Cancel the job when this process is interrupted, and wait until its tasks have ended: what
+    they stage would be written after the caller has removed it.
+    """
+    try:
+        yield
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException:
+        # This thread's connection to the JVM still waits for the job's result.
+        thread = Thread(target=_cancel, args=(context,))
+        thread.start()
+        thread.join()
+        raise
+
+
+def _cancel(context: SparkContext) -> None:
+    """Effects: cancels all jobs; Spark kills the Python workers of tasks that do not end."""
+    context.cancelAllJobs()
+    tracker = context.statusTracker()
+    deadline = time.monotonic() + CANCEL_SECONDS
+    while time.monotonic() < deadline:
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        if not any(stage is not None and stage.numActiveTasks for stage in stages):
+            break
+        time.sleep(CANCEL_POLL_SECONDS)
+    time.sleep(KILL_SECONDS)
+
+
 def _each_log(
     function: Callable[..., _Value],
     arguments: Sequence[Arguments],
@@ -183,7 +220,8 @@ def _each(
         if context is None:
             results = _by_frame(cast("SparkSession", spark), run, calls)
         else:
-            results = context.parallelize(calls, len(calls)).flatMap(run).collect()
+            with _canceled_on_exit(context):
+                results = context.parallelize(calls, len(calls)).flatMap(run).collect()
     # logwright's worker wrote them, over Spark's authenticated socket.
     found = dict(chain.from_iterable(map(pickle.loads, results)))  # noqa: TID251
     invariant(
