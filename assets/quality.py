@@ -30,6 +30,22 @@ class Judgement:
     failures: Mapping[str, LogwrightError]
     data_docs: Path | None
 
+    def applied_to(self, state: SweepState) -> SweepState:
+        """Return the state with what the checks found in each log, and with the logs that failed
+        one.
+        """
+        works = (
+            replace(
+                work,
+                checked={
+                    verdict.check: "passed" if verdict.passed else verdict.sentence
+                    for verdict in self.verdicts.get(work.key, ())
+                },
+            )
+            for work in state.works
+        )
+        return state.with_works(works).with_failures(self.failures)
+
 
 def judge(state: SweepState, policies: Policies, *, storage: Path, run_name: str) -> Judgement:
     """Judge what was read back from the staged output. Effects: writes Data Docs below

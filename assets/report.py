@@ -8,8 +8,6 @@ from typing import Any, Final
 import dagster as dg
 
 from logwright.assets.partitions import SEGMENT_SET
-from logwright.assets.quality import Judgement
-from logwright.assets.verdict import CHECKS, LOG_PROFILE, Verdict
 from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
 from logwright.config.resolved import disagreements
 from logwright.config.sources import DirectorySettings
@@ -107,52 +105,6 @@ def staged_metadata(state: SweepState) -> Metadata:
     }
 
 
-def check_evaluations(state: SweepState, judgement: Judgement) -> Iterable[dg.AssetCheckEvaluation]:
-    """Yield the result of every check for every log, as Dagster's events with their partition.
-
-    A failed check blocks (fails the step) only if no log is left: Dagster cannot block single
-    partitions.
-    """
-    for work in state.works:
-        if work.failure is None and work.staged is None:
-            yield from (_nothing_staged(work.key, check) for check in CHECKS)
-        for verdict in judgement.verdicts.get(work.key, ()):
-            yield dg.AssetCheckEvaluation(
-                asset_key=SEGMENT_SET,
-                check_name=verdict.check,
-                passed=verdict.passed,
-                partition=work.key,
-                blocking=not state.going_on,
-                severity=dg.AssetCheckSeverity[verdict.severity],
-                description=verdict.sentence,
-                metadata=_check_metadata(verdict, judgement),
-            )
-
-
-def _check_metadata(verdict: Verdict, judgement: Judgement) -> Metadata:
-    metadata: Metadata = {"violations": verdict.violations, **verdict.details}
-    if verdict.first_offset is not None:
-        metadata["first offending offset"] = verdict.first_offset
-    if verdict.broken:
-        metadata["broken rules"] = "; ".join(verdict.broken)
-    if verdict.check == LOG_PROFILE and judgement.data_docs is not None:
-        metadata["data docs"] = dg.MetadataValue.path(str(judgement.data_docs))
-    return metadata
-
-
-def _nothing_staged(key: str, check: str) -> dg.AssetCheckEvaluation:
-    """Return a result for a log without output: Dagster expects one from every check."""
-    return dg.AssetCheckEvaluation(
-        asset_key=SEGMENT_SET,
-        check_name=check,
-        passed=True,
-        partition=key,
-        blocking=False,
-        description="No output was staged, so there was nothing to check.",
-        metadata={"violations": 0},
-    )
-
-
 def swap_metadata(work: LogWork) -> Metadata:
     """Return the result for one log."""
     plan = work.plan
@@ -163,6 +115,7 @@ def swap_metadata(work: LogWork) -> Metadata:
     metadata: Metadata = {"outcome": _outcome(plan, work.result)}
     if work.staged is not None and work.result is not None:
         metadata |= _cleaned_metadata(work.staged, work.result, work.commit_seconds)
+    metadata |= _checks(work)
     decided_at = datetime.fromtimestamp(plan.now_ms / 1000, tz=UTC)
     return metadata | {
         "why": "; ".join(plan.compaction.reasons),
@@ -175,6 +128,14 @@ def swap_metadata(work: LogWork) -> Metadata:
         "decided at": dg.MetadataValue.timestamp(decided_at),
         "plan": plan.plan_id,
     }
+
+
+def _checks(work: LogWork) -> Metadata:
+    """Return what each check found in this log's output; empty if nothing was staged."""
+    rows = [f"| {check} | {_cell(said)} |" for check, said in work.checked.items()]
+    if not rows:
+        return {}
+    return {"checks": dg.MetadataValue.md("\n".join(["| check | result |", "|---|---|", *rows]))}
 
 
 def _cleaned_metadata(
@@ -263,6 +224,48 @@ def materialization(work: LogWork) -> dg.AssetMaterialization:
         partition=work.key,
         metadata=swap_metadata(work),
     )
+
+
+def failure_observations(state: SweepState) -> Iterable[dg.AssetObservation]:
+    """Return one observation for each log that failed: its partition's page shows why it has no new
+    materialization.
+    """
+    for key, error in state.failures.items():
+        yield dg.AssetObservation(
+            asset_key=SEGMENT_SET,
+            partition=key,
+            description=f"Not changed: {type(error).__name__}: {error}",
+            metadata={"outcome": "failed", "error": type(error).__name__, "why": str(error)},
+        )
+
+
+def unchanged_observations(works: Iterable[LogWork]) -> Iterable[dg.AssetObservation]:
+    """Return the observations of logs that a sweep did not change: one for each that is held, and
+    one for all others together, because storing an event takes some milliseconds.
+    """
+    works = tuple(works)
+    alone = [work for work in works if work.held is not None]
+    others = [work for work in works if work.held is None]
+    if len(others) == 1:
+        alone, others = [*alone, *others], []
+    for work in alone:
+        yield dg.AssetObservation(
+            asset_key=SEGMENT_SET, partition=work.key, metadata=swap_metadata(work)
+        )
+    if others:
+        rows = [
+            f"| {work.key} | {_cell('; '.join(work.plan.compaction.reasons))} |"
+            for work in others[:SHOWN_LOGS]
+            if work.plan is not None
+        ]
+        yield dg.AssetObservation(
+            asset_key=SEGMENT_SET,
+            description=f"Nothing was due in {len(others):,} logs.",
+            metadata={
+                "logs": len(others),
+                "reasons": dg.MetadataValue.md("\n".join(["| log | why |", "|---|---|", *rows])),
+            },
+        )
 
 
 def _cell(text: str) -> str:

@@ -14,12 +14,15 @@ from typing import Any, Final
 import dagster as dg
 
 from logwright.assets.boundary import after_failed_swap, boundary, checked
+from logwright.assets.evaluations import check_evaluations
+from logwright.assets.events import many_events
 from logwright.assets.holds import state_of
+from logwright.assets.meanwhile import import_great_expectations
 from logwright.assets.partitions import LOGS, SEGMENT_SET
 from logwright.assets.quality import judge
 from logwright.assets.report import (
-    check_evaluations,
     decision_metadata,
+    failure_observations,
     materialization,
     metadata_in_use,
     recovery_metadata,
@@ -128,6 +131,7 @@ def roll(context: dg.OpExecutionContext, planned: SweepState) -> SweepState:
 @dg.op(out=SWEEP_OUT, pool=POOL)
 def dedupe(context: dg.OpExecutionContext, rolled: SweepState, spark: Spark) -> SweepState:
     """Build the compacted segments of all logs in one Spark job, next to the live ones."""
+    import_great_expectations()
     with unstaged_on_error(rolled):
         state = build_all(rolled, SparkExecutor(lambda: spark.session))
     discard_failed(state)
@@ -141,15 +145,19 @@ def quality(
     deduped: SweepState,
     policies: PolicyDirectory,
     spark: Spark,
-) -> Iterator[dg.AssetCheckEvaluation | dg.Output[SweepState] | dg.Output[None]]:
+) -> Iterator[
+    dg.AssetCheckEvaluation | dg.AssetObservation | dg.Output[SweepState] | dg.Output[None]
+]:
     """Read the staged segments back; only logs that pass every check continue."""
     with unstaged_on_error(deduped):
         state = examine_all(deduped, SparkExecutor(lambda: spark.session))
         storage = Path(context.instance.storage_directory())
         judgement = judge(state, policies.load(), storage=storage, run_name=context.run_id)
-    state = state.with_failures(judgement.failures)
+    state = judgement.applied_to(state)
     discard_failed(state)
     yield from check_evaluations(state, judgement)
+    if not state.going_on:
+        yield from failure_observations(state)
     checked(state, context)
     yield from (dg.Output(None, check) for check in CHECKS)
     yield dg.Output(state, "validated")
@@ -158,18 +166,20 @@ def quality(
 @dg.op(pool=POOL)
 def swap(
     context: dg.AssetExecutionContext, validated: SweepState
-) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult[None]]:
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.MaterializeResult[None]]:
     """Replace the live segments by the checked ones, group by group, each swap durable by
     itself.
     """
-    state = commit_all(validated)
-    context.log.info(run_line(state))
-    if state.failures:
-        yield from map(materialization, state.going_on)
-        raise after_failed_swap(state, context.op_execution_context)
-    for work in state.works:
-        context.add_asset_metadata(swap_metadata(work), partition_key=work.key)
-    yield dg.MaterializeResult()
+    with many_events(context.op_execution_context):
+        state = commit_all(validated)
+        context.log.info(run_line(state))
+        if state.failures:
+            yield from map(materialization, state.going_on)
+            yield from failure_observations(state)
+            raise after_failed_swap(state, context.op_execution_context)
+        for work in state.works:
+            context.add_asset_metadata(swap_metadata(work), partition_key=work.key)
+        yield dg.MaterializeResult()
 
 
 @dg.graph_asset(

@@ -13,6 +13,7 @@ from benchmarks.compare import compare
 from benchmarks.kernels import kernels
 from benchmarks.logs import CASES, prepare
 from benchmarks.picture import picture
+from benchmarks.platform import INSTANCE, platform_rows
 from benchmarks.profile import profile
 from benchmarks.report import (
     PAGE,
@@ -28,6 +29,7 @@ from benchmarks.runs import ROOT
 from benchmarks.scale import scale_rows
 from benchmarks.startup import startup
 from benchmarks.sweeps import sweeps
+from benchmarks.ticks import tick_rows
 
 scale_option = click.option(
     "--scale",
@@ -183,6 +185,34 @@ def scale_command(
         )
     print(rows)
     _put_section(out, SCALE, f"{_SCALE.format(rounds=rounds)}\n\n{rows}")
+
+
+@main.command(name="platform")
+@work_option
+@click.option("--logs", type=click.IntRange(min=1), default=1_000, show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option(
+    "--instance",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    default=INSTANCE,
+    help="The dagster.yaml of the instance; the shipped one, on SQLite, by default.",
+)
+def platform_command(
+    *, work_directory: Path | None, logs: int, rounds: int, instance: Path
+) -> None:
+    """Dagster's job sweep, compared with clean --engine spark."""
+    with _work(work_directory) as work:
+        print(platform_rows(logs=logs, rounds=rounds, instance=instance, work=work, say=_progress))
+
+
+@main.command(name="ticks")
+@work_option
+@click.option("--logs", type=click.IntRange(min=1), default=10_000, show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+def ticks_command(*, work_directory: Path | None, logs: int, rounds: int) -> None:
+    """Sensors' ticks and the inventory of a large fleet."""
+    with _work(work_directory) as work:
+        print(tick_rows(logs=logs, rounds=rounds, work=work, say=_progress))
 
 
 def _put_section(out: Path, title: str, body: str) -> None:

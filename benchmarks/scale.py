@@ -108,7 +108,7 @@ def _note_sweep(work: Path, log: BenchLog, number: int, rounds: int, note: _Note
 
 def _note_small(work: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
     """The whole command by either engine in turn, for logs of 200 KB in 13 segments."""
-    directory = _many_segments(log, work / "small", SMALL_SEGMENTS)
+    directory = many_segments(log, work / "small", SMALL_SEGMENTS)
     one = replace(log, directory=directory)
     found: dict[str, list[float]] = {"local": [], "spark": []}
     with installed(work) as environment:
@@ -139,7 +139,7 @@ def _note_segments(
     segments: tuple[int, ...], small: BenchLog, work: Path, rounds: int, note: _Note
 ) -> None:
     def measure(number: int) -> float:
-        log_dir = _many_segments(small, work / "segments", number)
+        log_dir = many_segments(small, work / "segments", number)
         cpu_ms: float = 1e3 * _worker("segments", log_dir, small, small.directory)["cpu"]
         shutil.rmtree(log_dir)
         return cpu_ms
@@ -225,7 +225,7 @@ def _grown(log: BenchLog, target: Path, times: int) -> Path:
     return target
 
 
-def _many_segments(log: BenchLog, target: Path, number: int) -> Path:
+def many_segments(log: BenchLog, target: Path, number: int) -> Path:
     """A log of many segments with one batch each: the first batch of a log, at other offsets."""
     start = time.perf_counter()
     shutil.rmtree(target, ignore_errors=True)

@@ -18,8 +18,9 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -234,7 +235,8 @@ def skip_message(skipped: Mapping[str, str]) -> str:
 
 def dump_cursor(readings: Mapping[str, Reading]) -> str:
     """Serialize readings as a sensor's cursor; compressed, because Dagster stores it every tick."""
-    rows = {key: astuple(reading) for key, reading in readings.items()}
+    fields = attrgetter(*Reading.__dataclass_fields__)
+    rows = {key: fields(reading) for key, reading in readings.items()}
     packed = zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
     return base64.b64encode(packed).decode()
 

@@ -20,8 +20,9 @@ from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError
 from logwright.pipelines.due import shortened, skip_message
 from logwright.pipelines.runs import RUNS_IN_FLIGHT
+from logwright.pipelines.unchanged import Remembered
 from logwright.purge.commit import purge_partition
-from logwright.purge.observe import list_partition
+from logwright.purge.observe import PartitionListing, list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
@@ -34,6 +35,9 @@ PURGE_LOGS: Final = "purge_logs"
 PURGE_SECONDS: Final = 300
 LOGS_PER_RUN: Final = 1_000
 SHOWN_FILES: Final = 20
+
+_NOTHING_RETIRED: Final = Remembered[bool]()
+"""Of each log: a purge has nothing to remove, now or later."""
 
 
 class PurgeConfig(dg.Config):
@@ -150,11 +154,12 @@ def purge_outlook(
         if log.key in held:
             continue
         try:
+            listing = _retired_files(log)
+            if listing is None:
+                continue
             topic_config, _ = settings.of(log.log_dir, log.partition.topic)
             result = plan_purge(
-                list_partition(log.log_dir / log.partition.directory_name),
-                now_ms=now_ms,
-                file_delete_delay_ms=topic_config.file_delete_delay_ms,
+                listing, now_ms=now_ms, file_delete_delay_ms=topic_config.file_delete_delay_ms
             ).result
         except LogwrightError as error:
             waiting[log.key] = shortened(f"{type(error).__name__}: {error}")
@@ -165,6 +170,24 @@ def purge_outlook(
             soonest = _time(min(pending.due_at_ms for pending in result.pending))
             waiting[log.key] = f"{len(result.pending)} files, the first is due at {soonest:%F %T}Z"
     return PurgeOutlook(due=tuple(due), waiting=waiting)
+
+
+def _retired_files(log: MaintainedLog) -> PartitionListing | None:
+    """Return the listing of a log with files that a purge removes, now or later; None for any other
+    log. Effects: lists the directory, if it has changed.
+    """
+    directory = log.log_dir / log.partition.directory_name
+    found: list[PartitionListing] = []
+
+    def read() -> tuple[bool, None]:
+        listing = list_partition(directory)
+        found.append(listing)
+        result = plan_purge(listing, now_ms=TimestampMs(0), file_delete_delay_ms=0).result
+        return not (result.pending or result.removed or result.leftovers or result.staging), None
+
+    if _NOTHING_RETIRED.value(str(directory), read):
+        return None
+    return found[0] if found else list_partition(directory)
 
 
 def deleted_outlook(

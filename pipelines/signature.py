@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Final
 
 from logwright.config.resolved import maintenance_pairs
 from logwright.config.sources import DirectorySettings
@@ -9,11 +10,12 @@ from logwright.errors import LogwrightError
 from logwright.log.checkpoints import Checkpoints, read_checkpoints
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
-from logwright.log.model import FileStamp
 from logwright.pipelines.markers import Markers
+from logwright.pipelines.unchanged import Remembered, active_segment
 from logwright.resources.log_dirs import MaintainedLog
 
 _BYTES = 8
+_STAMPS: Final = Remembered[str]()
 
 
 class Signatures:
@@ -38,7 +40,7 @@ class Signatures:
             self._settings_of(log.log_dir, log.partition.topic),
             log.log_dir in self._markers.missing,
         )
-        return hashlib.blake2b(repr(parts).encode(), digest_size=_BYTES).hexdigest()
+        return _digest(parts)
 
     def _entries(self, log: MaintainedLog) -> object:
         if log.log_dir not in self._checkpoints:
@@ -63,10 +65,21 @@ class Signatures:
         return self._said[key]
 
 
-def _stamps(log: MaintainedLog) -> list[FileStamp] | str:
-    """Return the stamps of a partition's files. Effects: lists the directory."""
-    try:
+def _stamps(log: MaintainedLog) -> str:
+    """Return a digest of the stamps of a partition's files. Effects: lists the directory, if it has
+    changed.
+    """
+
+    def read() -> tuple[str, str | None]:
         with open_partition_dir(log.log_dir, log.partition) as directory:
-            return list(stamp_files(directory).values())
+            stamps = stamp_files(directory)
+        return _digest(list(stamps.values())), active_segment(stamps)
+
+    try:
+        return _STAMPS.value(f"{log.log_dir}/{log.partition.directory_name}", read)
     except LogwrightError as error:
         return str(error)
+
+
+def _digest(value: object) -> str:
+    return hashlib.blake2b(repr(value).encode(), digest_size=_BYTES).hexdigest()

@@ -17,13 +17,15 @@ from logwright.assets.boundary import (
     checked,
     dagster_failure,
 )
+from logwright.assets.events import many_events
 from logwright.assets.holds import uncleanable
-from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
+from logwright.assets.partitions import LOGS_NAME
 from logwright.assets.report import (
+    failure_observations,
     materialization,
     run_line,
     run_metadata,
-    swap_metadata,
+    unchanged_observations,
 )
 from logwright.assets.retention import retention_observation
 from logwright.assets.segment_set import (
@@ -39,10 +41,10 @@ from logwright.errors import LogwrightError
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
-from logwright.sweep.model import SweepState
+from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.order import plans_of
 from logwright.sweep.retain import retain_compacted
-from logwright.sweep.stages import commit_all
+from logwright.sweep.stages import commit_each
 
 SWEEP = "sweep"
 PLAN_SWEEP = "plan_sweep"
@@ -86,37 +88,39 @@ def swap_sweep(
     """Swap each log and record its materialization; delete old segments if the policy is
     compact,delete; then fail if a swap or a retention failed.
     """
-    with boundary(SWAP_SWEEP):
-        settings = policies.settings()
-    state = commit_all(validated)
-    context.log.info(run_line(state))
-    for work in state.going_on:
-        if work.result is not None:
-            yield materialization(work)
-        else:
-            yield dg.AssetObservation(
-                asset_key=SEGMENT_SET, partition=work.key, metadata=swap_metadata(work)
-            )
-    failures: dict[str, LogwrightError] = {}
-    for work in retain_compacted(
-        state,
-        settings,
-        high_watermark=settings.policies.high_watermark,
-        force=any(plan.options.force for plan in plans_of(state.works)),
-    ):
-        if work.failure is not None:
-            failures[work.key] = work.failure
-        elif work.retained is not None and work.retained.deleted:
-            yield retention_observation(work, work.retained, settings)
-    for key, error in failures.items():
-        context.log.error("log=%s its retention failed: %s", key, error)
-    if state.failures:
-        raise after_failed_swap(state, context)
-    if failures:
-        # Swaps are final: a retry of the step would only find stale plans.
-        raise dagster_failure(failures, logs=len(state.works), retry_number=RETRIES)
-    log_dirs = {work.log_dir for work in state.works}
-    yield dg.Output(None, metadata=run_metadata(state) | uncleanable(log_dirs))
+    with many_events(context):
+        with boundary(SWAP_SWEEP):
+            settings = policies.settings()
+        done: list[LogWork] = []
+        # The next logs are committed while Dagster stores the events of those before.
+        for work in commit_each([[work for work in validated.going_on if work.due]]):
+            done.append(work)
+            if work.failure is None:
+                yield materialization(work)
+        state = validated.with_works(done)
+        context.log.info(run_line(state))
+        yield from unchanged_observations(work for work in state.going_on if work.result is None)
+        yield from failure_observations(state)
+        failures: dict[str, LogwrightError] = {}
+        for work in retain_compacted(
+            state,
+            settings,
+            high_watermark=settings.policies.high_watermark,
+            force=any(plan.options.force for plan in plans_of(state.works)),
+        ):
+            if work.failure is not None:
+                failures[work.key] = work.failure
+            elif work.retained is not None and work.retained.deleted:
+                yield retention_observation(work, work.retained, settings)
+        for key, error in failures.items():
+            context.log.error("log=%s its retention failed: %s", key, error)
+        if state.failures:
+            raise after_failed_swap(state, context)
+        if failures:
+            # Swaps are final: a retry of the step would only find stale plans.
+            raise dagster_failure(failures, logs=len(state.works), retry_number=RETRIES)
+        log_dirs = {work.log_dir for work in state.works}
+        yield dg.Output(None, metadata=run_metadata(state) | uncleanable(log_dirs))
 
 
 @dg.job(

@@ -210,13 +210,16 @@ def require_agreement(
         _require_all_ended(log, found, end_offset)
     known = {} if found is None else _aborted_by_marker(log, found)
     here = {segment.base_offset for segment, _ in parts} | {each.base_offset for each in sources}
+    bases = [segment.base_offset for segment in log.segments]
     for base, listed in by_base.items():
         for number, entry in enumerate(listed):
             if base in here:
+                if bases[bisect_right(bases, entry.last_offset) - 1] != base:
+                    raise entries.refuse(base, number, "names a marker of another segment")
                 _require_marker(entries, base, number, entry, known)
             elif entry.first_offset < end_offset and found is not None:
                 _require_no_data(entries, base, number, entry, found)
-    _require_entries(entries, parts, known)
+    _require_entries(entries, bases, known)
 
 
 def outdated_snapshot(log: PartitionLog, problem: str) -> CorruptProducerSnapshot:
@@ -294,11 +297,10 @@ def _require_no_data(
 
 def _require_entries(
     entries: _Entries,
-    parts: Sequence[tuple[Segment, Source]],
+    bases: Sequence[int],
     known: Mapping[tuple[int, int], _Aborted],
 ) -> None:
     """Require an entry for each ABORT marker with data, in the index of the marker's segment."""
-    bases = [segment.base_offset for segment, _ in parts]
     listed = {
         (base, entry.producer_id, entry.last_offset)
         for base, some in entries.by_base.items()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import CorruptCheckpoint, UnsupportedFormatError
@@ -27,6 +28,8 @@ _DIGITS: Final = re.compile(rb"[0-9]{1,19}")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _PLAIN: Final = re.compile(r"0\n([0-9]{1,10})\n((?:[!-~]+ [0-9]{1,9} [0-9]{1,18}\n)*)")
 """An offset checkpoint in the form that Kafka and logwright write."""
+_CONTENTS: Final = 8
+"""Parsed contents that are kept: of the four files, before and after a change."""
 _REMEDY: Final = (
     "The log was not changed. Restore the file, or start a broker on the directory: it ignores the"
     " file and writes a new one."
@@ -41,7 +44,7 @@ class LeaderEpoch:
     start_offset: Offset
 
 
-def parse_offset_checkpoint(content: bytes, path: Path) -> dict[TopicPartition, Offset]:
+def parse_offset_checkpoint(content: bytes, path: Path) -> Mapping[TopicPartition, Offset]:
     """Parse one of the four offset checkpoint files; an empty file has no entries.
 
     The last entry of a partition wins, as in Kafka.
@@ -61,9 +64,10 @@ def parse_offset_checkpoint(content: bytes, path: Path) -> dict[TopicPartition, 
     return entries
 
 
-def _plain_entries(content: bytes) -> dict[TopicPartition, Offset] | None:
+@lru_cache(maxsize=_CONTENTS)
+def _plain_entries(content: bytes) -> Mapping[TopicPartition, Offset] | None:
     """Parse a file in the usual form fast, None for any other: a fleet has tens of thousands of
-    entries, which every writer reads again.
+    entries, which are read again for each log.
     """
     match = _PLAIN.fullmatch(content.decode("latin-1")) if content.isascii() else None
     if match is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from logwright.errors import CorruptCheckpoint, UncleanLogDir, UnsupportedFormatError
@@ -39,7 +39,7 @@ from logwright.units import Offset
 _LOG = logging.getLogger(__name__)
 
 
-def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
+def read_offsets(path: Path) -> Mapping[TopicPartition, Offset]:
     """Read an offset checkpoint file; a missing or malformed one has no entries.
     Effects: reads it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -41,6 +41,7 @@ class LogWork:
         plan: what was decided.
         staged: what was built, if something was to be cleaned.
         facts: what was read back from it.
+        checked: name of each check → what it found, in words; from the gate before the swap.
         result: what the commit did.
         commit_seconds: how long that took, with the commits that ran at the same time.
         retained: what the retention after the commit deleted.
@@ -55,6 +56,7 @@ class LogWork:
     plan: CleanPlan | None = None
     staged: StagedCleaning | None = None
     facts: OutputFacts | None = None
+    checked: Mapping[str, str] = field(default_factory=dict)
     result: CommitResult | None = None
     commit_seconds: float = 0.0
     retained: RetentionPlan | None = None

@@ -14,7 +14,9 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster import AssetCheckEvaluation
+from dagster_shared.record import replace as record_replace
 
+from logwright.assets.evaluations import NOTHING_STAGED
 from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
 from logwright.assets.segment_set import segment_set
 from logwright.assets.verdict import CHECKS
@@ -193,18 +195,33 @@ def steps_run(run: dg.ExecuteInProcessResult) -> list[str]:
 
 
 def evaluations(run: dg.ExecuteInProcessResult, key: str) -> dict[str, AssetCheckEvaluation]:
-    """What each check of a run said of one log."""
+    """What each check of a run said of one log: by itself, or in the list of those that passed."""
     found = {}
     for event in run.all_events:
         if event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             evaluation = event.asset_check_evaluation_data
+            name = evaluation.check_name
             if evaluation.partition == key:
-                found[evaluation.check_name] = evaluation
+                found[name] = evaluation
+            elif evaluation.partition is None and (result := _results(evaluation).get(key)):
+                passes = result in ("passed", NOTHING_STAGED)
+                assert not passes or name not in found
+                found.setdefault(name, record_replace(evaluation, passed=passes))
     return found
 
 
+def _results(evaluation: AssetCheckEvaluation) -> dict[str, str]:
+    """The table of an evaluation of several logs: key → result."""
+    lines = str(evaluation.metadata["logs"].value).splitlines()[2:]
+    return {line.split("|")[1].strip(): line.split("|")[2].strip() for line in lines}
+
+
 def failed_checks(run: dg.ExecuteInProcessResult, key: str) -> set[str]:
-    """Names of the checks that one log failed; all of them must have spoken."""
+    """Names of the checks that one log failed; all of them must have spoken. A failure has an
+    evaluation with the log's partition.
+    """
     found = evaluations(run, key)
     assert found.keys() == CHECKS.keys()
-    return {name for name, evaluation in found.items() if not evaluation.passed}
+    failed = {name for name, evaluation in found.items() if not evaluation.passed}
+    assert all(found[name].partition == key for name in failed)
+    return failed

@@ -238,6 +238,14 @@ def in_another_segment(builder: LogBuilder) -> None:
     source.unlink()
 
 
+def also_in_another_segment(builder: LogBuilder) -> None:
+    """The entry of the second segment lies in the first too: a reader of the entries that concern
+    the first would stop there.
+    """
+    source, target = entries_path(builder, 8), entries_path(builder, 0)
+    target.write_bytes(target.read_bytes() + source.read_bytes())
+
+
 def behind_the_cleaned_range(builder: LogBuilder) -> None:
     """An entry of the active segment claims committed data of the first."""
     path = entries_path(builder, 11)
@@ -273,6 +281,7 @@ def behind_the_cleaned_range(builder: LogBuilder) -> None:
         cut,
         zeros,
         in_another_segment,
+        also_in_another_segment,
         behind_the_cleaned_range,
     ],
 )

@@ -1,0 +1,119 @@
+"""The results of the checks as Dagster's events.
+
+Storing an event takes Dagster some milliseconds, and a sweep has seven checks for each log. So the
+logs that pass a check share one evaluation, which lists them, and each log that fails one has an
+evaluation with its own partition (docs/adr/0025).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import dagster as dg
+
+from logwright.assets.partitions import SEGMENT_SET
+from logwright.assets.quality import Judgement
+from logwright.assets.verdict import CHECKS, LOG_PROFILE, Verdict
+from logwright.sweep.model import SweepState
+
+SHOWN_LOGS: Final = 100
+"""Maximum rows of an evaluation's table; the counts are always complete."""
+NAMED_LOGS: Final = 5
+"""Maximum failed logs in an evaluation's description."""
+NOTHING_STAGED: Final = "No output was staged, so there was nothing to check."
+
+Metadata = dict[str, Any]
+
+
+def check_evaluations(state: SweepState, judgement: Judgement) -> Iterable[dg.AssetCheckEvaluation]:
+    """Yield the evaluations of every check.
+
+    A run with one log has one evaluation for each check, with the log's partition. With several
+    logs there is one for each that failed, then one without partition for all.
+
+    A failed check blocks (fails the step) only if no log is left: Dagster cannot block single
+    partitions.
+    """
+    unstaged = [work.key for work in state.works if work.failure is None and work.staged is None]
+    blocking = not state.going_on
+    for check in CHECKS:
+        verdicts = {
+            key: verdict
+            for key, found in judgement.verdicts.items()
+            for verdict in found
+            if verdict.check == check
+        }
+        if len(verdicts) + len(unstaged) == 1:
+            verdicts |= {key: Verdict(check=check) for key in unstaged}
+            shown: Iterable[tuple[str, Verdict]] = verdicts.items()
+        else:
+            shown = [(key, verdict) for key, verdict in verdicts.items() if not verdict.passed]
+        for key, verdict in shown:
+            yield dg.AssetCheckEvaluation(
+                asset_key=SEGMENT_SET,
+                check_name=check,
+                passed=verdict.passed,
+                partition=key,
+                blocking=blocking,
+                severity=dg.AssetCheckSeverity[verdict.severity],
+                description=NOTHING_STAGED if key in unstaged else verdict.sentence,
+                metadata=_metadata(verdict, judgement),
+            )
+        if len(verdicts) + len(unstaged) != 1:
+            yield _together(check, verdicts, unstaged, judgement)
+
+
+def _metadata(verdict: Verdict, judgement: Judgement) -> Metadata:
+    metadata: Metadata = {"violations": verdict.violations, **verdict.details}
+    if verdict.first_offset is not None:
+        metadata["first offending offset"] = verdict.first_offset
+    if verdict.broken:
+        metadata["broken rules"] = "; ".join(verdict.broken)
+    return metadata | _data_docs(verdict.check, judgement)
+
+
+def _data_docs(check: str, judgement: Judgement) -> Metadata:
+    if check != LOG_PROFILE or judgement.data_docs is None:
+        return {}
+    return {"data docs": dg.MetadataValue.path(str(judgement.data_docs))}
+
+
+def _together(
+    check: str, verdicts: Mapping[str, Verdict], unstaged: Sequence[str], judgement: Judgement
+) -> dg.AssetCheckEvaluation:
+    """Return the evaluation of all logs of a run: it fails if one of them does."""
+    failed = {key: verdict for key, verdict in verdicts.items() if not verdict.passed}
+    warns = all(verdict.severity == "WARN" for verdict in failed.values())
+    rows = [
+        *((key, verdict.sentence) for key, verdict in failed.items()),
+        *((key, "passed") for key, verdict in verdicts.items() if verdict.passed),
+        *((key, NOTHING_STAGED) for key in unstaged),
+    ]
+    table = [f"| {key} | {said.replace('|', '/')} |" for key, said in rows[:SHOWN_LOGS]]
+    metadata: Metadata = {
+        "logs checked": len(verdicts),
+        "logs failed": len(failed),
+        "logs without output": len(unstaged),
+        "violations": sum(verdict.violations for verdict in verdicts.values()),
+        "logs": dg.MetadataValue.md("\n".join(["| log | result |", "|---|---|", *table])),
+    }
+    return dg.AssetCheckEvaluation(
+        asset_key=SEGMENT_SET,
+        check_name=check,
+        passed=not failed,
+        blocking=False,
+        severity=dg.AssetCheckSeverity.WARN if failed and warns else dg.AssetCheckSeverity.ERROR,
+        description=_description(len(verdicts), list(failed)),
+        metadata=metadata | _data_docs(check, judgement),
+    )
+
+
+def _description(checked: int, failed: Sequence[str]) -> str:
+    if not checked:
+        return NOTHING_STAGED
+    if not failed:
+        return f"All {checked:,} logs passed."
+    names = ", ".join(failed[:NAMED_LOGS])
+    more = len(failed) - NAMED_LOGS
+    return f"{len(failed):,} of {checked:,} logs failed: {names}" + (
+        f" and {more:,} more." if more > 0 else "."
+    )
