@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logwright.assets.contract import contract_verdicts
-from logwright.assets.expectations import profile_verdicts, with_limits
+from logwright.assets.expectations import Suite, profile_verdicts, with_limits
 from logwright.assets.profile import log_profiles
-from logwright.assets.verdict import LOG_PROFILE, Verdict
+from logwright.assets.profile_tests import entry_tests
+from logwright.assets.verdict import LOG_PROFILE, Severity, Verdict
 from logwright.checks.model import CHECK_NAMES, OutputFacts, refusal
 from logwright.config.policies import Policies
 from logwright.errors import InvariantError, LogwrightError, invariant
@@ -23,7 +24,7 @@ class Judgement:
     Attributes:
         verdicts: by log key, one for each check; logs that nothing was staged for are not in it.
         failures: by log key, why a log must not be swapped.
-        data_docs: index page of the Great Expectations site, None if nothing was examined.
+        data_docs: page of this run in the Great Expectations site, None if nothing was examined.
     """
 
     verdicts: Mapping[str, tuple[Verdict, ...]]
@@ -63,21 +64,28 @@ def judge(state: SweepState, policies: Policies, *, storage: Path, run_name: str
         policy=policies.expectations,
         max_message_bytes={work.key: planned(work).config.max_message_bytes for work in works},
     )
+    topics = {work.key: work.partition.topic for work in works}
+    severities = {
+        key: policies.labels_for(topic).severity or "ERROR" for key, topic in topics.items()
+    }
     published = profile_verdicts(
         profiles,
-        policy=policies.expectations,
+        suite=Suite(
+            policy=policies.expectations,
+            entries=entry_tests(policies, topics),
+            severities=severities,
+        ),
         storage=storage,
         run_name=run_name,
     )
-    verdicts = {}
-    for work in works:
-        severity = policies.labels_for(planned(work).log.partition.topic).severity or "ERROR"
-        profile = published.verdicts.get(work.key) or _without_profile(work)
-        verdicts[work.key] = (
+    verdicts = {
+        work.key: (
             *check_verdicts(_facts(work)),
             contracts[work.key],
-            replace(profile, severity=severity),
+            published.verdicts.get(work.key) or _without_profile(work, severities[work.key]),
         )
+        for work in works
+    }
     stopped = {
         work.key: [verdict.sentence for verdict in verdicts[work.key] if verdict.stops]
         for work in works
@@ -85,7 +93,7 @@ def judge(state: SweepState, policies: Policies, *, storage: Path, run_name: str
     failures = {
         work.key: refusal(planned(work), stopped[work.key]) for work in works if stopped[work.key]
     }
-    return Judgement(verdicts=verdicts, failures=failures, data_docs=published.site)
+    return Judgement(verdicts=verdicts, failures=failures, data_docs=published.page)
 
 
 def check_verdicts(facts: OutputFacts) -> tuple[Verdict, ...]:
@@ -117,7 +125,7 @@ def _contract_rows(work: LogWork) -> list[dict[str, object]]:
     ]
 
 
-def _without_profile(work: LogWork) -> Verdict:
+def _without_profile(work: LogWork, severity: Severity) -> Verdict:
     """Return the verdict on a log of which no segment was read back: right only if none was
     written.
     """
@@ -126,6 +134,7 @@ def _without_profile(work: LogWork) -> Verdict:
         check=LOG_PROFILE,
         violations=int(expected > 0),
         broken=("as many records are read back as were written",) if expected else (),
+        severity=severity,
     )
 
 

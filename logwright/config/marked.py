@@ -18,7 +18,7 @@ import yaml
 from yaml.composer import ComposerError
 
 MAX_FILE_BYTES: Final = 1_048_576
-MAX_DEPTH: Final = 8
+MAX_DEPTH: Final = 10
 
 _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = f"{_TAG}merge"

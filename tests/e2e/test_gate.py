@@ -121,3 +121,47 @@ def test_one_failing_log_does_not_stop_the_others(way: str, tmp_path: Path) -> N
     assert "latest_value_per_key" in failed_checks(run, "orders-1")
     assert set() == failed_checks(run, "orders-2")
     assert staged_files(platform.log_dir) == []
+
+
+SHARE = "expect_column_values_to_be_between(column=tombstone_share, max_value=0)"
+RECORDS = "expect_column_values_to_be_between(column=records, min_value=1)"
+
+
+def asked(severity: str) -> str:
+    """A policy whose entry for orders has a test that fails and one that does not."""
+    return POLICY + (
+        "topics:\n"
+        "  - pattern: ord.*\n"
+        "    tests:\n"
+        "      - expect_column_values_to_be_between:\n"
+        f"          {{column: tombstone_share, max_value: 0, severity: {severity}}}\n"
+        "      - expect_column_values_to_be_between: {column: records, min_value: 1}\n"
+    )
+
+
+@pytest.mark.parametrize("severity", ["warn", "error"])
+def test_a_test_of_a_topics_entry(severity: str, tmp_path: Path) -> None:
+    """It is asked of the entry's topics only; its severity decides about the swap; the check shows
+    it with what was observed, and links to the page of the run's own result.
+    """
+    logs = {"orders-0": "tombstones-1-first", "others-0": "tombstones-1-first"}
+    platform = make_platform(tmp_path, logs, asked(severity))
+    before = tree(platform.partition("orders-0"))
+
+    run = platform.sweep(list(logs))
+
+    assert (severity == "warn") == run.success
+    assert (severity == "warn") == (before != tree(platform.partition("orders-0")))
+    assert {"log_profile"} == failed_checks(run, "orders-0")
+    assert set() == failed_checks(run, "others-0")
+    evaluation = evaluations(run, "orders-0")["log_profile"]
+    assert severity.upper() == evaluation.severity.value
+    metadata: dict[str, Any] = dict(evaluation.metadata)
+    assert SHARE == metadata["broken rules"].value
+    assert metadata[SHARE].value.startswith("failed: observed 0.")
+    assert metadata[RECORDS].value.startswith("passed: observed ")
+    page = Path(metadata["data docs"].value)
+    assert run.run_id in page.parts
+    said = page.read_text()
+    assert "asked of pattern ord.*" in said
+    assert "orders-0" in said

@@ -357,9 +357,9 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
     ),
     "deep nesting": (
         VERSION + "sweep: {max_logs: [[[[[[[[[1]]]]]]]]]}\n",
-        ["2:26: is nested more than 8 deep"],
+        ["2:28: is nested more than 10 deep"],
     ),
-    "very deep nesting": ("[" * 5000, ["1:10: is nested more than 8 deep"]),
+    "very deep nesting": ("[" * 5000, ["1:12: is nested more than 10 deep"]),
     "huge file": ("#" * 1_048_577, ["1:1: is larger than 1048576 bytes"]),
 }
 """Name → content of a file, and the problems without the name of the file."""
