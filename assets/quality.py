@@ -48,9 +48,23 @@ class Judgement:
         return state.with_works(works).with_failures(self.failures)
 
 
-def judge(state: SweepState, policies: Policies, *, storage: Path, run_name: str) -> Judgement:
+def judge(
+    state: SweepState,
+    policies: Policies,
+    values: Mapping[str, Verdict],
+    *,
+    storage: Path,
+    run_name: str,
+) -> Judgement:
     """Judge what was read back from the staged output. Effects: writes Data Docs below
     `storage`.
+
+    Args:
+        state: the logs.
+        policies: thresholds and tests.
+        values: log key → verdict on its decoded values.
+        storage: directory of the Dagster instance.
+        run_name: name of the run in the Data Docs.
     """
     works = [work for work in state.going_on if work.facts is not None]
     if not works:
@@ -83,6 +97,7 @@ def judge(state: SweepState, policies: Policies, *, storage: Path, run_name: str
             *check_verdicts(_facts(work)),
             contracts[work.key],
             published.verdicts.get(work.key) or _without_profile(work, severities[work.key]),
+            values[work.key],
         )
         for work in works
     }

@@ -30,6 +30,7 @@ from logwright.assets.report import (
     staged_metadata,
     swap_metadata,
 )
+from logwright.assets.values import value_verdicts
 from logwright.assets.verdict import CHECKS
 from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
@@ -150,9 +151,11 @@ def quality(
 ]:
     """Read the staged segments back; only logs that pass every check continue."""
     with unstaged_on_error(deduped):
-        state = examine_all(deduped, SparkExecutor(lambda: spark.session))
+        executor = SparkExecutor(lambda: spark.session)
+        loaded = policies.load()
+        state, values = value_verdicts(examine_all(deduped, executor), loaded, executor)
         storage = Path(context.instance.storage_directory())
-        judgement = judge(state, policies.load(), storage=storage, run_name=context.run_id)
+        judgement = judge(state, loaded, values, storage=storage, run_name=context.run_id)
     state = judgement.applied_to(state)
     discard_failed(state)
     yield from check_evaluations(state, judgement)

@@ -40,7 +40,15 @@ FAULTS: dict[str, Fault] = {
     "index_entries_valid": index_misplaced,
     "segment_contract": key_removed,
     "log_profile": last_batch_lost,
+    "value_contract": value_changed,
 }
+
+CONTRACT = """\
+topics:
+  - name: orders
+    tests:
+      - values: {format: string, columns: {value: {type: string, regex: '[ a-z0-9]*'}}}
+"""
 
 
 def test_every_check_has_a_fault() -> None:
@@ -51,7 +59,7 @@ def test_every_check_has_a_fault() -> None:
 @pytest.mark.parametrize("check", FAULTS)
 def test_fault_stops_the_run_before_the_swap(check: str, tmp_path: Path) -> None:
     """The check fails, `swap` never starts, the log is as it was and nothing stays staged."""
-    platform = make_platform(tmp_path, {"orders-0": "basic-none"})
+    platform = make_platform(tmp_path, {"orders-0": "basic-none"}, POLICY + CONTRACT)
     before = tree(platform.log_dir)
 
     run = platform.materialize(["orders-0"], faulty_asset(FAULTS[check], "orders-0"))
@@ -165,3 +173,29 @@ def test_a_test_of_a_topics_entry(severity: str, tmp_path: Path) -> None:
     said = page.read_text()
     assert "asked of pattern ord.*" in said
     assert "orders-0" in said
+
+
+def test_a_broken_contract_of_values_names_offsets_and_no_value(tmp_path: Path) -> None:
+    """The check says which rule broke, how often and at which offsets; the values stay in the log:
+    they are in no event, error or file of the run.
+    """
+    policy = POLICY + CONTRACT.replace("[ a-z0-9]*", "[A-Z]*")
+    platform = make_platform(tmp_path, {"orders-0": "basic-none"}, policy)
+    before = tree(platform.log_dir)
+
+    run = platform.sweep(["orders-0"])
+
+    assert not run.success
+    assert before == tree(platform.log_dir)
+    assert {"value_contract"} == failed_checks(run, "orders-0")
+    metadata: dict[str, Any] = dict(evaluations(run, "orders-0")["value_contract"].metadata)
+    assert metadata["records checked"].value == metadata["records with a value"].value > 0
+    assert metadata["violations"].value == metadata["records checked"].value
+    first = metadata["first offending offset"].value
+    said_of_rule = f"ERROR: records {metadata['violations'].value}, first offsets {first}, "
+    assert metadata["value: regex"].value.startswith(said_of_rule)
+    word = b"mossy"
+    assert any(word in path.read_bytes() for path in platform.log_dir.rglob("*.log"))
+    said = [path for path in platform.home.rglob("*") if path.is_file()]
+    assert [] == [path for path in said if word in path.read_bytes()]
+    assert word.decode() not in str(run.all_events)

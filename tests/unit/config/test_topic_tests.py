@@ -67,14 +67,16 @@ def test_a_value_contract_has_columns(tmp_path: Path) -> None:
             "expect_column_values_to_be_betwen: {column: records}",
             (
                 "p.yml:5:9: topics[orders].tests[0].expect_column_values_to_be_betwen: unknown "
-                "test (got {'column': 'records'}); did you mean 'expect_column_values_to_be_between'?"
+                "test (got {'column': 'records'}); did "
+                "you mean 'expect_column_values_to_be_between'?"
             ),
         ),
         (
             "expect_column_values_to_be_between: {column: tombstone_sahre, max_value: 1}",
             (
                 "p.yml:5:54: topics[orders].tests[0].expect_column_values_to_be_between.column: is "
-                "not a column of the profile; did you mean 'tombstone_share'? (got 'tombstone_sahre')"
+                "not a column of the profile; did "
+                "you mean 'tombstone_share'? (got 'tombstone_sahre')"
             ),
         ),
         (
