@@ -95,7 +95,11 @@ def recovered_plan(
     return stages.plan(
         state,
         settings,
-        options=replace(options, checks=policies.checks),
+        options=replace(
+            options,
+            checks=policies.checks,
+            keep_failed_output_ms=policies.sweep.keep_failed_output_ms,
+        ),
         high_watermark=policies.high_watermark,
     )
 

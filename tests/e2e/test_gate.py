@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from logwright.assets.verdict import CHECKS
+from tests.e2e.command import call
 from tests.e2e.faults import (
     Fault,
     bit_flipped,
@@ -199,3 +201,45 @@ def test_a_broken_contract_of_values_names_offsets_and_no_value(tmp_path: Path) 
     said = [path for path in platform.home.rglob("*") if path.is_file()]
     assert [] == [path for path in said if word in path.read_bytes()]
     assert word.decode() not in str(run.all_events)
+
+
+def test_a_failed_output_is_kept_until_it_expires_or_the_log_is_cleaned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only with the setting. `inspect` shows it, `purge` removes it when it is due, and so does the
+    next cleaning that succeeds.
+    """
+    monkeypatch.setattr("logwright.steps.failed_output.LEAST_FREE_SHARE", 0.0)
+    policy = POLICY + CONTRACT + "sweep: {keep_failed_output_ms: 3600000}\n"
+    keys = ["orders-0", "orders-1"]
+    platform = make_platform(tmp_path, dict.fromkeys(keys, "basic-none"), policy)
+    before = tree(platform.log_dir)
+    for key in keys:
+        assert not platform.sweep([key], faulty_sweep(value_changed, key)).success
+    assert before == tree(platform.log_dir)
+    assert [] == staged_files(platform.log_dir)
+
+    first, second = (platform.partition(key) / ".logwright/failed" for key in keys)
+    assert all(list(one.glob("*/*.log")) for one in (first, second))
+    (kept,) = first.iterdir()
+    due_ms = platform.now_ms + 3_600_000
+    assert kept.name.startswith(f"{due_ms}.")
+    words = ("--config", "cleanup.policy=compact")
+    looked = call("inspect", platform.log_dir, *words, "--output", "json", "orders-0")
+    (said,) = json.loads(looked.out)["failedOutputs"]
+    assert (due_ms, kept.name.split(".")[1]) == (said["dueAtMs"], said["plan"])
+    size = sum(file.stat().st_size for file in kept.iterdir())
+    assert size == said["bytes"]
+    assert "failed output kept until" in call("inspect", platform.log_dir, *words).out
+
+    assert platform.sweep(["orders-1"]).success
+    assert not second.exists()
+    for now_ms in (due_ms - 1, due_ms):
+        assert first.exists()
+        call("purge", platform.log_dir, *words, "--yes", "--now", now_ms)
+    assert not first.exists()
+    assert tree(platform.partition("orders-0")) == {
+        name.removeprefix("orders-0/"): digest
+        for name, digest in before.items()
+        if name.startswith("orders-0/")
+    }
