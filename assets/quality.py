@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -101,14 +101,22 @@ def judge(
         )
         for work in works
     }
+    return Judgement(
+        verdicts=verdicts, failures=_failures(works, verdicts), data_docs=published.page
+    )
+
+
+def _failures(
+    works: Iterable[LogWork], verdicts: Mapping[str, tuple[Verdict, ...]]
+) -> dict[str, LogwrightError]:
+    """Return why logs must not be swapped."""
     stopped = {
         work.key: [verdict.sentence for verdict in verdicts[work.key] if verdict.stops]
         for work in works
     }
-    failures = {
+    return {
         work.key: refusal(planned(work), stopped[work.key]) for work in works if stopped[work.key]
     }
-    return Judgement(verdicts=verdicts, failures=failures, data_docs=published.page)
 
 
 def check_verdicts(facts: OutputFacts) -> tuple[Verdict, ...]:
