@@ -6,6 +6,7 @@ from typing import Final
 
 import dagster as dg
 
+from logwright.assets.events import show_as_failed
 from logwright.assets.holds import quarantine_failed
 from logwright.errors import LogwrightError, NotALogDir, PreconditionError, StalePlan
 from logwright.sweep.model import SweepState
@@ -56,9 +57,12 @@ def checked(state: SweepState, context: dg.OpExecutionContext) -> SweepState:
     """
     if state.failures and not state.going_on:
         quarantine_failed(state)
-        raise dagster_failure(
+        raised = dagster_failure(
             state.failures, logs=len(state.works), retry_number=context.retry_number
-        ) from next(iter(state.failures.values()))
+        )
+        if not isinstance(raised, dg.RetryRequested):
+            show_as_failed(context, state.failures)
+        raise raised from next(iter(state.failures.values()))
     return state
 
 
@@ -76,6 +80,7 @@ def after_failed_swap(
     )
     if not isinstance(raised, dg.RetryRequested):
         discard_failed(state)
+        show_as_failed(context, state.failures)
     return raised
 
 

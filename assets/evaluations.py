@@ -5,6 +5,7 @@ logs that pass a check share one evaluation, which lists them, and each log that
 evaluation with its own partition (docs/adr/0025).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -94,6 +95,7 @@ def _together(
         "logs failed": len(failed),
         "logs without output": len(unstaged),
         "violations": sum(verdict.violations for verdict in verdicts.values()),
+        **_sums(verdicts.values()),
         "logs": dg.MetadataValue.md("\n".join(["| log | result |", "|---|---|", *table])),
     }
     return dg.AssetCheckEvaluation(
@@ -105,6 +107,14 @@ def _together(
         description=_description(len(verdicts), list(failed)),
         metadata=metadata | _data_docs(check, judgement),
     )
+
+
+def _sums(verdicts: Iterable[Verdict]) -> Counter[str]:
+    """Return the sums of the figures of all logs, by name."""
+    sums: Counter[str] = Counter()
+    for verdict in verdicts:
+        sums.update({name: one for name, one in verdict.details.items() if isinstance(one, int)})
+    return sums
 
 
 def _description(checked: int, failed: Sequence[str]) -> str:

@@ -10,11 +10,14 @@ from logwright.assets.contract import contract_verdicts
 from logwright.assets.expectations import Suite, profile_verdicts, with_limits
 from logwright.assets.profile import log_profiles
 from logwright.assets.profile_tests import entry_tests
+from logwright.assets.values import value_verdicts
 from logwright.assets.verdict import LOG_PROFILE, Severity, Verdict
 from logwright.checks.model import CHECK_NAMES, OutputFacts, refusal
 from logwright.config.policies import Policies
 from logwright.errors import InvariantError, LogwrightError, invariant
+from logwright.sweep.executor import Executor
 from logwright.sweep.model import LogWork, SweepState, planned
+from logwright.sweep.stages import examine_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,16 @@ class Judgement:
             for work in state.works
         )
         return state.with_works(works).with_failures(self.failures)
+
+
+def examine_and_judge(
+    state: SweepState, policies: Policies, executor: Executor, *, storage: Path, run_name: str
+) -> tuple[SweepState, Judgement]:
+    """Read the staged output back and judge it. Effects: those of `examine_all`, `value_verdicts`
+    and `judge`.
+    """
+    state, values = value_verdicts(examine_all(state, executor), policies, executor)
+    return state, judge(state, policies, values, storage=storage, run_name=run_name)
 
 
 def judge(

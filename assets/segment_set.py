@@ -7,7 +7,6 @@ and names those that were not (docs/adr/0003).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from logwright.assets.events import many_events
 from logwright.assets.holds import state_of
 from logwright.assets.meanwhile import import_great_expectations
 from logwright.assets.partitions import LOGS, SEGMENT_SET
-from logwright.assets.quality import judge
+from logwright.assets.quality import examine_and_judge
 from logwright.assets.report import (
     decision_metadata,
     failure_observations,
@@ -30,7 +29,7 @@ from logwright.assets.report import (
     staged_metadata,
     swap_metadata,
 )
-from logwright.assets.values import value_verdicts
+from logwright.assets.restored import NEEDED, planned_again, restored
 from logwright.assets.verdict import CHECKS
 from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
@@ -38,17 +37,12 @@ from logwright.resources.catalogue import SWEEP_STATES
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
-from logwright.resources.spark import Spark
 from logwright.spark.sweep import SparkExecutor
-from logwright.sweep import stages
-from logwright.sweep.holds import hold
 from logwright.sweep.model import SweepState
-from logwright.sweep.recover import recover
 from logwright.sweep.stages import (
     build_all,
     commit_all,
     discard_failed,
-    examine_all,
     unstaged_on_error,
 )
 from logwright.units import TimestampMs
@@ -57,7 +51,7 @@ POOL: Final = "log_cleaner"
 """Its limit is how many runs clean at once: `log.cleaner.threads`."""
 
 SWEEP_OUT: Final = dg.Out(SweepState, io_manager_key=SWEEP_STATES)
-"""States stay in the memory of the run: a plan is stale once its run is over, so it is not kept."""
+"""States stay in the memory of the run; another process gets the logs alone (`restored`)."""
 
 CHECK_SPECS: Final = [
     dg.AssetCheckSpec(name, asset=SEGMENT_SET, description=description, blocking=True)
@@ -89,19 +83,9 @@ def recovered_plan(
 ) -> SweepState:
     """Recover unclean logs that are not held, report it, then plan. `asked`: clock, options."""
     now_ms, options = asked
-    policies = settings.policies
-    state = recover(hold(state_of(logs, now_ms), settings, force=options.force), settings)
+    state = planned_again(state_of(logs, now_ms), settings, options)
     context.add_output_metadata(recovery_metadata(state) | metadata_in_use(settings, logs))
-    return stages.plan(
-        state,
-        settings,
-        options=replace(
-            options,
-            checks=policies.checks,
-            keep_failed_output_ms=policies.sweep.keep_failed_output_ms,
-        ),
-        high_watermark=policies.high_watermark,
-    )
+    return state
 
 
 @dg.op(out=SWEEP_OUT)
@@ -124,19 +108,22 @@ def plan(
     return checked(state, context.op_execution_context)
 
 
-@dg.op(out=SWEEP_OUT)
+@dg.op(out=SWEEP_OUT, required_resource_keys={*NEEDED})
 def roll(context: dg.OpExecutionContext, planned: SweepState) -> SweepState:
     """Show what will be rolled and cleaned, and why. It rolls nothing: the roll is done with the
     swap, so that nothing live changes before the checks.
     """
+    planned = restored(context, planned, before="roll")
     context.add_output_metadata(decision_metadata(planned))
     return planned
 
 
-@dg.op(out=SWEEP_OUT, pool=POOL)
-def dedupe(context: dg.OpExecutionContext, rolled: SweepState, spark: Spark) -> SweepState:
+@dg.op(out=SWEEP_OUT, pool=POOL, required_resource_keys={*NEEDED})
+def dedupe(context: dg.OpExecutionContext, rolled: SweepState) -> SweepState:
     """Build the compacted segments of all logs in one Spark job, next to the live ones."""
     import_great_expectations()
+    spark = context.resources.spark
+    rolled = restored(context, rolled, before="dedupe")
     with unstaged_on_error(rolled):
         state = build_all(rolled, SparkExecutor(lambda: spark.session))
     discard_failed(state)
@@ -144,22 +131,24 @@ def dedupe(context: dg.OpExecutionContext, rolled: SweepState, spark: Spark) -> 
     return checked(state, context)
 
 
-@dg.op(out={"validated": SWEEP_OUT, **{check: dg.Out(dg.Nothing) for check in CHECKS}})
+@dg.op(
+    out={"validated": SWEEP_OUT, **{check: dg.Out(dg.Nothing) for check in CHECKS}},
+    required_resource_keys={*NEEDED},
+)
 def quality(
-    context: dg.OpExecutionContext,
-    deduped: SweepState,
-    policies: PolicyDirectory,
-    spark: Spark,
+    context: dg.OpExecutionContext, deduped: SweepState
 ) -> Iterator[
     dg.AssetCheckEvaluation | dg.AssetObservation | dg.Output[SweepState] | dg.Output[None]
 ]:
     """Read the staged segments back; only logs that pass every check continue."""
+    spark, policies = context.resources.spark, context.resources.policies
+    deduped = restored(context, deduped, before="quality")
     with unstaged_on_error(deduped):
         executor = SparkExecutor(lambda: spark.session)
-        loaded = policies.load()
-        state, values = value_verdicts(examine_all(deduped, executor), loaded, executor)
         storage = Path(context.instance.storage_directory())
-        judgement = judge(state, loaded, values, storage=storage, run_name=context.run_id)
+        state, judgement = examine_and_judge(
+            deduped, policies.load(), executor, storage=storage, run_name=context.run_id
+        )
     state = judgement.applied_to(state)
     discard_failed(state)
     yield from check_evaluations(state, judgement)
@@ -170,7 +159,7 @@ def quality(
     yield dg.Output(state, "validated")
 
 
-@dg.op(pool=POOL)
+@dg.op(pool=POOL, required_resource_keys={*NEEDED})
 def swap(
     context: dg.AssetExecutionContext, validated: SweepState
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.MaterializeResult[None]]:
@@ -178,7 +167,7 @@ def swap(
     itself.
     """
     with many_events(context.op_execution_context):
-        state = commit_all(validated)
+        state = commit_all(restored(context.op_execution_context, validated, before="swap"))
         context.log.info(run_line(state))
         if state.failures:
             yield from map(materialization, state.going_on)

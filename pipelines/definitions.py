@@ -1,27 +1,9 @@
-"""The code location: merges the definitions of all modules."""
+"""The code location, configured by the environment."""
 
-import dagster as dg
-
-from logwright.assets.fleet import fleet_inventory
-from logwright.assets.ingest import ingested
-from logwright.assets.segment_set import segment_set
-from logwright.pipelines.failures import failed_runs
-from logwright.pipelines.ingest import ingest, landing
-from logwright.pipelines.pauses import pauses
-from logwright.pipelines.purge import purge, purge_due
-from logwright.pipelines.retention import retention, retention_check
-from logwright.pipelines.schedules import fleet_report
-from logwright.pipelines.sensors import discovery, due_logs
-from logwright.pipelines.sweep import sweep
+from logwright.pipelines.platform import platform_definitions
 from logwright.resources.catalogue import platform_resources
+from logwright.resources.policies import PolicyDirectory, log_problems
 
-defs = dg.Definitions(
-    assets=[segment_set, fleet_inventory, ingested],
-    jobs=[sweep, retention, purge, ingest],
-    sensors=[discovery, due_logs, purge_due, pauses, landing, failed_runs],
-    schedules=[fleet_report, retention_check],
-    resources=platform_resources(),
-    # Backfills always run with this executor; one process per step would mean one Spark session per
-    # step.
-    executor=dg.in_process_executor,
-)
+log_problems(PolicyDirectory())
+
+defs = platform_definitions(platform_resources())

@@ -17,7 +17,7 @@ from logwright.assets.boundary import (
     checked,
     dagster_failure,
 )
-from logwright.assets.events import many_events
+from logwright.assets.events import in_batches, many_events
 from logwright.assets.holds import uncleanable
 from logwright.assets.partitions import LOGS_NAME
 from logwright.assets.report import (
@@ -27,6 +27,7 @@ from logwright.assets.report import (
     run_metadata,
     unchanged_observations,
 )
+from logwright.assets.restored import NEEDED, restored
 from logwright.assets.retention import retention_observation
 from logwright.assets.segment_set import (
     POOL,
@@ -81,22 +82,19 @@ def plan_sweep(
     return checked(state, context)
 
 
-@dg.op(out=dg.Out(dg.Nothing), pool=POOL)
+@dg.op(out=dg.Out(dg.Nothing), pool=POOL, required_resource_keys={*NEEDED})
 def swap_sweep(
-    context: dg.OpExecutionContext, validated: SweepState, policies: PolicyDirectory
+    context: dg.OpExecutionContext, validated: SweepState
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]:
     """Swap each log and record its materialization; delete old segments if the policy is
     compact,delete; then fail if a swap or a retention failed.
     """
     with many_events(context):
         with boundary(SWAP_SWEEP):
-            settings = policies.settings()
+            settings = context.resources.policies.settings()
+            validated = restored(context, validated, before="swap")
         done: list[LogWork] = []
-        # The next logs are committed while Dagster stores the events of those before.
-        for work in commit_each([[work for work in validated.going_on if work.due]]):
-            done.append(work)
-            if work.failure is None:
-                yield materialization(work)
+        yield from in_batches(context, _committed(validated, done))
         state = validated.with_works(done)
         context.log.info(run_line(state))
         yield from unchanged_observations(work for work in state.going_on if work.result is None)
@@ -121,6 +119,20 @@ def swap_sweep(
             raise dagster_failure(failures, logs=len(state.works), retry_number=RETRIES)
         log_dirs = {work.log_dir for work in state.works}
         yield dg.Output(None, metadata=run_metadata(state) | uncleanable(log_dirs))
+
+
+def _committed(state: SweepState, done: list[LogWork]) -> Iterator[dg.AssetMaterialization]:
+    """Commit each log that is due and return its materialization. The next logs are committed
+    while Dagster stores the events of those before.
+
+    Args:
+        state: what was checked.
+        done: gets all logs that were committed or failed.
+    """
+    for work in commit_each([[work for work in state.going_on if work.due]]):
+        done.append(work)
+        if work.failure is None:
+            yield materialization(work)
 
 
 @dg.job(

@@ -2,12 +2,11 @@
 
 from typing import Any, Final
 
-import dagster as dg
-
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.spark import Spark
+from logwright.resources.states import sweep_states
 
 SWEEP_STATES: Final = "sweep_states"
 
@@ -33,5 +32,5 @@ def platform_resources(
         "log_dirs": LogDirs(directories=directories, policies=wanted),
         "clock": clock or Clock(),
         "spark": spark or Spark(),
-        SWEEP_STATES: dg.mem_io_manager,
+        SWEEP_STATES: sweep_states,
     }

@@ -1,5 +1,6 @@
 """The operator's policies."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,8 @@ import dagster as dg
 from logwright.config.policies import EXAMPLES, Policies, load_policies
 from logwright.config.sources import DirectorySettings, Places
 from logwright.errors import PolicyError
+
+_LOG = logging.getLogger(__name__)
 
 POLICIES_VARIABLE: Final = "LOGWRIGHT_POLICIES"
 METADATA_VARIABLE: Final = "LOGWRIGHT_METADATA"
@@ -65,6 +68,17 @@ class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
             )
 
         return DirectorySettings(self.load(), places)
+
+
+def log_problems(policies: PolicyDirectory) -> None:
+    """Log the problems of the policies, when the code location is loaded. It loads all the same:
+    every tick and run that needs the policies fails with the same text until they are corrected
+    (docs/adr/0019). Effects: reads the files; may log an error.
+    """
+    try:
+        policies.load()
+    except PolicyError as error:
+        _LOG.error("The policies are invalid, so nothing will be maintained:\n%s", error)
 
 
 def _places(given: list[str] | None, variable: str) -> dict[Path | None, Path]:

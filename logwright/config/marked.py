@@ -33,6 +33,9 @@ _LABELS: Final = ("name", "pattern", "topic")
 
 _LONGEST_LABEL: Final = 60
 _LONGEST_SHOWN: Final = 100
+_HIDDEN: Final = ".options"
+"""Part of the paths of settings that may have secrets."""
+
 _QUOTE: Final = "while scanning a quoted scalar"
 """PyYAML's words for where an error is."""
 
@@ -147,7 +150,15 @@ def plain(node: Marked) -> object:
 
 
 def shown(node: Marked) -> str:
-    """Return a value as text for an error, of a bounded length."""
+    """Return a value as text for an error, of a bounded length. Nothing is shown of a mapping and
+    of options: those of a landing directory may have secrets.
+    """
+    if _HIDDEN in node.setting:
+        return "a value"
+    if isinstance(node, Entries):
+        return "a mapping"
+    if isinstance(node, Items) and not all(isinstance(item, Text) for item in node.items):
+        return "a list"
     value = plain(node)
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

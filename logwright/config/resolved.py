@@ -33,6 +33,7 @@ from logwright.config.topic import (
     overlay,
     parse_settings,
 )
+from logwright.errors import PolicyError
 from logwright.metadata.model import NO_IDS, ClusterMetadata, ConfigEntry, DirectoryIds
 
 Origin = Literal[
@@ -157,9 +158,17 @@ def settings_of(sources: Sources, topic: str) -> tuple[TopicConfig, CleanerConfi
     """Return the effective settings of a topic.
 
     Raises:
-        PolicyError: a setting is invalid.
+        PolicyError: a setting is invalid; the message has where it is set.
     """
-    return parse_settings(maintenance_pairs(sources, topic))
+    try:
+        return parse_settings(maintenance_pairs(sources, topic))
+    except PolicyError as error:
+        places = [
+            f"{name} is from {one.where}"
+            for name, one in resolve(sources, topic).items()
+            if f"{name}=" in error.problem and one.origin != "default"
+        ]
+        raise PolicyError("; ".join([error.problem, *places])) from error
 
 
 def maintenance_pairs(sources: Sources, topic: str) -> dict[str, str]:

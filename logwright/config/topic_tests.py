@@ -273,7 +273,8 @@ def _contract(checker: Checker, node: Entries) -> ValueContract | None:
     if contract is None or not columns or len(columns) < len(given.entries):
         return None
     if contract.format != "json" and columns.keys() != {"value"}:
-        checker.report(given, f"must have the one column 'value': format is {contract.format}")
+        rule = f"must have the one column 'value': format is {contract.format}"
+        checker.report(given, rule, value=False)
         return None
     return contract.model_copy(update={"columns": tuple(columns.items())})
 

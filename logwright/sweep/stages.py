@@ -167,10 +167,12 @@ def discard_failed(state: SweepState) -> None:
 
 @contextmanager
 def unstaged_on_error(state: SweepState) -> Iterator[None]:
-    """Remove all staged files when a stage fails as a whole. Effects: as `discard`."""
+    """Remove all staged files when a stage fails as a whole, or when its run is canceled. Effects:
+    as `discard`.
+    """
     try:
         yield
-    except Exception:
+    except BaseException:
         discard(state.works)
         raise
 

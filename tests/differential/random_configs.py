@@ -117,7 +117,7 @@ class Difference:
     Attributes:
         name: the config.
         example: such a value.
-        refused: by us; if it is false, Kafka refuses the value and we do not.
+        refused: logwright refuses the value and Kafka does not; if false, the reverse.
         why: the reason.
         holds: whether a value is such a one.
         tiered: only in a cluster with tiered storage.
@@ -195,7 +195,7 @@ def our_verdict(pairs: Pairs) -> str | None:
 
 
 def random_configs(seed: int, count: int) -> Iterator[dict[str, str]]:
-    """So many sets of pairs; all follows from the seed."""
+    """As many sets of pairs; all follows from the seed."""
     for number in range(count):
         yield _pairs(random.Random(f"{seed}:{number}"))
 

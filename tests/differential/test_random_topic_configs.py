@@ -87,7 +87,7 @@ def test_many_more_random_topic_configs(
 
 @pytest.mark.oracle
 def test_the_names_are_kafkas(server: OracleServer) -> None:
-    """No topic config of Kafka is unknown to us, and none of ours to Kafka."""
+    """No topic config of Kafka is unknown to us, and no other is known."""
     assert sorted(TOPIC_NAMES) == server.ask({"request": "configs", "names": True})["names"]
 
 

@@ -69,6 +69,16 @@ def finished(home: Path, job: str, tag: str, value: str) -> dg.DagsterRun | None
     return runs[-1] if runs else None
 
 
+def failures(home: Path, run: dg.DagsterRun) -> list[str]:
+    """What a run says of the steps that failed."""
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        return [
+            f"{run.job_name}: {event.step_key}: {event.step_failure_data}"
+            for entry in instance.all_logs(run.run_id, dg.DagsterEventType.STEP_FAILURE)
+            if (event := entry.dagster_event) is not None
+        ]
+
+
 @pytest.mark.spark
 def test_the_daemon_launches_a_sensors_and_a_schedules_run(log_dir: Path, tmp_path: Path) -> None:
     """`due_logs` has a sweep launched, `retention_check` a retention; both do their work."""
@@ -105,6 +115,7 @@ def test_the_daemon_launches_a_sensors_and_a_schedules_run(log_dir: Path, tmp_pa
                 run = finished(home, job, *wanted[job])
                 runs |= {} if run is None else {job: run}
             time.sleep(0.5)
+    assert [] == [line for run in runs.values() for line in failures(home, run)]
     assert {"sweep", "retention"} == {job for job, run in runs.items() if run.is_success}
     assert before["t-0"] != segments(log_dir, "t-0")
     assert list((log_dir / "t-0").glob("*.deleted"))

@@ -11,11 +11,14 @@ import dagster as dg
 import pytest
 
 from logwright.assets.fleet import fleet_inventory
+from logwright.assets.partitions import LOGS as LOGS_OF_ASSET
+from logwright.assets.partitions import SEGMENT_SET
+from logwright.assets.verdict import CHECKS
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
 from logwright.pipelines.purge import purge
 from logwright.sweep.commit import lag_metrics
-from tests.e2e.faults import bit_flipped, faulty_asset
+from tests.e2e.faults import bit_flipped, faulty_asset, faulty_sweep, last_batch_lost
 from tests.e2e.harness import (
     MARKS,
     POLICY,
@@ -280,3 +283,63 @@ def test_purge_waits_for_the_delay(tmp_path: Path) -> None:
             (one.partition, one.metadata["files purged"].value, one.metadata["bytes freed"].value)
             for one in said
         ]
+
+
+def test_materializations_are_stored_in_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With Dagster's own setting; also the last ones, which do not fill a batch, and those before
+    a log that fails.
+    """
+    monkeypatch.setenv("DAGSTER_EVENT_BATCH_SIZE", "2")
+    platform = make_platform(tmp_path, LOGS)
+    with lock_partition(platform.log_dir, TopicPartition("orders", 1)):
+        assert not platform.sweep(list(LOGS)).success
+    assert {"orders-0", "users-0"} == platform.materialized()
+    assert platform.sweep(list(LOGS)).success
+    assert LOGS.keys() == platform.materialized()
+
+
+def test_a_log_that_failed_is_seen_in_its_partition(tmp_path: Path) -> None:
+    """Its check's evaluation and the reason have its partition; the others share evaluations, and
+    each materialization shows what the checks found.
+    """
+    platform = make_platform(tmp_path, LOGS)
+    run = platform.sweep(list(LOGS), faulty_sweep(last_batch_lost, "orders-1"))
+    assert not run.success
+    seen = [
+        (event.partition, event.asset_observation_data.asset_observation.metadata)
+        for event in run.all_events
+        if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION
+    ]
+    ((partition, metadata),) = seen
+    assert "orders-1" == partition
+    statuses = platform.instance.get_status_by_partition(SEGMENT_SET, list(LOGS), LOGS_OF_ASSET)
+    assert statuses is not None
+    assert "FAILED" == statuses["orders-1"].value
+    assert ("failed", "QualityError") == (metadata["outcome"].value, metadata["error"].value)
+    evaluated = [
+        event.asset_check_evaluation_data
+        for event in run.all_events
+        if event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION
+    ]
+    together = [one for one in evaluated if one.partition is None]
+    assert list(CHECKS) == [one.check_name for one in together]
+    assert {"orders-1"} == {one.partition for one in evaluated if one.partition}
+    for one in together:
+        failed = [
+            each for each in evaluated if each.partition and each.check_name == one.check_name
+        ]
+        assert one.passed != bool(failed)
+        assert (len(LOGS), len(failed)) == (
+            one.metadata["logs checked"].value,
+            one.metadata["logs failed"].value,
+        )
+    materialized = [
+        event.step_materialization_data.materialization
+        for event in run.all_events
+        if event.event_type is dg.DagsterEventType.ASSET_MATERIALIZATION
+    ]
+    for each in materialized:
+        found = str(each.metadata["checks"].value)
+        assert len(CHECKS) == found.count("| passed |")

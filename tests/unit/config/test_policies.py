@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from logwright.config.policies import Policies, check_policies, load_policies
 from logwright.config.resolved import Sources, effective_pairs
 from logwright.config.topic import UNKNOWN_POLICY, parse_settings
 from logwright.errors import PolicyError
+from tests.differential.random_configs import our_verdict, random_configs
 
 SHIPPED = Path(__file__).parents[3] / "dbt_like_configs"
 
@@ -288,3 +290,21 @@ def test_shipped_policies(topic: str, policy: tuple[str, ...]) -> None:
     assert not {"retention.ms", "retention.bytes"} & policies.defaults.keys()
     assert policies.high_watermark == "checkpoint"
     assert policies.log_dirs
+
+
+def test_entries_are_judged_as_configs_are(tmp_path: Path, seed: int) -> None:
+    """Random configs, which tests/differential compares with Kafka's verdict: as entries of
+    ``topics`` the same ones are refused, each at its own line.
+    """
+    configs = list(random_configs(seed, 500))
+    entries = [
+        json.dumps({"name": f"t{number}"} | pairs, ensure_ascii=False)
+        for number, pairs in enumerate(configs)
+    ]
+    lines = "".join(f"  - {entry}\n" for entry in entries)
+    (tmp_path / "topics.yml").write_text(f"version: 1\ntopics:\n{lines}", newline="\n")
+    found = {one.mark.line - 3 for one in check_policies(tmp_path).problems}
+    assert found == {
+        number for number, pairs in enumerate(configs) if our_verdict(pairs) is not None
+    }
+    assert 100 < len(found) < 400

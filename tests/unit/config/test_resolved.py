@@ -18,6 +18,7 @@ from logwright.config.resolved import (
     settings_of,
 )
 from logwright.config.topic import effective
+from logwright.errors import PolicyError
 from logwright.metadata.model import ClusterMetadata, ConfigEntry, DirectoryIds, TopicMetadata
 from logwright.units import Offset
 
@@ -303,3 +304,22 @@ def test_a_brokers_own_settings_follow_the_levels() -> None:
 def _policy(sources: Sources, topic: str) -> tuple[str, str]:
     one = resolve(sources, topic)["cleanup.policy"]
     return one.value, one.origin
+
+
+def test_contradicting_patterns_are_named(tmp_path: Path) -> None:
+    """Two patterns that are valid by themselves: the error has the places of both."""
+    sources = Sources(
+        policies=policies(
+            tmp_path,
+            "topics:\n"
+            "  - {pattern: t.*, min.compaction.lag.ms: 9}\n"
+            "  - {pattern: .*t, max.compaction.lag.ms: 8}\n",
+        )
+    )
+    with pytest.raises(PolicyError) as caught:
+        settings_of(sources, "tt")
+    assert str(caught.value) == (
+        "min.compaction.lag.ms=9 is above max.compaction.lag.ms=8"
+        f"; max.compaction.lag.ms is from {tmp_path}/topics.yml:4:20"
+        f"; min.compaction.lag.ms is from {tmp_path}/topics.yml:3:20"
+    )

@@ -1,0 +1,36 @@
+"""All definitions of the platform, with resources that the caller chooses."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from logwright.assets.fleet import fleet_inventory
+from logwright.assets.ingest import ingested
+from logwright.assets.segment_set import segment_set
+from logwright.pipelines.failures import failed_runs
+from logwright.pipelines.ingest import ingest, landing
+from logwright.pipelines.pauses import pauses
+from logwright.pipelines.purge import purge, purge_due
+from logwright.pipelines.retention import retention, retention_check
+from logwright.pipelines.schedules import fleet_report
+from logwright.pipelines.sensors import discovery, due_logs
+from logwright.pipelines.sweep import sweep
+
+
+def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
+    """Return the assets, jobs, sensors and schedules.
+
+    Args:
+        resources: see `logwright.resources.catalogue.platform_resources`.
+    """
+    return dg.Definitions(
+        assets=[segment_set, fleet_inventory, ingested],
+        jobs=[sweep, retention, purge, ingest],
+        sensors=[discovery, due_logs, purge_due, pauses, landing, failed_runs],
+        schedules=[fleet_report, retention_check],
+        resources=resources,
+        # Backfills always run with this executor; one process per step would mean one Spark session
+        # per step.
+        executor=dg.in_process_executor,
+    )
