@@ -92,7 +92,8 @@ def failures(schemas: Schemas, rows: Sequence[tuple[int, bytes]]) -> Iterator[Fa
     kinds: dict[str, pd.Series[Any]] = {}
     cells: dict[str, pd.Series[Any]] = {}
     for name, column in contract.columns:
-        found = [_cell(_field(value, name), column) for _, value in good]
+        path = name.split(".")
+        found = [_cell(_field(value, path), column) for _, value in good]
         kinds[name] = pd.Series([kind for kind, _ in found], offsets, dtype="string")
         cells[name] = pd.Series([cell for _, cell in found], offsets, dtype=_DTYPES[column.type])
     yield from _cases(schemas.kinds, pd.DataFrame(kinds))
@@ -155,7 +156,7 @@ def _decoded(form: str, value: bytes) -> object:
     """Return the fields of a value, or `_NOT_DECODED`."""
     try:
         if form == "json":
-            found: object = json.loads(value, parse_constant=_refuse)
+            found: object = _JSON.decode(value.decode())
             return found if isinstance(found, dict) else _NOT_DECODED
         if form == "string":
             return {"value": value.decode()}
@@ -171,9 +172,13 @@ def _refuse(_constant: str) -> None:
     raise ValueError
 
 
-def _field(value: object, name: str) -> object:
-    """Return a field of an object, by a name with dots; None if it is missing."""
-    for part in name.split("."):
+_JSON: Final = json.JSONDecoder(parse_constant=_refuse)
+"""JSON in UTF-8, as RFC 8259 has it."""
+
+
+def _field(value: object, path: Sequence[str]) -> object:
+    """Return a field of an object, by the names on the way; None if it is missing."""
+    for part in path:
         value = value.get(part) if isinstance(value, dict) else None
     return value
 

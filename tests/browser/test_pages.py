@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from selenium.webdriver.common.by import By
 
 from logwright.demo.survey import survey
 from tests.browser.server import REPOSITORY, demo, processes_of, until
@@ -144,7 +145,10 @@ def test_an_operator_finds_new_logs_backfills_them_and_reads_why(
     assert "users-0" in failed
     (page,) = site.server.home.rglob(f"{run_id}/*/staged-profile.html")
     site.browser.get(page.as_uri())
-    site.shows(f"{THEIR_TEST}, asked of name users", "users-0", name="data_docs")
+    site.shows(asked := f"{THEIR_TEST}, asked of name users", "users-0")
+    said = site.browser.find_element(By.XPATH, f"//*[contains(text(), '{asked}')]")
+    site.browser.execute_script("arguments[0].scrollIntoView()", said)
+    site.picture("data_docs")
     site.see(f"/runs/{run_id}", "quality", "swap", "QualityError")
 
 
