@@ -1,6 +1,6 @@
 """The results of the checks as Dagster's events.
 
-Storing an event takes Dagster some milliseconds, and a sweep has seven checks for each log. So the
+Storing an event takes Dagster some milliseconds, and a sweep has eight checks for each log. So the
 logs that pass a check share one evaluation, which lists them, and each log that fails one has an
 evaluation with its own partition (docs/adr/0025).
 """

@@ -10,12 +10,13 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from logwright.assets.verdict import LOG_PROFILE, Verdict
+from logwright.assets.profile_tests import EntryTests, observed, severity_of, with_entries
+from logwright.assets.verdict import LOG_PROFILE, Severity, Verdict
 from logwright.config.policy_models import Expectations
 
 if TYPE_CHECKING:
@@ -35,11 +36,34 @@ class Published:
 
     Attributes:
         verdicts: log key → verdict.
-        site: index page of the Data Docs.
+        page: the page of this run's result in the Data Docs.
     """
 
     verdicts: Mapping[str, Verdict]
-    site: Path
+    page: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """What is asked of the profiles.
+
+    Attributes:
+        policy: thresholds for all logs.
+        entries: the expectations of the topics' entries.
+        severities: log key → severity of its topic.
+    """
+
+    policy: Expectations
+    entries: tuple[EntryTests, ...]
+    severities: Mapping[str, Severity]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Broken:
+    """A rule that a log breaks."""
+
+    rule: str
+    severity: Severity
 
 
 def with_limits(
@@ -60,13 +84,15 @@ def with_limits(
         allowed_batch_bytes=largest.clip(lower=policy.max_largest_batch_bytes),
         allowed_bytes=(profiles["source_bytes"] * policy.max_growth_share).round().astype("int64"),
         tombstone_share=profiles["tombstones"] / profiles["records"].clip(lower=1),
+        kept_records_share=profiles["records"] / profiles["source_records"].clip(lower=1),
+        kept_bytes_share=profiles["log_bytes"] / profiles["source_bytes"].clip(lower=1),
     )
 
 
 def profile_verdicts(
     profiles: pd.DataFrame,
     *,
-    policy: Expectations,
+    suite: Suite,
     storage: Path,
     run_name: str,
 ) -> Published:
@@ -78,13 +104,18 @@ def profile_verdicts(
     root.mkdir(parents=True, exist_ok=True)
     context = gx.get_context(mode="file", project_root_dir=root)
     context.variables.progress_bars = {"globally": False, "metric_calculations": False}
-    result = _run_suite(context, profiles, policy, run_name)
+    result = _run_suite(context, with_entries(profiles, suite.entries), suite, run_name)
     _forget_old_runs(root)
-    keys = [str(key) for key in profiles["topic_partition"]]
+    (identifier,) = result.run_results
     return Published(
-        verdicts=_verdicts(result, keys),
-        site=root / "gx" / "uncommitted" / "data_docs" / "local_site" / "index.html",
+        verdicts=_verdicts(result, profiles, suite),
+        page=_site(root).joinpath("validations", *identifier.to_tuple()).with_suffix(".html"),
     )
+
+
+def _site(root: Path) -> Path:
+    """Return the directory of the Data Docs."""
+    return root / "gx" / "uncommitted" / "data_docs" / "local_site"
 
 
 def _great_expectations() -> Any:  # noqa: ANN401 - the library exports nothing that mypy can see
@@ -96,17 +127,18 @@ def _great_expectations() -> Any:  # noqa: ANN401 - the library exports nothing 
 def _run_suite(
     context: Any,  # noqa: ANN401 - as above
     profiles: pd.DataFrame,
-    policy: Expectations,
+    suite: Suite,
     run_name: str,
 ) -> Any:  # noqa: ANN401 - as above
     gx = _great_expectations()
     source = context.data_sources.add_or_update_pandas("staged")
     batch = source.add_dataframe_asset("profile").add_batch_definition_whole_dataframe("whole")
-    suite = context.suites.add_or_update(
-        gx.ExpectationSuite(name=LOG_PROFILE, expectations=_expectations(policy))
+    expectations = [*_expectations(suite.policy), *_entry_expectations(suite.entries)]
+    asked = context.suites.add_or_update(
+        gx.ExpectationSuite(name=LOG_PROFILE, expectations=expectations)
     )
     validation = context.validation_definitions.add_or_update(
-        gx.ValidationDefinition(name=LOG_PROFILE, data=batch, suite=suite)
+        gx.ValidationDefinition(name=LOG_PROFILE, data=batch, suite=asked)
     )
     checkpoint = context.checkpoints.add_or_update(
         gx.Checkpoint(
@@ -177,31 +209,73 @@ def _expectations(policy: Expectations) -> list[Any]:
     ]
 
 
+def _entry_expectations(entries: Iterable[EntryTests]) -> list[Any]:
+    """Return the expectations of the entries, each for the logs that its entry is about."""
+    gxe = importlib.import_module("great_expectations.expectations")
+    conditions = importlib.import_module("great_expectations.expectations.row_conditions")
+    return [
+        getattr(gxe, test.kind.title().replace("_", ""))(
+            **test.arguments,
+            row_condition=conditions.Column(entry.column) == 1,
+            description=f"{test.title}, asked of {entry.label}",
+            meta={"rule": test.title, "entry": entry.column, "test": number},
+        )
+        for entry in entries
+        for number, test in enumerate(entry.tests)
+    ]
+
+
 def _verdicts(
     result: Any,  # noqa: ANN401 - as above
-    keys: Iterable[str],
+    profiles: pd.DataFrame,
+    suite: Suite,
 ) -> dict[str, Verdict]:
-    broken: dict[str, list[str]] = {key: [] for key in keys}
+    rows = {str(row["topic_partition"]): row for row in profiles.to_dict("records")}
+    entries = {entry.column: entry for entry in suite.entries}
+    broken: dict[str, list[_Broken]] = {key: [] for key in rows}
+    details: dict[str, dict[str, int | float | str]] = {key: {} for key in rows}
     for validation in result.run_results.values():
         for expectation in validation.results:
-            if expectation.success:
-                continue
-            rule = str(expectation.expectation_config.meta["rule"])
-            offenders = expectation.result.get("unexpected_index_list")
-            # An expectation that could not be evaluated fails every log.
-            named = (
-                [str(row["topic_partition"]) for row in offenders] if offenders else list(broken)
-            )
-            for key in named:
-                broken[key].append(rule)
+            meta = expectation.expectation_config.meta
+            rule, entry = str(meta["rule"]), entries.get(meta.get("entry", ""))
+            test = None if entry is None else entry.tests[meta["test"]]
+            asked = rows.keys() if entry is None else entry.keys & rows.keys()
+            offenders = () if expectation.success else _offenders(expectation, asked)
+            for key in offenders:
+                severity = suite.severities[key]
+                if test is not None:
+                    severity = severity_of(test, severity)
+                broken[key].append(_Broken(rule=rule, severity=severity))
+            if test is not None:
+                for key in asked:
+                    outcome = "failed" if key in offenders else "passed"
+                    details[key][rule] = f"{outcome}: observed {observed(rows[key], test)}"
     return {
         key: Verdict(
             check=LOG_PROFILE,
             violations=len(rules),
-            broken=tuple(sorted(rules)),
+            broken=tuple(sorted(one.rule for one in rules)),
+            severity=_severity(rules, suite.severities[key]),
+            details=details[key],
         )
         for key, rules in broken.items()
     }
+
+
+def _offenders(
+    expectation: Any,  # noqa: ANN401 - as above
+    asked: Collection[str],
+) -> frozenset[str]:
+    """Return the logs that break an expectation: all, if it could not be evaluated."""
+    found = expectation.result.get("unexpected_index_list")
+    return frozenset(str(row["topic_partition"]) for row in found) if found else frozenset(asked)
+
+
+def _severity(broken: Collection[_Broken], of_topic: Severity) -> Severity:
+    """Return the highest severity of what is broken; the topic's if nothing is."""
+    if not broken:
+        return of_topic
+    return "ERROR" if any(one.severity == "ERROR" for one in broken) else "WARN"
 
 
 def _forget_old_runs(root: Path) -> None:

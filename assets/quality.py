@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logwright.assets.contract import contract_verdicts
-from logwright.assets.expectations import profile_verdicts, with_limits
+from logwright.assets.expectations import Suite, profile_verdicts, with_limits
 from logwright.assets.profile import log_profiles
-from logwright.assets.verdict import LOG_PROFILE, Verdict
+from logwright.assets.profile_tests import entry_tests
+from logwright.assets.values import value_verdicts
+from logwright.assets.verdict import LOG_PROFILE, Severity, Verdict
 from logwright.checks.model import CHECK_NAMES, OutputFacts, refusal
 from logwright.config.policies import Policies
 from logwright.errors import InvariantError, LogwrightError, invariant
+from logwright.sweep.executor import Executor
 from logwright.sweep.model import LogWork, SweepState, planned
+from logwright.sweep.stages import examine_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +27,7 @@ class Judgement:
     Attributes:
         verdicts: by log key, one for each check; logs that nothing was staged for are not in it.
         failures: by log key, why a log must not be swapped.
-        data_docs: index page of the Great Expectations site, None if nothing was examined.
+        data_docs: page of this run in the Great Expectations site, None if nothing was examined.
     """
 
     verdicts: Mapping[str, tuple[Verdict, ...]]
@@ -47,9 +51,33 @@ class Judgement:
         return state.with_works(works).with_failures(self.failures)
 
 
-def judge(state: SweepState, policies: Policies, *, storage: Path, run_name: str) -> Judgement:
+def examine_and_judge(
+    state: SweepState, policies: Policies, executor: Executor, *, storage: Path, run_name: str
+) -> tuple[SweepState, Judgement]:
+    """Read the staged output back and judge it. Effects: those of `examine_all`, `value_verdicts`
+    and `judge`.
+    """
+    state, values = value_verdicts(examine_all(state, executor), policies, executor)
+    return state, judge(state, policies, values, storage=storage, run_name=run_name)
+
+
+def judge(
+    state: SweepState,
+    policies: Policies,
+    values: Mapping[str, Verdict],
+    *,
+    storage: Path,
+    run_name: str,
+) -> Judgement:
     """Judge what was read back from the staged output. Effects: writes Data Docs below
     `storage`.
+
+    Args:
+        state: the logs.
+        policies: thresholds and tests.
+        values: log key → verdict on its decoded values.
+        storage: directory of the Dagster instance.
+        run_name: name of the run in the Data Docs.
     """
     works = [work for work in state.going_on if work.facts is not None]
     if not works:
@@ -63,29 +91,45 @@ def judge(state: SweepState, policies: Policies, *, storage: Path, run_name: str
         policy=policies.expectations,
         max_message_bytes={work.key: planned(work).config.max_message_bytes for work in works},
     )
+    topics = {work.key: work.partition.topic for work in works}
+    severities = {
+        key: policies.labels_for(topic).severity or "ERROR" for key, topic in topics.items()
+    }
     published = profile_verdicts(
         profiles,
-        policy=policies.expectations,
+        suite=Suite(
+            policy=policies.expectations,
+            entries=entry_tests(policies, topics),
+            severities=severities,
+        ),
         storage=storage,
         run_name=run_name,
     )
-    verdicts = {}
-    for work in works:
-        severity = policies.labels_for(planned(work).log.partition.topic).severity or "ERROR"
-        profile = published.verdicts.get(work.key) or _without_profile(work)
-        verdicts[work.key] = (
+    verdicts = {
+        work.key: (
             *check_verdicts(_facts(work)),
             contracts[work.key],
-            replace(profile, severity=severity),
+            published.verdicts.get(work.key) or _without_profile(work, severities[work.key]),
+            values[work.key],
         )
+        for work in works
+    }
+    return Judgement(
+        verdicts=verdicts, failures=_failures(works, verdicts), data_docs=published.page
+    )
+
+
+def _failures(
+    works: Iterable[LogWork], verdicts: Mapping[str, tuple[Verdict, ...]]
+) -> dict[str, LogwrightError]:
+    """Return why logs must not be swapped."""
     stopped = {
         work.key: [verdict.sentence for verdict in verdicts[work.key] if verdict.stops]
         for work in works
     }
-    failures = {
+    return {
         work.key: refusal(planned(work), stopped[work.key]) for work in works if stopped[work.key]
     }
-    return Judgement(verdicts=verdicts, failures=failures, data_docs=published.site)
 
 
 def check_verdicts(facts: OutputFacts) -> tuple[Verdict, ...]:
@@ -117,7 +161,7 @@ def _contract_rows(work: LogWork) -> list[dict[str, object]]:
     ]
 
 
-def _without_profile(work: LogWork) -> Verdict:
+def _without_profile(work: LogWork, severity: Severity) -> Verdict:
     """Return the verdict on a log of which no segment was read back: right only if none was
     written.
     """
@@ -126,6 +170,7 @@ def _without_profile(work: LogWork) -> Verdict:
         check=LOG_PROFILE,
         violations=int(expected > 0),
         broken=("as many records are read back as were written",) if expected else (),
+        severity=severity,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import dagster as dg
 
-from logwright.assets.quality import judge
+from logwright.assets.quality import examine_and_judge
 from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
 from logwright.resources.states import LostState
@@ -18,7 +18,7 @@ from logwright.sweep import stages
 from logwright.sweep.holds import hold
 from logwright.sweep.model import SweepState
 from logwright.sweep.recover import recover
-from logwright.sweep.stages import build_all, discard_failed, examine_all, unstaged_on_error
+from logwright.sweep.stages import build_all, discard_failed, unstaged_on_error
 
 NEEDED: Final = frozenset({"log_dirs", "policies", "clock", "spark"})
 """Resources of a step that calls `restored`."""
@@ -35,7 +35,11 @@ def planned_again(
     return stages.plan(
         state,
         settings,
-        options=replace(options, checks=policies.checks),
+        options=replace(
+            options,
+            checks=policies.checks,
+            keep_failed_output_ms=policies.sweep.keep_failed_output_ms,
+        ),
         high_watermark=policies.high_watermark,
     )
 
@@ -68,10 +72,9 @@ def restored(context: dg.OpExecutionContext, state: SweepState, *, before: str) 
         discard_failed(state)
         if before == "quality":
             return state
-        state = examine_all(state, executor)
         storage = Path(context.instance.storage_directory())
-        judgement = judge(
-            state, resources.policies.load(), storage=storage, run_name=context.run_id
+        state, judgement = examine_and_judge(
+            state, resources.policies.load(), executor, storage=storage, run_name=context.run_id
         )
     state = judgement.applied_to(state)
     discard_failed(state)

@@ -18,7 +18,7 @@ from logwright.assets.events import many_events
 from logwright.assets.holds import state_of
 from logwright.assets.meanwhile import import_great_expectations
 from logwright.assets.partitions import LOGS, SEGMENT_SET
-from logwright.assets.quality import judge
+from logwright.assets.quality import examine_and_judge
 from logwright.assets.report import (
     decision_metadata,
     failure_observations,
@@ -43,7 +43,6 @@ from logwright.sweep.stages import (
     build_all,
     commit_all,
     discard_failed,
-    examine_all,
     unstaged_on_error,
 )
 from logwright.units import TimestampMs
@@ -145,9 +144,11 @@ def quality(
     spark, policies = context.resources.spark, context.resources.policies
     deduped = restored(context, deduped, before="quality")
     with unstaged_on_error(deduped):
-        state = examine_all(deduped, SparkExecutor(lambda: spark.session))
+        executor = SparkExecutor(lambda: spark.session)
         storage = Path(context.instance.storage_directory())
-        judgement = judge(state, policies.load(), storage=storage, run_name=context.run_id)
+        state, judgement = examine_and_judge(
+            deduped, policies.load(), executor, storage=storage, run_name=context.run_id
+        )
     state = judgement.applied_to(state)
     discard_failed(state)
     yield from check_evaluations(state, judgement)

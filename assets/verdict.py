@@ -19,6 +19,7 @@ Severity = Literal["WARN", "ERROR"]
 
 SEGMENT_CONTRACT: Final = "segment_contract"
 LOG_PROFILE: Final = "log_profile"
+VALUE_CONTRACT: Final = "value_contract"
 
 CHECKS: Final = {
     CRC_VALID: "Every batch of the output has the CRC-32C of its header.",
@@ -28,6 +29,7 @@ CHECKS: Final = {
     INDEX_ENTRIES_VALID: "Every entry of both indexes points at a batch that it describes.",
     SEGMENT_CONTRACT: "Pandera: columns, types and ranges of what was read back from each segment.",
     LOG_PROFILE: "Great Expectations: the whole output against its source and the policy.",
+    VALUE_CONTRACT: "Pandera: decoded values against the contract of the topic's entry, if any.",
 }
 """All checks and what each means, for the catalogue."""
 

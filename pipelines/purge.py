@@ -79,7 +79,7 @@ def purge_logs(
         except LogwrightError as error:
             failures[log.key] = error
         else:
-            if result.removed or result.leftovers or result.staging:
+            if result.removed or result.leftovers or result.staging or result.failed_outputs:
                 yield _observation(log, result)
     purged: list[PurgedLog] = []
     for name, log_dir in log_dirs.named().items():
@@ -164,7 +164,7 @@ def purge_outlook(
         except LogwrightError as error:
             waiting[log.key] = shortened(f"{type(error).__name__}: {error}")
             continue
-        if result.removed or result.leftovers or result.staging:
+        if result.removed or result.leftovers or result.staging or result.failed_outputs:
             due.append(log.key)
         elif result.pending:
             soonest = _time(min(pending.due_at_ms for pending in result.pending))
@@ -183,7 +183,13 @@ def _retired_files(log: MaintainedLog) -> PartitionListing | None:
         listing = list_partition(directory)
         found.append(listing)
         result = plan_purge(listing, now_ms=TimestampMs(0), file_delete_delay_ms=0).result
-        return not (result.pending or result.removed or result.leftovers or result.staging), None
+        return not (
+            result.pending
+            or result.removed
+            or result.leftovers
+            or result.staging
+            or result.failed_outputs
+        ), None
 
     if _NOTHING_RETIRED.value(str(directory), read):
         return None

@@ -98,6 +98,9 @@ def command(
         force=force,
         like_kafka=like_kafka,
         checks=checks or (request.policies.checks if request.policies else "quick"),
+        keep_failed_output_ms=(
+            request.policies.sweep.keep_failed_output_ms if request.policies else 0
+        ),
     )
     settings = CleaningSettings(request=request, dedupe_buffer=dedupe_buffer)
     chosen = leave_strays(request, request.partitions(), failures, force=force)

@@ -146,6 +146,10 @@ def _log_object(log: InspectedLog) -> dict[str, object]:
         "snapshots": list(listing.snapshots),
         "leftovers": list(listing.leftovers),
         "staging": list(listing.staging),
+        "failedOutputs": [
+            {"plan": one.plan_id, "bytes": size, "dueAtMs": one.due_at_ms}
+            for one, size in listing.failed_outputs.items()
+        ],
         "others": list(listing.others),
         "problem": None if log.problem is None else str(log.problem),
         "cleanupPolicy": log.policy,
@@ -193,6 +197,7 @@ def _offsets(
 def _list(log_dir: Path, partition: TopicPartition) -> Listing:
     """List the partition's directory, without following links. Effects: reads the directory."""
     from logwright.log.files import list_directory, open_partition_dir  # noqa: PLC0415
+    from logwright.steps.failed_output import failed_outputs  # noqa: PLC0415
 
     segments: dict[int, dict[str, tuple[int, int]]] = {}
     snapshots: list[int] = []
@@ -216,13 +221,15 @@ def _list(log_dir: Path, partition: TopicPartition) -> Listing:
             else:
                 facts = (found.st_size, found.st_mtime_ns // _MS)
                 segments.setdefault(parsed[0], {})[parsed[1]] = facts
-    staging = log_dir / partition.directory_name / names.WORK_DIRECTORY / "staging"
+    work = log_dir / partition.directory_name / names.WORK_DIRECTORY
+    staging = work / "staging"
     plans = sorted(path.name for path in staging.iterdir()) if staging.is_dir() else []
     return Listing(
         segments=dict(sorted(segments.items())),
         snapshots=tuple(sorted(snapshots)),
         leftovers=tuple(leftovers),
         staging=tuple(plans),
+        failed_outputs=failed_outputs(work),
         others=tuple(others),
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from logwright.config.topic import TopicConfig
     from logwright.format.names import TopicPartition
     from logwright.log.log_dir import MarkedDirectory
+    from logwright.steps.failed_output import FailedOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class Listing:
         segments: base offset → suffix → (bytes, modification time in ms).
         leftovers: names with one of the suffixes .cleaned, .swap and .deleted.
         staging: ids of the plans that have a staging directory.
+        failed_outputs: outputs that failed their checks and are kept → bytes.
         others: all other names; directories end in a slash.
     """
 
@@ -35,6 +37,7 @@ class Listing:
     snapshots: tuple[int, ...]
     leftovers: tuple[str, ...]
     staging: tuple[str, ...]
+    failed_outputs: Mapping[FailedOutput, int]
     others: tuple[str, ...]
 
 
@@ -167,7 +170,14 @@ def _leftover_notes(request: Request, log: InspectedLog) -> list[str]:
     ):
         if number:
             notes.append(counted(number, what))
+    notes += map(_kept, listing.failed_outputs.items())
     return notes
+
+
+def _kept(found: tuple[FailedOutput, int]) -> str:
+    """Return what is said of a kept output."""
+    output, size = found
+    return f"failed output kept until {instant(output.due_at_ms)}: {human_bytes(size)}"
 
 
 def _retired_files(request: Request, log: InspectedLog) -> list[tuple[int, int | None]]:
@@ -205,6 +215,10 @@ def _show_everything(output: Output, log: InspectedLog) -> None:
     ):
         if found:
             output.text(f"  {title}: {', '.join(map(str, found))}")
+    for failed, size in listing.failed_outputs.items():
+        output.text(
+            f"  failed output: {size} bytes until {instant(failed.due_at_ms)}: {failed.name}"
+        )
     if log.problem is not None:
         output.text(f"  problem: {log.problem}")
     header = ("base offset", "log", "index", "timeindex", "txnindex", "modified")

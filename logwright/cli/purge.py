@@ -125,7 +125,12 @@ def _ask(
     if request.yes or not (files or logs):
         return
     for partition, result in plans.items():
-        for name in (*result.removed, *result.leftovers, *result.staging):
+        for name in (
+            *result.removed,
+            *result.leftovers,
+            *result.staging,
+            *result.failed_outputs,
+        ):
             request.output.message(f"{partition}/{name}")
     for log in logs:
         request.output.message(f"{log.directory}: {log.reason}")
@@ -152,6 +157,7 @@ def _show(
                 "removedBytes": result.removed_bytes,
                 "leftovers": list(result.leftovers),
                 "staging": list(result.staging),
+                "failedOutputs": list(result.failed_outputs),
                 "pending": [
                     {"name": file.name, "bytes": file.bytes, "dueAtMs": file.due_at_ms}
                     for file in result.pending
@@ -164,7 +170,7 @@ def _show(
             str(partition),
             len(result.removed),
             result.removed_bytes,
-            len(result.leftovers) + len(result.staging),
+            len(result.leftovers) + len(result.staging) + len(result.failed_outputs),
             len(result.pending),
             instant(min((file.due_at_ms for file in result.pending), default=None)),
         )
@@ -189,4 +195,9 @@ def _show(
 
 
 def _count(result: PurgeResult) -> int:
-    return len(result.removed) + len(result.leftovers) + len(result.staging)
+    return (
+        len(result.removed)
+        + len(result.leftovers)
+        + len(result.staging)
+        + len(result.failed_outputs)
+    )

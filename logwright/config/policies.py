@@ -45,6 +45,7 @@ from logwright.config.policy_models import (
     TopicLabels,
 )
 from logwright.config.topic import ALL_NAMES, TOPIC_NAMES
+from logwright.config.topic_tests import TopicTest, read_tests
 from logwright.config.without_effect import reason_of_no_effect, warn_of_no_effect
 from logwright.errors import PolicyError
 
@@ -61,6 +62,7 @@ _SECTIONS: Final = frozenset(
         "ingest",
     }
 )
+_TESTS: Final = "tests"
 _LABELS: Final = frozenset(TopicLabels.model_fields)
 _HIGH_WATERMARK: Final[TypeAdapter[HighWatermark]] = TypeAdapter(HighWatermark)
 _CHECKS: Final[TypeAdapter[Checks]] = TypeAdapter(Checks)
@@ -85,11 +87,13 @@ class TopicPolicy:
 
     Attributes:
         marks: config name → its position in a file.
+        tests: what is asked of the compacted output.
     """
 
     labels: TopicLabels
     settings: Mapping[str, str]
     marks: Mapping[str, Mark] = field(default_factory=dict)
+    tests: tuple[TopicTest, ...] = ()
 
     def applies_to(self, topic: str) -> bool:
         """Return whether the entry names this topic or its pattern matches the whole name."""
@@ -291,7 +295,11 @@ class _PolicyReader:
                 self._checker.report(entry, "must be a mapping")
                 continue
             labels = self._checker.model(TopicLabels, entry.only(_LABELS))
-            own = self._checker.configs(entry.without(*_LABELS), TOPIC_NAMES, _LABELS)
+            (_, tests) = entry.entries.get(_TESTS, (None, None))
+            asked = read_tests(self._checker, tests)
+            own = self._checker.configs(
+                entry.without(*_LABELS, _TESTS), TOPIC_NAMES, _LABELS | {_TESTS}
+            )
             self._checker.rules(defaults, own)
             self._warn(own)
             if labels is None:
@@ -302,7 +310,7 @@ class _PolicyReader:
             if whom in seen:
                 self._checker.report(value, f"already has an entry at {seen[whom]}")
             seen.setdefault(whom, value.mark)
-            policy = TopicPolicy(labels=labels, settings=own.pairs, marks=_marks(own))
+            policy = TopicPolicy(labels=labels, settings=own.pairs, marks=_marks(own), tests=asked)
             found.append((policy, own))
         for policy, own in found:
             self._check_together(policy, own, defaults, found)

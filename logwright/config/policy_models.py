@@ -90,12 +90,14 @@ class SweepLimits(BaseModel):
         max_logs: maximum number of partitions.
         max_bytes: maximum ``.log`` bytes to read; a larger log is swept alone.
         flag_after_ms: report a log that has been due for this long without being cleaned.
+        keep_failed_output_ms: keep an output that fails a check for this long (docs/adr/0024).
     """
 
     model_config = _FROZEN
     max_logs: Annotated[Int32, Field(ge=1)] = 200
     max_bytes: Annotated[Int64, Field(ge=1)] = 68_719_476_736
     flag_after_ms: Annotated[Int64, Field(ge=0)] = 86_400_000
+    keep_failed_output_ms: Annotated[Int64, Field(ge=0, le=31_622_400_000)] = 0
 
 
 class IngestSource(BaseModel):

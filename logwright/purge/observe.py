@@ -14,7 +14,8 @@ from logwright.format.names import DELETED, WORK_DIRECTORY
 from logwright.live_plans import plan_is_alive
 from logwright.log.files import names_in, open_log_dir, open_named_dir
 from logwright.log.listing import read_listing
-from logwright.log.log_dir import list_tree
+from logwright.log.log_dir import bytes_below, list_tree
+from logwright.steps.failed_output import FAILED, FailedOutput, parse_failed_output
 from logwright.units import ByteCount
 
 STAGING: Final = "staging"
@@ -58,6 +59,21 @@ class StagingDirectory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptOutput:
+    """An output that failed its checks and is kept for inspection.
+
+    Attributes:
+        output: what its name says.
+        directory: its files; `held` is false.
+        bytes: of its files.
+    """
+
+    output: FailedOutput
+    directory: StagingDirectory
+    bytes: ByteCount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionListing:
     """A partition directory as a purge sees it.
 
@@ -65,6 +81,7 @@ class PartitionListing:
         ledger: content of the ledger, None if there is none.
         has_staging: there is a directory of staging directories; a build that died may have left it
             empty.
+        failed: the outputs that are kept for inspection.
     """
 
     directory: Path
@@ -72,6 +89,7 @@ class PartitionListing:
     ledger: bytes | None
     staging: tuple[StagingDirectory, ...]
     has_staging: bool
+    failed: tuple[KeptOutput, ...] = ()
 
 
 def list_partition(directory: Path) -> PartitionListing:
@@ -97,6 +115,7 @@ def list_partition(directory: Path) -> PartitionListing:
         ledger=_read_ledger(work / LEDGER),
         staging=_staging_directories(directory.parent, work / STAGING),
         has_staging=(work / STAGING).is_dir(),
+        failed=_kept_outputs(directory.parent, work / FAILED),
     )
 
 
@@ -134,6 +153,18 @@ def _staging_directories(log_dir: Path, parent: Path) -> tuple[StagingDirectory,
                 continue
             raise _unexpected(path)
         found.append(_staging_directory(log_dir, path))
+    return tuple(found)
+
+
+def _kept_outputs(log_dir: Path, parent: Path) -> tuple[KeptOutput, ...]:
+    """Return the kept outputs. One may vanish in between: a cleaning removes it."""
+    found = []
+    for one in _staging_directories(log_dir, parent):
+        output = parse_failed_output(one.path.name)
+        if output is None:
+            raise _unexpected(one.path)
+        size = ByteCount(bytes_below(one.path))
+        found.append(KeptOutput(output=output, directory=one, bytes=size))
     return tuple(found)
 
 

@@ -24,7 +24,13 @@ from logwright.errors import UncleanLogDir
 from logwright.format.deletions import parse_ledger
 from logwright.log.kinds import FileKinds, file_kinds, is_retired
 from logwright.purge.observe import PartitionListing, PlainFile
-from logwright.purge.steps import ledger_steps, staging_steps, unlink_steps
+from logwright.purge.steps import (
+    failed_output_steps,
+    ledger_steps,
+    staging_steps,
+    unlink_steps,
+)
+from logwright.steps.failed_output import FAILED
 from logwright.steps.step import FileStep
 from logwright.units import ByteCount, TimestampMs
 
@@ -52,13 +58,15 @@ class PurgeResult:
         removed_bytes: space that they free; a file that has another name frees none.
         leftovers: names of what interrupted operations had left.
         staging: names of the dead plans' staging directories.
-        pending: retired files that are not due yet.
+        failed_outputs: names of the kept outputs that have expired.
+        pending: retired files and kept outputs that are not due yet.
     """
 
     removed: tuple[str, ...]
     removed_bytes: ByteCount
     leftovers: tuple[str, ...]
     staging: tuple[str, ...]
+    failed_outputs: tuple[str, ...]
     pending: tuple[PendingDeletion, ...]
 
 
@@ -100,6 +108,14 @@ def plan_purge(
         for file, due_at_ms in retired
         if due_at_ms > now_ms
     ]
+    expired = [one for one in listing.failed if one.output.due_at_ms <= now_ms]
+    kept = [
+        PendingDeletion(
+            name=f"{FAILED}/{one.output.name}", bytes=one.bytes, due_at_ms=one.output.due_at_ms
+        )
+        for one in listing.failed
+        if one.output.due_at_ms > now_ms
+    ]
     dead = [one for one in listing.staging if not one.held]
     recorded = parse_ledger(listing.ledger or b"")
     remaining = {one.name for one in pending if one.name in recorded}
@@ -107,13 +123,15 @@ def plan_purge(
     steps = (
         *unlink_steps(listing.directory, kinds.swaps, kinds.cleaned, (*removed, *orphans)),
         *staging_steps(listing),
+        *failed_output_steps(listing, expired),
     )
     result = PurgeResult(
         removed=removed,
-        removed_bytes=_freed_bytes(due),
+        removed_bytes=ByteCount(_freed_bytes(due) + sum(one.bytes for one in expired)),
         leftovers=(*kinds.swaps, *kinds.cleaned, *orphans),
         staging=tuple(one.path.name for one in dead),
-        pending=tuple(pending),
+        failed_outputs=tuple(f"{FAILED}/{one.output.name}" for one in expired),
+        pending=(*pending, *kept),
     )
     ledger = ledger_steps(listing.directory, listing.ledger, remaining)
     return PurgePlan(steps=steps, ledger=ledger, result=result)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from logwright.format.deletions import LEDGER, remaining_ledger
 from logwright.format.names import WORK_DIRECTORY
 from logwright.purge.observe import STAGING
+from logwright.steps.failed_output import FAILED
 from logwright.steps.replace import replace_file
 from logwright.steps.step import FileStep, FsyncDir, RemoveDir, Unlink
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from logwright.purge.observe import PartitionListing
+    from logwright.purge.observe import KeptOutput, PartitionListing, StagingDirectory
 
 
 def unlink_steps(directory: Path, *groups: Sequence[str]) -> tuple[FileStep, ...]:
@@ -36,16 +37,36 @@ def staging_steps(listing: PartitionListing) -> tuple[FileStep, ...]:
     the inside out, at last their common parent if it is empty. Builds take no lock: the parent may
     get another directory, or vanish.
     """
-    steps: list[FileStep] = []
-    for one in listing.staging:
-        if not one.held:
-            steps += [Unlink(path, missing_ok=True) for path in one.files]
-            steps += [RemoveDir(path, missing_ok=True) for path in reversed(one.directories)]
-            steps.append(RemoveDir(one.path, missing_ok=True))
+    steps = [step for one in listing.staging if not one.held for step in _directory_steps(one)]
     work = listing.directory / WORK_DIRECTORY
     if listing.has_staging and not any(one.held for one in listing.staging):
         steps.append(RemoveDir(work / STAGING, missing_ok=True, full_ok=True))
     return (*steps, FsyncDir(work)) if steps else ()
+
+
+def failed_output_steps(
+    listing: PartitionListing, due: Collection[KeptOutput]
+) -> tuple[FileStep, ...]:
+    """Return the steps that remove kept outputs; as for staging directories, others may remove one
+    at the same time.
+    """
+    if not due:
+        return ()
+    work = listing.directory / WORK_DIRECTORY
+    return (
+        *(step for one in due for step in _directory_steps(one.directory)),
+        RemoveDir(work / FAILED, missing_ok=True, full_ok=True),
+        FsyncDir(work),
+    )
+
+
+def _directory_steps(one: StagingDirectory) -> tuple[FileStep, ...]:
+    """Return the steps that remove a directory: files, then directories from the inside out."""
+    return (
+        *(Unlink(path, missing_ok=True) for path in one.files),
+        *(RemoveDir(path, missing_ok=True) for path in reversed(one.directories)),
+        RemoveDir(one.path, missing_ok=True),
+    )
 
 
 def ledger_steps(

@@ -103,6 +103,27 @@ def remove_private(partition: Path | str, *below: str) -> None:
             os.close(directory)
 
 
+def move_private(partition: Path | str, source: tuple[str, ...], target: tuple[str, ...]) -> None:
+    """Rename a directory below a partition's, and remove the directory that it was in, if that is
+    empty then. Effects: makes the target's parent; renames.
+
+    Args:
+        partition: the partition's directory.
+        source, target: one name after the other.
+
+    Raises:
+        UnreadableFile: something on the way is a link or not a directory.
+        OSError: it cannot be renamed.
+    """
+    with (
+        make_private(partition, *target[:-1]) as after,
+        make_private(partition, *source[:-1]) as before,
+    ):
+        os.rename(source[-1], target[-1], src_dir_fd=before.fd, dst_dir_fd=after.fd)
+        os.fsync(after.fd)
+    remove_private(partition, *source)
+
+
 def _open_partition(path: str) -> int:
     """Open the partition's directory. The log directory may be reached through links: the operator
     named it.

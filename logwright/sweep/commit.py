@@ -34,6 +34,7 @@ from logwright.roll.commit import sealing_steps
 from logwright.state.hold import end_quarantine, refuse_held
 from logwright.state.model import LogDirState
 from logwright.state.store import read_state
+from logwright.steps.failed_output import forget_failed_output
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import locked_partition, refuse_changed
@@ -276,6 +277,8 @@ def _new_checkpoint(plan: CleanPlan, staged: StagedCleaning | None) -> Offset | 
 
 def _end(plan: CleanPlan, state: LogDirState) -> None:
     discard_staging(plan)
+    if plan.clean:
+        forget_failed_output(plan.log.directory)
     end_quarantine(plan.log.log_dir, plan.log.partition, state)
 
 

@@ -9,14 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from logwright.checks.model import refusal
-from logwright.compaction.build import discard_staging
-from logwright.errors import LogwrightError
+from logwright.compaction.build import discard_staging, staging_directory
+from logwright.errors import LogwrightError, QualityError
 from logwright.locks import lock_log_dir
+from logwright.steps.failed_output import FailedOutput, keep_failed_output
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit_many
 from logwright.sweep.executor import call_builds
 from logwright.sweep.order import plans_of
 from logwright.sweep.plan import plan_cleanings
+from logwright.units import TimestampMs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from logwright.observe import HighWatermark
     from logwright.sweep.executor import Executor
     from logwright.sweep.model import LogSettings, LogWork, SweepState
-    from logwright.units import TimestampMs
 
 
 def plan(
@@ -155,7 +156,8 @@ def commit_each(batches: Iterable[Iterable[LogWork]]) -> Generator[LogWork, None
 
 
 def discard_failed(state: SweepState) -> None:
-    """Remove what failed logs have staged. Effects: unlinks staged files; nothing live is touched.
+    """Remove what failed logs have staged, or keep it as `discard` does. Effects: unlinks or
+    renames staged files; nothing live is touched.
 
     A recovery after a failed swap needs none of it: it continues with files that are in the
     partition directory already.
@@ -176,10 +178,19 @@ def unstaged_on_error(state: SweepState) -> Iterator[None]:
 
 
 def discard(works: Iterable[LogWork]) -> None:
-    """Give the plans of logs up: their staged files go. Effects: unlinks them."""
-    for one in plans_of(works):
-        if one.clean:
-            discard_staging(one)
+    """Give the plans of logs up: their staged files go, or are kept for inspection if they failed a
+    check and the options say so. Effects: unlinks or renames them.
+    """
+    for work in works:
+        one = work.plan
+        if one is None or not one.clean:
+            continue
+        if isinstance(work.failure, QualityError) and one.options.keep_failed_output_ms > 0:
+            due_at_ms = TimestampMs(one.now_ms + one.options.keep_failed_output_ms)
+            output = FailedOutput(due_at_ms=due_at_ms, plan_id=one.plan_id)
+            if staging_directory(one).is_dir():
+                keep_failed_output(one.log.directory, output)
+        discard_staging(one)
 
 
 def to_clean(state: SweepState) -> list[LogWork]:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from selenium.webdriver.common.by import By
 
 from logwright.demo.survey import survey
 from tests.browser.server import REPOSITORY, demo, processes_of, until
@@ -51,10 +52,13 @@ version: 1
 high_watermark: end
 topics:
   - {name: payments, cleanup.policy: compact}
-  - {name: users, cleanup.policy: compact}
-expectations:
-  max_tombstone_share: 0.0
+  - name: users
+    cleanup.policy: compact
+    tests:
+      - expect_column_values_to_be_between: {column: tombstone_share, max_value: 0}
+      - expect_column_values_to_be_between: {column: records, min_value: 1}
 """
+THEIR_TEST = "expect_column_values_to_be_between(column=tombstone_share, max_value=0)"
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +77,7 @@ def test_a_newcomer_sees_what_the_demo_did(site: Site) -> None:
     set_height(site.browser, LOW)
     site.see(
         "/locations/logwright/asset-groups/kafka_logs/lineage",
-        *("segment_set", "7 / 7 Passed", "9 partitions", "fleet_inventory", "Materialized"),
+        *("segment_set", "8 / 8 Passed", "9 partitions", "fleet_inventory", "Materialized"),
         name="lineage",
     )
     set_height(site.browser, HEIGHT)
@@ -86,7 +90,7 @@ def test_a_newcomer_sees_what_the_demo_did(site: Site) -> None:
     assert all(log in shown for log in logs)
     site.see(
         f"{ASSET}?view=checks&checkDetail=latest_value_per_key",
-        *("Checks (7)", "blocking", "Passed", "records read back"),
+        *("Checks (8)", "blocking", "Passed", "records read back"),
         name="checks",
     )
     assert {"SUCCESS"} == {run["status"] for run in site.runs()}
@@ -135,9 +139,16 @@ def test_an_operator_finds_new_logs_backfills_them_and_reads_why(
     site.see(f"{ASSET}?view=partitions", "Failed (1)", "Materialized (11)")
     failed = site.see(
         f"{ASSET}?view=checks&checkDetail=log_profile",
-        *("Failed", "share of tombstones within max_tombstone_share"),
+        *("Failed", THEIR_TEST, "failed: observed 0.", "passed: observed ", run_id),
+        name="test_of_an_entry",
     )
     assert "users-0" in failed
+    (page,) = site.server.home.rglob(f"{run_id}/*/staged-profile.html")
+    site.browser.get(page.as_uri())
+    site.shows(asked := f"{THEIR_TEST}, asked of name users", "users-0")
+    said = site.browser.find_element(By.XPATH, f"//*[contains(text(), '{asked}')]")
+    site.browser.execute_script("arguments[0].scrollIntoView()", said)
+    site.picture("data_docs")
     site.see(f"/runs/{run_id}", "quality", "swap", "QualityError")
 
 

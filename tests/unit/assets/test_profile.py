@@ -6,8 +6,11 @@ import math
 
 import numpy as np
 
+from logwright.assets.expectations import with_limits
 from logwright.assets.profile import log_profiles
 from logwright.checks.model import OutputFacts, SegmentFacts
+from logwright.config.policy_models import Expectations
+from logwright.config.topic_tests import PROFILE_COLUMNS
 
 SEGMENT = SegmentFacts(
     topic_partition="orders-0",
@@ -107,3 +110,20 @@ def test_a_log_without_segments_has_no_profile() -> None:
     empty = log_profiles({"a": facts()})
     assert 0 == len(empty)
     assert profiles.dtypes.equals(empty.dtypes)
+
+
+def test_tests_can_name_every_number_of_a_profile() -> None:
+    """The columns that a policy may name are those of the frame, but for limits and the key."""
+    limits = {"topic_partition", "allowed_batch_bytes", "allowed_bytes"}
+    frame = with_limits(
+        log_profiles({"orders-0": facts(SEGMENT)}),
+        policy=Expectations(),
+        max_message_bytes={"orders-0": 1_000},
+    )
+    assert PROFILE_COLUMNS.keys() == set(frame.columns) - limits
+    (row,) = frame.to_dict("records")
+    assert (0.25, 4 / 9, 0.2) == (
+        row["tombstone_share"],
+        row["kept_records_share"],
+        row["kept_bytes_share"],
+    )
