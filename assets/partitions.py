@@ -10,3 +10,4 @@ LOGS_NAME: Final = "kafka_logs"
 LOGS: Final = dg.DynamicPartitionsDefinition(name=LOGS_NAME)
 SEGMENT_SET: Final = dg.AssetKey(["kafka_logs", "segment_set"])
 FLEET_INVENTORY: Final = dg.AssetKey(["kafka_logs", "fleet_inventory"])
+MAINTENANCE_HISTORY: Final = dg.AssetKey(["kafka_logs", "maintenance_history"])

@@ -14,6 +14,7 @@ from typing import Any, Final
 import dagster as dg
 
 from logwright.assets.boundary import after_failed_swap, boundary, checked
+from logwright.assets.history import record_history
 from logwright.assets.holds import state_of
 from logwright.assets.partitions import LOGS, SEGMENT_SET
 from logwright.assets.quality import judge
@@ -30,6 +31,7 @@ from logwright.assets.report import (
 from logwright.assets.verdict import CHECKS
 from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
+from logwright.history.model import sweep_rows
 from logwright.resources.catalogue import SWEEP_STATES
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
@@ -164,6 +166,7 @@ def swap(
     """
     state = commit_all(validated)
     context.log.info(run_line(state))
+    record_history(context.op_execution_context, sweep_rows(state, run_id=context.run.run_id))
     if state.failures:
         yield from map(materialization, state.going_on)
         raise after_failed_swap(state, context.op_execution_context)

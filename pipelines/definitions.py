@@ -3,6 +3,7 @@
 import dagster as dg
 
 from logwright.assets.fleet import fleet_inventory
+from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
 from logwright.assets.segment_set import segment_set
 from logwright.pipelines.failures import failed_runs
@@ -16,7 +17,7 @@ from logwright.pipelines.sweep import sweep
 from logwright.resources.catalogue import platform_resources
 
 defs = dg.Definitions(
-    assets=[segment_set, fleet_inventory, ingested],
+    assets=[segment_set, fleet_inventory, maintenance_history, ingested],
     jobs=[sweep, retention, purge, ingest],
     sensors=[discovery, due_logs, purge_due, pauses, landing, failed_runs],
     schedules=[fleet_report, retention_check],

@@ -49,7 +49,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
     ("logwright.checks",),
     ("logwright.sweep", "logwright.verify"),
-    ("logwright.spark",),
+    ("logwright.spark", "logwright.history"),
     ("logwright.resources",),
     ("logwright.assets",),
     ("logwright.pipelines",),
