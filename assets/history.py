@@ -1,7 +1,7 @@
 """The asset `kafka_logs/maintenance_history`: what every run did to every log, as Parquet files."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +39,26 @@ def record_history(context: dg.OpExecutionContext, rows: Sequence[HistoryRow]) -
     except (OSError, ArrowException) as error:
         context.log.warning("%d rows of the history were not written: %s", len(rows), error)
         return None
+
+
+def recent_rows(
+    context: dg.AssetExecutionContext, *, since: date | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows of the history, the oldest first; none, with a warning, if it cannot be read.
+    Effects: reads.
+
+    Args:
+        since: only of runs that started on this day or later, UTC.
+    """
+    from pyarrow import ArrowException  # noqa: PLC0415 -- it costs time
+
+    directory = history_directory(context.instance.storage_directory())
+    try:
+        rows: list[dict[str, Any]] = read_history(directory, since=since).to_pylist()
+    except (OSError, ArrowException) as error:
+        context.log.warning("the maintenance history cannot be read: %s", error)
+        return []
+    return rows
 
 
 @dg.asset(

@@ -21,6 +21,7 @@ MODULES: Final = MappingProxyType(
             "prometheus_client",
             "pyspark",
         ),
+        "metrics": ("prometheus_client", "pyarrow"),
         "postgres": ("dagster_postgres", "psycopg2"),
         "archive": ("confluent_kafka", "pyarrow"),
     }

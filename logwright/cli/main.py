@@ -30,6 +30,7 @@ _COMMANDS: Final = MappingProxyType(
         "archive": "Copy a topic from a running broker, keeping its offsets.",
         "purge": "Remove retired files whose file.delete.delay.ms has passed.",
         "move": "Move partitions to another log directory of the same broker.",
+        "metrics": "Export metrics of log directories for Prometheus.",
         "pause": "Pause maintenance of partitions.",
         "resume": "Resume maintenance of paused partitions.",
         "quarantine": "Show, set or clear the quarantine of partitions that cannot be cleaned.",

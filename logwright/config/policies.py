@@ -29,6 +29,7 @@ from logwright.config.broker import BrokerConfig
 from logwright.config.marked import Entries, Items, Mark, Marked, Text, find, plain, read_marked
 from logwright.config.policy_models import (
     Checks,
+    DiskLimits,
     Expectations,
     HighWatermark,
     IngestSources,
@@ -59,6 +60,7 @@ _SECTIONS: Final = (
     "expectations",
     "checks",
     "ingest",
+    "disk",
 )
 _SHOWN_LENGTH: Final = 100
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -100,6 +102,7 @@ class Policies:
     expectations: Expectations = field(default_factory=Expectations)
     checks: Checks = "quick"
     ingest: IngestSources = field(default_factory=IngestSources)
+    disk: DiskLimits = field(default_factory=DiskLimits)
 
     def entries_for(self, topic: str) -> tuple[TopicPolicy, ...]:
         """Return the entries for a topic, least specific first: patterns in file order, then the
@@ -185,6 +188,7 @@ class _PolicyReader:
             expectations=self._section("expectations", Expectations),
             checks=self._checks(),
             ingest=self._section("ingest", IngestSources),
+            disk=self._section("disk", DiskLimits),
         )
         if self._problems:
             raise PolicyError("\n".join(self._problems))

@@ -36,8 +36,8 @@ class HistoryRow:
         started_at_ms: the clock of the decision. ended_at_ms: when the step of the run had ended.
         why: the reason of the decision, with its numbers.
         bytes_before, bytes_after: ``.log`` bytes of the log; of a purge, bytes of retired files.
-        bytes_written: ``.log`` bytes that a cleaning wrote; segments that do not change are not
-            written.
+        bytes_read: ``.log`` bytes in the range of a cleaning.
+        bytes_written: ``.log`` bytes that it wrote; segments that do not change are not written.
         records_before, records_after: records in the range of a cleaning.
         removed_…: records that a cleaning removed, by cause.
         segments_deleted, offsets_deleted: by retention; of a log with gaps, fewer records than
@@ -59,6 +59,7 @@ class HistoryRow:
     why: str
     bytes_before: int | None = None
     bytes_after: int | None = None
+    bytes_read: int | None = None
     bytes_written: int | None = None
     records_before: int | None = None
     records_after: int | None = None
@@ -185,6 +186,7 @@ def _commit_rows(work: LogWork, origin: RowOrigin) -> Iterator[HistoryRow]:
             origin.row("clean", "; ".join(plan.compaction.reasons)),
             bytes_before=result.bytes_before,
             bytes_after=result.bytes_after,
+            bytes_read=stats.bytes_read,
             bytes_written=stats.bytes_written,
             records_before=stats.records_read,
             records_after=stats.records_written,

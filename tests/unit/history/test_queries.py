@@ -22,6 +22,7 @@ RUN = "0b5f"
 CLEAN = replace(
     ROW,
     run_id=RUN,
+    bytes_read=100,
     bytes_written=30,
     records_before=10,
     records_after=4,
