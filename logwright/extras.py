@@ -16,6 +16,7 @@ MODULES: Final = MappingProxyType(
             "dagster_pyspark",
             "dagster_webserver",
             "great_expectations",
+            "jinja2",
             "matplotlib",
             "pandera",
             "prometheus_client",

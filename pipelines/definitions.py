@@ -3,6 +3,7 @@
 import dagster as dg
 
 from logwright.assets.fleet import fleet_inventory
+from logwright.assets.fleet_page import fleet_page
 from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
 from logwright.assets.segment_set import segment_set
@@ -17,7 +18,7 @@ from logwright.pipelines.sweep import sweep
 from logwright.resources.catalogue import platform_resources
 
 defs = dg.Definitions(
-    assets=[segment_set, fleet_inventory, maintenance_history, ingested],
+    assets=[segment_set, fleet_inventory, maintenance_history, fleet_page, ingested],
     jobs=[sweep, retention, purge, ingest],
     sensors=[discovery, due_logs, purge_due, pauses, landing, failed_runs],
     schedules=[fleet_report, retention_check],

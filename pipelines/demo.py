@@ -14,7 +14,12 @@ from typing import Any, Final
 
 import dagster as dg
 
-from logwright.assets.partitions import FLEET_INVENTORY, SEGMENT_SET
+from logwright.assets.partitions import (
+    FLEET_INVENTORY,
+    FLEET_PAGE,
+    MAINTENANCE_HISTORY,
+    SEGMENT_SET,
+)
 from logwright.assets.report import REMOVED
 from logwright.pipelines.definitions import defs
 from logwright.pipelines.retention import RETENTION
@@ -53,7 +58,7 @@ def main(report: Path) -> int:
         listed = assets.execute_in_process(
             instance=instance,
             tags=RUN_TAGS,
-            asset_selection=[FLEET_INVENTORY],
+            asset_selection=[FLEET_INVENTORY, MAINTENANCE_HISTORY, FLEET_PAGE],
             raise_on_error=False,
         )
         end_session()

@@ -36,6 +36,8 @@ STEPS = [
     "swap_sweep",
     "retain_logs",
     "kafka_logs__fleet_inventory",
+    "kafka_logs__maintenance_history",
+    "kafka_logs__fleet_page",
 ]
 
 

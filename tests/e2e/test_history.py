@@ -8,13 +8,17 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from logwright.assets.fleet import fleet_inventory
+from logwright.assets.fleet_page import fleet_page
 from logwright.assets.history import maintenance_history
 from logwright.history.schema import COLUMNS
 from logwright.history.store import read_history
 from logwright.pipelines.purge import purge
 from logwright.pipelines.retention import retention
 from logwright.resources.history import HISTORY_VARIABLE, history_directory
+from logwright.resources.metrics import METRICS_VARIABLE
 from tests.e2e.harness import MARKS, Platform, make_platform
 from tests.fixtures import description
 
@@ -156,3 +160,32 @@ def test_unwritable_history_does_not_fail_the_run(
     platform = make_platform(tmp_path, {"a-0": "basic-none"})
     assert platform.sweep([]).success
     assert {"a-0"} == platform.materialized()
+
+
+def test_page_metrics_and_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a sweep the inventory writes the metrics and has the directories' space; the page has
+    the logs and what was saved.
+    """
+    monkeypatch.setenv(METRICS_VARIABLE, str(tmp_path / "logwright.prom"))
+    platform = make_platform(tmp_path, {"a-0": "basic-none"})
+    assert platform.sweep([]).success
+    done = dg.materialize(
+        [fleet_inventory, maintenance_history, fleet_page],
+        instance=platform.instance,
+        resources=platform.resources(),
+        raise_on_error=False,
+    )
+    assert done.success
+    (shown,) = done.asset_materializations_for_node("kafka_logs__fleet_page")
+    page = Path(str(shown.metadata["page"].value))
+    assert platform.home in page.parents
+    assert "a-0" in page.read_text()
+    (listed,) = done.asset_materializations_for_node("kafka_logs__fleet_inventory")
+    waiting = sum(path.stat().st_size for path in platform.partition("a-0").glob("*.deleted"))
+    assert waiting == listed.metadata["bytes that wait for a purge"].value > 0
+    (space,) = listed.metadata["log directories"].records
+    assert str(platform.log_dir) == space.data["log_dir"]
+    assert 0 < space.data["free_bytes"] <= space.data["total_bytes"]
+    text = (tmp_path / "logwright.prom").read_text()
+    found = {family.name for family in text_string_to_metric_families(text)}
+    assert {"kafka_log_log_size", "kafka_log_logcleaner_cleaner_recopy_percent"} <= found

@@ -10,7 +10,12 @@ import dagster as dg
 import yaml
 
 from logwright.assets.ingest import INGESTED
-from logwright.assets.partitions import FLEET_INVENTORY, MAINTENANCE_HISTORY, SEGMENT_SET
+from logwright.assets.partitions import (
+    FLEET_INVENTORY,
+    FLEET_PAGE,
+    MAINTENANCE_HISTORY,
+    SEGMENT_SET,
+)
 from logwright.assets.verdict import CHECKS
 from logwright.pipelines.definitions import defs
 from tests.e2e.harness import MARKS
@@ -24,7 +29,7 @@ def test_definitions_are_complete() -> None:
     """Every asset, job, sensor and schedule resolves, with its resources."""
     dg.Definitions.validate_loadable(defs)
     repository = defs.get_repository_def()
-    assert {SEGMENT_SET, FLEET_INVENTORY, MAINTENANCE_HISTORY, INGESTED} == set(
+    assert {SEGMENT_SET, FLEET_INVENTORY, MAINTENANCE_HISTORY, FLEET_PAGE, INGESTED} == set(
         repository.assets_defs_by_key
     )
     assert {"sweep", "retention", "purge", "ingest"} <= {

@@ -65,6 +65,8 @@ ONLY_IN = {
     "pandera": ("logwright.assets",),
     "great_expectations": ("logwright.assets",),
     "click": ("logwright.cli",),
+    "jinja2": ("logwright.assets",),
+    "matplotlib": ("logwright.assets",),
     "prometheus_client": ("logwright.metrics",),
     "confluent_kafka": ("logwright.ingest.broker",),
 }
