@@ -17,7 +17,7 @@ _CLEAN, _DIRTY, _RETAINED, _FREED = "#4e79a7", "#f28e2b", "#76b7b2", "#333333"
 _NAME_LENGTH: Final = 32
 _LEAST_PLACES: Final = 6
 """Places for bars: a single log does not get a bar as high as the plot."""
-_SETTINGS: Final[Mapping[str, Any]] = {
+_SETTINGS: Final[Mapping[Any, Any]] = {
     "svg.fonttype": "none",  # text stays text: smaller, and it can be searched
     "text.parse_math": False,  # names are not formulas
     "font.family": "sans-serif",
@@ -105,7 +105,7 @@ def _svg(title: str, draw: "Callable[[Axes], None]") -> str:
     import matplotlib as mpl  # noqa: PLC0415 -- it costs time
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": title}):
+    with mpl.rc_context(dict(_SETTINGS) | {"svg.hashsalt": title}):
         figure = Figure(figsize=(6.2, 3.1), layout="constrained")
         axes = figure.subplots()
         axes.set_title(title)

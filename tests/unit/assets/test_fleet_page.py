@@ -126,7 +126,7 @@ def test_everything_is_escaped() -> None:
 def test_plots_refer_to_their_own_parts() -> None:
     """What a plot refers to is in it, and no other plot has a part of that id."""
     svgs = re.findall(r"<svg.*?</svg>", html([ROW], [saved("clean", 5, 1)]), re.DOTALL)
-    referred = [set(re.findall(r"#([\w-]+)[\")]", svg)) for svg in svgs]
+    referred = [set(re.findall(r"(?:url\(|href=\")#([\w-]+)", svg)) for svg in svgs]
     defined = [set(re.findall(r' id="([^"]+)"', svg)) for svg in svgs]
     assert all(referred)
     for number, names in enumerate(referred):
