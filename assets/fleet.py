@@ -28,6 +28,8 @@ from logwright.state.model import Hold
 from logwright.sweep.model import LogWork
 from logwright.units import TimestampMs
 
+FREE_SPACE: Final = "free_space"
+"""The check of the log directories' free space."""
 SHOWN_LOGS: Final = 500
 """Maximum rows of the table in the UI, dirtiest first; the stored value has all."""
 
@@ -84,10 +86,19 @@ class FleetRow:
     deps=[SEGMENT_SET],
     group_name="kafka_logs",
     kinds={"kafka", "table"},
+    dagster_type=dg.List[dict],  # Dagster takes no type from a result with checks
+    check_specs=[
+        dg.AssetCheckSpec(
+            FREE_SPACE,
+            asset=FLEET_INVENTORY,
+            description="Each log directory has the free space that the policies' section disk asks"
+            " for.",
+        )
+    ],
 )
 def fleet_inventory(
     context: dg.AssetExecutionContext, log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
-) -> dg.MaterializeResult[list[dict[str, object]]]:
+) -> dg.MaterializeResult:  # type: ignore[type-arg]  # as above
     """Inventory of all maintained logs: size, dirty ratio, and whether the next sweep will clean
     them; and the free space of the log directories.
     """
@@ -109,6 +120,7 @@ def fleet_inventory(
     )
     return dg.MaterializeResult(
         value=[asdict(row) for row in rows],
+        check_results=[free_space_check(spaces, settings.policies.disk)],
         metadata={
             "dagster/row_count": len(rows),
             "bytes": sum(row.bytes for row in rows),
@@ -144,6 +156,22 @@ def spaces_of(
             now_ms=now_ms,
         )
         for name, log_dir in named.items()
+    )
+
+
+def free_space_check(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dg.AssetCheckResult:
+    """Return the check that no log directory is low on space: a warning."""
+    low = [one for one in spaces if limits.is_low(one.free_bytes, one.total_bytes)]
+    return dg.AssetCheckResult(
+        check_name=FREE_SPACE,
+        passed=not low,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="; ".join(f"{one.log_dir}: {one.free_share:.1%} are free" for one in low),
+        metadata={
+            "min_free_bytes": limits.min_free_bytes,
+            "min_free_share": limits.min_free_share,
+            "log directories low on space": len(low),
+        },
     )
 
 

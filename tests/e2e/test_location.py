@@ -35,9 +35,15 @@ def test_definitions_are_complete() -> None:
     assert {"sweep", "retention", "purge", "ingest"} <= {
         job.name for job in repository.get_all_jobs()
     }
-    assert {"discovery", "due_logs", "purge_due", "pauses", "landing", "failed_runs"} == {
-        sensor.name for sensor in repository.sensor_defs
-    }
+    assert {
+        "discovery",
+        "due_logs",
+        "purge_due",
+        "disk_space",
+        "pauses",
+        "landing",
+        "failed_runs",
+    } == {sensor.name for sensor in repository.sensor_defs}
     schedules = {schedule.name for schedule in repository.schedule_defs}
     assert {"fleet_report", "retention_check"} == schedules
 
