@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 
+from logwright.cli.log_lines import say
 from logwright.errors import LogwrightError
 
 _COMMANDS: Final = MappingProxyType(
@@ -64,7 +65,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except LogwrightError as error:
-            click.echo(f"Error: {error}", err=True)
+            say("error", str(error), error=type(error).__name__, exit_status=error.exit_status)
             ctx.exit(error.exit_status)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 
 import click
 
+from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr, say
 from logwright.errors import UnreadableFile
 from logwright.extras import require
 from logwright.units import INT64_MAX, TimestampMs
@@ -73,6 +74,7 @@ class _Given(TypedDict):
     type=click.IntRange(0, INT64_MAX),
     help="Fix the clock, in ms since the epoch.",
 )
+@log_format_option
 def command(
     log_dirs: tuple[Path, ...],
     *,
@@ -81,12 +83,14 @@ def command(
     history: Path | None,
     now_ms: int | None,
     address: str,
+    log_format: LogFormat,
     **given: Unpack[_Given],
 ) -> None:
     """Export metrics for Prometheus, with the names of Kafka's: to stdout, a file or over HTTP.
 
     A log directory on which a broker runs has only the metrics of the directory.
     """
+    log_to_stderr(verbose=False, form=log_format)
     require("metrics", by="metrics")
     if textfile is not None and port is not None:
         raise click.UsageError("--textfile and --port contradict each other")
@@ -98,7 +102,7 @@ def command(
             server, thread = serve_metrics(read, address=address, port=port)
         except OSError as error:
             raise click.UsageError(f"{address}:{port}: {error.strerror}") from error
-        click.echo(f"Listening on http://{address}:{server.server_port}/metrics", err=True)
+        say("info", f"Listening on http://{address}:{server.server_port}/metrics")
         thread.join()
     elif textfile is not None:
         try:
