@@ -23,6 +23,7 @@ from logwright.assets.page_values import (
     human_bytes,
     human_ms,
     human_time,
+    is_compacted,
     needs_attention,
     ratio_counts,
     shown_rows,
@@ -150,6 +151,7 @@ def _row(row: Row) -> dict[str, Any]:
     delay_ms = row["compaction_delay_ms"]
     return {
         **row,
+        "compacted": is_compacted(row),
         "bad": needs_attention(row),
         "holds": holds,
         "size": human_bytes(row["bytes"]),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import nan
 from typing import TYPE_CHECKING, Any, Final
 
-from logwright.assets.page_values import Day, Row, unit_of
+from logwright.assets.page_values import Day, Row, dirty_ratio, unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +64,7 @@ def largest_svg(rows: Sequence[Row]) -> str:
     def draw(axes: "Axes") -> None:
         unit, size = unit_of(max((row["bytes"] for row in largest), default=0))
         names = [_short(row["log"]) for row in largest]
-        dirty = [row["bytes"] * row["dirty_ratio"] / size for row in largest]
+        dirty = [row["bytes"] * dirty_ratio(row) / size for row in largest]
         rest = [row["bytes"] / size - part for row, part in zip(largest, dirty, strict=True)]
         places = range(len(largest))
         axes.barh(places, rest, color=_CLEAN, label="clean, or not compacted")

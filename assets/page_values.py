@@ -82,6 +82,16 @@ def human_time(time_ms: int) -> str:
         return "after the year 9999"
 
 
+def is_compacted(row: Row) -> bool:
+    """Return whether the log is compacted: only then its dirty ratio has a meaning."""
+    return "compact" in row["policy"].split(",")
+
+
+def dirty_ratio(row: Row) -> float:
+    """Return the dirty ratio of a compacted log; 0 for any other."""
+    return float(row["dirty_ratio"]) if is_compacted(row) else 0.0
+
+
 def needs_attention(row: Row) -> bool:
     """Return whether somebody should look at a log."""
     return bool(
@@ -101,7 +111,7 @@ def shown_rows(rows: Iterable[Row]) -> list[Row]:
     def order(row: Row) -> tuple[object, ...]:
         due = row["state"] == "due"
         urgent = -row["compaction_delay_ms"]
-        return (not needs_attention(row), urgent, not due, -row["dirty_ratio"], -row["bytes"])
+        return (not needs_attention(row), urgent, not due, -dirty_ratio(row), -row["bytes"])
 
     return sorted(rows, key=order)[:SHOWN_LOGS]
 
@@ -120,7 +130,7 @@ def ratio_counts(rows: Iterable[Row]) -> list[int]:
     """Return the number of compacted logs by dirty ratio, in ten classes."""
     counts = [0] * 10
     for row in rows:
-        if "compact" in row["policy"].split(","):
+        if is_compacted(row):
             counts[min(int(row["dirty_ratio"] * 10), 9)] += 1
     return counts
 

@@ -44,7 +44,7 @@ class HistoryRow:
             offsets were deleted.
         compaction_delay_ms: by how much ``max.compaction.lag.ms`` was exceeded when a cleaning
             ended (KIP-354); 0 if it was not.
-        cpu_seconds, wall_seconds: of the work on this log.
+        cpu_seconds, wall_seconds: of the passes and of the commit, which several logs share.
         forecast_bytes: what the plan expected the cleaning to reclaim.
     """
 

@@ -61,7 +61,7 @@ COLUMNS: Final = (
     Column("offsets_deleted", "int64", "offsets by which retention raised the log start offset"),
     Column("compaction_delay_ms", "int64", "by how much max.compaction.lag.ms was exceeded, ms"),
     Column("cpu_seconds", "double", "CPU seconds of the work on this log"),
-    Column("wall_seconds", "double", "seconds of the work on this log"),
+    Column("wall_seconds", "double", "seconds of its passes and its commit, which logs share"),
     Column("forecast_bytes", "int64", "bytes that the plan expected the cleaning to reclaim"),
     Column("logwright_version", "string", "version of logwright", nullable=False),
 )

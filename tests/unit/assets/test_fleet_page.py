@@ -139,13 +139,14 @@ def test_order_of_the_logs() -> None:
     """Overdue, refused or held, due, dirtiest, largest."""
     rows = [
         ROW | {"log": "small"},
+        ROW | {"log": "deleted", "policy": "delete", "dirty_ratio": 1.0, "bytes": 1500},
         ROW | {"log": "large", "bytes": 2000},
         ROW | {"log": "dirty", "dirty_ratio": 0.4},
         ROW | {"log": "due", "state": "due"},
         ROW | {"log": "refused", "state": "refused"},
         ROW | {"log": "overdue", "compaction_delay_ms": 5},
     ]
-    assert ["overdue", "refused", "due", "dirty", "large", "small"] == [
+    assert ["overdue", "refused", "due", "dirty", "large", "small", "deleted"] == [
         row["log"] for row in shown_rows(rows)
     ]
 
