@@ -35,6 +35,7 @@ MERGED_KEY: Final = b"logwright.history.merged"
 
 _MERGED_PREFIX: Final = "merged-"
 _LOCK: Final = ".merge.lock"
+_ATTEMPTS: Final = 3
 
 
 def write_history(directory: Path, rows: Sequence[HistoryRow], *, name: str) -> Path | None:
@@ -74,7 +75,7 @@ def read_history(directory: Path, *, since: date | None = None) -> pa.Table:
     tables = []
     for day, folder in _days(directory):
         if since is None or day >= since:
-            tables += [_read(path) for path in _current(folder)]
+            tables += _read_day(folder)
     if not tables:
         return arrow_schema().empty_table()
     return pa.concat_tables(tables).sort_by([("started_at", "ascending"), ("log", "ascending")])
@@ -100,6 +101,16 @@ def merge_days(directory: Path, *, before: date) -> int:
     finally:
         os.close(lock)
     return removed
+
+
+def _read_day(folder: Path) -> list[pa.Table]:
+    """Return the tables of one day; read again if a merge removed a file meanwhile."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return [_read(path) for path in _current(folder)]
+        except FileNotFoundError:
+            continue
+    return [_read(path) for path in _current(folder)]
 
 
 def _days(directory: Path) -> list[tuple[date, Path]]:

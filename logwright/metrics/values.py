@@ -87,8 +87,9 @@ def _fleet_samples(fleet: Fleet) -> Iterator[_Named]:
     plans = fleet.cleanable_plans
     ratio = max((plan.compaction.cleanable_ratio for plan in plans), default=0.0)
     delay_ms = max((plan.compaction.compaction_delay_ms for plan in plans), default=0)
-    yield "kafka_log_logcleanermanager_max_dirty_percent", (), int(_PERCENT * ratio)
-    yield "kafka_log_logcleaner_max_compaction_delay_secs", (), delay_ms // _MS
+    if fleet.plans or not fleet.works:  # else they are unknown, not 0
+        yield "kafka_log_logcleanermanager_max_dirty_percent", (), int(_PERCENT * ratio)
+        yield "kafka_log_logcleaner_max_compaction_delay_secs", (), delay_ms // _MS
     offline = sum(bool(space.problem) for space in fleet.spaces)
     yield "kafka_log_logmanager_offlinelogdirectorycount", (), offline
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from logwright.history import store
 from logwright.history.model import HistoryRow
 from logwright.history.schema import COLUMNS, SCHEMA_VERSION, VERSION_KEY, arrow_schema
 from logwright.history.store import (
@@ -137,6 +138,23 @@ def test_a_run_of_the_night_is_merged_later(tmp_path: Path) -> None:
     assert 2 * MERGE_FILES + 1 == len(read_history(tmp_path))
     (merged,) = tmp_path.rglob("merged-*.parquet")
     assert MERGED_KEY in pq.read_schema(merged).metadata
+
+
+def test_a_reader_survives_a_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that a merge removes after the reader has listed them are not missed."""
+    runs(tmp_path, MERGE_FILES)
+    before = identities(tmp_path)
+    listed = store._current
+
+    def merged_meanwhile(folder: Path) -> list[Path]:
+        files = listed(folder)
+        monkeypatch.setattr(store, "_current", listed)
+        merge_days(tmp_path, before=date(2026, 1, 2))
+        return files
+
+    monkeypatch.setattr(store, "_current", merged_meanwhile)
+    assert before == identities(tmp_path)
+    assert 1 == len(list(tmp_path.rglob("*.parquet")))
 
 
 def test_an_older_file_lacks_columns(tmp_path: Path) -> None:

@@ -166,6 +166,20 @@ def test_quarantine_and_offline_directory(tmp_path: Path) -> None:
     assert {(str(log_dir),): 0.0, (str(tmp_path / "gone"),): 1.0} == offline
 
 
+def test_unknown_is_not_zero(tmp_path: Path) -> None:
+    """Logs that cannot be planned, such as after a crash or while a broker runs, have no metrics of
+    their own; the directory has.
+    """
+    log_dir = copy_before(CASE, tmp_path)
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    found = parsed(text_of(metric_values(observed(log_dir, configs(CASE), NOON_MS))))
+    assert not {name for name in found if name.startswith("kafka_log_log_")}
+    assert not {name for name in found if "dirty" in name or "delay" in name}
+    label = (str(log_dir),)
+    assert (1.0, 1.0) == (found["logwright_logs"][label], found["logwright_refused_logs"][label])
+    assert 0 < found["logwright_log_directory_free_bytes"][label]
+
+
 def test_retired_bytes(tmp_path: Path, call: Call) -> None:
     """After a cleaning the old files wait; after their delay they are due."""
     case = description("basic-none")
