@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from logwright.pipelines.retention import retention
 from logwright.resources.history import HISTORY_VARIABLE, history_directory
 from logwright.resources.metrics import METRICS_VARIABLE
 from tests.e2e.harness import MARKS, Platform, make_platform
+from tests.e2e.test_secrets import NOW_MS, SECRETS, forms, plant
 from tests.fixtures import description
 
 pytestmark = MARKS
@@ -189,3 +191,29 @@ def test_page_metrics_and_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     text = (tmp_path / "logwright.prom").read_text()
     found = {family.name for family in text_string_to_metric_families(text)}
     assert {"kafka_log_log_size", "kafka_log_logcleaner_cleaner_recopy_percent"} <= found
+
+
+def test_no_key_and_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any file of the history, in the page, in the metrics; of a log of secrets, swept and
+    purged.
+    """
+    monkeypatch.setenv(METRICS_VARIABLE, str(tmp_path / "logwright.prom"))
+    platform = make_platform(tmp_path, {"a-0": "basic-none"}).at(NOW_MS)
+    shutil.rmtree(platform.log_dir)
+    plant(platform.log_dir)
+    assert platform.sweep(["t-0"]).success
+    later = platform.at(NOW_MS + 100 * HOUR_MS)
+    assert run(later, purge).success
+    done = dg.materialize(
+        [fleet_inventory, maintenance_history, fleet_page],
+        instance=later.instance,
+        resources=later.resources(),
+    )
+    assert done.success
+    rows = history(platform)
+    assert {"clean", "purge"} <= {row["operation"] for row in rows}
+    root = Path(platform.instance.storage_directory())
+    written = [root / "fleet_page/index.html", tmp_path / "logwright.prom"]
+    said = "\n".join([str(rows), *(path.read_text() for path in written)])
+    assert "t-0" in said
+    assert [] == [form for secret in SECRETS for form in forms(secret) if form in said]
