@@ -14,6 +14,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import time
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -36,6 +38,7 @@ MERGED_KEY: Final = b"logwright.history.merged"
 _MERGED_PREFIX: Final = "merged-"
 _LOCK: Final = ".merge.lock"
 _ATTEMPTS: Final = 3
+_DAY_SECONDS: Final = 86_400
 
 
 def write_history(directory: Path, rows: Sequence[HistoryRow], *, name: str) -> Path | None:
@@ -129,7 +132,7 @@ def _merge(folder: Path) -> int:
 
     current = _current(folder)
     stale = set(folder.glob("*.parquet")) - set(current)
-    _remove(stale)
+    _remove([*stale, *_dead(folder)])
     if len(current) < MERGE_FILES:
         return len(stale)
     table = pa.concat_tables(map(_read, current))
@@ -138,6 +141,16 @@ def _merge(folder: Path) -> int:
     _write(marked, folder / f"{_MERGED_PREFIX}{secrets.token_hex(8)}.parquet")
     _remove(current)
     return len(stale) + len(current) - 1
+
+
+def _dead(folder: Path) -> list[Path]:
+    """Return what killed writers have left: temporary files that are a day old."""
+    found = []
+    for path in folder.glob(".*.tmp"):
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > _DAY_SECONDS:
+                found.append(path)
+    return found
 
 
 def _current(folder: Path) -> list[Path]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import fields, replace
 from datetime import date
 from pathlib import Path
@@ -98,6 +102,42 @@ def test_an_interrupted_writer_leaves_nothing_that_a_reader_sees(
     (tmp_path / "date=2026-01-01/.killed.0a0b.tmp").write_bytes(b"PAR1 and")
     assert 2 == len(read_history(tmp_path))
     assert 2 == len(duckdb.read_parquet(f"{tmp_path}/*/*.parquet").fetchall())
+
+
+KILLED = """\
+import os, signal, sys
+from pathlib import Path
+import pyarrow.parquet as pq
+from logwright.history.store import write_history
+from tests.unit.history.test_store import ROW
+
+def dies(table, file, **options):
+    file.write(b"PAR1 and")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+pq.write_table = dies
+write_history(Path(sys.argv[1]), [ROW], name="killed")
+"""
+
+
+def test_a_killed_writer_leaves_no_broken_file(tmp_path: Path) -> None:
+    """Readers see the other runs; the next run of that name writes its file."""
+    runs(tmp_path, 1)
+    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path], timeout=120, check=False)
+    assert -signal.SIGKILL == done.returncode
+    assert 1 == len(list(tmp_path.rglob("*.tmp")))
+    assert 2 == len(read_history(tmp_path))
+    assert 2 == len(duckdb.read_parquet(f"{tmp_path}/*/*.parquet").fetchall())
+    assert write_history(tmp_path, [ROW], name="killed") is not None
+    assert 3 == len(read_history(tmp_path))
+    for old, left in ((False, 1), (True, 0)):
+        (temporary,) = tmp_path.rglob("*.tmp")
+        if old:
+            os.utime(temporary, (0, 0))
+        merge_days(tmp_path, before=date(2026, 1, 2))
+        assert left == len(list(tmp_path.rglob("*.tmp")))
+    assert 3 == len(read_history(tmp_path))
 
 
 def test_files_of_past_days_are_merged(tmp_path: Path) -> None:
