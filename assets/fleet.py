@@ -1,26 +1,50 @@
-"""The fleet inventory: the state of every maintained log, in one table."""
+"""The fleet inventory: the state of every maintained log, and the space of the log directories."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import dagster as dg
 
 from logwright.assets.boundary import boundary
-from logwright.assets.holds import holds_of, state_of, strays, uncleanable
+from logwright.assets.history import recent_rows
+from logwright.assets.holds import state_of, strays, uncleanable
 from logwright.assets.partitions import FLEET_INVENTORY, SEGMENT_SET
 from logwright.assets.report import metadata_in_use
-from logwright.compaction.model import CleaningOptions
+from logwright.config.policy_models import DiskLimits
 from logwright.config.resolved import UNKNOWN
+from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError, UncleanLogDir
+from logwright.fleet.model import DirectorySpace, Fleet
+from logwright.fleet.observe import look, space_of
+from logwright.metrics.export import write_metrics
+from logwright.metrics.values import last_sweep, metric_values
 from logwright.resources.clock import Clock
-from logwright.resources.log_dirs import LogDirs
+from logwright.resources.log_dirs import Listing, LogDirs
+from logwright.resources.metrics import metrics_file
 from logwright.resources.policies import PolicyDirectory
 from logwright.state.model import Hold
 from logwright.sweep.model import LogWork
-from logwright.sweep.stages import plan
+from logwright.units import TimestampMs
 
+FREE_SPACE: Final = "free_space"
+"""The check of the log directories' free space."""
 SHOWN_LOGS: Final = 500
 """Maximum rows of the table in the UI, dirtiest first; the stored value has all."""
+
+
+_SPACE_SCHEMA: Final = dg.TableSchema(
+    columns=[
+        dg.TableColumn("name", "string"),
+        dg.TableColumn("log_dir", "string"),
+        dg.TableColumn("total_bytes", "int"),
+        dg.TableColumn("free_bytes", "int"),
+        dg.TableColumn("retired_bytes", "int", description="what a purge will free"),
+        dg.TableColumn("retired_due_bytes", "int", description="what a purge would free now"),
+        dg.TableColumn("problem", "string"),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +60,7 @@ class FleetRow:
         quarantined: why it cannot be cleaned and when it is retried; empty if it can.
         stray: why a broker would not serve it from this directory; empty if it would.
         policy: its ``cleanup.policy``, or ``unknown``.
+        compaction_delay_ms: by how much ``max.compaction.lag.ms`` is exceeded, 0 if it is not.
     """
 
     log: str
@@ -52,6 +77,8 @@ class FleetRow:
     stray: str
     policy: str
     why: str
+    compaction_delay_ms: int
+    log_dir: str
 
 
 @dg.asset(
@@ -59,32 +86,41 @@ class FleetRow:
     deps=[SEGMENT_SET],
     group_name="kafka_logs",
     kinds={"kafka", "table"},
+    dagster_type=dg.List[dict],  # Dagster takes no type from a result with checks
+    check_specs=[
+        dg.AssetCheckSpec(
+            FREE_SPACE,
+            asset=FLEET_INVENTORY,
+            description="Each log directory has the free space that the policies' section disk asks"
+            " for.",
+        )
+    ],
 )
 def fleet_inventory(
-    log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
-) -> dg.MaterializeResult[list[dict[str, object]]]:
+    context: dg.AssetExecutionContext, log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
+) -> dg.MaterializeResult:  # type: ignore[type-arg]  # as above
     """Inventory of all maintained logs: size, dirty ratio, and whether the next sweep will clean
-    them.
+    them; and the free space of the log directories.
     """
     with boundary("fleet_inventory"):
         listing = log_dirs.listing()
         now_ms = clock.now_ms()
         logs = listing.logs.values()
         settings = policies.settings()
-        state = plan(
-            state_of(logs, now_ms),
-            settings,
-            options=CleaningOptions(checks=settings.policies.checks),
-            high_watermark=settings.policies.high_watermark,
-        )
-        held = holds_of(logs, now_ms=now_ms)
+        spaces = spaces_of(log_dirs.named(), listing, settings, now_ms)
+        fleet = look(state_of(logs, now_ms).works, spaces, settings, now_ms=now_ms)
         stray = strays(logs, settings)
+    _export(context, fleet)
     rows = sorted(
-        (fleet_row(work, held.get(work.key), stray.get(work.key, "")) for work in state.works),
+        (
+            fleet_row(work, fleet.held.get(work.key), stray.get(work.key, ""))
+            for work in fleet.works
+        ),
         key=lambda row: -row.dirty_ratio,
     )
     return dg.MaterializeResult(
         value=[asdict(row) for row in rows],
+        check_results=[free_space_check(spaces, settings.policies.disk)],
         metadata={
             "dagster/row_count": len(rows),
             "bytes": sum(row.bytes for row in rows),
@@ -97,11 +133,73 @@ def fleet_inventory(
             **metadata_in_use(settings, logs),
             **uncleanable(log.log_dir for log in logs),
             "unreadable log directories": len(listing.unreadable),
+            **space_metadata(spaces, settings.policies.disk),
             "logs": dg.MetadataValue.table(
                 [dg.TableRecord(asdict(row)) for row in rows[:SHOWN_LOGS]]
             ),
         },
     )
+
+
+def spaces_of(
+    named: Mapping[str, Path], listing: Listing, settings: DirectorySettings, now_ms: TimestampMs
+) -> tuple[DirectorySpace, ...]:
+    """Return the space of each log directory, by name. Effects: lists them and their logs."""
+    return tuple(
+        DirectorySpace(name=name, log_dir=log_dir, problem=str(listing.unreadable[name]))
+        if name in listing.unreadable
+        else space_of(
+            name,
+            log_dir,
+            [log.partition for log in listing.logs.values() if log.log_dir == log_dir],
+            settings,
+            now_ms=now_ms,
+        )
+        for name, log_dir in named.items()
+    )
+
+
+def free_space_check(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dg.AssetCheckResult:
+    """Return the check that no log directory is low on space: a warning."""
+    low = [one for one in spaces if limits.is_low(one.free_bytes, one.total_bytes)]
+    return dg.AssetCheckResult(
+        check_name=FREE_SPACE,
+        passed=not low,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="; ".join(f"{one.log_dir}: {one.free_share:.1%} are free" for one in low),
+        metadata={
+            "min_free_bytes": limits.min_free_bytes,
+            "min_free_share": limits.min_free_share,
+            "log directories low on space": len(low),
+        },
+    )
+
+
+def space_metadata(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dict[str, Any]:
+    """Return the totals and a table of the log directories' space."""
+    spaces = tuple(spaces)
+    return {
+        "bytes that wait for a purge": sum(space.retired_bytes for space in spaces),
+        "log directories low on space": sum(
+            limits.is_low(space.free_bytes, space.total_bytes) for space in spaces
+        ),
+        "log directories": dg.MetadataValue.table(
+            [dg.TableRecord(asdict(space) | {"log_dir": str(space.log_dir)}) for space in spaces],
+            schema=_SPACE_SCHEMA,
+        ),
+    }
+
+
+def _export(context: dg.AssetExecutionContext, fleet: Fleet) -> None:
+    """Write the metrics if a file is configured; the run continues if that fails. Effects: the
+    file; a warning.
+    """
+    path = metrics_file()
+    if path is not None:
+        try:
+            write_metrics(metric_values(fleet, last_sweep(recent_rows(context))), path)
+        except OSError as error:
+            context.log.warning("the metrics were not written: %s", error)
 
 
 def fleet_row(work: LogWork, hold: Hold | LogwrightError | None, stray: str = "") -> FleetRow:
@@ -134,6 +232,8 @@ def fleet_row(work: LogWork, hold: Hold | LogwrightError | None, stray: str = ""
             stray=stray,
             policy="",
             why=str(work.failure),
+            compaction_delay_ms=0,
+            log_dir=str(work.log_dir),
         )
     compaction = plan.compaction
     return FleetRow(
@@ -151,4 +251,6 @@ def fleet_row(work: LogWork, hold: Hold | LogwrightError | None, stray: str = ""
         stray=stray,
         policy=",".join(plan.config.cleanup_policy),
         why="; ".join((*compaction.reasons, f"roll: {plan.roll.reason}")),
+        compaction_delay_ms=compaction.compaction_delay_ms,
+        log_dir=str(work.log_dir),
     )

@@ -10,3 +10,5 @@ LOGS_NAME: Final = "kafka_logs"
 LOGS: Final = dg.DynamicPartitionsDefinition(name=LOGS_NAME)
 SEGMENT_SET: Final = dg.AssetKey(["kafka_logs", "segment_set"])
 FLEET_INVENTORY: Final = dg.AssetKey(["kafka_logs", "fleet_inventory"])
+FLEET_PAGE: Final = dg.AssetKey(["kafka_logs", "fleet_page"])
+MAINTENANCE_HISTORY: Final = dg.AssetKey(["kafka_logs", "maintenance_history"])

@@ -15,6 +15,7 @@ import dagster as dg
 from logwright.assets.boundary import after_failed_swap, boundary, checked
 from logwright.assets.evaluations import check_evaluations
 from logwright.assets.events import many_events
+from logwright.assets.history import record_history
 from logwright.assets.holds import state_of
 from logwright.assets.meanwhile import import_great_expectations
 from logwright.assets.partitions import LOGS, SEGMENT_SET
@@ -33,6 +34,7 @@ from logwright.assets.restored import NEEDED, planned_again, restored
 from logwright.assets.verdict import CHECKS
 from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
+from logwright.history.model import sweep_rows
 from logwright.resources.catalogue import SWEEP_STATES
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
@@ -169,6 +171,7 @@ def swap(
     with many_events(context.op_execution_context):
         state = commit_all(restored(context.op_execution_context, validated, before="swap"))
         context.log.info(run_line(state))
+        record_history(context.op_execution_context, sweep_rows(state, run_id=context.run.run_id))
         if state.failures:
             yield from map(materialization, state.going_on)
             yield from failure_observations(state)

@@ -16,11 +16,13 @@ MODULES: Final = MappingProxyType(
             "dagster_pyspark",
             "dagster_webserver",
             "great_expectations",
+            "jinja2",
             "matplotlib",
             "pandera",
             "prometheus_client",
             "pyspark",
         ),
+        "metrics": ("prometheus_client", "pyarrow"),
         "postgres": ("dagster_postgres", "psycopg2"),
         "archive": ("confluent_kafka", "pyarrow"),
     }

@@ -14,11 +14,17 @@ from typing import Any, Final
 
 import dagster as dg
 
-from logwright.assets.partitions import FLEET_INVENTORY, SEGMENT_SET
+from logwright.assets.partitions import (
+    FLEET_INVENTORY,
+    FLEET_PAGE,
+    MAINTENANCE_HISTORY,
+    SEGMENT_SET,
+)
 from logwright.assets.report import REMOVED
 from logwright.pipelines.definitions import defs
 from logwright.pipelines.retention import RETENTION
 from logwright.pipelines.sweep import SWEEP
+from logwright.resources.page import page_path
 from logwright.resources.spark import EVENTS_DIRECTORY
 from logwright.spark.session import end_session
 
@@ -53,11 +59,12 @@ def main(report: Path) -> int:
         listed = assets.execute_in_process(
             instance=instance,
             tags=RUN_TAGS,
-            asset_selection=[FLEET_INVENTORY],
+            asset_selection=[FLEET_INVENTORY, MAINTENANCE_HISTORY, FLEET_PAGE],
             raise_on_error=False,
         )
         end_session()
         events = Path(instance.storage_directory()) / EVENTS_DIRECTORY
+        page = page_path(instance.storage_directory())
     logs = {
         str(event.partition): _row({name: one.value for name, one in _metadata(event).items()})
         for event in (*swept.all_events, *retained.all_events)
@@ -69,7 +76,7 @@ def main(report: Path) -> int:
         if event.event_type is dg.DagsterEventType.STEP_SUCCESS
     }
     spark_events = [str(path) for path in sorted(events.iterdir())]
-    document = {"steps": steps, "logs": logs, "spark_events": spark_events}
+    document = {"steps": steps, "logs": logs, "spark_events": spark_events, "page": str(page)}
     report.write_text(json.dumps(document, indent=1) + "\n")
     return 0 if listed.success else 1
 

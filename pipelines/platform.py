@@ -6,8 +6,11 @@ from typing import Any
 import dagster as dg
 
 from logwright.assets.fleet import fleet_inventory
+from logwright.assets.fleet_page import fleet_page
+from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
 from logwright.assets.segment_set import segment_set
+from logwright.pipelines.disk import disk_space
 from logwright.pipelines.failures import failed_runs
 from logwright.pipelines.ingest import ingest, landing
 from logwright.pipelines.pauses import pauses
@@ -25,9 +28,9 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
         resources: see `logwright.resources.catalogue.platform_resources`.
     """
     return dg.Definitions(
-        assets=[segment_set, fleet_inventory, ingested],
+        assets=[segment_set, fleet_inventory, maintenance_history, fleet_page, ingested],
         jobs=[sweep, retention, purge, ingest],
-        sensors=[discovery, due_logs, purge_due, pauses, landing, failed_runs],
+        sensors=[discovery, due_logs, purge_due, disk_space, pauses, landing, failed_runs],
         schedules=[fleet_report, retention_check],
         resources=resources,
         # Backfills always run with this executor; one process per step would mean one Spark session

@@ -11,6 +11,7 @@ import dagster as dg
 from pydantic import Field
 
 from logwright.assets.boundary import boundary, dagster_failure
+from logwright.assets.history import record_history
 from logwright.assets.holds import holds_of
 from logwright.assets.partitions import SEGMENT_SET
 from logwright.assets.segment_set import POOL
@@ -18,6 +19,7 @@ from logwright.config.sources import DirectorySettings
 from logwright.deletion.commit import plan_purge_deleted, purge_deleted
 from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError
+from logwright.history.model import HistoryRow, RowOrigin, purge_rows, purged_log_rows
 from logwright.pipelines.due import shortened, skip_message
 from logwright.pipelines.runs import RUNS_IN_FLIGHT
 from logwright.pipelines.unchanged import Remembered
@@ -65,6 +67,7 @@ def purge_logs(
         settings = policies.settings()
     held = holds_of(logs, now_ms=clock.now_ms(), force=True)
     failures = {key: hold for key, hold in held.items() if isinstance(hold, LogwrightError)}
+    rows: list[HistoryRow] = []
     for log in logs:
         if log.key in held:
             continue
@@ -79,15 +82,20 @@ def purge_logs(
         except LogwrightError as error:
             failures[log.key] = error
         else:
+            rows += purge_rows(result, _origin(context, log, clock))
             if result.removed or result.leftovers or result.staging or result.failed_outputs:
                 yield _observation(log, result)
     purged: list[PurgedLog] = []
     for name, log_dir in log_dirs.named().items():
         try:
             delay_ms = settings.broker(log_dir).file_delete_delay_ms
-            purged += purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
+            found = purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
         except LogwrightError as error:
             failures[name] = error
+        else:
+            purged += found
+            rows += _rows(context, (name, log_dir), found, clock)
+    record_history(context, rows)
     if failures:
         raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
     gone = [one for one in purged if one.goes]
@@ -106,6 +114,34 @@ def purge_logs(
 def purge() -> None:
     """Remove retired files whose delay has passed, and leftovers of interrupted operations."""
     purge_logs()
+
+
+def _rows(
+    context: dg.OpExecutionContext,
+    log_dir: tuple[str, Path],
+    found: Iterable[PurgedLog],
+    clock: Clock,
+) -> list[HistoryRow]:
+    """Return the rows of the deleted logs of a log directory that were purged."""
+    rows: list[HistoryRow] = []
+    for one in found:
+        key = f"{log_dir[0]}:{one.partition}"
+        log = MaintainedLog(key=key, long_key=key, log_dir=log_dir[1], partition=one.partition)
+        rows += purged_log_rows(one, _origin(context, log, clock))
+    return rows
+
+
+def _origin(context: dg.OpExecutionContext, log: MaintainedLog, clock: Clock) -> RowOrigin:
+    """Return what the row of a purge of this log says of it; the row is made when it has ended."""
+    now_ms = clock.now_ms()
+    return RowOrigin(
+        run_id=context.run_id,
+        key=log.key,
+        log_dir=log.log_dir,
+        partition=log.partition,
+        started_at_ms=now_ms,
+        ended_at_ms=now_ms,
+    )
 
 
 def _observation(log: MaintainedLog, result: PurgeResult) -> dg.AssetObservation:

@@ -9,11 +9,13 @@ import dagster as dg
 from pydantic import Field
 
 from logwright.assets.boundary import boundary, dagster_failure
+from logwright.assets.history import record_history
 from logwright.assets.holds import state_of
 from logwright.assets.report import metadata_in_use, recovery_metadata
 from logwright.assets.retention import retention_observation
 from logwright.assets.segment_set import POOL
 from logwright.config.topic import broker_settings
+from logwright.history.model import sweep_rows
 from logwright.pipelines.runs import RUNS_IN_FLIGHT
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
@@ -77,6 +79,7 @@ def retain_logs(
             if done.retained.deleted:
                 yield retention_observation(done, done.retained, settings)
     state = state.with_works(changed)
+    record_history(context, sweep_rows(state, run_id=context.run_id, ended_ms=clock.now_ms()))
     if state.failures:
         raise dagster_failure(state.failures, logs=len(logs), retry_number=context.retry_number)
     totals = {

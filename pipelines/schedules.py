@@ -3,10 +3,12 @@
 import dagster as dg
 
 from logwright.assets.fleet import fleet_inventory
+from logwright.assets.fleet_page import fleet_page
+from logwright.assets.history import maintenance_history
 
 fleet_report = dg.ScheduleDefinition(
     name="fleet_report",
-    target=[fleet_inventory],
+    target=[fleet_inventory, maintenance_history, fleet_page],
     cron_schedule="0 * * * *",
-    description="Refresh the fleet inventory every hour.",
+    description="Refresh the fleet inventory, the history and the fleet page every hour.",
 )

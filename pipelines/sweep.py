@@ -18,6 +18,7 @@ from logwright.assets.boundary import (
     dagster_failure,
 )
 from logwright.assets.events import in_batches, many_events
+from logwright.assets.history import record_history
 from logwright.assets.holds import uncleanable
 from logwright.assets.partitions import LOGS_NAME
 from logwright.assets.report import (
@@ -39,6 +40,7 @@ from logwright.assets.segment_set import (
     roll,
 )
 from logwright.errors import LogwrightError
+from logwright.history.model import sweep_rows
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
@@ -100,16 +102,19 @@ def swap_sweep(
         yield from unchanged_observations(work for work in state.going_on if work.result is None)
         yield from failure_observations(state)
         failures: dict[str, LogwrightError] = {}
+        retained: list[LogWork] = []
         for work in retain_compacted(
             state,
             settings,
             high_watermark=settings.policies.high_watermark,
             force=any(plan.options.force for plan in plans_of(state.works)),
         ):
+            retained.append(work)
             if work.failure is not None:
                 failures[work.key] = work.failure
             elif work.retained is not None and work.retained.deleted:
                 yield retention_observation(work, work.retained, settings)
+        record_history(context, sweep_rows(state.with_works(retained), run_id=context.run_id))
         for key, error in failures.items():
             context.log.error("log=%s its retention failed: %s", key, error)
         if state.failures:

@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 
+from logwright.cli.log_lines import say
 from logwright.errors import LogwrightError
 
 _COMMANDS: Final = MappingProxyType(
@@ -31,6 +32,7 @@ _COMMANDS: Final = MappingProxyType(
         "archive": "Copy a topic from a running broker, keeping its offsets.",
         "purge": "Remove retired files whose file.delete.delay.ms has passed.",
         "move": "Move partitions to another log directory of the same broker.",
+        "metrics": "Export metrics of log directories for Prometheus.",
         "pause": "Pause maintenance of partitions.",
         "resume": "Resume maintenance of paused partitions.",
         "quarantine": "Show, set or clear the quarantine of partitions that cannot be cleaned.",
@@ -64,7 +66,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except LogwrightError as error:
-            click.echo(f"Error: {error}", err=True)
+            say("error", str(error), error=type(error).__name__, exit_status=error.exit_status)
             ctx.exit(error.exit_status)
 
 

@@ -6,7 +6,6 @@ Results are text (lines and tables) or JSON (one object per line, with Kafka's n
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import click
+
+from logwright.cli.log_lines import say
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -101,7 +102,7 @@ class Output:
 
     def message(self, line: str) -> None:
         """Write a message, which is not part of the result. Effects: writes to stderr."""
-        click.echo(line, err=True)
+        say("info", line)
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Progress]:
@@ -155,14 +156,6 @@ def human_bytes(count: int) -> str:
             return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= _KIB
     raise AssertionError(count)
-
-
-class StderrHandler(logging.Handler):
-    """Write the engine's log lines to stderr through click."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one line. Effects: writes to stderr."""
-        click.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
 
 
 def _cell(value: object) -> Cell:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from logwright.cli.leaving import stray
+from logwright.cli.log_lines import say
 from logwright.cli.output import Cell, human_bytes
 from logwright.cli.wording import reason, short_names
 from logwright.sweep.order import changes
@@ -43,13 +44,14 @@ class FailureLog:
     def add(self, partition: TopicPartition, error: LogwrightError) -> None:
         """Record an error and report it. Effects: stderr, and stdout as JSON."""
         self.failures.append((partition, error))
-        self.output.message(f"Error: {partition}: {error}")
+        kind = type(error).__name__
+        say("error", f"{partition}: {error}", topic_partition=partition, error=kind)
         self.output.error_object(error, topicPartition=str(partition))
 
     def add_directory(self, name: str, error: LogwrightError) -> None:
         """Record an error of a future or stray log and report it. Effects: as `add`."""
         self.directories.append((name, error))
-        self.output.message(f"Error: {name}: {error}")
+        say("error", f"{name}: {error}", directory=name, error=type(error).__name__)
         self.output.error_object(error, directory=name)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypedDict, TypeVa
 
 import click
 
-from logwright.cli.output import Format, Output, StderrHandler
+from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr
+from logwright.cli.output import Format, Output
 from logwright.errors import LogwrightError, NotALogDir
 from logwright.format.names import TopicPartition
 from logwright.units import INT64_MAX, TimestampMs
@@ -272,6 +272,7 @@ _OPTIONS: Final = (
         show_default=True,
         help="Output format; json prints one object per line.",
     ),
+    log_format_option,
     click.option(
         "--verbose",
         is_flag=True,
@@ -296,6 +297,7 @@ class _Given(TypedDict):
     yes: bool
     dry_run: bool
     form: Format
+    log_format: LogFormat
     verbose: bool
 
 
@@ -343,7 +345,7 @@ def _with_options(
 ) -> Callable[..., _R]:
     @functools.wraps(command)
     def called(**given: Unpack[_Given]) -> _R:
-        _log_to_stderr(verbose=given["verbose"])
+        log_to_stderr(verbose=given["verbose"], form=given["log_format"])
         if given["metadata"] is not None and given["no_metadata"]:
             raise click.UsageError("--metadata and --no-metadata contradict each other")
         now_ms, policies = given["now_ms"], _load(given["policies_dir"])
@@ -383,18 +385,3 @@ def _load(directory: Path | None) -> Policies | None:
     from logwright.config.policies import load_policies  # noqa: PLC0415 -- pydantic and yaml: not for --help
 
     return load_policies(directory)
-
-
-def _log_to_stderr(*, verbose: bool) -> None:
-    """Send the engine's log lines to stderr until the command ends. Effects: logging."""
-    logger = logging.getLogger("logwright")
-    before = logger.level
-    handler = StderrHandler(logging.DEBUG if verbose else logging.WARNING)
-    logger.addHandler(handler)
-    logger.setLevel(handler.level)
-
-    def undo() -> None:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
-
-    click.get_current_context().call_on_close(undo)

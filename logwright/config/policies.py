@@ -37,6 +37,7 @@ from logwright.config.marked import (
 from logwright.config.policy_checks import Checker, Settings
 from logwright.config.policy_models import (
     Checks,
+    DiskLimits,
     Expectations,
     HighWatermark,
     IngestSources,
@@ -59,6 +60,7 @@ _SECTIONS: Final = frozenset(
         "sweep",
         "expectations",
         "checks",
+        "disk",
         "ingest",
     }
 )
@@ -70,6 +72,7 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "sweep": SweepLimits,
     "expectations": Expectations,
     "ingest": IngestSources,
+    "disk": DiskLimits,
 }
 EXAMPLES: Final = Path(logwright.__file__).parent / "dbt_like_configs"
 """The policies that come with the package."""
@@ -119,6 +122,7 @@ class Policies:
     expectations: Expectations = field(default_factory=Expectations)
     checks: Checks = "quick"
     ingest: IngestSources = field(default_factory=IngestSources)
+    disk: DiskLimits = field(default_factory=DiskLimits)
 
     def entries_for(self, topic: str) -> tuple[TopicPolicy, ...]:
         """Return the entries for a topic, least specific first: patterns in file order, then the
@@ -264,6 +268,7 @@ class _PolicyReader:
             expectations=self._section("expectations", Expectations),
             checks=self._scalar("checks", _CHECKS, "quick"),
             ingest=self._section("ingest", IngestSources),
+            disk=self._section("disk", DiskLimits),
         )
         for section, node in self._repeated:
             self._check_repeated(section, node)

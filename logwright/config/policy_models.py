@@ -100,6 +100,25 @@ class SweepLimits(BaseModel):
     keep_failed_output_ms: Annotated[Int64, Field(ge=0, le=31_622_400_000)] = 0
 
 
+class DiskLimits(BaseModel):
+    """When the free space of a log directory's file system is reported; either limit counts.
+
+    Attributes:
+        min_free_bytes: report below this number of free bytes.
+        min_free_share: report below this share of the file system.
+    """
+
+    model_config = _FROZEN
+    min_free_bytes: Annotated[Int64, Field(ge=0)] = 0
+    min_free_share: Annotated[Double, Field(ge=0, le=1)] = 0.1
+
+    def is_low(self, free_bytes: int, total_bytes: int) -> bool:
+        """Return whether this free space is reported; not if the total is unknown (below 1)."""
+        if total_bytes < 1:
+            return False
+        return free_bytes < max(self.min_free_bytes, self.min_free_share * total_bytes)
+
+
 class IngestSource(BaseModel):
     """A landing directory, whose files are appended to a topic, each once.
 

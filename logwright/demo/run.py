@@ -156,6 +156,7 @@ def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, secon
         f"{seconds:.0f} s. The old segments are kept as .deleted files until they are purged.",
         f"Show the logs: {command} inspect {demo.log_dir}",
         f"What is due:   {command} plan {demo.log_dir}",
+        f"All logs:      {report['page']}",
         *(f"Spark's tasks: {path}" for path in report["spark_events"]),
     ]
     for line in lines:

@@ -116,10 +116,26 @@ def test_sensors_say_why_they_do_nothing(site: Site) -> None:
     assert all(f"{log}: " in shown for log in logs)
 
 
+def test_fleet_page_has_all_logs(site: Site) -> None:
+    """The demo has written it; it is a file, not a page of Dagster."""
+    page = site.server.home / "dagster/storage/fleet_page/index.html"
+    site.browser.get(page.as_uri())
+    text = site.browser.find_element(By.TAG_NAME, "body").text
+    assert all(log in text for log in survey(site.server.home / "kafka-logs"))
+    assert "reclaimed in 30 d" in text
+    site.picture("fleet")
+
+
 def test_pictures_are_small_enough_for_the_repository(site: Site) -> None:
     """Those of the README, however often they are made."""
     sizes = {path.name: path.stat().st_size for path in site.pictures.glob("*.png")}
-    assert {"lineage.png", "partitions.png", "checks.png", "sensor.png"} <= sizes.keys()
+    assert {
+        "lineage.png",
+        "partitions.png",
+        "checks.png",
+        "sensor.png",
+        "fleet.png",
+    } <= sizes.keys()
     assert max(sizes.values()) <= LARGEST_PICTURE, sizes
 
 

@@ -36,6 +36,8 @@ STEPS = [
     "swap_sweep",
     "retain_logs",
     "kafka_logs__fleet_inventory",
+    "kafka_logs__maintenance_history",
+    "kafka_logs__fleet_page",
 ]
 
 
@@ -92,6 +94,13 @@ def test_demo_says_what_it_does_what_it_reclaimed_and_why(said: str) -> None:
     } == by_cause.keys()
     assert by_cause["a later record has the same key"] > 100_000
     assert by_cause["a tombstone past its horizon"] == 5
+
+
+def test_page_of_all_logs(said: str, demo_home: Path) -> None:
+    """The last lines have its path, and it has every log."""
+    (page,) = re.findall(r"^All logs: +(.+)$", said, re.MULTILINE)
+    text = Path(page).read_text()
+    assert all(log in text for log in survey(demo_home / "kafka-logs"))
 
 
 def test_sparks_event_log_shows_the_tasks_that_did_the_work(said: str) -> None:

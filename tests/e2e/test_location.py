@@ -10,7 +10,12 @@ import dagster as dg
 import yaml
 
 from logwright.assets.ingest import INGESTED
-from logwright.assets.partitions import FLEET_INVENTORY, SEGMENT_SET
+from logwright.assets.partitions import (
+    FLEET_INVENTORY,
+    FLEET_PAGE,
+    MAINTENANCE_HISTORY,
+    SEGMENT_SET,
+)
 from logwright.assets.verdict import CHECKS
 from logwright.pipelines.definitions import defs
 from tests.e2e.harness import MARKS
@@ -24,13 +29,21 @@ def test_definitions_are_complete() -> None:
     """Every asset, job, sensor and schedule resolves, with its resources."""
     dg.Definitions.validate_loadable(defs)
     repository = defs.get_repository_def()
-    assert {SEGMENT_SET, FLEET_INVENTORY, INGESTED} == set(repository.assets_defs_by_key)
+    assert {SEGMENT_SET, FLEET_INVENTORY, MAINTENANCE_HISTORY, FLEET_PAGE, INGESTED} == set(
+        repository.assets_defs_by_key
+    )
     assert {"sweep", "retention", "purge", "ingest"} <= {
         job.name for job in repository.get_all_jobs()
     }
-    assert {"discovery", "due_logs", "purge_due", "pauses", "landing", "failed_runs"} == {
-        sensor.name for sensor in repository.sensor_defs
-    }
+    assert {
+        "discovery",
+        "due_logs",
+        "purge_due",
+        "disk_space",
+        "pauses",
+        "landing",
+        "failed_runs",
+    } == {sensor.name for sensor in repository.sensor_defs}
     schedules = {schedule.name for schedule in repository.schedule_defs}
     assert {"fleet_report", "retention_check"} == schedules
 

@@ -49,7 +49,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
     ("logwright.checks",),
     ("logwright.sweep", "logwright.verify"),
-    ("logwright.spark",),
+    ("logwright.spark", "logwright.history", "logwright.fleet", "logwright.metrics"),
     ("logwright.resources",),
     ("logwright.assets",),
     ("logwright.pipelines",),
@@ -65,6 +65,9 @@ ONLY_IN = {
     "pandera": ("logwright.assets",),
     "great_expectations": ("logwright.assets",),
     "click": ("logwright.cli",),
+    "jinja2": ("logwright.assets",),
+    "matplotlib": ("logwright.assets",),
+    "prometheus_client": ("logwright.metrics",),
     "confluent_kafka": ("logwright.ingest.broker",),
 }
 """Where a library of the platform may be imported: the engine knows none of them."""

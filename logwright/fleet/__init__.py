@@ -1,0 +1,1 @@
+"""All logs of some log directories at one moment, for inventories, metrics and pages."""

@@ -1,0 +1,118 @@
+"""The sensor of free space, on a real file system: limits move, since the space does not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from logwright.assets.fleet import FREE_SPACE, fleet_inventory
+from logwright.config.policy_models import DiskLimits
+from logwright.fleet.model import DirectorySpace
+from logwright.pipelines.disk import disk_space, find_crossings
+from logwright.pipelines.purge import PURGE_LOGS, purge
+from tests.e2e.harness import MARKS, POLICY, Platform, make_platform
+
+pytestmark = MARKS
+
+MUCH = 2**62
+LOW = f"{POLICY}disk:\n  min_free_bytes: {MUCH}\n"
+ENOUGH = f"{POLICY}disk:\n  min_free_bytes: 0\n  min_free_share: 0\n"
+HOUR_MS = 3_600_000
+
+
+def tick(platform: Platform, cursor: str | None = None) -> dg.SensorExecutionData:
+    """One evaluation, as the daemon makes it."""
+    with dg.build_sensor_context(
+        instance=platform.instance, cursor=cursor, resources=platform.resources()
+    ) as context:
+        return disk_space.evaluate_tick(context)
+
+
+def use(platform: Platform, policy: str) -> None:
+    """Change the policies."""
+    (platform.policies / "policies.yml").write_text(policy)
+
+
+def said(data: dg.SensorExecutionData) -> list[tuple[bool, str]]:
+    """The observations: whether it is low, and the directory."""
+    return [
+        (bool(one.metadata["low on space"].value), str(one.metadata["log directory"].value))
+        for one in data.asset_events
+        if isinstance(one, dg.AssetObservation)
+    ]
+
+
+def test_a_crossing_is_reported_once(tmp_path: Path) -> None:
+    """When it falls below the limit and when it rises above; in between a tick only says so."""
+    platform = make_platform(tmp_path, {"a-0": "basic-none"}, ENOUGH)
+    first = tick(platform)
+    assert [] == said(first)
+    assert "are free" in str(first.skip_message)
+    use(platform, LOW)
+    fell = tick(platform, first.cursor)
+    assert [(True, str(platform.log_dir))] == said(fell)
+    again = tick(platform, fell.cursor)
+    assert [] == said(again)
+    assert "low since an earlier tick" in str(again.skip_message)
+    use(platform, ENOUGH)
+    rose = tick(platform, again.cursor)
+    assert [(False, str(platform.log_dir))] == said(rose)
+    assert "[]" == rose.cursor
+
+
+@pytest.mark.parametrize("cursor", ["", "{", '{"a": 1}', "7", json.dumps([1, None])])
+def test_a_foreign_cursor_is_empty(tmp_path: Path, cursor: str) -> None:
+    """It neither fails nor hides a directory that is low."""
+    platform = make_platform(tmp_path, {"a-0": "basic-none"}, LOW)
+    assert [(True, str(platform.log_dir))] == said(tick(platform, cursor))
+
+
+def test_a_purge_is_requested_when_files_are_due(tmp_path: Path) -> None:
+    """Not before their delay, not with enough space, and not when they are purged."""
+    platform = make_platform(tmp_path, {"a-0": "basic-none", "b-0": "delete-size"}, LOW)
+    assert platform.sweep(["a-0"]).success
+    assert [] == list(tick(platform).run_requests)
+    later = platform.at(platform.now_ms + HOUR_MS)
+    (request,) = tick(later).run_requests
+    assert ["a-0"] == request.run_config["ops"][PURGE_LOGS]["config"]["logs"]
+    use(platform, ENOUGH)
+    assert [] == list(tick(later).run_requests)
+    use(platform, LOW)
+    done = purge.execute_in_process(
+        run_config=request.run_config, instance=later.instance, resources=later.resources()
+    )
+    assert done.success
+    assert [] == list(tick(later).run_requests)
+
+
+@pytest.mark.parametrize(("policy", "passed"), [(LOW, False), (ENOUGH, True)])
+def test_inventory_has_the_check(tmp_path: Path, policy: str, passed: bool) -> None:
+    """A warning with the limits; the run is green."""
+    platform = make_platform(tmp_path, {"a-0": "basic-none"}, policy)
+    done = dg.materialize(
+        [fleet_inventory], instance=platform.instance, resources=platform.resources()
+    )
+    (check,) = done.get_asset_check_evaluations()
+    assert (FREE_SPACE, passed) == (check.check_name, check.passed)
+    assert dg.AssetCheckSeverity.WARN is check.severity
+    (listed,) = done.asset_materializations_for_node("kafka_logs__fleet_inventory")
+    assert (not passed) == listed.metadata["log directories low on space"].value
+
+
+def test_limits() -> None:
+    """The larger of bytes and share counts; a directory that cannot be read changes nothing."""
+    space = DirectorySpace(name="d", log_dir=Path("/d"), total_bytes=1000, free_bytes=100)
+    for limits, low in (
+        (DiskLimits(min_free_share=0.1), False),
+        (DiskLimits(min_free_share=0.11), True),
+        (DiskLimits(min_free_share=0.0, min_free_bytes=101), True),
+        (DiskLimits(min_free_share=0.0, min_free_bytes=100), False),
+    ):
+        assert low == bool(find_crossings([space], limits, frozenset()).low)
+    gone = replace(space, total_bytes=-1, free_bytes=-1, problem="it is gone")
+    found = find_crossings([gone], DiskLimits(min_free_share=1.0), frozenset({"/d"}))
+    assert ((), (), ()) == (found.low, found.fell, found.rose)
