@@ -29,7 +29,7 @@ FAILED: Final = "failed"
 STAGING: Final = "staging"
 
 LEAST_FREE_SHARE: Final = 0.1
-"""Share of the file system that must be free, for root and others, with the output still there."""
+"""Share of the file system that must be free for users other than root, the output still on it."""
 
 _NAME: Final = re.compile(r"([0-9]{1,19})\.(-?[0-9]+-[0-9a-f]{8}-[0-9a-f]{8})")
 _LOG: Final = logging.getLogger(__name__)
