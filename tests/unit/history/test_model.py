@@ -33,6 +33,7 @@ def result(*, removed: int = 0, leftovers: int = 0) -> PurgeResult:
         removed_bytes=ByteCount(10 * removed),
         leftovers=tuple(str(number) for number in range(leftovers)),
         staging=(),
+        failed_outputs=(),
         pending=(PENDING,),
     )
 
