@@ -1,5 +1,8 @@
 """The code location: merges the definitions of all modules."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import dagster as dg
 
 from logwright.assets.fleet import fleet_inventory
@@ -15,13 +18,19 @@ from logwright.pipelines.sensors import discovery, due_logs
 from logwright.pipelines.sweep import sweep
 from logwright.resources.catalogue import platform_resources
 
-defs = dg.Definitions(
-    assets=[segment_set, fleet_inventory, ingested],
-    jobs=[sweep, retention, purge, ingest],
-    sensors=[discovery, due_logs, purge_due, pauses, landing, failed_runs],
-    schedules=[fleet_report, retention_check],
-    resources=platform_resources(),
-    # Backfills always run with this executor; one process per step would mean one Spark session per
-    # step.
-    executor=dg.in_process_executor,
-)
+
+def definitions(resources: Mapping[str, Any]) -> dg.Definitions:
+    """Return the code location with these resources, see `platform_resources`."""
+    return dg.Definitions(
+        assets=[segment_set, fleet_inventory, ingested],
+        jobs=[sweep, retention, purge, ingest],
+        sensors=[discovery, due_logs, purge_due, pauses, landing, failed_runs],
+        schedules=[fleet_report, retention_check],
+        resources=resources,
+        # Backfills always run with this executor; one process per step would mean one Spark session
+        # per step.
+        executor=dg.in_process_executor,
+    )
+
+
+defs = definitions(platform_resources())
