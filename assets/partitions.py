@@ -10,3 +10,5 @@ LOGS_NAME: Final = "kafka_logs"
 LOGS: Final = dg.DynamicPartitionsDefinition(name=LOGS_NAME)
 SEGMENT_SET: Final = dg.AssetKey(["kafka_logs", "segment_set"])
 FLEET_INVENTORY: Final = dg.AssetKey(["kafka_logs", "fleet_inventory"])
+RETENTION_ASSET: Final = dg.AssetKey(["kafka_logs", "retention"])
+PURGE_ASSET: Final = dg.AssetKey(["kafka_logs", "purge"])

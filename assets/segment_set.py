@@ -16,7 +16,7 @@ import dagster as dg
 from logwright.assets.boundary import after_failed_swap, boundary, checked
 from logwright.assets.holds import state_of
 from logwright.assets.partitions import LOGS, SEGMENT_SET
-from logwright.assets.quality import judge
+from logwright.assets.quality import Judgement, judge
 from logwright.assets.report import (
     check_evaluations,
     decision_metadata,
@@ -45,6 +45,8 @@ from logwright.sweep.stages import (
     commit_all,
     discard_failed,
     examine_all,
+    rebuilt,
+    unexamined,
     unstaged_on_error,
 )
 from logwright.units import TimestampMs
@@ -53,7 +55,7 @@ POOL: Final = "log_cleaner"
 """Its limit is how many runs clean at once: `log.cleaner.threads`."""
 
 SWEEP_OUT: Final = dg.Out(SweepState, io_manager_key=SWEEP_STATES)
-"""States stay in the memory of the run: a plan is stale once its run is over, so it is not kept."""
+"""States stay in the memory of the run; another process plans again, see `SweepStates`."""
 
 CHECK_SPECS: Final = [
     dg.AssetCheckSpec(name, asset=SEGMENT_SET, description=description, blocking=True)
@@ -135,6 +137,36 @@ def dedupe(context: dg.OpExecutionContext, rolled: SweepState, spark: Spark) -> 
     return checked(state, context)
 
 
+def judged_output(
+    context: dg.OpExecutionContext, state: SweepState, policies: PolicyDirectory, spark: Spark
+) -> tuple[SweepState, Judgement]:
+    """Read the staged output back and judge it; what another process staged is built again before.
+    Effects: as `examine_all` and `judge`; removes what failed logs have staged.
+    """
+    executor = SparkExecutor(lambda: spark.session)
+    with unstaged_on_error(state):
+        state = rebuilt(state, executor)
+    with unstaged_on_error(state):
+        state = examine_all(state, executor)
+        storage = Path(context.instance.storage_directory())
+        judgement = judge(state, policies.load(), storage=storage, run_name=context.run_id)
+    state = state.with_failures(judgement.failures)
+    discard_failed(state)
+    return state, judgement
+
+
+def resumed_checks(
+    context: dg.OpExecutionContext, state: SweepState, policies: PolicyDirectory, spark: Spark
+) -> tuple[SweepState, list[dg.AssetCheckEvaluation]]:
+    """Return what a swap may commit. In a run that is executed again from its swap, the logs were
+    planned again: they are built and checked here, and the evaluations are returned.
+    """
+    if not unexamined(state):
+        return state, []
+    state, judgement = judged_output(context, state, policies, spark)
+    return state, [one._replace(blocking=False) for one in check_evaluations(state, judgement)]
+
+
 @dg.op(out={"validated": SWEEP_OUT, **{check: dg.Out(dg.Nothing) for check in CHECKS}})
 def quality(
     context: dg.OpExecutionContext,
@@ -143,12 +175,7 @@ def quality(
     spark: Spark,
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[SweepState] | dg.Output[None]]:
     """Read the staged segments back; only logs that pass every check continue."""
-    with unstaged_on_error(deduped):
-        state = examine_all(deduped, SparkExecutor(lambda: spark.session))
-        storage = Path(context.instance.storage_directory())
-        judgement = judge(state, policies.load(), storage=storage, run_name=context.run_id)
-    state = state.with_failures(judgement.failures)
-    discard_failed(state)
+    state, judgement = judged_output(context, deduped, policies, spark)
     yield from check_evaluations(state, judgement)
     checked(state, context)
     yield from (dg.Output(None, check) for check in CHECKS)
@@ -157,12 +184,19 @@ def quality(
 
 @dg.op(pool=POOL)
 def swap(
-    context: dg.AssetExecutionContext, validated: SweepState
-) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult[None]]:
+    context: dg.AssetExecutionContext,
+    validated: SweepState,
+    policies: PolicyDirectory,
+    spark: Spark,
+) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult[None] | dg.AssetCheckEvaluation]:
     """Replace the live segments by the checked ones, group by group, each swap durable by
     itself.
     """
-    state = commit_all(validated)
+    op_context = context.op_execution_context
+    state, evaluations = resumed_checks(op_context, validated, policies, spark)
+    yield from evaluations
+    with unstaged_on_error(state):
+        state = commit_all(state)
     context.log.info(run_line(state))
     if state.failures:
         yield from map(materialization, state.going_on)

@@ -33,16 +33,18 @@ from logwright.assets.segment_set import (
     dedupe,
     quality,
     recovered_plan,
+    resumed_checks,
     roll,
 )
 from logwright.errors import LogwrightError
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
+from logwright.resources.spark import Spark
 from logwright.sweep.model import SweepState
 from logwright.sweep.order import plans_of
 from logwright.sweep.retain import retain_compacted
-from logwright.sweep.stages import commit_all
+from logwright.sweep.stages import commit_all, unstaged_on_error
 
 SWEEP = "sweep"
 PLAN_SWEEP = "plan_sweep"
@@ -81,14 +83,22 @@ def plan_sweep(
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
 def swap_sweep(
-    context: dg.OpExecutionContext, validated: SweepState, policies: PolicyDirectory
-) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]:
+    context: dg.OpExecutionContext,
+    validated: SweepState,
+    policies: PolicyDirectory,
+    spark: Spark,
+) -> Iterator[
+    dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]
+]:
     """Swap each log and record its materialization; delete old segments if the policy is
     compact,delete; then fail if a swap or a retention failed.
     """
     with boundary(SWAP_SWEEP):
         settings = policies.settings()
-    state = commit_all(validated)
+    state, evaluations = resumed_checks(context, validated, policies, spark)
+    yield from evaluations
+    with unstaged_on_error(state):
+        state = commit_all(state)
     context.log.info(run_line(state))
     for work in state.going_on:
         if work.result is not None:
@@ -122,7 +132,7 @@ def swap_sweep(
 @dg.job(
     name=SWEEP,
     executor_def=dg.in_process_executor,
-    # A run that died starts from scratch: its plans were in memory.
+    # A run that died is retried from scratch, which records all checks with one run.
     tags={"dagster/retry_strategy": "ALL_STEPS"},
 )
 def sweep() -> None:

@@ -2,12 +2,11 @@
 
 from typing import Any, Final
 
-import dagster as dg
-
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.spark import Spark
+from logwright.resources.states import SweepStates
 
 SWEEP_STATES: Final = "sweep_states"
 
@@ -28,10 +27,12 @@ def platform_resources(
         spark: the Spark session.
     """
     wanted = policies or PolicyDirectory()
+    log_dirs = LogDirs(directories=directories, policies=wanted)
+    wanted_clock = clock or Clock()
     return {
         "policies": wanted,
-        "log_dirs": LogDirs(directories=directories, policies=wanted),
-        "clock": clock or Clock(),
+        "log_dirs": log_dirs,
+        "clock": wanted_clock,
         "spark": spark or Spark(),
-        SWEEP_STATES: dg.mem_io_manager,
+        SWEEP_STATES: SweepStates(log_dirs=log_dirs, policies=wanted, clock=wanted_clock),
     }

@@ -154,6 +154,21 @@ def commit_each(batches: Iterable[Iterable[LogWork]]) -> Generator[LogWork, None
             yield replace(work, result=done.outcome)
 
 
+def rebuilt(state: SweepState, executor: Executor) -> SweepState:
+    """Return the state with the output of logs that have none, such as those that were planned in
+    another process than they were built in. Effects: as `build_all`, if there are such logs.
+    """
+    missing = [work for work in to_clean(state) if work.staged is None]
+    if not missing:
+        return state
+    return state.with_works(build_all(replace(state, works=tuple(missing)), executor).works)
+
+
+def unexamined(state: SweepState) -> bool:
+    """Return whether a log is to be cleaned whose output nobody has read back."""
+    return any(work.facts is None for work in to_clean(state))
+
+
 def discard_failed(state: SweepState) -> None:
     """Remove what failed logs have staged. Effects: unlinks staged files; nothing live is touched.
 
@@ -165,10 +180,12 @@ def discard_failed(state: SweepState) -> None:
 
 @contextmanager
 def unstaged_on_error(state: SweepState) -> Iterator[None]:
-    """Remove all staged files when a stage fails as a whole. Effects: as `discard`."""
+    """Remove all staged files when a stage fails as a whole or is interrupted. Effects: as
+    `discard`.
+    """
     try:
         yield
-    except Exception:
+    except BaseException:
         discard(state.works)
         raise
 
