@@ -164,7 +164,7 @@ def resumed_checks(
     if not unexamined(state):
         return state, []
     state, judgement = judged_output(context, state, policies, spark)
-    return state, [one._replace(blocking=False) for one in check_evaluations(state, judgement)]
+    return state, list(check_evaluations(state, judgement))
 
 
 @dg.op(out={"validated": SWEEP_OUT, **{check: dg.Out(dg.Nothing) for check in CHECKS}})

@@ -50,6 +50,10 @@ class SweepStates(dg.ConfigurableIOManager):  # type: ignore[misc]
             storage = Path(context.instance.storage_directory())
             self._directory = storage / "logwright" / DIRECTORY
 
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
+        """Forget the states of the run."""
+        self._states.clear()
+
     def handle_output(self, context: dg.OutputContext, obj: SweepState) -> None:
         """Keep a state. Effects: with the first of a run, writes the run's file."""
         self._states[tuple(context.get_identifier())] = obj
