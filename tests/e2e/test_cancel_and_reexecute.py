@@ -36,7 +36,7 @@ load_from:
 INSTANCE = """\
 telemetry: {enabled: false}
 nux: {enabled: false}
-run_coordinator: {module: dagster.core.run_coordinator, class: DefaultRunCoordinator}
+run_coordinator: {module: dagster._core.run_coordinator, class: DefaultRunCoordinator}
 """
 LAUNCH = """mutation ($params: ExecutionParams!) { launchRun(executionParams: $params) {
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }"""
