@@ -77,14 +77,11 @@ def test_a_log_that_fails_a_check_is_not_swapped_by_a_swap_that_is_executed_agai
 def test_another_process_plans_the_logs_of_a_run_again(tmp_path: Path) -> None:
     """By the run's file, with its options; a run without one is refused in words."""
     platform = make_platform(tmp_path, LOGS)
-    made = platform.resources()["sweep_states"]
-    assert isinstance(made, SweepStates)
     swept = platform.sweep(["t-1", "t-2"])
     assert swept.success
-    with (
-        dg.build_init_resource_context(instance=platform.instance) as context,
-        made.from_resource_context_cm(context) as states,
-    ):
+    with dg.build_resources(platform.resources(), instance=platform.instance) as resources:
+        states = resources.sweep_states
+        assert isinstance(states, SweepStates)
 
         def load(run_id: str) -> SweepState:
             output = dg.build_output_context(step_key="roll", name="result", run_id=run_id)

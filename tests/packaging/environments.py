@@ -48,10 +48,13 @@ class Environment:
     root: Path
     caches: Path
 
-    def run(self, *words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str | Path, where: Path | None = None, **more: str
+    ) -> subprocess.CompletedProcess[str]:
         """A program of the environment, away from this checkout.
 
         Args:
+            where: the directory that it runs in, if it is not the one above the environment's.
             more: variables of its environment.
         """
         program, *rest = words
@@ -59,7 +62,7 @@ class Environment:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
         return subprocess.run(
             [self.root / "bin" / program, *rest],
-            cwd=self.root.parent,
+            cwd=where or self.root.parent,
             env=kept | ours | more,
             capture_output=True,
             text=True,

@@ -122,8 +122,7 @@ def test_a_dg_project_sweeps_by_a_scaffolded_component(
     uv("pip", "install", *sources, cwd=tmp_path)
 
     def dg(*words: str) -> str:
-        words = (*words, "--target-path", str(project))
-        done = platform.run("dg", *words, **inside)
+        done = platform.run("dg", *words, where=project, **inside)
         assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
         return done.stdout + done.stderr
 
