@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import dagster as dg
 
@@ -82,6 +82,35 @@ def after_failed_swap(
         discard_failed(state)
         show_as_failed(context, state.failures)
     return raised
+
+
+def recorded(
+    context: dg.AssetExecutionContext,
+    asset_key: dg.AssetKey,
+    metadata: Mapping[str, Mapping[str, Any]],
+    failures: Mapping[str, LogwrightError],
+) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult[None]]:
+    """Yield the materializations of a run's partitions.
+
+    Args:
+        context: of a step of the asset.
+        asset_key: the asset.
+        metadata: partition key → metadata, for the logs that did not fail.
+        failures: partition key → error.
+
+    Raises:
+        Failure: a log failed. The others are recorded before.
+    """
+    if failures:
+        for key, one in metadata.items():
+            yield dg.AssetMaterialization(asset_key=asset_key, partition=key, metadata=dict(one))
+        logs = len(metadata) + len(failures)
+        raise dagster_failure(
+            failures, logs=logs, retry_number=context.op_execution_context.retry_number
+        )
+    for key, one in metadata.items():
+        context.add_asset_metadata(dict(one), partition_key=key)
+    yield dg.MaterializeResult()
 
 
 @contextmanager

@@ -20,9 +20,17 @@ def retention_observation(
     work: LogWork, plan: RetentionPlan, settings: DirectorySettings
 ) -> dg.AssetObservation:
     """Return what one log lost, segment by segment with the reason, and what it still has."""
+    metadata = retention_metadata(work, plan, settings)
+    return dg.AssetObservation(asset_key=SEGMENT_SET, partition=work.key, metadata=metadata)
+
+
+def retention_metadata(
+    work: LogWork, plan: RetentionPlan, settings: DirectorySettings
+) -> dict[str, Any]:
+    """Return the metadata of one log's retention. Raises LogwrightError as `settings.of`."""
     config, _ = settings.of(work.log_dir, work.partition.topic)
     limit = config.retention_bytes
-    metadata: dict[str, Any] = {
+    return {
         "segments deleted": len(plan.deleted),
         "segments left": len(plan.verdicts) - len(plan.deleted) + plan.rolls,
         "bytes before": plan.log.log_bytes,
@@ -35,7 +43,6 @@ def retention_observation(
         "retention size in percent": plan.bytes_after * _PERCENT // limit if limit > 0 else 0,
         "reasons": dg.MetadataValue.md(_table(plan)),
     }
-    return dg.AssetObservation(asset_key=SEGMENT_SET, partition=work.key, metadata=metadata)
 
 
 def _table(plan: RetentionPlan) -> str:

@@ -1,101 +1,183 @@
-"""The platform as a Dagster component, for a project that `dg` manages.
-
-``dg scaffold defs logwright.pipelines.component.LogwrightComponent kafka_logs`` writes its
-``defs.yaml``.
+"""The code location as a component of a `dg` project: `dg scaffold defs LogwrightComponent NAME`
+writes its ``defs.yaml``.
 """
 
+import copy
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Final, cast
 
 import dagster as dg
-from pydantic import BaseModel, Field
+from pydantic import Field, field_validator
 
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.catalogue import platform_resources
-from logwright.resources.policies import PolicyDirectory, log_problems
+from logwright.resources.policies import PolicyDirectory
 from logwright.resources.spark import Spark
 
-POLICIES = "policies"
-"""Directory next to ``defs.yaml`` that the scaffolder makes."""
-POLICY_FILE = """\
-# Settings of topics, by Kafka's names. `logwright policies check` checks them.
-version: 1
+ATTRIBUTES: Final = """\
+attributes:
+  # Name: path of a Kafka log directory; a path may be relative to this file. Without any,
+  # LOGWRIGHT_LOG_DIRS names them, or `log_dirs` in the policies.
+  log_dirs: {}  # {broker1: /var/lib/kafka/data, broker2: "{{ env.KAFKA_LOG_DIR }}"}
 
-# What counts as committed: `checkpoint` as a broker recorded it, or `end`: all of the log.
-high_watermark: checkpoint
+  # The directory of the YAML files with the settings of topics. Without it: LOGWRIGHT_POLICIES,
+  # else the examples in the package.
+  # policies: policies
 
-defaults:
-  # The policy of topics that have none below; without one a log is not changed.
-  # cleanup.policy: compact
+  # `__cluster_metadata-0` and `server.properties` of the cluster, each PATH or LOG_DIR=PATH.
+  # metadata: [/var/lib/kafka/data/__cluster_metadata-0]
+  # server_properties: [/etc/kafka/server.properties]
 
-topics: []
-#  - name: customers
-#    cleanup.policy: compact
-#    max.compaction.lag.ms: 172800000
+  # The Spark session of a sweep.
+  # spark: {master: "local[*]", driver_memory: 1g, settings: {spark.sql.shuffle.partitions: "8"}}
+
+  # For all assets.
+  # group_name: kafka_logs
+  # owners: [team:kafka]
+  # tags: {domain: kafka}
+
+  # Sensors and schedules that run from the start; any can be switched in the UI.
+  # running: [discovery, due_logs, purge_due, retention_check, fleet_report]
 """
 
 
-class ScaffoldParams(BaseModel):
-    """Options of ``dg scaffold defs``."""
+class LogwrightScaffolder(dg.Scaffolder):
+    """Writes a ``defs.yaml`` that loads as it is, with examples of all attributes."""
 
-    log_dir: str = Field(
-        default="/var/lib/kafka/data", description="A log directory of a stopped broker."
-    )
+    def scaffold(self, request: dg.ScaffoldRequest) -> None:
+        """Write the file. Effects: creates it; for Python, a ``component.py``."""
+        if request.scaffold_format != "yaml":
+            dg.scaffold_component(request)
+            return
+        text = f"type: {request.type_name}\n\n{ATTRIBUTES}"
+        append = getattr(request, "append", False)
+        with (request.target_path / "defs.yaml").open("a" if append else "w") as file:
+            file.write(f"---\n{text}" if append else text)
 
 
-class LogwrightScaffolder(dg.Scaffolder[ScaffoldParams]):
-    """Writes ``defs.yaml`` and a directory of policies."""
+class SparkModel(dg.Model, dg.Resolvable):
+    """The Spark session, as `logwright.resources.spark.Spark` takes it.
 
-    @classmethod
-    def get_scaffold_params(cls) -> type[ScaffoldParams]:
-        """Return the model of the options."""
-        return ScaffoldParams
+    Attributes:
+        master: a Spark master.
+        remote: a Connect server; overrides `master`.
+        driver_memory: heap size of the driver.
+        settings: more Spark configs.
+    """
 
-    def scaffold(self, request: dg.ScaffoldRequest[ScaffoldParams]) -> None:
-        """Effects: writes the files."""
-        params = request.params
-        policies = request.target_path / POLICIES
-        policies.mkdir(parents=True, exist_ok=True)
-        (policies / "topics.yml").write_text(POLICY_FILE)
-        dg.scaffold_component(request, {"log_dirs": [params.log_dir], "policies": POLICIES})
+    master: str | None = None
+    remote: str | None = None
+    driver_memory: str = "1g"
+    settings: dict[str, str] = Field(default_factory=dict)
 
 
 @dg.scaffold_with(LogwrightScaffolder)
 class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
-    """Maintains log directories of stopped Kafka brokers: compaction, retention, purge, recovery.
+    """Maintenance of Kafka's log directories: assets, checks, jobs, sensors and schedules.
 
-    A project has one of it; it may have many log directories.
+    The keys of the assets and the names of jobs, sensors and schedules are fixed, so a project has
+    one such component; it can have any number of log directories.
 
     Attributes:
-        log_dirs: the log directories, each PATH or NAME=PATH.
-        policies: directory of the policies, relative to ``defs.yaml``.
-        spark_master: a Spark master; local by default.
-        spark_settings: more Spark configs.
+        log_dirs: name → path; paths are absolute or relative to the component's directory. Empty:
+            as for `logwright.resources.log_dirs.LogDirs`.
+        policies: the directory of the policies, likewise.
+        metadata, server_properties: as for `logwright.resources.policies.PolicyDirectory`.
+        spark: the Spark session.
+        group_name: the group of all assets.
+        owners: added to all assets: ``team:NAME`` or e-mail addresses.
+        tags: added to all assets.
+        running: the sensors and schedules that run from the start; without it, those whose own
+            default says so.
     """
 
-    log_dirs: Annotated[
-        list[str], Field(description="Log directories of stopped brokers, each PATH or NAME=PATH.")
-    ]
-    policies: Annotated[
-        str, Field(description="Directory of the policies, relative to this file.")
-    ] = POLICIES
-    spark_master: Annotated[
-        str | None, Field(description="A Spark master; all cores of the machine by default.")
-    ] = None
-    spark_settings: Annotated[
-        dict[str, Any] | None, Field(description="More Spark configs, by their names.")
-    ] = None
+    log_dirs: dict[str, str] = Field(default_factory=dict)
+    policies: str | None = None
+    metadata: list[str] | None = None
+    server_properties: list[str] | None = None
+    spark: SparkModel = Field(default_factory=SparkModel)
+    group_name: str | None = None
+    owners: list[str] = Field(default_factory=list)
+    tags: dict[str, str] = Field(default_factory=dict)
+    running: list[str] | None = None
+
+    @field_validator("log_dirs")
+    @classmethod
+    def _names_fit_keys(cls, log_dirs: dict[str, str]) -> dict[str, str]:
+        for name in log_dirs:
+            if not name.strip() or any(mark in name for mark in ":=,"):
+                raise ValueError(
+                    f"log_dirs: the name {name!r} is empty or has one of ':', '=' and ','. It is"
+                    " part of partition keys: name:topic-partition."
+                )
+        return log_dirs
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the platform's definitions, with these log directories and policies."""
-        directory = Path(context.path).parent if context.path.is_file() else Path(context.path)
-        policies = PolicyDirectory(directory=str(directory / self.policies))
-        log_problems(policies)
-        settings = {name: str(value) for name, value in (self.spark_settings or {}).items()}
-        return platform_definitions(
+        """Return the definitions with these attributes.
+
+        Raises:
+            ValueError: a directory does not exist; `running` has an unknown name.
+        """
+        return self.definitions_in(context.path)
+
+    def definitions_in(self, directory: Path) -> dg.Definitions:
+        """Return the definitions; relative paths are below `directory`. Raises as `build_defs`."""
+        log_dirs = {name: _path(directory, "log_dirs", one) for name, one in self.log_dirs.items()}
+        policies = None if self.policies is None else _path(directory, "policies", self.policies)
+        made = platform_definitions(
             platform_resources(
-                directories=self.log_dirs,
-                policies=policies,
-                spark=Spark(master=self.spark_master, settings=settings),
+                directories=[f"{name}={path}" for name, path in log_dirs.items()] or None,
+                policies=PolicyDirectory(
+                    directory=None if policies is None else str(policies),
+                    metadata=self.metadata,
+                    server_properties=self.server_properties,
+                ),
+                spark=Spark(**self.spark.model_dump()),
             )
         )
+        _check_names(self.running or (), made)
+        return dg.Definitions(
+            assets=dg.map_asset_specs(
+                self._described, cast("Iterable[dg.AssetsDefinition]", made.assets or ())
+            ),
+            jobs=made.jobs,
+            sensors=self._started(made.sensors or (), dg.DefaultSensorStatus),
+            schedules=self._started(made.schedules or (), dg.DefaultScheduleStatus),
+            resources=made.resources,
+            executor=made.executor,
+        )
+
+    def _described(self, spec: dg.AssetSpec) -> dg.AssetSpec:
+        found = spec.replace_attributes(
+            owners=[*spec.owners, *self.owners], tags={**spec.tags, **self.tags}
+        )
+        return found.replace_attributes(group_name=self.group_name) if self.group_name else found
+
+    def _started(self, found: Iterable[Any], status: type[Any]) -> list[Any]:
+        """Return copies of sensors or schedules with the status that `running` asks for."""
+        if self.running is None:
+            return list(found)
+        changed = []
+        for one in map(copy.copy, found):
+            wanted = status.RUNNING if one.name in self.running else status.STOPPED
+            one._default_status = wanted  # noqa: SLF001 - Dagster has no public way to copy it so
+            changed.append(one)
+        return changed
+
+
+def _check_names(running: Iterable[str], made: dg.Definitions) -> None:
+    known = {one.name for one in (*(made.sensors or ()), *(made.schedules or ()))}
+    unknown = sorted(set(running) - known)
+    if unknown:
+        raise ValueError(
+            f"running: {', '.join(unknown)}: neither a sensor nor a schedule. There are"
+            f" {', '.join(sorted(known))}."
+        )
+
+
+def _path(directory: Path, attribute: str, text: str) -> Path:
+    path = (directory / text).absolute()
+    if not path.is_dir():
+        raise ValueError(f"{attribute}: {path} is not a directory.")
+    return path

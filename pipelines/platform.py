@@ -10,12 +10,13 @@ from logwright.assets.fleet_page import fleet_page
 from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
 from logwright.assets.segment_set import segment_set
+from logwright.assets.specs import described
 from logwright.pipelines.disk import disk_space
 from logwright.pipelines.failures import failed_runs
 from logwright.pipelines.ingest import ingest, landing
 from logwright.pipelines.pauses import pauses
-from logwright.pipelines.purge import purge, purge_due
-from logwright.pipelines.retention import retention, retention_check
+from logwright.pipelines.purge import purge, purge_asset, purge_due
+from logwright.pipelines.retention import retention, retention_asset, retention_check
 from logwright.pipelines.schedules import fleet_report
 from logwright.pipelines.sensors import discovery, due_logs
 from logwright.pipelines.sweep import sweep
@@ -28,7 +29,18 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
         resources: see `logwright.resources.catalogue.platform_resources`.
     """
     return dg.Definitions(
-        assets=[segment_set, fleet_inventory, maintenance_history, fleet_page, ingested],
+        assets=dg.map_asset_specs(
+            described,
+            [
+                segment_set,
+                retention_asset,
+                purge_asset,
+                fleet_inventory,
+                maintenance_history,
+                fleet_page,
+                ingested,
+            ],
+        ),
         jobs=[sweep, retention, purge, ingest],
         sensors=[discovery, due_logs, purge_due, disk_space, pauses, landing, failed_runs],
         schedules=[fleet_report, retention_check],

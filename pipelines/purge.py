@@ -10,10 +10,10 @@ from typing import Any, Final
 import dagster as dg
 from pydantic import Field
 
-from logwright.assets.boundary import boundary, dagster_failure
+from logwright.assets.boundary import boundary, dagster_failure, recorded
 from logwright.assets.history import record_history
 from logwright.assets.holds import holds_of
-from logwright.assets.partitions import SEGMENT_SET
+from logwright.assets.partitions import LOGS, PURGE_ASSET, RETENTION_ASSET, SEGMENT_SET
 from logwright.assets.segment_set import POOL
 from logwright.config.sources import DirectorySettings
 from logwright.deletion.commit import plan_purge_deleted, purge_deleted
@@ -37,6 +37,8 @@ PURGE_LOGS: Final = "purge_logs"
 PURGE_SECONDS: Final = 300
 LOGS_PER_RUN: Final = 1_000
 SHOWN_FILES: Final = 20
+RETAINED: Final = "retained"
+"""Input that only orders: what retention retires is purged after its delay."""
 
 _NOTHING_RETIRED: Final = Remembered[bool]()
 """Of each log: a purge has nothing to remove, now or later."""
@@ -52,22 +54,19 @@ class PurgeConfig(dg.Config):
     logs: list[str] = Field(default_factory=list)
 
 
-@dg.op(out=dg.Out(dg.Nothing), pool=POOL)
-def purge_logs(
-    context: dg.OpExecutionContext,
-    config: PurgeConfig,
-    log_dirs: LogDirs,
-    policies: PolicyDirectory,
-    clock: Clock,
-) -> Iterator[dg.AssetObservation | dg.Output[None]]:
-    """Remove the retired files that are due in each log; report freed and pending bytes."""
-    with boundary(PURGE_LOGS):
-        listing = log_dirs.listing()
-        logs = listing.find_all(config.logs or listing.logs)
-        settings = policies.settings()
+def purge_each(
+    logs: Iterable[MaintainedLog], settings: DirectorySettings, clock: Clock
+) -> tuple[dict[str, PurgeResult], dict[str, LogwrightError]]:
+    """Purge the logs; a failing log does not stop the others. Effects: unlinks files, under locks.
+
+    Returns:
+        key → what was purged of each log of which something was, and key → error of those that
+        failed.
+    """
+    logs = tuple(logs)
     held = holds_of(logs, now_ms=clock.now_ms(), force=True)
     failures = {key: hold for key, hold in held.items() if isinstance(hold, LogwrightError)}
-    rows: list[HistoryRow] = []
+    results: dict[str, PurgeResult] = {}
     for log in logs:
         if log.key in held:
             continue
@@ -82,9 +81,27 @@ def purge_logs(
         except LogwrightError as error:
             failures[log.key] = error
         else:
-            rows += purge_rows(result, _origin(context, log, clock))
             if result.removed or result.leftovers or result.staging or result.failed_outputs:
-                yield _observation(log, result)
+                results[log.key] = result
+    return results, failures
+
+
+@dg.op(out=dg.Out(dg.Nothing), pool=POOL)
+def purge_logs(
+    context: dg.OpExecutionContext,
+    config: PurgeConfig,
+    log_dirs: LogDirs,
+    policies: PolicyDirectory,
+    clock: Clock,
+) -> Iterator[dg.AssetObservation | dg.Output[None]]:
+    """Remove the retired files that are due in each log; report freed and pending bytes."""
+    with boundary(PURGE_LOGS):
+        listing = log_dirs.listing()
+        logs = listing.find_all(config.logs or listing.logs)
+        settings = policies.settings()
+    results, failures = purge_each(logs, settings, clock)
+    yield from map(_observation, results.items())
+    rows = _rows_of(context, logs, results, clock)
     purged: list[PurgedLog] = []
     for name, log_dir in log_dirs.named().items():
         try:
@@ -116,6 +133,21 @@ def purge() -> None:
     purge_logs()
 
 
+def _rows_of(
+    context: dg.OpExecutionContext,
+    logs: Iterable[MaintainedLog],
+    results: Mapping[str, PurgeResult],
+    clock: Clock,
+) -> list[HistoryRow]:
+    """Return the rows of the logs that were purged."""
+    return [
+        row
+        for log in logs
+        if log.key in results
+        for row in purge_rows(results[log.key], _origin(context, log, clock))
+    ]
+
+
 def _rows(
     context: dg.OpExecutionContext,
     log_dir: tuple[str, Path],
@@ -144,7 +176,15 @@ def _origin(context: dg.OpExecutionContext, log: MaintainedLog, clock: Clock) ->
     )
 
 
-def _observation(log: MaintainedLog, result: PurgeResult) -> dg.AssetObservation:
+def _observation(purged: tuple[str, PurgeResult]) -> dg.AssetObservation:
+    key, result = purged
+    return dg.AssetObservation(
+        asset_key=SEGMENT_SET, partition=key, metadata=purge_metadata(result)
+    )
+
+
+def purge_metadata(result: PurgeResult) -> dict[str, Any]:
+    """Return the metadata of one log's purge."""
     metadata: dict[str, Any] = {
         "files purged": len(result.removed),
         "bytes freed": result.removed_bytes,
@@ -157,7 +197,42 @@ def _observation(log: MaintainedLog, result: PurgeResult) -> dg.AssetObservation
     if result.pending:
         soonest_ms = min(pending.due_at_ms for pending in result.pending)
         metadata["next due"] = dg.MetadataValue.timestamp(_time(soonest_ms))
-    return dg.AssetObservation(asset_key=SEGMENT_SET, partition=log.key, metadata=metadata)
+    return metadata
+
+
+@dg.op(ins={RETAINED: dg.In(dg.Nothing)}, pool=POOL)
+def purge_partitions(
+    context: dg.AssetExecutionContext, log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
+) -> Iterator[dg.AssetObservation | dg.AssetMaterialization | dg.MaterializeResult[None]]:
+    """Purge the partitions of the run, and record each."""
+    with boundary(PURGE):
+        logs = log_dirs.listing().find_all(context.partition_keys)
+        settings = policies.settings()
+    results, failures = purge_each(logs, settings, clock)
+    yield from map(_observation, results.items())
+    op_context = context.op_execution_context
+    record_history(op_context, _rows_of(op_context, logs, results, clock))
+    idle = {log.key: {"outcome": "nothing was due"} for log in logs}
+    metadata = idle | {
+        key: {"outcome": "purged", **purge_metadata(result)} for key, result in results.items()
+    }
+    good = {key: one for key, one in metadata.items() if key not in failures}
+    yield from recorded(context, PURGE_ASSET, good, failures)
+
+
+@dg.graph_asset(
+    key=PURGE_ASSET,
+    ins={RETAINED: dg.AssetIn(RETENTION_ASSET, dagster_type=dg.Nothing)},
+    partitions_def=LOGS,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    group_name="kafka_logs",
+    kinds={"kafka"},
+)
+def purge_asset(retained: Any) -> Any:  # noqa: ANN401 - of the composition
+    """The disk space of each log without retired files whose delay has passed. The job `purge` does
+    the same, and removes deleted logs.
+    """
+    return purge_partitions(retained)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

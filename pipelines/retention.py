@@ -2,32 +2,37 @@
 interval of a broker.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import dagster as dg
 from pydantic import Field
 
-from logwright.assets.boundary import boundary, dagster_failure
+from logwright.assets.boundary import boundary, dagster_failure, recorded
 from logwright.assets.history import record_history
 from logwright.assets.holds import state_of
+from logwright.assets.partitions import LOGS, RETENTION_ASSET, SEGMENT_SET
 from logwright.assets.report import metadata_in_use, recovery_metadata
-from logwright.assets.retention import retention_observation
+from logwright.assets.retention import retention_metadata, retention_observation
 from logwright.assets.segment_set import POOL
+from logwright.config.sources import DirectorySettings
 from logwright.config.topic import broker_settings
 from logwright.history.model import sweep_rows
 from logwright.pipelines.runs import RUNS_IN_FLIGHT
 from logwright.resources.clock import Clock
-from logwright.resources.log_dirs import LogDirs
+from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.sweep.holds import hold_from_retention
-from logwright.sweep.model import LogWork
+from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.recover import recover
 from logwright.sweep.retain import retain_log
+from logwright.units import TimestampMs
 
 RETENTION: Final = "retention"
 RETAIN_LOGS: Final = "retain_logs"
 TICK_MS: Final = 60_000
+SWEPT: Final = "swept"
+"""Input that only orders: segments are rolled and compacted before old ones are deleted."""
 
 
 class RetentionConfig(dg.Config):
@@ -40,6 +45,38 @@ class RetentionConfig(dg.Config):
 
     logs: list[str] = Field(default_factory=list)
     force: bool = False
+
+
+def retained(
+    context: dg.OpExecutionContext,
+    logs: Sequence[MaintainedLog],
+    settings: DirectorySettings,
+    asked: tuple[TimestampMs, bool],
+) -> SweepState:
+    """Recover unclean logs, then delete old segments by each log's policy; a failing log does not
+    stop the others. `asked`: the clock, and whether held logs are included.
+    """
+    now_ms, force = asked
+    state = hold_from_retention(state_of(logs, now_ms), settings, force=force)
+    for work in state.works:
+        if work.held is not None:
+            context.log.info("log=%s skipped: %s", work.key, work.held.sentence)
+    state = recover(state, settings)
+    high_watermark = settings.policies.high_watermark
+    return state.with_works(
+        retain_log(work, settings, now_ms=now_ms, high_watermark=high_watermark, force=force)
+        for work in state.going_on
+        if work.held is None
+    )
+
+
+def _observations(state: SweepState, settings: DirectorySettings) -> Iterator[dg.AssetObservation]:
+    """Yield what the logs lost of which segments were deleted, whether or not a later step of their
+    retention failed.
+    """
+    for work in state.works:
+        if work.retained is not None and work.retained.deleted:
+            yield retention_observation(work, work.retained, settings)
 
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
@@ -57,39 +94,79 @@ def retain_logs(
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
         settings = policies.settings()
-    now_ms = clock.now_ms()
-    state = hold_from_retention(state_of(logs, now_ms), settings, force=config.force)
-    left = [(work.key, work.held) for work in state.works if work.held is not None]
-    for key, hold in left:
-        context.log.info("log=%s skipped: %s", key, hold.sentence)
-    state = recover(state, settings)
-    high_watermark = settings.policies.high_watermark
-    segments = freed = 0
-    changed: list[LogWork] = []
-    for work in state.going_on:
-        if work.held is not None:
-            continue
-        done = retain_log(
-            work, settings, now_ms=now_ms, high_watermark=high_watermark, force=config.force
-        )
-        changed.append(done)
-        if done.retained is not None:
-            segments += len(done.retained.deleted)
-            freed += done.retained.freed_bytes
-            if done.retained.deleted:
-                yield retention_observation(done, done.retained, settings)
-    state = state.with_works(changed)
+    state = retained(context, logs, settings, (clock.now_ms(), config.force))
     record_history(context, sweep_rows(state, run_id=context.run_id, ended_ms=clock.now_ms()))
+    yield from _observations(state, settings)
     if state.failures:
         raise dagster_failure(state.failures, logs=len(logs), retry_number=context.retry_number)
+    plans = [work.retained for work in state.works if work.retained is not None]
     totals = {
         "logs": len(logs),
-        "skipped": len(left),
-        "segments deleted": segments,
-        "bytes to be freed": freed,
+        "skipped": sum(work.held is not None for work in state.works),
+        "segments deleted": sum(len(plan.deleted) for plan in plans),
+        "bytes to be freed": sum(plan.freed_bytes for plan in plans),
     }
     said = recovery_metadata(state) | metadata_in_use(settings, logs)
     yield dg.Output(None, metadata=totals | said)
+
+
+class ForceConfig(dg.Config):
+    """How to apply retention to the partitions of a run.
+
+    Attributes:
+        force: as in `RetentionConfig`.
+    """
+
+    force: bool = False
+
+
+@dg.op(ins={SWEPT: dg.In(dg.Nothing)}, pool=POOL)
+def retain_partitions(
+    context: dg.AssetExecutionContext,
+    config: ForceConfig,
+    log_dirs: LogDirs,
+    policies: PolicyDirectory,
+    clock: Clock,
+) -> Iterator[dg.AssetObservation | dg.AssetMaterialization | dg.MaterializeResult[None]]:
+    """Apply retention to the partitions of the run, and record each."""
+    with boundary(RETENTION):
+        logs = log_dirs.listing().find_all(context.partition_keys)
+        settings = policies.settings()
+    op_context = context.op_execution_context
+    state = retained(op_context, logs, settings, (clock.now_ms(), config.force))
+    ended_ms = clock.now_ms()
+    record_history(op_context, sweep_rows(state, run_id=op_context.run_id, ended_ms=ended_ms))
+    yield from _observations(state, settings)
+    yield from recorded(
+        context,
+        RETENTION_ASSET,
+        {work.key: _metadata(work, settings) for work in state.going_on},
+        state.failures,
+    )
+
+
+@dg.graph_asset(
+    key=RETENTION_ASSET,
+    ins={SWEPT: dg.AssetIn(SEGMENT_SET, dagster_type=dg.Nothing)},
+    partitions_def=LOGS,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    group_name="kafka_logs",
+    kinds={"kafka"},
+)
+def retention_asset(swept: Any) -> Any:  # noqa: ANN401 - of the composition
+    """The segments that each log keeps by `retention.bytes`, `retention.ms` and its log start
+    offset: older ones are deleted. The job `retention` does the same at the broker's interval.
+    """
+    return retain_partitions(swept)
+
+
+def _metadata(work: LogWork, settings: DirectorySettings) -> dict[str, Any]:
+    if work.held is not None:
+        return {"outcome": "skipped", "why": work.held.sentence}
+    if work.retained is None:
+        return {"outcome": "nothing was due"}
+    outcome = "segments deleted" if work.retained.deleted else "nothing was due"
+    return {"outcome": outcome, **retention_metadata(work, work.retained, settings)}
 
 
 @dg.job(name=RETENTION, executor_def=dg.in_process_executor)

@@ -143,7 +143,7 @@ def _committed(state: SweepState, done: list[LogWork]) -> Iterator[dg.AssetMater
 @dg.job(
     name=SWEEP,
     executor_def=dg.in_process_executor,
-    # A run that died starts from scratch: its plans were in memory.
+    # A run that died is retried from scratch, which records all checks with one run.
     tags={"dagster/retry_strategy": "ALL_STEPS"},
 )
 def sweep() -> None:

@@ -49,12 +49,12 @@ class Environment:
     caches: Path
 
     def run(
-        self, *words: str | Path, cwd: Path | None = None, **more: str
+        self, *words: str | Path, where: Path | None = None, **more: str
     ) -> subprocess.CompletedProcess[str]:
         """A program of the environment, away from this checkout.
 
         Args:
-            cwd: where it runs; next to the environment by default.
+            where: the directory that it runs in, if it is not the one above the environment's.
             more: variables of its environment.
         """
         program, *rest = words
@@ -62,7 +62,7 @@ class Environment:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
         return subprocess.run(
             [self.root / "bin" / program, *rest],
-            cwd=cwd or self.root.parent,
+            cwd=where or self.root.parent,
             env=kept | ours | more,
             capture_output=True,
             text=True,

@@ -4,6 +4,7 @@ each Python, with the newest of what it depends on, and with the oldest that it 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from logwright.extras import MissingExtra
 from tests.e2e.harness import POLICY
 from tests.fixtures import clean_arguments, compare_after, copy_before
-from tests.packaging.building import build, copy_sources
+from tests.packaging.building import build, copy_sources, uv
 from tests.packaging.environments import PYTHONS, Ends, Published
 
 pytestmark = [
@@ -96,3 +97,46 @@ def test_the_platform_runs_in_a_project_of_somebody_else(
     assert verified.returncode == 0, verified.stdout + verified.stderr
     refused = platform.run("logwright", "demo", "--no-ui", "--home", tmp_path / "demo")
     assert "Run 'make demo' in a checkout" in refused.stderr
+
+
+def test_a_dg_project_sweeps_by_a_scaffolded_component(
+    tmp_path: Path, root: Path, published: Published, version: str, ends: Ends
+) -> None:
+    """The commands of docs/installing.md, with the attributes that it shows."""
+    platform = published.install(root, version=version, ends=ends, extra="dagster")
+    release = platform.run("python", "-c", "import dagster; print(dagster.__version__)")
+    tools = [f"{name}=={release.stdout.strip()}" for name in ("create-dagster", "dagster-dg-cli")]
+    uv("pip", "install", "--python", root / "bin" / "python", *tools, cwd=tmp_path)
+    log_dir = copy_before(CASES[0], tmp_path)
+    project = tmp_path / "my-project"
+    home = tmp_path / "instance"
+    home.mkdir()
+    inside = {
+        "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "VIRTUAL_ENV": str(root),
+        "DAGSTER_HOME": str(home),
+    }
+    made = platform.run("create-dagster", "project", project, "--no-uv-sync", **inside)
+    assert made.returncode == 0, made.stdout + made.stderr
+    sources = ("--python", root / "bin" / "python", "--no-deps", "--editable", project)
+    uv("pip", "install", *sources, cwd=tmp_path)
+
+    def dg(*words: str) -> str:
+        done = platform.run("dg", *words, where=project, **inside)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+        return done.stdout + done.stderr
+
+    dg("scaffold", "defs", "LogwrightComponent", "kafka_logs")
+    dg("check", "defs")
+    component = project / "src" / "my_project" / "defs" / "kafka_logs"
+    text = (component / "defs.yaml").read_text()
+    (component / "policies").mkdir()
+    (component / "policies" / "policies.yml").write_text(POLICY)
+    text = text.replace("log_dirs: {}", f"log_dirs: {{broker1: {log_dir}}}")
+    text = text.replace("# policies: policies", "policies: policies")
+    (component / "defs.yaml").write_text(text)
+    dg("check", "defs")
+    dg("launch", "--job", "sweep")
+    assert list((log_dir / "t-0").glob("*.log.deleted"))
+    verified = platform.run("logwright", "verify", log_dir)
+    assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -1,0 +1,73 @@
+"""The component: what its attributes change, and what it refuses in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from logwright.pipelines.component import ATTRIBUTES, LogwrightComponent
+from logwright.pipelines.definitions import defs
+from logwright.resources.log_dirs import LogDirs
+
+pytestmark = pytest.mark.filterwarnings("ignore:::dagster.*")
+
+
+def test_attributes_reach_the_definitions(tmp_path: Path) -> None:
+    """Directories by name and relative path; group, owners and tags of every asset."""
+    (tmp_path / "logs").mkdir()
+    component = LogwrightComponent(
+        log_dirs={"broker1": "logs"},
+        group_name="maintenance",
+        owners=["team:kafka"],
+        tags={"domain": "kafka"},
+        running=["due_logs", "retention_check"],
+    )
+    made = component.definitions_in(tmp_path)
+    dg.Definitions.validate_loadable(made)
+    log_dirs = (made.resources or {})["log_dirs"]
+    assert isinstance(log_dirs, LogDirs)
+    assert log_dirs.directories == [f"broker1={tmp_path / 'logs'}"]
+    specs = list(made.resolve_all_asset_specs())
+    own = {spec.key: spec for spec in defs.resolve_all_asset_specs()}
+    assert {spec.key for spec in specs} == own.keys()
+    for spec in specs:
+        assert spec.group_name == "maintenance"
+        assert spec.owners == ["team:kafka"]
+        assert spec.tags == own[spec.key].tags | {"domain": "kafka"}
+    started = {one.name for one in made.sensors or () if one.default_status.value == "RUNNING"}
+    started |= {one.name for one in made.schedules or () if one.default_status.value == "RUNNING"}
+    assert started == {"due_logs", "retention_check"}
+
+
+def test_without_attributes_it_is_the_code_location(tmp_path: Path) -> None:
+    """As `logwright.pipelines.definitions` has it, and the shared definitions stay as they are."""
+    LogwrightComponent(running=[]).definitions_in(tmp_path)
+    made = LogwrightComponent().definitions_in(tmp_path)
+    for mine, own in ((made.sensors, defs.sensors), (made.schedules, defs.schedules)):
+        found = {one.name: one.default_status for one in mine or ()}
+        assert found == {one.name: one.default_status for one in own or ()}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({"log_dirs": {"a:b": "/x"}}, "the name 'a:b' is empty or has one of"),
+        ({"log_dirs": {"a": "nowhere"}}, "log_dirs: .*nowhere is not a directory"),
+        ({"policies": "nowhere"}, "policies: .*nowhere is not a directory"),
+        ({"running": ["due_log"]}, "running: due_log: neither a sensor nor a schedule. .*due_logs"),
+        ({"log_dir": {}}, "Extra inputs are not permitted"),
+    ],
+)
+def test_what_is_wrong_is_named(attributes: dict[str, object], said: str, tmp_path: Path) -> None:
+    """The attribute, and what it may be."""
+    with pytest.raises(ValueError, match=said):
+        LogwrightComponent.model_validate(attributes).definitions_in(tmp_path)
+
+
+def test_every_attribute_is_in_the_scaffolded_file() -> None:
+    """The file loads as it is, and with each example in use."""
+    assert yaml.safe_load(ATTRIBUTES) == {"attributes": {"log_dirs": {}}}
+    assert all(f" {name}: " in ATTRIBUTES for name in LogwrightComponent.model_fields)
