@@ -1,7 +1,9 @@
 """Random logs of many keys for forecasts: transactions, codecs, tombstones, records without a key.
 
 Logs of Hypothesis (`tests.property.made_up_logs`) have a few keys, too few for a sample.
+
 """
+
 from __future__ import annotations
 
 import random

@@ -32,12 +32,15 @@ class _Freed:
     """What is freed, as it is added up.
 
     Attributes:
-        causes: bytes of each of CAUSES. added: bytes that batches gain.
+        causes: bytes of each of CAUSES.
+        empty: bytes of batches without records that go.
+        added: bytes that batches gain.
         by_segment: bytes that each segment loses, by base offset.
     """
 
     causes: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(CAUSES)))
-    added: float = 0.0
+    empty: int = 0
+    added: int = 0
     by_segment: dict[int, int] = field(default_factory=dict)
 
     def add(self, source: Source, measured: NDArray[np.void]) -> None:
@@ -45,9 +48,11 @@ class _Freed:
         freed = (source.batches["size"] - measured["new_size"]).astype(np.float64)
         weights = np.stack([measured[cause] for cause in CAUSES]).astype(np.float64)
         total = weights.sum(axis=0)
-        shared = np.where((freed > 0) & (total > 0), freed, 0.0)
-        self.causes += (weights / np.maximum(total, 1.0) * shared).sum(axis=1)
-        self.added += float((shared - freed).sum())
+        less = np.maximum(freed, 0.0)
+        self.causes += (weights / np.maximum(total, 1.0) * less).sum(axis=1)
+        empty = less * (total == 0)
+        self.empty += int(empty.sum())
+        self.added += int((less - freed).sum())
         self.by_segment[source.base_offset] = int(freed.sum())
 
 
@@ -81,8 +86,11 @@ def forecast_exactly(
         aborted=Removal(removed_aborted, aborted),
         null_keys=Removal(survivors.removed_null_keys, null_keys),
         retention=retained(plan, freed.by_segment),
-        added_bytes=ByteCount(round(freed.added)),
-        read_bytes=ByteCount(sum(each.log_bytes for pairs in survivors.groups for each, _ in pairs)),
+        empty_batches=Removal(0, ByteCount(freed.empty)),
+        added_bytes=ByteCount(freed.added),
+        read_bytes=ByteCount(
+            sum(each.log_bytes for pairs in survivors.groups for each, _ in pairs)
+        ),
     )
 
 
@@ -135,9 +143,7 @@ def _estimate_packed(
         dead = bits[first & 7 : (first & 7) + count].astype(np.bool_)
         return rebuilt_payload(source, row, dead, horizon_ms=horizon_ms, space=space)
 
-    for (_, one), payload in zip(
-        chosen, estimate_payloads(payloads, shares, rebuilt), strict=True
-    ):
+    for (_, one), payload in zip(chosen, estimate_payloads(payloads, shares, rebuilt), strict=True):
         one["new_size"] = HEADER_BYTES + round(payload)
 
 

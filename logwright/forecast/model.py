@@ -30,6 +30,7 @@ class Forecast:
         tombstones: tombstones past their delete horizon.
         aborted: data of aborted transactions, and markers past their delete horizon.
         null_keys: records without a key.
+        empty_batches: batches without records that are not needed any more.
         retention: segments that retention deletes after the cleaning; records are not counted.
         added_bytes: bytes that batches gain by a new delete horizon.
         read_bytes: ``.log`` bytes in the cleaning's range.
@@ -42,6 +43,7 @@ class Forecast:
     tombstones: Removal = NOTHING
     aborted: Removal = NOTHING
     null_keys: Removal = NOTHING
+    empty_batches: Removal = NOTHING
     retention: Removal = NOTHING
     added_bytes: ByteCount = ByteCount(0)
     read_bytes: ByteCount = ByteCount(0)
@@ -51,8 +53,8 @@ class Forecast:
     @property
     def cleaned_bytes(self) -> int:
         """``.log`` bytes by which a cleaning makes the log smaller; below 0 if it grows."""
-        causes = (self.superseded, self.tombstones, self.aborted, self.null_keys)
-        return sum(cause.bytes for cause in causes) - self.added_bytes
+        removed = sum(cause.bytes for cause in self.by_cause.values())
+        return removed - self.retention.bytes - self.added_bytes
 
     @property
     def freed_bytes(self) -> int:
@@ -67,6 +69,7 @@ class Forecast:
             "tombstones": self.tombstones,
             "aborted": self.aborted,
             "null keys": self.null_keys,
+            "empty batches": self.empty_batches,
             "retention": self.retention,
         }
 

@@ -21,6 +21,7 @@ from logwright.compaction.rewrite.copy import GROWTH_PER_RECORD
 from logwright.compaction.source import decompress_batch
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.codec import compress
+from logwright.format.native_codec import pack, packed_bound
 
 if TYPE_CHECKING:
     from logwright.compaction.source import Source
@@ -87,4 +88,7 @@ def rebuilt_payload(
         return int(batch["size"]) - HEADER_BYTES
     space.need_plain(len(records) + len(dead) * GROWTH_PER_RECORD)
     written = int(write_records(space.plain, 0, records, space.summary, space.kept))
-    return len(compress(int(batch["attributes"]) & CODEC_MASK, space.plain[:written].data))
+    codec = int(batch["attributes"]) & CODEC_MASK
+    out = np.empty(int(packed_bound(written)), dtype=np.uint8)
+    packed = int(pack(space.plain, written, codec, out, 0, space.table, space.cells))
+    return packed or len(compress(codec, space.plain[:written].data))

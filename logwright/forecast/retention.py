@@ -28,7 +28,5 @@ def retained(plan: CleanPlan, freed: Mapping[int, int]) -> Removal:
         each._replace(log_bytes=ByteCount(each.log_bytes - freed.get(each.base_offset, 0)))
         for each in plan.log.segments
     )
-    after = plan_retention(
-        plan.log.with_segments(segments), plan.config, now_ms=plan.now_ms
-    )
+    after = plan_retention(plan.log.with_segments(segments), plan.config, now_ms=plan.now_ms)
     return Removal(0, ByteCount(sum(verdict.bytes for verdict in after.deleted)))

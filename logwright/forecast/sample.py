@@ -45,6 +45,9 @@ COUNTED: Final = np.dtype(
 """What is counted of a batch: bytes of its records, uncompressed; records without a key, tombstones
 past their horizon, and the bytes of either."""
 
+_CLEAN, _DIRTY = np.uint8(0), np.uint8(128)
+"""Added to a record's kind while it is read: whether it is in the dirty section."""
+
 
 class SampleBuffers(NamedTuple):
     """Room for the records of one window.
@@ -129,13 +132,14 @@ def _read_all(source: Any, span: Any, batch: Any, scope: Any, buffers: Any, coun
     position, tombstones = np.int64(start), np.int64(0)
     for index in range(np.int64(batch.count)):
         begin = position
-        position, _, _, _, _, at, length, value_length = read_record(source, begin, end)
+        position, _, _, _, delta, at, length, value_length = read_record(source, begin, end)
         if position < 0:
             return position
         kind = kind_of_record(length, value_length, expires)
         size = position - begin
         hash1[index], hash2[index] = np.uint64(at), np.uint64(max(length, np.int64(0)))
-        sizes[index], kinds[index] = size, kind
+        dirty = batch.base_offset + delta >= scope.first_dirty
+        sizes[index], kinds[index] = size, kind | (_DIRTY if dirty else _CLEAN)
         tombstones += value_length < 0
         if kind == NULL_KEY:
             counts.null_keys += 1
@@ -152,13 +156,14 @@ def _read_all(source: Any, span: Any, batch: Any, scope: Any, buffers: Any, coun
 def _keep_sampled(batch: Any, row: int, scope: Any, buffers: Any, sampled: int) -> Any:
     """Append the sampled records of a batch to the output; return their new number."""
     hash1, out = buffers.hash1, buffers.out
-    dirty = batch.last_offset >= scope.first_dirty and not batch.unmapped
     for index in range(np.int64(batch.count)):
-        if hash1[index] & scope.mask != np.uint64(0) or buffers.kinds[index] == NULL_KEY:
+        kind = buffers.kinds[index] & ~_DIRTY
+        if hash1[index] & scope.mask != np.uint64(0) or kind == NULL_KEY:
             continue
         found = out[sampled]
         found.hash, found.ordinal = hash1[index], batch.first_ordinal + index
         found.row, found.size = row, buffers.sizes[index]
-        found.kind, found.inserted = buffers.kinds[index], dirty
+        found.kind = kind
+        found.inserted = buffers.kinds[index] >= _DIRTY and not batch.unmapped
         sampled += 1
     return sampled

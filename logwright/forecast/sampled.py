@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 SAMPLE_SHARE: Final = 64
 """One key of this many is in the sample; a power of two."""
-FEWEST_KEYS: Final = 500
+FEWEST_KEYS: Final = 400
 """Sampled keys from which on the error is expected to be at most 15 %."""
 _NEIGHBOURS: Final = 64
 """Sampled records that show how many records of a batch are superseded."""
@@ -97,13 +97,18 @@ class _Read:
 
 
 def forecast_by_sample(
-    plan: CleanPlan, *, share: int = SAMPLE_SHARE, runtime: Runtime | None = None
+    plan: CleanPlan,
+    *,
+    share: int = SAMPLE_SHARE,
+    hash_key: HashKey | None = None,
+    runtime: Runtime | None = None,
 ) -> Forecast:
     """Forecast what a cleaning would remove, from one key of `share`. Effects: reads the segments.
 
     Args:
         plan: of the cleaning; if nothing is cleanable only retention counts.
         share: a power of two; 1 takes all keys.
+        hash_key: a random one, if not given; the same key draws the same sample.
         runtime: no throttle, if not given; one thread works.
 
     Raises:
@@ -114,8 +119,14 @@ def forecast_by_sample(
         return Forecast(retention=retained(plan, {}), sampled_keys=0)
     sources = open_sources(plan)
     _decide_fates(plan, sources)
-    read = _read(plan, sources, share, runtime or Runtime())
-    return _estimate(plan, read)
+    key = hash_key or HashKey.random()
+    scope = SampleScope(
+        plan.now_ms,
+        plan.compaction.first_dirty_offset,
+        np.uint64(share - 1),
+        np.array([key.low, key.high], dtype=np.uint64),
+    )
+    return _estimate(plan, _read(plan, sources, scope, runtime or Runtime()))
 
 
 def _decide_fates(plan: CleanPlan, sources: list[Source]) -> None:
@@ -131,15 +142,8 @@ def _decide_fates(plan: CleanPlan, sources: list[Source]) -> None:
     decide_fates([[by_base[each.base_offset] for each in group] for group in groups], plan, indexes)
 
 
-def _read(plan: CleanPlan, sources: list[Source], share: int, runtime: Runtime) -> _Read:
+def _read(plan: CleanPlan, sources: list[Source], scope: SampleScope, runtime: Runtime) -> _Read:
     """Read the records of all sources."""
-    key = HashKey.random()
-    scope = SampleScope(
-        plan.now_ms,
-        plan.compaction.first_dirty_offset,
-        np.uint64(share - 1),
-        np.array([key.low, key.high], dtype=np.uint64),
-    )
     samples: list[NDArray[np.void]] = [np.empty(0, dtype=SAMPLED)]
     counted: list[NDArray[np.void]] = [np.zeros(0, dtype=COUNTED)]
     number = 0
@@ -162,7 +166,7 @@ def _read(plan: CleanPlan, sources: list[Source], share: int, runtime: Runtime) 
         superseded=superseded,
         key_numbers=key_numbers,
         keys=keys,
-        share=share,
+        share=int(scope.mask) + 1,
         horizon_ms=delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms),
     )
 
@@ -277,6 +281,8 @@ def _estimate(plan: CleanPlan, read: _Read) -> Forecast:
     aborted = batches["discard"]
     freed = alive_bytes * near + surely + header - gained
     freed = np.where(aborted, batches["size"] - kept_header, freed)
+    empty = (batches["count"] == 0) & ~aborted & ~batches["keep_empty"]
+    freed = np.where(empty, batches["size"], freed)
     causes = {
         "superseded": (dead.dead + twice.dead, total.dead + doubly.dead),
         "tombstones": (
@@ -298,6 +304,7 @@ def _estimate(plan: CleanPlan, read: _Read) -> Forecast:
             int(batches["count"][aborted].sum()),
             ByteCount(int((batches["size"] - kept_header)[aborted].sum())),
         ),
+        empty_batches=Removal(0, ByteCount(int(batches["size"][empty].sum()))),
         retention=retained(plan, _by_segment(read.sources, freed)),
         added_bytes=ByteCount(round(float(gained.sum()))),
         read_bytes=ByteCount(sum(source.log.bytes for source in read.sources)),

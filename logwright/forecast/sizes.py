@@ -112,9 +112,7 @@ def _measure_plain(
     kept, tombstone_kept = np.int64(0), False
     for index in range(np.int64(batch.count)):
         start, ordinal = position, batch.first_ordinal + index
-        position, _, delta, after, _, _, key_length, value_length = read_record(
-            data, start, end
-        )
+        position, _, delta, after, _, _, key_length, value_length = read_record(data, start, end)
         if position < 0:
             return np.int64(0), position
         if has_bit(dead, ordinal):
