@@ -19,7 +19,7 @@ CODECS = (0, 0, 1, 2, 3, 4)
 
 def write_random_log(directory: Path, seed: int, *, keys: int, records: int) -> LogBuilder:
     """Write a log of about this many keys and records. Effects: creates the directory."""
-    made = random.Random(seed)  # noqa: S311 -- a log to test with
+    made = random.Random(seed)
     builder = LogBuilder(directory)
     codec, mixed = made.choice(CODECS), made.random() < 0.2
     largest = made.choice([1, 3, 20, 100, 400])

@@ -1,4 +1,4 @@
-"""How `plan` shows a forecast: what a cleaning would remove by cause, and when a log becomes due."""
+"""How `plan` shows a forecast: what a cleaning removes by cause, and when a log becomes due."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ class Removal(NamedTuple):
 
 
 NOTHING: Final = Removal()
+_NO_BYTES: Final = ByteCount(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +46,10 @@ class Forecast:
     null_keys: Removal = NOTHING
     empty_batches: Removal = NOTHING
     retention: Removal = NOTHING
-    added_bytes: ByteCount = ByteCount(0)
-    read_bytes: ByteCount = ByteCount(0)
+    added_bytes: ByteCount = _NO_BYTES
+    read_bytes: ByteCount = _NO_BYTES
     sampled_keys: int | None = None
-    error_bytes: ByteCount = ByteCount(0)
+    error_bytes: ByteCount = _NO_BYTES
 
     @property
     def cleaned_bytes(self) -> int:

@@ -106,7 +106,7 @@ def sample_batches(
         batches: BATCH[k]; their tombstones are set. spans: int64[k, 2], where their records are.
         scope: `SampleScope`. buffers: `SampleBuffers`. counted: COUNTED[k], set.
     """
-    sampled = np.int64(0)
+    sampled: Any = np.int64(0)
     for row in range(len(batches)):
         batch = batches[row]
         if batch.attributes & CONTROL != 0 or batch.discard:
@@ -116,9 +116,9 @@ def sample_batches(
         status = _read_all(source, span, batch, scope, buffers, counted[row])
         if status != OK:
             return row, sampled, status
-        count = np.int64(batch.count)
+        count: Any = np.int64(batch.count)
         keys = (buffers.hash1, buffers.hash2)
-        hash_keys(source, keys, np.int64(0), count, scope.hash_key, buffers.lanes)
+        hash_keys(source, keys, 0, count, scope.hash_key, buffers.lanes)
         sampled = _keep_sampled(batch, row, scope, buffers, sampled)
     return len(batches), sampled, np.int64(OK)
 
@@ -129,9 +129,10 @@ def _read_all(source: Any, span: Any, batch: Any, scope: Any, buffers: Any, coun
     expires = delete_horizon_reached(batch, scope.now_ms)
     hash1, hash2, sizes, kinds = buffers.hash1, buffers.hash2, buffers.sizes, buffers.kinds
     start, end = span
-    position, tombstones = np.int64(start), np.int64(0)
+    position: Any = np.int64(start)
+    tombstones: Any = np.int64(0)
     for index in range(np.int64(batch.count)):
-        begin = position
+        begin: Any = position
         position, _, _, _, delta, at, length, value_length = read_record(source, begin, end)
         if position < 0:
             return position
@@ -148,7 +149,7 @@ def _read_all(source: Any, span: Any, batch: Any, scope: Any, buffers: Any, coun
             counts.expired += 1
             counts.expired_bytes += size
     counts.plain = position - start
-    note_batch(batch, tombstones, np.int64(0))
+    note_batch(batch, tombstones, 0)
     return np.int64(OK)
 
 
