@@ -1,7 +1,7 @@
 """``schedule``: thirty days of simulated logs under a budget, by three orders of cleaning.
 
-A deadline counts as missed if a log's cleaning begins after its ``max.compaction.lag.ms``. The order
-by deadline alone (EDF, of all dirty logs, due or not) shows what the budget allows.
+A deadline counts as missed if a log's cleaning begins after its ``max.compaction.lag.ms``. The
+order by deadline alone (EDF, of all dirty logs, due or not) shows what the budget allows.
 """
 
 from __future__ import annotations

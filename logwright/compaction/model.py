@@ -24,11 +24,13 @@ class CleaningOptions:
         force: clean even if it is not due.
         like_kafka: switch off the declared differences to Kafka's cleaner.
         checks: how the output is checked before the swap (docs/adr/0010).
+        ahead_ms: clean also what ``max.compaction.lag.ms`` will make due within this time.
     """
 
     force: bool = False
     like_kafka: bool = False
     checks: Checks = "quick"
+    ahead_ms: int = 0
 
 
 class CompactionPlan(NamedTuple):

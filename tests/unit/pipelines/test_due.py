@@ -10,6 +10,7 @@ from logwright.pipelines.due import (
     RETRY_AFTER_MS,
     SHOWN_REASON,
     SHOWN_SKIPPED,
+    Choice,
     Reading,
     choose,
     dump_cursor,
@@ -18,6 +19,7 @@ from logwright.pipelines.due import (
     skip_message,
     with_requests,
 )
+from logwright.sweep.schedule import Occasion
 
 NOW_MS = 1_760_000_000_000
 LIMITS = SweepLimits(max_logs=10, max_bytes=1_000)
@@ -35,18 +37,26 @@ def reading(**changed: object) -> Reading:
         "look_again_ms": NEVER_MS,
         "requested_ms": NEVER_MS,
         "reason": "why",
+        "cleanable": True,
     }
     return Reading(**(values | changed))  # type: ignore[arg-type]
 
 
 def chosen(readings: dict[str, Reading], **changed: object) -> tuple[str, ...]:
-    arguments: dict[str, object] = {"in_flight": frozenset(), "limits": LIMITS, "now_ms": NOW_MS}
-    return choose(readings, **(arguments | changed)).logs  # type: ignore[arg-type]
+    return choice_of(readings, **changed).logs
+
+
+def choice_of(
+    readings: dict[str, Reading], *, in_flight: frozenset[str] = frozenset(), **changed: object
+) -> Choice:
+    occasion: dict[str, object] = {"limits": LIMITS, "now_ms": NOW_MS}
+    return choose(readings, Occasion(**(occasion | changed)), in_flight=in_flight)  # type: ignore[arg-type]
 
 
 def test_overdue_logs_go_first_by_deadline_then_the_filthiest() -> None:
     """`max.compaction.lag.ms` is a promise with a date; the ratio only says what is worth most.
-    Neither is known of a log to be recovered, so it goes first.
+    Neither is known of a log to be recovered, so it goes first. A deadline before the next tick
+    counts as past.
     """
     readings = {
         "filthy": reading(ratio=0.9),
@@ -54,16 +64,18 @@ def test_overdue_logs_go_first_by_deadline_then_the_filthiest() -> None:
         "longer-overdue": reading(ratio=0.2, deadline_ms=NOW_MS - 1_000),
         "dirty": reading(ratio=0.6),
         "unclean": reading(ratio=0.0, unclean=True),
-        "not-yet-overdue": reading(ratio=0.55, deadline_ms=NOW_MS + 1),
+        "soon-overdue": reading(ratio=0.3, deadline_ms=NOW_MS + 1, due=False),
+        "later-overdue": reading(ratio=0.55, deadline_ms=NOW_MS + 10_000_000),
     }
-    expected = ("unclean", "longer-overdue", "overdue", "filthy", "dirty", "not-yet-overdue")
+    expected = ("unclean", "longer-overdue", "overdue", "soon-overdue", "filthy", "dirty")
+    expected += ("later-overdue",)
     assert expected == chosen(readings)
 
 
 def test_logs_in_a_run_are_not_asked_for_twice() -> None:
     """One log, one run at a time."""
     readings = {"a": reading(), "b": reading()}
-    choice = choose(readings, in_flight=frozenset({"a"}), limits=LIMITS, now_ms=NOW_MS)
+    choice = choice_of(readings, in_flight=frozenset({"a"}))
     assert ("b",) == choice.logs
     assert {"a": "a run is working on it"} == choice.skipped
 
@@ -98,7 +110,7 @@ def test_every_log_is_asked_for_or_has_a_reason() -> None:
         "due": reading(),
         "running": reading(),
     }
-    choice = choose(readings, in_flight=frozenset({"running"}), limits=LIMITS, now_ms=NOW_MS)
+    choice = choice_of(readings, in_flight=frozenset({"running"}))
     assert readings.keys() == {*choice.logs, *choice.skipped}
     assert "ratio 0.1 of 0.5" == choice.skipped["clean"]
 
