@@ -27,7 +27,8 @@ def forecasts(cases: tuple[str, ...], *, scale: float, work: Path) -> str:
     """Return a table of CPU seconds and errors, warm. Effects: works below `work`."""
     rows = [_row(prepare(case, scale=scale, work=work), work / "forecast") for case in cases]
     shutil.rmtree(work / "forecast", ignore_errors=True)
-    head = ["log", "cleaning, CPU s", "all keys", "1 of 64", "error, all keys", "error, 1 of 64"]
+    head = ["log", "removed", "cleaning, CPU s", "all keys", "1 of 64"]
+    head += ["error, all keys", "error, 1 of 64", "its standard error", "sampled keys"]
     return table(head, rows)
 
 
@@ -50,9 +51,12 @@ def _row(log: BenchLog, copy: Path) -> list[str]:
     errors = [forecast_error(one.cleaned_bytes, removed) or 0.0 for one in found]
     return [
         f"`{log.name}`",
+        f"{removed / log.log_bytes:.1%}",
         f"{whole:.2f}",
         *(f"{one:.2f} ({one / whole:.0%})" for one in seconds),
         *(f"{one:+.2%}" for one in errors),
+        f"{found[1].error_bytes / max(removed, 1):.2%}",
+        f"{found[1].sampled_keys:,}",
     ]
 
 

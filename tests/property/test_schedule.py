@@ -51,8 +51,8 @@ def limits(**changed: Any) -> SweepLimits:  # noqa: ANN401 -- of `SweepLimits`
 def hours_of(
     logs: list[Candidate], asked: SweepLimits, count: int
 ) -> list[tuple[int, Schedule, list[Candidate]]]:
-    """The decisions of this number of hours, each with the time and the logs before it. What is chosen is
-    swept at once.
+    """The decisions of this number of hours, each with the time and the logs before it. What is
+    chosen is swept at once.
     """
     decisions, spent, left = [], Spent(), list(logs)
     for hour in range(count):
