@@ -12,6 +12,7 @@ from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
 from logwright.config.resolved import disagreements
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
+from logwright.forecast.model import forecast_error
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.sweep.commit import CommitResult, lag_metrics
 from logwright.sweep.model import LogWork, SweepState
@@ -115,6 +116,7 @@ def swap_metadata(work: LogWork) -> Metadata:
     metadata: Metadata = {"outcome": _outcome(plan, work.result)}
     if work.staged is not None and work.result is not None:
         metadata |= _cleaned_metadata(work.staged, work.result, work.commit_seconds)
+        metadata |= _forecast_metadata(work.staged, work.forecast_bytes)
     metadata |= _checks(work)
     decided_at = datetime.fromtimestamp(plan.now_ms / 1000, tz=UTC)
     return metadata | {
@@ -157,6 +159,19 @@ def _cleaned_metadata(
         "copy seconds": round(stats.copy_seconds, 3),
         "swap seconds": round(commit_seconds, 3),
         **(lag_metrics([result]) if result.by_max_compaction_lag else {}),
+    }
+
+
+def _forecast_metadata(staged: StagedCleaning, forecast_bytes: int | None) -> Metadata:
+    """Return what was forecast, what was freed, and the error as a share of that."""
+    if forecast_bytes is None:
+        return {}
+    freed = staged.stats.bytes_removed
+    error = forecast_error(forecast_bytes, freed)
+    return {
+        "forecast bytes": forecast_bytes,
+        "freed bytes": freed,
+        **({} if error is None else {"forecast error": round(error, 4)}),
     }
 
 

@@ -67,14 +67,16 @@ class CleaningConfig(dg.Config):
     Attributes:
         force: clean even if not due.
         like_kafka: without logwright's declared differences to Kafka's cleaner.
+        ahead_ms: clean also what max.compaction.lag.ms will make due within this time.
     """
 
     force: bool = False
     like_kafka: bool = False
+    ahead_ms: int = 0
 
     def options(self) -> CleaningOptions:
         """Return the options as the engine takes them."""
-        return CleaningOptions(force=self.force, like_kafka=self.like_kafka)
+        return CleaningOptions(force=self.force, like_kafka=self.like_kafka, ahead_ms=self.ahead_ms)
 
 
 def recovered_plan(

@@ -10,6 +10,8 @@ from pathlib import Path
 import click
 
 from benchmarks.compare import compare
+from benchmarks.forecast import CASES as FORECAST_CASES
+from benchmarks.forecast import forecasts
 from benchmarks.kernels import kernels
 from benchmarks.logs import CASES, prepare
 from benchmarks.picture import picture
@@ -27,6 +29,7 @@ from benchmarks.report import (
 )
 from benchmarks.runs import ROOT
 from benchmarks.scale import scale_rows
+from benchmarks.schedule import DAYS, LOGS, schedules
 from benchmarks.startup import startup
 from benchmarks.sweeps import sweeps
 from benchmarks.ticks import tick_rows
@@ -213,6 +216,24 @@ def ticks_command(*, work_directory: Path | None, logs: int, rounds: int) -> Non
     """Sensors' ticks and the inventory of a large fleet."""
     with _work(work_directory) as work:
         print(tick_rows(logs=logs, rounds=rounds, work=work, say=_progress))
+
+
+@main.command(name="forecast")
+@click.option("--scale", type=click.FloatRange(0, min_open=True), default=0.2, show_default=True)
+@work_option
+@click.option("--cases", callback=_names, default=",".join(FORECAST_CASES), show_default=True)
+def forecast_command(*, scale: float, work_directory: Path | None, cases: tuple[str, ...]) -> None:
+    """What a forecast costs next to a cleaning of the same log, and its error."""
+    with _work(work_directory) as work:
+        print(forecasts(cases, scale=scale, work=work))
+
+
+@main.command(name="schedule")
+@click.option("--logs", type=click.IntRange(min=1), default=LOGS, show_default=True)
+@click.option("--days", type=click.IntRange(min=1), default=DAYS, show_default=True)
+def schedule_command(*, logs: int, days: int) -> None:
+    """Missed deadlines of simulated logs under a budget, by three orders."""
+    print(schedules(logs=logs, days=days))
 
 
 def _put_section(out: Path, title: str, body: str) -> None:

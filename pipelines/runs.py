@@ -27,6 +27,11 @@ def logs_in_flight(instance: dg.DagsterInstance) -> frozenset[str]:
     return frozenset(key for run in runs for key in run_logs(run, known))
 
 
+def sweeps_in_flight(instance: dg.DagsterInstance) -> int:
+    """Return the number of queued and started sweeps."""
+    return instance.get_runs_count(dg.RunsFilter(job_name=SWEEP, statuses=RUNS_IN_FLIGHT))
+
+
 def run_logs(run: dg.DagsterRun, known: list[str]) -> list[str]:
     """Return the keys of the logs of a run.
 

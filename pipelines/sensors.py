@@ -1,7 +1,6 @@
 """The sensors that discover logs and request sweeps of logs that are due."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import dagster as dg
@@ -15,19 +14,22 @@ from logwright.format.names import LOG
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
 from logwright.pipelines.due import (
-    NEVER_MS,
+    Choice,
     Reading,
+    carried,
     choose,
     dump_cursor,
     load_cursor,
+    load_spent,
     reading_of,
     refused_reading,
     skip_message,
     unclean_reading,
     with_requests,
 )
+from logwright.pipelines.forecasts import free_space, with_forecasts
 from logwright.pipelines.markers import Markers, read_markers
-from logwright.pipelines.runs import logs_in_flight
+from logwright.pipelines.runs import logs_in_flight, sweeps_in_flight
 from logwright.pipelines.signature import Signatures
 from logwright.pipelines.sweep import sweep, sweep_run_config
 from logwright.resources.clock import Clock
@@ -35,6 +37,7 @@ from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.state.model import Hold
 from logwright.sweep.model import LogWork, planned
+from logwright.sweep.schedule import Occasion
 from logwright.sweep.stages import plan
 from logwright.units import TimestampMs
 
@@ -100,7 +103,7 @@ def due_logs(
     clock: Clock,
 ) -> dg.SensorResult:
     """Request a sweep of the logs that need recovery or exceed their dirty ratio or compaction lag:
-    by deadline, then the filthiest.
+    by deadline, then by bytes reclaimed per second, within the budget.
     """
     settings = policies.settings()
     now_ms = clock.now_ms()
@@ -113,32 +116,44 @@ def due_logs(
         for key, hold in holds_of(logs.values(), now_ms=now_ms, settings=settings).items()
     }
     held |= {key: MARKER_TAKEN for key, log in logs.items() if log.log_dir in markers.taken}
-    choice = choose(
-        readings,
-        held=held,
-        in_flight=markers.together(logs_in_flight(context.instance), logs),
-        limits=settings.policies.sweep,
+    volumes, free = free_space(logs)
+    occasion = Occasion(
         now_ms=now_ms,
+        limits=settings.policies.sweep,
+        spent=load_spent(context.cursor),
+        free_bytes=free,
+        runs=sweeps_in_flight(context.instance),
     )
+    in_flight = markers.together(logs_in_flight(context.instance), logs)
+    choice = choose(readings, occasion, in_flight=in_flight, held=held, volumes=volumes)
+    urgent = (*choice.logs, *choice.next)
+    forecast = with_forecasts(readings, urgent, logs, settings, now_ms=now_ms)
+    if forecast != readings:
+        readings = forecast
+        choice = choose(readings, occasion, in_flight=in_flight, held=held, volumes=volumes)
     unread = dict.fromkeys(logs.keys() - readings.keys(), "not read yet")
     message = skip_message({**choice.skipped, **unread})
     asked = markers.together(choice.logs, logs)
-    cursor = dump_cursor(with_requests(readings, asked, now_ms=now_ms))
+    cursor = dump_cursor(with_requests(readings, asked, now_ms=now_ms), choice.spent)
     if not choice.logs:
         return dg.SensorResult(skip_reason=message, cursor=cursor)
     context.log.info("requested %s logs; skipped:\n%s", len(choice.logs), message)
-    return dg.SensorResult(run_requests=[sweep_request(choice.logs, now_ms)], cursor=cursor)
+    request = sweep_request(choice, readings, now_ms)
+    return dg.SensorResult(run_requests=[request], cursor=cursor)
 
 
 def _said(hold: Hold | LogwrightError) -> str:
     return hold.sentence if isinstance(hold, Hold) else f"refused: {hold}"
 
 
-def sweep_request(logs: Sequence[str], now_ms: int) -> dg.RunRequest:
-    """Return a run request for a sweep of these logs."""
+def sweep_request(choice: Choice, readings: Mapping[str, Reading], now_ms: int) -> dg.RunRequest:
+    """Return a run request for a sweep of the chosen logs."""
+    logs = choice.logs
+    known = {key: readings[key].forecast_bytes for key in logs}
+    forecasts = {key: forecast for key, forecast in known.items() if forecast >= 0}
     return dg.RunRequest(
         run_key=f"{now_ms}:{logs[0]}:{len(logs)}",
-        run_config=sweep_run_config(list(logs)),
+        run_config=sweep_run_config(list(logs), ahead_ms=choice.ahead_ms, forecasts=forecasts),
         tags={"logwright/logs": str(len(logs)), "logwright/most_urgent": logs[0]},
     )
 
@@ -198,9 +213,7 @@ def _reading(work: LogWork, signature: str, known: Reading | None, now_ms: Times
         return refused_reading(work.failure, signature, now_ms=now_ms)
     else:
         reading = reading_of(planned(work), signature)
-    same = known is not None and known.signature == signature
-    asked_ms = known.requested_ms if known is not None and same else NEVER_MS
-    return replace(reading, requested_ms=asked_ms)
+    return carried(reading, known)
 
 
 def _log_bytes(log: LogWork) -> int:

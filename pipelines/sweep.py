@@ -5,7 +5,8 @@ seconds to start; so sensors request this job. Its steps are those of the asset,
 from the run's configuration, and it records materializations only for the logs that it changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import dagster as dg
 from pydantic import Field
@@ -44,7 +45,7 @@ from logwright.history.model import sweep_rows
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
-from logwright.sweep.model import LogWork, SweepState
+from logwright.sweep.model import LogWork, SweepState, with_forecast_bytes
 from logwright.sweep.order import plans_of
 from logwright.sweep.retain import retain_compacted
 from logwright.sweep.stages import commit_each
@@ -59,9 +60,11 @@ class SweepConfig(CleaningConfig):
 
     Attributes:
         logs: partition keys; empty: all logs of the log directories.
+        forecasts: partition key → bytes that its cleaning is expected to free.
     """
 
     logs: list[str] = Field(default_factory=list)
+    forecasts: dict[str, int] = Field(default_factory=dict)
 
 
 @dg.op(out=SWEEP_OUT)
@@ -81,6 +84,7 @@ def plan_sweep(
         state = recovered_plan(
             context, logs, policies.settings(), (clock.now_ms(), config.options())
         )
+        state = with_forecast_bytes(state, config.forecasts)
     return checked(state, context)
 
 
@@ -153,6 +157,15 @@ def sweep() -> None:
     swap_sweep(quality(dedupe(roll(plan_sweep()))).validated)
 
 
-def sweep_run_config(logs: list[str]) -> dict[str, object]:
-    """Return the run configuration for these partition keys."""
-    return {"ops": {PLAN_SWEEP: {"config": {"logs": logs}}}}
+def sweep_run_config(
+    logs: list[str], *, ahead_ms: int = 0, forecasts: Mapping[str, int] = MappingProxyType({})
+) -> dict[str, object]:
+    """Return the run configuration for these partition keys; `ahead_ms`, `forecasts`: of
+    `SweepConfig`.
+    """
+    config: dict[str, object] = {"logs": logs}
+    if ahead_ms:
+        config["ahead_ms"] = ahead_ms
+    if forecasts:
+        config["forecasts"] = dict(forecasts)
+    return {"ops": {PLAN_SWEEP: {"config": config}}}

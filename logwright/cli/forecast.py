@@ -1,39 +1,83 @@
-"""Estimate what a cleaning would reclaim: run its first pass, which reads only keys, and use the
-average record size of each segment.
-"""
+"""How `plan` shows a forecast: what a cleaning removes by cause, and when a log becomes due."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from logwright.compaction.keys.survivors import find_survivors
-from logwright.compaction.runtime import Runtime
+from logwright.cli.output import Cell, human_bytes
+from logwright.cli.wording import moment
 
 if TYPE_CHECKING:
-    from logwright.cli.output import Progress
+    from collections.abc import Mapping, Sequence
+
+    from logwright.cli.output import Output
     from logwright.compaction.model import CleanPlan
+    from logwright.forecast.model import Forecast
+
+_CAUSES = ("superseded", "tombstones", "aborted", "null keys", "retention")
+
+_NAMES = {"null keys": "nullKeys", "empty batches": "emptyBatches"}
+"""Names of causes in JSON, where they differ."""
 
 
-def reclaimed_bytes(plan: CleanPlan, *, progress: Progress) -> int:
-    """Estimate the bytes of the records that would not survive, from each segment's average record
-    size. Effects: reads the segments.
+def reclaimed_bytes(forecast: Forecast | None) -> int | None:
+    """Return the bytes that a cleaning would reclaim, without retention; None if not forecast."""
+    return None if forecast is None else max(forecast.cleaned_bytes, 0)
 
-    Raises:
-        LogwrightError: as `logwright.compaction.keys.survivors.find_survivors`.
+
+def forecast_object(forecast: Forecast | None) -> dict[str, object]:
+    """Return a forecast's fields of a plan's JSON object."""
+    found: dict[str, object] = {"forecastReclaimedBytes": reclaimed_bytes(forecast)}
+    if forecast is None:
+        return found
+    return found | {
+        "forecast": {
+            "causes": {
+                _NAMES.get(name, name): {"bytes": removal.bytes, "records": removal.records}
+                for name, removal in forecast.by_cause.items()
+            },
+            "addedBytes": forecast.added_bytes,
+            "sampledKeys": forecast.sampled_keys,
+            "errorBytes": forecast.error_bytes,
+        }
+    }
+
+
+def show_forecasts(
+    output: Output,
+    plans: Sequence[CleanPlan],
+    forecasts: Mapping[str, Forecast | None],
+    *,
+    now_ms: int,
+) -> None:
+    """Print a line for each log that is forecast. Effects: stdout, text only.
+
+    Args:
+        output: where to.
+        plans: of all partitions.
+        forecasts: by plan id.
+        now_ms: the clock.
     """
-    survivors = find_survivors(plan, progress=progress, runtime=Runtime())
-    sources = [source for group in survivors.groups for _, source in group]
-    records = sum(source.records for source in sources)
-    dead = np.unpackbits(survivors.dead, bitorder="little", count=records)
-    reclaimed = 0
-    first = 0
-    for source in sources:
-        end = first + source.records
-        if end > first:
-            reclaimed += (
-                source.data.size * int(dead[first:end].sum(dtype=np.int64)) // (end - first)
-            )
-        first = end
-    return reclaimed
+    rows = [
+        (
+            str(plan.log.partition),
+            *(Cell(text=human_bytes(found.by_cause[cause].bytes), right=True) for cause in _CAUSES),
+            "all keys" if found.sampled_keys is None else f"{found.sampled_keys} keys sampled",
+            due_at(plan, now_ms),
+        )
+        for plan in plans
+        if (found := forecasts[plan.plan_id]) is not None
+    ]
+    if rows:
+        output.text()
+        output.table(("partition", *_CAUSES, "from", "due"), rows)
+
+
+def due_at(plan: CleanPlan, now_ms: int) -> str:
+    """Return when a log is due for a cleaning, in words."""
+    deadline_ms = plan.compaction.due_at_ms
+    if plan.compaction.eligible:
+        return "now"
+    if deadline_ms is None:
+        return "by its dirty ratio" if plan.config.compact else "-"
+    return moment(deadline_ms, now_ms)

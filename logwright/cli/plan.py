@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from logwright.cli.forecast import forecast_object, reclaimed_bytes, show_forecasts
 from logwright.cli.leaving import leave_held, say_sources, say_strays
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from logwright.cli.output import Output
     from logwright.compaction.model import CleanPlan
+    from logwright.forecast.model import Forecast
 
 FORECAST_BYTES: Final = 1_073_741_824
 """Without ``--forecast`` a log is forecast only up to this size, in bytes; takes seconds."""
@@ -39,7 +41,8 @@ MOST_NAMED: Final = 8
 @click.option(
     "--forecast/--no-forecast",
     default=None,
-    help="Read the keys to estimate reclaimed bytes [default: for logs that are due, up to 1 GiB].",
+    help="Read the keys to forecast reclaimed bytes by cause [default: for logs that are due, up to"
+    " 1 GiB]. Above 1 GiB by a sample of the keys.",
 )
 @request_options
 def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
@@ -61,7 +64,7 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
     order = pick_order(plans)
     output = request.output
     for plan in plans:
-        output.json_object(plan_object(plan) | {"forecastReclaimedBytes": forecasts[plan.plan_id]})
+        output.json_object(plan_object(plan) | forecast_object(forecasts[plan.plan_id]))
     output.json_object(
         {
             "now": request.now_ms,
@@ -74,13 +77,15 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
         }
     )
     output.text(f"{request.log_dir}: {clock(request.now_ms)}")
-    show_plans(output, plans, forecasts)
+    show_plans(output, plans, {name: reclaimed_bytes(one) for name, one in forecasts.items()})
+    if forecast:
+        show_forecasts(output, plans, forecasts, now_ms=request.now_ms)
     if output.verbose:
         output.text()
         for plan in plans:
             show_plan(plan, output.text)
-    reclaimed = sum(filter(None, forecasts.values()))
-    if reclaimed:
+    reclaimed = sum(reclaimed_bytes(one) or 0 for one in forecasts.values())
+    if reclaimed > 0:
         output.text(f"A cleaning would reclaim about {human_bytes(reclaimed)}.")
     if order:
         output.text(_in_order(order, output))
@@ -98,20 +103,20 @@ def _in_order(order: Sequence[CleanPlan], output: Output) -> str:
 
 def _forecast(
     request: Request, plan: CleanPlan, failures: FailureLog, *, asked: bool | None
-) -> int | None:
-    """Return the bytes that a cleaning would reclaim, None if not estimated. Effects: may read
-    keys.
-    """
-    cleanable = plan.compaction.cleanable_bytes > 0
+) -> Forecast | None:
+    """Return what a cleaning would remove, None if not forecast. Effects: may read keys."""
+    from logwright.forecast.exact import forecast_exactly  # noqa: PLC0415 -- compiled kernels
+    from logwright.forecast.sampled import forecast_by_sample  # noqa: PLC0415
+
     small = plan.compaction.total_bytes <= FORECAST_BYTES
     wanted = (plan.compaction.eligible and small) if asked is None else asked
-    if not (wanted and cleanable):
-        return 0 if asked is not False and not cleanable else None
-    from logwright.cli.forecast import reclaimed_bytes  # noqa: PLC0415 -- compiled kernels
-
+    if not wanted and (asked is False or plan.compaction.cleanable_bytes > 0):
+        return None
     try:
+        if not small:
+            return forecast_by_sample(plan)
         with request.output.progress(str(plan.log.partition)) as progress:
-            return reclaimed_bytes(plan, progress=progress)
+            return forecast_exactly(plan, progress=progress)
     except LogwrightError as error:
         failures.add(plan.log.partition, error)
         return None

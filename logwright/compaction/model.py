@@ -25,12 +25,14 @@ class CleaningOptions:
         like_kafka: switch off the declared differences to Kafka's cleaner.
         checks: how the output is checked before the swap (docs/adr/0010).
         keep_failed_output_ms: how long an output is kept that fails a check, ms; 0: not at all.
+        ahead_ms: clean also what ``max.compaction.lag.ms`` will make due within this time.
     """
 
     force: bool = False
     like_kafka: bool = False
     checks: Checks = "quick"
     keep_failed_output_ms: int = 0
+    ahead_ms: int = 0
 
 
 class CompactionPlan(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from logwright.config.values import Boolean, Double, Int32, Int64, TopicName, contradiction
+from logwright.config.windows import Window, Zone
 
 HighWatermark = Literal["end", "checkpoint"]
 Checks = Literal["quick", "thorough"]
@@ -91,6 +92,15 @@ class SweepLimits(BaseModel):
         max_bytes: maximum ``.log`` bytes to read; a larger log is swept alone.
         flag_after_ms: report a log that has been due for this long without being cleaned.
         keep_failed_output_ms: keep an output that fails a check for this long (docs/adr/0024).
+        max_gb_per_hour: ``.log`` bytes of the logs whose sweep begins in one hour of the clock,
+            GB of 10^9 bytes; no limit by default. A larger log is begun alone, and the hours after
+            it have as much less.
+        windows: when sweeps may begin, such as ``22:00-06:00`` or ``Sat,Sun 00:00-24:00``; at any
+            time by default.
+        time_zone: of the windows.
+        min_free_bytes: free disk space that the output of cleanings must leave, for each file
+            system.
+        max_runs: sweeps at the same time; no limit by default.
     """
 
     model_config = _FROZEN
@@ -98,6 +108,16 @@ class SweepLimits(BaseModel):
     max_bytes: Annotated[Int64, Field(ge=1)] = 68_719_476_736
     flag_after_ms: Annotated[Int64, Field(ge=0)] = 86_400_000
     keep_failed_output_ms: Annotated[Int64, Field(ge=0, le=31_622_400_000)] = 0
+    max_gb_per_hour: Annotated[Double, Field(gt=0)] | None = None
+    windows: tuple[Window, ...] = ()
+    time_zone: Zone = "UTC"
+    min_free_bytes: Annotated[Int64, Field(ge=0)] = 0
+    max_runs: Annotated[Int32, Field(ge=1)] | None = None
+
+    @property
+    def hourly_bytes(self) -> int | None:
+        """`max_gb_per_hour` in bytes."""
+        return None if self.max_gb_per_hour is None else int(self.max_gb_per_hour * 1e9)
 
 
 class DiskLimits(BaseModel):

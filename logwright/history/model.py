@@ -186,6 +186,7 @@ def _commit_rows(work: LogWork, origin: RowOrigin) -> Iterator[HistoryRow]:
             origin.row("clean", "; ".join(plan.compaction.reasons)),
             bytes_before=result.bytes_before,
             bytes_after=result.bytes_after,
+            forecast_bytes=work.forecast_bytes,
             bytes_read=stats.bytes_read,
             bytes_written=stats.bytes_written,
             records_before=stats.records_read,

@@ -38,6 +38,7 @@ class LogWork:
         log_dir, partition: where it is.
         held: why it is skipped; it is neither planned nor failed then.
         recovered: what a recovery did before the cleaning; None if none was needed.
+        forecast_bytes: what its cleaning was expected to free, None without a forecast.
         plan: what was decided.
         staged: what was built, if something was to be cleaned.
         facts: what was read back from it.
@@ -53,6 +54,7 @@ class LogWork:
     partition: TopicPartition
     held: Hold | None = None
     recovered: tuple[str, ...] | None = None
+    forecast_bytes: int | None = None
     plan: CleanPlan | None = None
     staged: StagedCleaning | None = None
     facts: OutputFacts | None = None
@@ -111,3 +113,12 @@ class SweepState:
         return self.with_works(
             work.failed(failures[work.key]) for work in self.works if work.key in failures
         )
+
+
+def with_forecast_bytes(state: SweepState, forecasts: Mapping[str, int]) -> SweepState:
+    """Return the state with what each log's cleaning is expected to free, bytes by key."""
+    return state.with_works(
+        replace(work, forecast_bytes=forecasts[work.key])
+        for work in state.works
+        if work.key in forecasts
+    )

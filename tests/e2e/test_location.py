@@ -14,6 +14,8 @@ from logwright.assets.partitions import (
     FLEET_INVENTORY,
     FLEET_PAGE,
     MAINTENANCE_HISTORY,
+    PURGE_ASSET,
+    RETENTION_ASSET,
     SEGMENT_SET,
 )
 from logwright.assets.verdict import CHECKS
@@ -29,9 +31,15 @@ def test_definitions_are_complete() -> None:
     """Every asset, job, sensor and schedule resolves, with its resources."""
     dg.Definitions.validate_loadable(defs)
     repository = defs.get_repository_def()
-    assert {SEGMENT_SET, FLEET_INVENTORY, MAINTENANCE_HISTORY, FLEET_PAGE, INGESTED} == set(
-        repository.assets_defs_by_key
-    )
+    assert {
+        SEGMENT_SET,
+        RETENTION_ASSET,
+        PURGE_ASSET,
+        FLEET_INVENTORY,
+        MAINTENANCE_HISTORY,
+        FLEET_PAGE,
+        INGESTED,
+    } == set(repository.assets_defs_by_key)
     assert {"sweep", "retention", "purge", "ingest"} <= {
         job.name for job in repository.get_all_jobs()
     }

@@ -18,10 +18,10 @@ from logwright.pipelines.due import RETRY_AFTER_MS, load_cursor
 from logwright.pipelines.failures import LEDGER, failed_runs
 from logwright.pipelines.purge import purge_due
 from logwright.pipelines.sensors import discovered, discovery, due_logs
-from logwright.pipelines.sweep import sweep_run_config
+from logwright.pipelines.sweep import sweep, sweep_run_config
 from logwright.sweep.model import SweepState
 from logwright.sweep.stages import plan
-from tests.e2e.harness import MARKS, Platform, make_platform
+from tests.e2e.harness import MARKS, POLICY, QUIET, Platform, make_platform
 
 pytestmark = MARKS
 
@@ -115,6 +115,44 @@ def test_swept_log_is_skipped_with_its_reason(tmp_path: Path) -> None:
     assert not second.run_requests
     assert "orders-0: " in str(second.skip_message)
     assert "dirty ratio" in str(second.skip_message)
+
+
+def test_swap_shows_the_error_of_the_forecast(tmp_path: Path) -> None:
+    """The tick forecasts what it requests; the swap compares it with what was freed. These logs are
+    small, so all keys were read.
+    """
+    platform = make_platform(tmp_path, LOGS)
+    (request,) = tick(due_logs, platform).run_requests
+    run = sweep.execute_in_process(
+        run_config=request.run_config | QUIET,
+        instance=platform.instance,
+        resources=platform.resources(),
+    )
+    shown = [
+        event.step_materialization_data.materialization.metadata
+        for event in run.all_events
+        if event.is_step_materialization
+    ]
+    assert len(shown) == len(LOGS)
+    for metadata in shown:
+        forecast, freed = metadata["forecast bytes"].value, metadata["freed bytes"].value
+        assert forecast == pytest.approx(freed, rel=0.05)
+        assert metadata["forecast error"].value == round((forecast - freed) / freed, 4)
+
+
+def test_budget_and_windows_hold_logs_back(tmp_path: Path) -> None:
+    """One log goes in this hour; the tick says when the other does, and what it frees."""
+    policy = POLICY + "sweep:\n  max_gb_per_hour: 0.00005\n"
+    platform = make_platform(tmp_path, {"orders-0": "basic-none", "orders-1": "basic-none"}, policy)
+    first = tick(due_logs, platform)
+    assert len(asked_logs(first)) == 1
+    second = tick(due_logs, platform, first.cursor)
+    assert not second.run_requests
+    assert "the budget of this hour is used" in str(second.skip_message)
+    assert "; goes about " in str(second.skip_message)
+    assert "; frees about 0.0 MB" in str(second.skip_message)
+    later = tick(due_logs, platform.at(platform.now_ms + 3_600_000), second.cursor)
+    assert len(asked_logs(later)) > 0
 
 
 def test_tick_reads_only_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

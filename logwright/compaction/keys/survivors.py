@@ -57,6 +57,7 @@ class Survivors:
         groups: the segments that are rewritten, ascending; each group becomes one segment.
         aborted: for each group the aborted transactions whose markers stay.
         dead: bitmap, uint8[(records + 7) / 8], one bit per ordinal.
+        tombstones: bitmap of the same size: what is dead only as a tombstone past its horizon.
         end_offset: latest mapped offset + 1: the next first dirty offset.
         removed_superseded, removed_tombstones, removed_null_keys, removed_aborted, removed_markers:
             dead records by cause.
@@ -67,6 +68,7 @@ class Survivors:
     groups: list[list[tuple[Segment, Source]]]
     aborted: tuple[tuple[AbortedTransaction, ...], ...]
     dead: NDArray[np.uint8]
+    tombstones: NDArray[np.uint8]
     last_mapped_offset: int
     end_offset: int
     map_reads: int
@@ -98,9 +100,14 @@ class _Pass:
     aborted: tuple[tuple[AbortedTransaction, ...], ...] = ()
 
 
-def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> Survivors:
+def find_survivors(
+    plan: CleanPlan, *, progress: Progress, runtime: Runtime, rebuilds: bool = True
+) -> Survivors:
     """Read the keys below the first uncleanable offset and find the dead records. Effects: reads
     the segments.
+
+    Args:
+        rebuilds: the second pass follows, so that batches may be rebuilt on the way.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log cannot be
@@ -112,9 +119,8 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> 
     started = time.perf_counter()
     sources = open_sources(plan)
     indexes = TransactionIndexes(plan.log)
-    task = _Pass(
-        plan=plan, sources=sources, indexes=indexes, map=_map_task(plan, sources, progress, runtime)
-    )
+    mapping = _map_task(plan, sources, progress, runtime, rebuilds=rebuilds)
+    task = _Pass(plan=plan, sources=sources, indexes=indexes, map=mapping)
     if any(source.attributes & UNMAPPED for source in sources):
         bound = plan.compaction.first_uncleanable_offset
         indexes.require_agreement(sources, end_offset=bound)
@@ -127,8 +133,8 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> 
     dead, expired, state = task.map.dead, task.map.expired, task.map.state
     null_keys = int(state.counters["null_keys"][0])
     superseded = int(np.bitwise_count(dead).sum(dtype=np.int64)) - null_keys
-    tombstones = int(np.bitwise_count(expired & ~dead).sum(dtype=np.int64))
-    end_offset = task.latest + 1
+    expired &= ~dead
+    tombstones = int(np.bitwise_count(expired).sum(dtype=np.int64))
     dead |= expired
     discarded = np.zeros(2, dtype=np.int64)
     for _, source in (pair for group in task.groups for pair in group):
@@ -138,8 +144,9 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> 
         groups=task.groups,
         aborted=task.aborted,
         dead=dead,
+        tombstones=expired,
         last_mapped_offset=task.latest,
-        end_offset=end_offset,
+        end_offset=task.latest + 1,
         map_reads=task.map_reads,
         map_records=int(state.counters["offered"][0]),
         map_bytes=state.table.entries.nbytes,
@@ -156,12 +163,12 @@ def find_survivors(plan: CleanPlan, *, progress: Progress, runtime: Runtime) -> 
 
 
 def _map_task(
-    plan: CleanPlan, sources: list[Source], progress: Progress, runtime: Runtime
+    plan: CleanPlan, sources: list[Source], progress: Progress, runtime: Runtime, *, rebuilds: bool
 ) -> MapTask:
     """Return the state with an empty map."""
     records = sum(source.records for source in sources)
     bits = (records + 7) // 8
-    cache = new_cache(plan, sources, threads=runtime.threads)
+    cache = new_cache(plan, sources, threads=runtime.threads) if rebuilds else None
     others = other_bytes(sources, rebuilt=cache is not None)
     dirty = dirty_records(plan, sources)
     return MapTask(

@@ -1,0 +1,1 @@
+"""Forecast of what a cleaning removes, by cause, without building its output."""
