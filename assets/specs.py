@@ -20,7 +20,7 @@ FRESHNESS: Final = dg.FreshnessPolicy.time_window(
 """Of the inventory: one of the hourly reports may be late or fail; three may not."""
 
 
-def after_changes() -> dg.AutomationCondition[dg.AssetKey]:
+def after_changes() -> dg.AutomationCondition[Any]:
     """Return when the inventory is made by itself: a log was materialized, and no run of the assets
     is in progress.
 

@@ -172,7 +172,7 @@ def purge_partitions(
     group_name="kafka_logs",
     kinds={"kafka"},
 )
-def purge_asset(retained: Any) -> dg.MaterializeResult[None]:  # noqa: ANN401 - of the composition
+def purge_asset(retained: Any) -> Any:  # noqa: ANN401 - of the composition
     """The disk space of each log without retired files whose delay has passed. The job `purge` does
     the same, and removes deleted logs.
     """

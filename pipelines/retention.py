@@ -148,7 +148,7 @@ def retain_partitions(
     group_name="kafka_logs",
     kinds={"kafka"},
 )
-def retention_asset(swept: Any) -> dg.MaterializeResult[None]:  # noqa: ANN401 - of the composition
+def retention_asset(swept: Any) -> Any:  # noqa: ANN401 - of the composition
     """The segments that each log keeps by `retention.bytes`, `retention.ms` and its log start
     offset: older ones are deleted. The job `retention` does the same at the broker's interval.
     """

@@ -26,7 +26,7 @@ KEPT: Final = 1_000
 """Maximum number of these files; the oldest are removed."""
 
 
-class SweepStates(dg.ConfigurableIOManager):  # type: ignore[misc]
+class SweepStates(dg.ConfigurableIOManager):
     """Hands states from step to step of a run.
 
     A state is valid in the process that made it: its plans are alive there, and so are the staged
