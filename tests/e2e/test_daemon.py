@@ -31,7 +31,11 @@ defaults: {log.retention.check.interval.ms: 60000}
 topics:
   - {name: t, cleanup.policy: "compact,delete", retention.ms: -1}
   - {name: u, cleanup.policy: delete, retention.ms: 1}
-  - {name: v, cleanup.policy: delete, retention.ms: -1, file.delete.delay.ms: 1, segment.ms: 9000000000000}
+  - name: v
+    cleanup.policy: delete
+    retention.ms: -1
+    file.delete.delay.ms: 1
+    segment.ms: 9000000000000
 """
 SECONDS = 240
 
