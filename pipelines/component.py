@@ -138,9 +138,7 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
         )
         _check_names(self.running or (), made)
         return dg.Definitions(
-            assets=dg.map_asset_specs(
-                self._described, cast("Iterable[dg.AssetsDefinition]", made.assets or ())
-            ),
+            assets=dg.map_asset_specs(self._described, _assets(made)),
             jobs=made.jobs,
             sensors=self._started(made.sensors or (), dg.DefaultSensorStatus),
             schedules=self._started(made.schedules or (), dg.DefaultScheduleStatus),
@@ -164,6 +162,10 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
             one._default_status = wanted  # noqa: SLF001 - Dagster has no public way to copy it so
             changed.append(one)
         return changed
+
+
+def _assets(made: dg.Definitions) -> list[dg.AssetsDefinition]:
+    return [one for one in made.assets or () if isinstance(one, dg.AssetsDefinition)]
 
 
 def _check_names(running: Iterable[str], made: dg.Definitions) -> None:

@@ -31,15 +31,23 @@ defaults: {log.retention.check.interval.ms: 60000}
 topics:
   - {name: t, cleanup.policy: "compact,delete", retention.ms: -1}
   - {name: u, cleanup.policy: delete, retention.ms: 1}
+  - name: v
+    cleanup.policy: delete
+    retention.ms: -1
+    file.delete.delay.ms: 1
+    segment.ms: 9000000000000
 """
 SECONDS = 240
 
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    """T is due for a compaction; all of u is past its retention."""
+    """T is due for a compaction; all of u is past its retention; v has a file to purge."""
     log_dir = copy_before("basic-none", tmp_path)
-    shutil.copytree(log_dir / "t-0", log_dir / "u-0", copy_function=shutil.copy2)
+    for name in ("u-0", "v-0"):
+        shutil.copytree(log_dir / "t-0", log_dir / name, copy_function=shutil.copy2)
+    first = min((log_dir / "v-0").glob("*.log"))
+    shutil.copy2(first, first.with_name(f"{first.name}.deleted"))
     return log_dir
 
 
@@ -81,7 +89,9 @@ def failures(home: Path, run: dg.DagsterRun) -> list[str]:
 
 @pytest.mark.spark
 def test_the_daemon_launches_a_sensors_and_a_schedules_run(log_dir: Path, tmp_path: Path) -> None:
-    """`due_logs` has a sweep launched, `retention_check` a retention; both do their work."""
+    """`due_logs` has a sweep launched, `purge_due` a purge, `retention_check` a retention; each
+    does its work.
+    """
     home, policies = tmp_path / "home", tmp_path / "policies"
     home.mkdir()
     policies.mkdir()
@@ -97,13 +107,18 @@ def test_the_daemon_launches_a_sensors_and_a_schedules_run(log_dir: Path, tmp_pa
         "LOGWRIGHT_POLICIES": str(policies),
         "PYSPARK_PYTHON": sys.executable,
     }
-    before = {name: segments(log_dir, name) for name in ("t-0", "u-0")}
-    for kind, name in (("sensor", "due_logs"), ("schedule", "retention_check")):
+    before = {name: segments(log_dir, name) for name in ("t-0", "u-0", "v-0")}
+    for kind, name in (
+        ("sensor", "due_logs"),
+        ("sensor", "purge_due"),
+        ("schedule", "retention_check"),
+    ):
         words = [BIN / "dagster", kind, "start", name, "-w", home / "workspace.yaml"]
         done = subprocess.run(words, env=environment, cwd=home, capture_output=True, check=False)
         assert 0 == done.returncode, done.stderr.decode()
     wanted = {
         "sweep": ("dagster/sensor_name", "due_logs"),
+        "purge": ("dagster/sensor_name", "purge_due"),
         "retention": ("dagster/schedule_name", "retention_check"),
     }
     runs: dict[str, dg.DagsterRun] = {}
@@ -116,7 +131,9 @@ def test_the_daemon_launches_a_sensors_and_a_schedules_run(log_dir: Path, tmp_pa
                 runs |= {} if run is None else {job: run}
             time.sleep(0.5)
     assert [] == [line for run in runs.values() for line in failures(home, run)]
-    assert {"sweep", "retention"} == {job for job, run in runs.items() if run.is_success}
+    assert wanted.keys() == {job for job, run in runs.items() if run.is_success}
     assert before["t-0"] != segments(log_dir, "t-0")
     assert list((log_dir / "t-0").glob("*.deleted"))
     assert len(before["u-0"]) > len(segments(log_dir, "u-0")) == 1
+    assert not list((log_dir / "v-0").glob("*.deleted"))
+    assert before["v-0"] == segments(log_dir, "v-0")
