@@ -5,7 +5,7 @@ writes its ``defs.yaml``.
 import copy
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import dagster as dg
 from pydantic import Field, field_validator
