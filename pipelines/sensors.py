@@ -32,6 +32,7 @@ from logwright.pipelines.markers import Markers, read_markers
 from logwright.pipelines.runs import logs_in_flight, sweeps_in_flight
 from logwright.pipelines.signature import Signatures
 from logwright.pipelines.sweep import sweep, sweep_run_config
+from logwright.pipelines.tags import run_tags
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
@@ -154,7 +155,7 @@ def sweep_request(choice: Choice, readings: Mapping[str, Reading], now_ms: int) 
     return dg.RunRequest(
         run_key=f"{now_ms}:{logs[0]}:{len(logs)}",
         run_config=sweep_run_config(list(logs), ahead_ms=choice.ahead_ms, forecasts=forecasts),
-        tags={"logwright/logs": str(len(logs)), "logwright/most_urgent": logs[0]},
+        tags=run_tags(logs, readings, now_ms=now_ms),
     )
 
 
