@@ -232,7 +232,9 @@ def _pressed(
     """Return how many of these logs, in the order of their deadlines, must go now."""
     hourly, now_ms = occasion.limits.hourly_bytes, occasion.now_ms
     if hourly is None:
-        return sum(one.target_ms < capacity.next_ms for one in dated)
+        # Without a budget and windows nothing is cleaned before it is due.
+        next_ms = capacity.next_ms if occasion.limits.windows else now_ms
+        return sum(one.target_ms < next_ms for one in dated)
     largest = max((one.read_bytes for one in dated if one.read_bytes <= hourly), default=0)
     # Of an hour as much may remain unused as the largest log is too large by.
     rate = max(hourly - largest, 1) / HOUR_MS

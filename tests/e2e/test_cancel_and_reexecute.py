@@ -200,7 +200,8 @@ def test_cancelled_then_executed_again_from_the_failure(
     names = {name.removesuffix("_sweep") for name in steps(platform, again)}
     assert "plan" not in names
     assert {"dedupe", "quality", "swap"} <= names
-    assert evaluated(platform, again) == keys
+    # The logs of a run share an evaluation, unless there is one log.
+    assert evaluated(platform, again) == (keys if len(keys) == 1 else {None})
     assert platform.materialized() >= keys
     for key in LOGS:
         swapped = bool(list(platform.partition(key).glob("*.log.deleted")))

@@ -51,6 +51,7 @@ def test_definitions_are_complete() -> None:
         "pauses",
         "landing",
         "failed_runs",
+        "default_automation_condition_sensor",
     } == {sensor.name for sensor in repository.sensor_defs}
     schedules = {schedule.name for schedule in repository.schedule_defs}
     assert {"fleet_report", "retention_check"} == schedules

@@ -60,8 +60,8 @@ def choice_of(
 
 def test_overdue_logs_go_first_by_deadline_then_the_filthiest() -> None:
     """`max.compaction.lag.ms` is a promise with a date; the ratio only says what is worth most.
-    Neither is known of a log to be recovered, so it goes first. A deadline before the next tick
-    counts as past.
+    Neither is known of a log to be recovered, so it goes first. Without a budget a log is not
+    cleaned before it is due; with windows a deadline before the next opportunity counts as past.
     """
     readings = {
         "filthy": reading(ratio=0.9),
@@ -72,9 +72,10 @@ def test_overdue_logs_go_first_by_deadline_then_the_filthiest() -> None:
         "soon-overdue": reading(ratio=0.3, deadline_ms=NOW_MS + 1, due=False),
         "later-overdue": reading(ratio=0.55, deadline_ms=NOW_MS + 10_000_000),
     }
-    expected = ("unclean", "longer-overdue", "overdue", "soon-overdue", "filthy", "dirty")
-    expected += ("later-overdue",)
-    assert expected == chosen(readings)
+    late, others = ("unclean", "longer-overdue", "overdue"), ("filthy", "dirty", "later-overdue")
+    assert (*late, *others) == chosen(readings)
+    always = SweepLimits(windows=("00:00-24:00",))
+    assert (*late, "soon-overdue", *others) == chosen(readings, limits=always)
 
 
 def test_logs_in_a_run_are_not_asked_for_twice() -> None:
