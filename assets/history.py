@@ -27,15 +27,16 @@ _SHOWN_COLUMNS: Final = (
 
 
 def record_history(context: dg.OpExecutionContext, rows: Sequence[HistoryRow]) -> Path | None:
-    """Write the rows of this run's step as one file; the run continues if that fails, since the
-    logs are changed already. Effects: writes a file; a warning in the run's log.
+    """Write the rows of this run's step as one file, named by run and step: a run may have several
+    steps that write rows. The run continues if that fails, since the logs are changed already.
+    Effects: writes a file; a warning in the run's log.
     """
     from pyarrow import ArrowException  # noqa: PLC0415 -- it costs time
 
     directory = history_directory(context.instance.storage_directory())
     again = f"-{context.retry_number}" if context.retry_number else ""
     try:
-        return write_history(directory, rows, name=f"{context.run_id}{again}")
+        return write_history(directory, rows, name=f"{context.run_id}-{context.op.name}{again}")
     except (OSError, ArrowException) as error:
         context.log.warning("%d rows of the history were not written: %s", len(rows), error)
         return None

@@ -1,4 +1,4 @@
-"""The files of the maintenance history: ``date=YYYY-MM-DD/<run id>.parquet``.
+"""The files of the maintenance history: ``date=YYYY-MM-DD/<run id>-<step>.parquet``.
 
 A file is written under a hidden temporary name, synced and renamed, so that a reader sees all of it
 or nothing of it. The date is that of the first row's start, UTC.
@@ -42,12 +42,12 @@ _DAY_SECONDS: Final = 86_400
 
 
 def write_history(directory: Path, rows: Sequence[HistoryRow], *, name: str) -> Path | None:
-    """Write the rows of one run as one file.
+    """Write the rows of one step of a run as one file.
 
     Args:
         directory: the root of the history; it is made if it does not exist.
-        rows: of the run; none: no file.
-        name: of the file, without its suffix: the run's id.
+        rows: of the step; none: no file.
+        name: of the file, without its suffix; a file of that name is replaced.
 
     Returns:
         the file, None if there are no rows.

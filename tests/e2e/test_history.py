@@ -14,10 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from logwright.assets.fleet import fleet_inventory
 from logwright.assets.fleet_page import fleet_page
 from logwright.assets.history import maintenance_history
+from logwright.assets.segment_set import segment_set
 from logwright.history.schema import COLUMNS
 from logwright.history.store import read_history
 from logwright.pipelines.purge import purge
-from logwright.pipelines.retention import retention
+from logwright.pipelines.retention import retention, retention_asset
 from logwright.resources.history import HISTORY_VARIABLE, history_directory
 from logwright.resources.metrics import METRICS_VARIABLE
 from tests.e2e.harness import MARKS, Platform, make_platform
@@ -33,6 +34,16 @@ defaults:
   cleanup.policy: delete
   retention.ms: -1
   retention.bytes: 12000
+  segment.ms: 9000000000000
+"""
+BOTH = """\
+version: 1
+high_watermark: end
+defaults:
+  cleanup.policy: compact,delete
+  retention.ms: -1
+  retention.bytes: 100
+  min.cleanable.dirty.ratio: 0
   segment.ms: 9000000000000
 """
 HOUR_MS = 3_600_000
@@ -151,6 +162,21 @@ def test_segment_set_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert done.success
     (row,) = read_history(tmp_path / "elsewhere").to_pylist()
     assert ("clean", done.run_id) == (row["operation"], row["run_id"])
+
+
+def test_a_run_of_several_assets_keeps_the_rows_of_each(tmp_path: Path) -> None:
+    """Compaction of one log and retention in one run: each step's rows have a file of their own."""
+    platform = make_platform(tmp_path, {"a-0": "basic-none"}, BOTH)
+    done = dg.materialize(
+        [segment_set, retention_asset],
+        instance=platform.instance,
+        resources=platform.resources(),
+        partition_key="a-0",
+    )
+    assert done.success
+    rows = history(platform)
+    assert ["clean", "retain"] == sorted(row["operation"] for row in rows)
+    assert {done.run_id} == {row["run_id"] for row in rows}
 
 
 def test_unwritable_history_does_not_fail_the_run(
