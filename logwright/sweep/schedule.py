@@ -11,6 +11,9 @@
 The capacity is what the budget and the windows of `SweepLimits` allow. An hour of the clock never
 begins more than its budget, but for a log that is larger than it: that one begins alone, and the
 next hours have as much less.
+
+Free disk is looked at only if the policy sets ``min_free_bytes``, and never for a log that needs
+recovery: on a full disk a cleaning frees space, and the engine itself refuses one that has no room.
 """
 
 from __future__ import annotations
@@ -275,7 +278,7 @@ def _obstacle(
         return "due, but this sweep is full (policy: sweep)"
     if hourly is not None and spent.bytes and spent.bytes + one.read_bytes > hourly:
         return "due, but the budget of this hour is used (policy: sweep.max_gb_per_hour)"
-    room = free.get(one.volume)
+    room = free.get(one.volume) if limits.min_free_bytes and not one.unclean else None
     if room is not None and room - room_needed(one) < limits.min_free_bytes:
         return "due, but its output would leave too little free disk (policy: sweep.min_free_bytes)"
     return None

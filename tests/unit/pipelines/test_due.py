@@ -217,6 +217,17 @@ def test_disk_has_room_for_what_runs_and_what_begins() -> None:
     assert "too little free disk" in choice.skipped["b"]
 
 
+def test_a_full_disk_stops_nothing_that_nobody_asked_to_be_stopped() -> None:
+    """Without ``min_free_bytes`` free disk is not looked at, and never for a recovery."""
+    readings = {"due": reading(), "unclean": reading(unclean=True)}
+    volumes = dict.fromkeys(readings, "disk")
+    asked = SweepLimits(min_free_bytes=1_000)
+    for limits, expected in ((SweepLimits(), ("unclean", "due")), (asked, ("unclean",))):
+        occasion = Occasion(now_ms=NOW_MS, limits=limits, free_bytes={"disk": 0})
+        choice = choose(readings, occasion, in_flight=frozenset(), volumes=volumes)
+        assert expected == choice.logs
+
+
 @pytest.mark.parametrize(
     ("signature", "due", "expected"),
     [("s", True, (3, 2, 1)), ("new", True, (NEVER_MS, 2, UNKNOWN)), ("s", False, (3, 9, 1))],
