@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +19,8 @@ from logwright.sweep.stages import discard
 from logwright.units import TimestampMs
 
 DIRECTORY: Final = "sweep_states"
-KEPT_SECONDS: Final = 30 * 24 * 3600
-"""How long a run can be executed again from a failed step."""
+KEPT_RUNS: Final = 1_000
+"""How many runs can be executed again from a failed step: the newest."""
 _VERSION: Final = 1
 
 
@@ -47,21 +47,26 @@ class SweepStates(dg.IOManager):
         self._latest: SweepState | None = None
 
     def handle_output(self, context: dg.OutputContext, obj: SweepState) -> None:
-        """Keep a state. Effects: writes a file of the run, for which it removes old ones."""
+        """Keep a state. Effects: writes the file of the run, and removes those of old runs. If that
+        fails, the run goes on with a warning: it cannot be executed again from a step.
+        """
         identifier = tuple(context.get_identifier())
-        path = _path(context.step_context.instance, identifier)
         self._states[identifier] = self._latest = obj
-        path.parent.mkdir(exist_ok=True)
-        _remove_old(path.parent)
-        being_written = path.with_suffix(f".{os.getpid()}.tmp")
-        being_written.write_text(json.dumps(_content(obj)))
-        being_written.replace(path)
+        path = _path(context.step_context.instance, identifier)
+        try:
+            _write(path, json.dumps(_content(obj)))
+        except OSError as error:
+            context.log.warning(
+                "the state of the run was not written, so it cannot be executed again from a"
+                " failed step: %s",
+                error,
+            )
 
     def load_input(self, context: dg.InputContext) -> SweepState:
         """Return the state; a `LostState` if another process has made it.
 
         Raises:
-            PreconditionError: its file is gone.
+            PreconditionError: its file is gone, or not readable.
         """
         identifier = tuple(context.get_identifier())
         if identifier in self._states:
@@ -86,9 +91,8 @@ class SweepStates(dg.IOManager):
 
 
 def _path(instance: dg.DagsterInstance, identifier: tuple[str, ...]) -> Path:
-    run_id, *rest = identifier
-    name = "-".join([run_id, *rest]).replace("/", "_")
-    return Path(instance.storage_directory()) / DIRECTORY / f"{name}.json"
+    """Return the run's file: the states of its steps have the same logs and options."""
+    return Path(instance.storage_directory()) / DIRECTORY / f"{identifier[0]}.json"
 
 
 def _content(state: SweepState) -> dict[str, object]:
@@ -118,11 +122,32 @@ def _lost(content: dict[str, Any]) -> LostState:
     )
 
 
+def _write(path: Path, content: str) -> None:
+    """Write a file, so that its name has all of it or nothing; only a new one removes old ones.
+    Other processes do the same.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not path.exists()
+    being_written = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        being_written.write_text(content)
+        being_written.replace(path)
+    finally:
+        being_written.unlink(missing_ok=True)
+    if is_new:
+        _remove_old(path.parent)
+
+
 def _remove_old(directory: Path) -> None:
-    oldest = time.time() - KEPT_SECONDS
+    """Remove all but the newest files; those that killed processes left have names of their own
+    and grow old too.
+    """
+    found: list[tuple[int, Path]] = []
     for path in directory.iterdir():
-        if path.stat().st_mtime < oldest:
-            path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another process has removed it
+            found.append((path.stat().st_mtime_ns, path))
+    for _, path in sorted(found)[:-KEPT_RUNS]:
+        path.unlink(missing_ok=True)
 
 
 @dg.io_manager(  # type: ignore[arg-type]  # a generator is a resource too

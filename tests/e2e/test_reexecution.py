@@ -4,6 +4,7 @@ swapped stay as they are, the others are swapped then.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
 from logwright.pipelines.definitions import defs
 from logwright.pipelines.sweep import sweep_run_config
+from logwright.resources import states
 from logwright.resources.clock import NOW_VARIABLE
 from logwright.resources.log_dirs import LOG_DIRS_VARIABLE
 from logwright.resources.policies import POLICIES_VARIABLE
@@ -124,6 +126,28 @@ def started(run: dg.JobExecutionResult) -> list[str]:
         for event in run.all_events
         if event.event_type is dg.DagsterEventType.STEP_START
     ]
+
+
+def test_a_run_has_one_state_file_and_old_ones_go(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest are kept, whatever else is in the directory."""
+    monkeypatch.setattr(states, "KEPT_RUNS", 2)
+    directory = Path(platform.instance.storage_directory()) / DIRECTORY
+    directory.mkdir()
+    for number in range(3):
+        (directory / f"old-{number}.json").write_text("{}")
+        os.utime(directory / f"old-{number}.json", (number, number))
+    done = platform.sweep([])
+    assert done.success
+    assert {"old-2.json", f"{done.run_id}.json"} == {path.name for path in directory.iterdir()}
+
+
+def test_an_unwritable_state_does_not_fail_the_run(platform: Platform) -> None:
+    """The run cannot be executed again from a step, which its log says; the logs are swept."""
+    (Path(platform.instance.storage_directory()) / DIRECTORY).write_text("not a directory")
+    assert platform.sweep([]).success
+    assert LOGS.keys() == platform.materialized()
 
 
 def test_without_its_state_all_steps_must_be_executed(platform: Platform) -> None:
