@@ -49,7 +49,7 @@ def dagster_failure(
 
 
 def checked(state: SweepState, context: dg.OpExecutionContext) -> SweepState:
-    """Return the wave, if any of its logs has not failed.
+    """Return the state, if any of its logs has not failed.
 
     Raises:
         Failure: all logs failed. Those that failed permanently are in quarantine.

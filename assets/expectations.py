@@ -11,8 +11,10 @@ import importlib
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from logwright.assets.profile_tests import EntryTests, observed, severity_of, with_entries
@@ -122,6 +124,19 @@ def _great_expectations() -> Any:  # noqa: ANN401 - the library exports nothing 
     """Import the library without its usage events. Effects: an import that takes seconds."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     return importlib.import_module("great_expectations")
+
+
+def import_meanwhile() -> None:
+    """Import the library in the background: it takes seconds, about as long as Spark takes to
+    start, for which this process only waits. An error is raised where it is used.
+    Effects: a thread that ends by itself.
+    """
+
+    def load() -> None:
+        with suppress(ImportError):
+            _great_expectations().expectations  # noqa: B018 -- a module that is loaded when asked for
+
+    Thread(target=load, name="import of great_expectations", daemon=True).start()
 
 
 def _run_suite(

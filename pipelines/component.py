@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.catalogue import platform_resources
-from logwright.resources.policies import PolicyDirectory
+from logwright.resources.policies import PolicyDirectory, log_problems
 from logwright.resources.spark import Spark
 
 ATTRIBUTES: Final = """\
@@ -125,14 +125,16 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
         """Return the definitions; relative paths are below `directory`. Raises as `build_defs`."""
         log_dirs = {name: _path(directory, "log_dirs", one) for name, one in self.log_dirs.items()}
         policies = None if self.policies is None else _path(directory, "policies", self.policies)
+        wanted = PolicyDirectory(
+            directory=None if policies is None else str(policies),
+            metadata=self.metadata,
+            server_properties=self.server_properties,
+        )
+        log_problems(wanted)
         made = platform_definitions(
             platform_resources(
                 directories=[f"{name}={path}" for name, path in log_dirs.items()] or None,
-                policies=PolicyDirectory(
-                    directory=None if policies is None else str(policies),
-                    metadata=self.metadata,
-                    server_properties=self.server_properties,
-                ),
+                policies=wanted,
                 spark=Spark(**self.spark.model_dump()),
             )
         )

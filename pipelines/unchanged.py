@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, Generic, TypeVar
 
-from logwright.format.names import LOG, WORK_DIRECTORY
-from logwright.purge.observe import STAGING
+from logwright.format.names import LOG, STAGING, WORK_DIRECTORY
 
 RACE_NS: Final = 2_000_000_000
 """A directory that changed so shortly before it was listed may have changed again at the same

@@ -30,7 +30,6 @@ import errno
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Final
 
 from logwright.compaction.batch_receipt import new_receipt
 from logwright.compaction.keys.state import Progress
@@ -50,12 +49,10 @@ from logwright.compaction.rewrite.unchanged import group_facts, unchanged_segmen
 from logwright.compaction.rules import delete_horizon_ms
 from logwright.compaction.runtime import Runtime
 from logwright.errors import DiskFull, LogwrightError, StalePlan, StepFailed
-from logwright.format.names import WORK_DIRECTORY
+from logwright.format.names import STAGING, WORK_DIRECTORY
 from logwright.live_plans import end_plan, hold_plan
 from logwright.steps.work import PrivateDirectory, make_private, remove_private
 from logwright.units import ByteCount, Offset
-
-STAGING: Final = "staging"
 
 
 def silent(_phase: str, _done: int, _total: int) -> None:

@@ -40,6 +40,8 @@ INGEST_BATCHES: Final = "ingest.batches"
 """Files of the work directory: see `logwright.ingest.journal`."""
 BROKER_LOCK: Final = ".lock"
 WORK_DIRECTORY: Final = ".logwright"
+STAGING: Final = "staging"
+"""Directory of the plans' staging directories, in the work directory."""
 """logwright's directory inside a partition directory: staging, lock, ledgers. Kafka ignores it."""
 
 DELETED_LOGS: Final = ".logwright-deleted-logs.jsonl"

@@ -8,14 +8,12 @@ from typing import Final
 
 from logwright.config.topic import TopicConfig
 from logwright.format.checkpoints import LeaderEpoch
-from logwright.format.names import WORK_DIRECTORY, TopicPartition
+from logwright.format.names import STAGING, WORK_DIRECTORY, TopicPartition
 from logwright.log.model import PartitionLog
 from logwright.units import ByteCount, Offset, TimestampMs
 
 DEFAULT_BATCH_BYTES: Final = 16_384
 """A producer's ``batch.size``."""
-
-STAGING: Final = "staging"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,16 +10,13 @@ from typing import Final
 
 from logwright.errors import UnreadableFile
 from logwright.format.deletions import LEDGER
-from logwright.format.names import DELETED, WORK_DIRECTORY
+from logwright.format.names import DELETED, STAGING, WORK_DIRECTORY
 from logwright.live_plans import plan_is_alive
 from logwright.log.files import names_in, open_log_dir, open_named_dir
 from logwright.log.listing import read_listing
 from logwright.log.log_dir import bytes_below, list_tree
 from logwright.steps.failed_output import FAILED, FailedOutput, parse_failed_output
 from logwright.units import ByteCount
-
-STAGING: Final = "staging"
-"""Directory of the plans' staging directories, in the work directory."""
 
 LARGEST_LEDGER_BYTES: Final = 1 << 28
 """Some two million records; a larger file is not a ledger."""

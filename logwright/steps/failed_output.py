@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright.errors import LogwrightError
-from logwright.format.names import WORK_DIRECTORY
+from logwright.format.names import STAGING, WORK_DIRECTORY
 from logwright.log.files import names_in
 from logwright.log.log_dir import bytes_below
 from logwright.steps.work import move_private, remove_private
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 FAILED: Final = "failed"
 """Directory of the kept outputs, in the work directory."""
 
-STAGING: Final = "staging"
 
 LEAST_FREE_SHARE: Final = 0.1
 """Share of the file system that must be free for users other than root, the output still on it."""
@@ -81,11 +80,16 @@ def keep_failed_output(partition: Path, output: FailedOutput) -> bool:
 
 
 def forget_failed_output(partition: Path) -> None:
-    """Remove the kept outputs of a partition. Effects: unlinks files."""
+    """Remove the kept outputs of a partition. What cannot be removed stays, with a warning: it
+    expires, and no operation reads it. Effects: unlinks files.
+    """
     parent = partition / WORK_DIRECTORY / FAILED
-    if os.path.lexists(parent):
-        for name in names_in(parent):
+    try:
+        names = names_in(parent) if os.path.lexists(parent) else []
+        for name in names:
             remove_private(partition, WORK_DIRECTORY, FAILED, name)
+    except (OSError, LogwrightError) as error:
+        _LOG.warning("kept failed output stays: partition=%s %s", partition, error)
 
 
 def failed_outputs(work: Path) -> dict[FailedOutput, int]:

@@ -67,6 +67,17 @@ def test_what_is_wrong_is_named(attributes: dict[str, object], said: str, tmp_pa
         LogwrightComponent.model_validate(attributes).definitions_in(tmp_path)
 
 
+def test_broken_policies_are_logged_when_it_is_loaded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by the code location: it loads, and says what is wrong and where."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies/policies.yml").write_text("version: 1\ndefauls: {}\n")
+    LogwrightComponent(policies="policies").definitions_in(tmp_path)
+    assert "policies.yml:2:1" in caplog.text
+    assert "defaults" in caplog.text
+
+
 def test_every_attribute_is_in_the_scaffolded_file() -> None:
     """The file loads as it is, and with each example in use."""
     assert yaml.safe_load(ATTRIBUTES) == {"attributes": {"log_dirs": {}}}

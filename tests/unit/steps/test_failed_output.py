@@ -102,6 +102,14 @@ def test_a_successful_cleaning_forgets_it(partition: Path) -> None:
     forget_failed_output(partition)
 
 
+def test_what_cannot_be_removed_stays_and_stops_nothing(partition: Path) -> None:
+    """A file in place of the directory, or nothing to read at all: the cleaning has succeeded."""
+    (partition / ".logwright/failed").write_bytes(b"not a directory")
+    forget_failed_output(partition)
+    assert (partition / ".logwright/failed").is_file()
+    forget_failed_output(partition / "gone")
+
+
 @pytest.mark.parametrize("name", ["", "1", PLAN, f"-1.{PLAN}", f"x.{PLAN}", f"1.{PLAN}.x"])
 def test_another_name_is_none_of_a_kept_output(name: str) -> None:
     """Both parts are there, and nothing else."""
