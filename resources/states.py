@@ -48,7 +48,7 @@ class SweepStates(dg.IOManager):
 
     def handle_output(self, context: dg.OutputContext, obj: SweepState) -> None:
         """Keep a state. Effects: writes the file of the run, and removes those of old runs. If that
-        fails, the run goes on with a warning: it cannot be executed again from a step.
+        fails, the run continues with a warning: it cannot be executed again from a step.
         """
         identifier = tuple(context.get_identifier())
         self._states[identifier] = self._latest = obj

@@ -134,7 +134,7 @@ def test_a_run_has_one_state_file_and_old_ones_go(
     """The newest are kept, whatever else is in the directory."""
     monkeypatch.setattr(states, "KEPT_RUNS", 2)
     directory = Path(platform.instance.storage_directory()) / DIRECTORY
-    directory.mkdir()
+    directory.mkdir(parents=True)
     for number in range(3):
         (directory / f"old-{number}.json").write_text("{}")
         os.utime(directory / f"old-{number}.json", (number, number))
@@ -145,7 +145,9 @@ def test_a_run_has_one_state_file_and_old_ones_go(
 
 def test_an_unwritable_state_does_not_fail_the_run(platform: Platform) -> None:
     """The run cannot be executed again from a step, which its log says; the logs are swept."""
-    (Path(platform.instance.storage_directory()) / DIRECTORY).write_text("not a directory")
+    storage = Path(platform.instance.storage_directory())
+    storage.mkdir(exist_ok=True)
+    (storage / DIRECTORY).write_text("not a directory")
     assert platform.sweep([]).success
     assert LOGS.keys() == platform.materialized()
 
