@@ -29,6 +29,7 @@ WEIGHTS: Final = {
     "move": 4,
     "broker-crash": 5,
     "broker": 4,
+    "fail": 4,
 }
 THEMES: Final = (
     tuple(WEIGHTS),
@@ -38,6 +39,7 @@ THEMES: Final = (
     ("ingest", "archive"),
     ("delete", "restore", "purge-deleted", "retain"),
     ("clean", "undo", "roll", "purge", "ingest"),
+    ("clean", "fail", "undo", "purge", "move", "delete", "restore"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
 BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")
@@ -53,6 +55,7 @@ FOLLOWING: Final = {
 """What is tried more often after another."""
 DEEPEST: Final = {
     "clean": 90,
+    "fail": 8,
     "undo": 110,
     "ingest": 36,
     "archive": 36,

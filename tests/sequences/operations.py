@@ -13,6 +13,7 @@ from typing import Final
 
 from logwright.deletion.commit import delete_log, find_deleted, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
+from logwright.errors import QualityError
 from logwright.move.commit import move_partition
 from logwright.purge.commit import purge_partition
 from logwright.retention.commit import plan_retention_of
@@ -21,7 +22,9 @@ from logwright.state.model import Pause, Quarantine
 from logwright.state.store import change_state
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit
+from logwright.sweep.model import LogWork
 from logwright.sweep.retain import retain as retain_log
+from logwright.sweep.stages import discard
 from logwright.undo.commit import undo_partition
 from logwright.undo.observe import plan_undo_of
 from logwright.units import TimestampMs
@@ -92,6 +95,31 @@ def clean(world: World, choice: int) -> Step:
             yield from between(result, log.content, (*bases, log.content.end))
 
     return Step(name, run, lambda: [one[0] for one in found], halfway)
+
+
+def fail(world: World, choice: int) -> Step:
+    """Compact, but the output fails a check, and is kept for inspection for a while."""
+    name = pick(world, choice, (COMPACTED, TAKEN_IN))
+    log = world.logs[name]
+
+    def run() -> None:
+        repair(world)
+        settings = settings_of(name, choice // 8)
+        plan = forced_plan(
+            log.where,
+            parsed(name),
+            settings,
+            now_ms=world.clock,
+            keep_failed_output_ms=1 + choice % 5_000,
+        )
+        if not plan.clean:
+            return
+        build(plan)
+        failure = QualityError("the output fails a check.")
+        work = LogWork(key=name, log_dir=log.where, partition=parsed(name), plan=plan)
+        discard([work.failed(failure)])
+
+    return Step(name, run, unchanged(world, name))
 
 
 def roll(world: World, choice: int) -> Step:
@@ -294,6 +322,7 @@ def move_on(world: World, source: Path, destination: Path, name: str) -> None:
 
 OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
     "clean": clean,
+    "fail": fail,
     "roll": roll,
     "retain": retain,
     "undo": undo,

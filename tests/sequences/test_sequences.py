@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from logwright.format.names import WORK_DIRECTORY
+from logwright.steps.failed_output import failed_outputs
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
 from tests.sequences.__main__ import main
 from tests.sequences.driver import Figures, run_many
+from tests.sequences.operations import fail
+from tests.sequences.world import template
 
 pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 
@@ -46,6 +50,16 @@ def test_sequences_of_operations(quiet: None, seed: int) -> None:
     assert [] == said(figures)
     assert IN_EVERY_RUN == figures.sequences
     assert all(figures.faults[kind] > 0 for kind in ("kill", "power", "errno", "meanwhile"))
+
+
+def test_a_failed_cleaning_leaves_its_output(tmp_path: Path) -> None:
+    """The operation of that name does what it says, for a log that has something to clean."""
+    world = template(0, tmp_path)
+    step = fail(world, 0)
+    step.run()
+    work = world.logs[step.name].where / step.name / WORK_DIRECTORY
+    (kept,) = failed_outputs(work)
+    assert kept.due_at_ms == world.now + 1
 
 
 @pytest.mark.nightly
