@@ -120,7 +120,7 @@ def fleet_html(
     return environment.from_string(_TEMPLATE.read_text()).render(
         now=human_time(now_ms),
         version=version("logwright"),
-        tiles=tiles(rows, spaces, days, now_ms),
+        tiles=tiles(rows, spaces, history, days, now_ms),
         spaces=[_space(space, rows, limits) for space in spaces],
         plots=[Markup(plot) for plot in plots],  # noqa: S704 -- matplotlib has escaped its texts
         rows=[_row(row) for row in shown],

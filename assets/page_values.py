@@ -151,8 +151,29 @@ def days_of(history: Iterable[Row], today: date) -> list[Day]:
     ]
 
 
+def waiting_tombstones(history: Iterable[Row], now_ms: int) -> tuple[int, int]:
+    """Return (logs with tombstones that may go since their last cleaning, for how long the oldest
+    may, ms). Only cleanings in the history count.
+    """
+    newest: dict[str, Row] = {}
+    for row in history:
+        before = newest.get(row["log"])
+        if row["operation"] == "clean" and (
+            before is None or row["started_at"] >= before["started_at"]
+        ):
+            newest[row["log"]] = row
+    horizons = (row["delete_horizon"] for row in newest.values())
+    ages = [now_ms - int(one.timestamp() * 1000) for one in horizons if one is not None]
+    past = [age for age in ages if age >= 0]
+    return len(past), max(past, default=0)
+
+
 def tiles(
-    rows: Sequence[Row], spaces: Sequence[DirectorySpace], days: Sequence[Day], now_ms: int
+    rows: Sequence[Row],
+    spaces: Sequence[DirectorySpace],
+    history: Sequence[Row],
+    days: Sequence[Day],
+    now_ms: int,
 ) -> list[tuple[str, str, bool]]:
     """Return the figures at the top: title, value, whether it needs attention."""
     overdue = sum(row["compaction_delay_ms"] > 0 for row in rows)
@@ -162,6 +183,8 @@ def tiles(
     held = [sum(bool(row[name]) for row in rows) for name in ("paused", "quarantined", "stray")]
     delay = f"{overdue:,}, up to {human_ms(worst_ms)}" if overdue else "0"
     due = sum(row["state"] == "due" for row in rows)
+    past, oldest_ms = waiting_tombstones(history, now_ms)
+    tombstones = f"{past:,} logs, up to {human_ms(oldest_ms)}" if past else "none"
     deadline = f"in {human_ms(min(coming) - now_ms)}" if coming else "none"
     return [
         ("logs", f"{len(rows):,}", False),
@@ -169,6 +192,7 @@ def tiles(
         ("due", f"{due:,}", False),
         ("over compaction lag", delay, overdue > 0),
         ("next deadline", deadline, False),
+        ("tombstones past horizon", tombstones, False),
         ("refused", f"{refused:,}", refused > 0),
         ("paused", f"{held[0]:,}", held[0] > 0),
         ("in quarantine", f"{held[1]:,}", held[1] > 0),

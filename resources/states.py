@@ -73,14 +73,13 @@ class SweepStates(dg.IOManager):
             return self._states[identifier]
         path = _path(context.instance, identifier)
         try:
-            content = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
+            return _lost(json.loads(path.read_text()))
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise PreconditionError(
-                "the state of the run's earlier steps is not there any more.",
+                "the state of the run's earlier steps is gone, or of another version.",
                 path=path,
                 remedy="Execute all steps of the run again.",
             ) from error
-        return _lost(content)
 
     def end(self) -> None:
         """Remove what is still staged, after a run that was canceled between two steps. Effects:
@@ -111,6 +110,13 @@ def _content(state: SweepState) -> dict[str, object]:
 
 
 def _lost(content: dict[str, Any]) -> LostState:
+    """Return the state of a file.
+
+    Raises:
+        ValueError, KeyError, TypeError: it has another form.
+    """
+    if content["version"] != _VERSION:
+        raise ValueError(content["version"])
     return LostState(
         works=tuple(
             LogWork(key=key, log_dir=Path(log_dir), partition=TopicPartition(topic, partition))

@@ -32,6 +32,7 @@ from collections import Counter
 from pathlib import Path
 
 from logwright.compaction.batch_receipt import new_receipt
+from logwright.compaction.horizons import earliest_horizon
 from logwright.compaction.keys.state import Progress
 from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import (
@@ -79,12 +80,17 @@ def build(
         DiskFull, StepFailed: the output could not be written.
     """
     runtime = runtime or Runtime()
+    # A log that several threads work on is the only one in its process at that time.
+    cpu_clock = time.thread_time if runtime.threads == 1 else time.process_time
+    cpu_started = cpu_clock()
     try:
         survivors = find_survivors(plan, progress=progress, runtime=runtime)
         hold_plan(plan.log.log_dir, plan.plan_id)
         below = (WORK_DIRECTORY, STAGING, plan.plan_id)
         with make_private(plan.log.directory_text, *below) as directory:
-            return _rewrite(plan, survivors, directory, progress, runtime)
+            staged = _rewrite(plan, survivors, directory, progress, runtime)
+        stats = staged.stats._replace(cpu_seconds=cpu_clock() - cpu_started)
+        return staged._replace(stats=stats)
     except OSError as error:
         raise give_up(plan, error) from error
     except LogwrightError:
@@ -223,4 +229,13 @@ def _stats(
         batches_dropped=counts["dropped"],
         map_seconds=survivors.seconds,
         copy_seconds=copy_seconds,
+        cpu_seconds=0.0,
+        delete_horizon_ms=earliest_horizon(
+            (source for group in survivors.groups for _, source in group),
+            survivors.dead,
+            now_ms=plan.now_ms,
+            new_ms=delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms)
+            if counts["horizons"]
+            else None,
+        ),
     )

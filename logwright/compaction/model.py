@@ -218,7 +218,10 @@ class CleaningStats(NamedTuple):
         removed_markers: transaction markers past their delete horizon.
         horizons_set: batches whose tombstones got a delete horizon in this cleaning.
         batches_verbatim, batches_rebuilt, batches_dropped: what became of the batches.
+        delete_horizon_ms: earliest delete horizon of the batches that stay with records, None
+            without one.
         map_seconds, copy_seconds: time of the two passes.
+        cpu_seconds: CPU time of both passes, of all of their threads.
     """
 
     bytes_read: ByteCount
@@ -241,6 +244,8 @@ class CleaningStats(NamedTuple):
     batches_dropped: int
     map_seconds: float
     copy_seconds: float
+    cpu_seconds: float
+    delete_horizon_ms: TimestampMs | None
     removed_aborted: int = 0
     removed_markers: int = 0
 

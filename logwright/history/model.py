@@ -44,7 +44,10 @@ class HistoryRow:
             offsets were deleted.
         compaction_delay_ms: by how much ``max.compaction.lag.ms`` was exceeded when a cleaning
             ended (KIP-354); 0 if it was not.
-        cpu_seconds, wall_seconds: of the passes and of the commit, which several logs share.
+        delete_horizon_ms: earliest delete horizon of what a cleaning kept: when the next tombstones
+            may go.
+        cpu_seconds: of a cleaning's passes.
+        wall_seconds: of the passes and of the commit, which several logs share.
         forecast_bytes: what the plan expected the cleaning to reclaim.
     """
 
@@ -71,6 +74,7 @@ class HistoryRow:
     segments_deleted: int | None = None
     offsets_deleted: int | None = None
     compaction_delay_ms: int | None = None
+    delete_horizon_ms: int | None = None
     cpu_seconds: float | None = None
     wall_seconds: float | None = None
     forecast_bytes: int | None = None
@@ -197,6 +201,8 @@ def _commit_rows(work: LogWork, origin: RowOrigin) -> Iterator[HistoryRow]:
             removed_aborted=stats.removed_aborted,
             removed_markers=stats.removed_markers,
             compaction_delay_ms=result.compaction_delay_ms,
+            delete_horizon_ms=stats.delete_horizon_ms,
+            cpu_seconds=stats.cpu_seconds,
             wall_seconds=stats.map_seconds + stats.copy_seconds + work.commit_seconds,
         )
 

@@ -54,6 +54,8 @@ _NO_STATS: Final = CleaningStats(
     batches_dropped=0,
     map_seconds=0.0,
     copy_seconds=0.0,
+    cpu_seconds=0.0,
+    delete_horizon_ms=None,
 )
 _MEANING: Final = {
     CRC_VALID: "record batches cannot be read or fail their CRC",

@@ -15,6 +15,8 @@ from logwright.assets.fleet import fleet_inventory
 from logwright.assets.fleet_page import fleet_page
 from logwright.assets.history import maintenance_history
 from logwright.assets.segment_set import segment_set
+from logwright.format.batch import parse_batch, walk_batches
+from logwright.format.record import read_records
 from logwright.history.schema import COLUMNS
 from logwright.history.store import read_history
 from logwright.pipelines.purge import purge
@@ -76,6 +78,20 @@ def show(platform: Platform) -> dict[str, Any]:
     return {name: value.value for name, value in event.metadata.items()}
 
 
+def waiting_horizons(partition: Path, now_ms: int) -> list[int]:
+    """Delete horizons, ms, of the batches with tombstones that are in the log's files."""
+    found = []
+    for path in partition.glob("*.log"):
+        data = path.read_bytes()
+        for span in walk_batches(data):
+            batch = parse_batch(data, span.position)
+            records = read_records(batch, data[span.position : span.position + span.bytes])
+            horizon_ms = batch.delete_horizon_ms
+            if horizon_ms is not None and any(one.value is None for one in records):
+                found.append(horizon_ms)
+    return [one for one in found if one > now_ms]
+
+
 def log_bytes(platform: Platform, key: str) -> int:
     """Bytes of a log's segments."""
     return sum(path.stat().st_size for path in platform.partition(key).glob("*.log"))
@@ -83,8 +99,9 @@ def log_bytes(platform: Platform, key: str) -> int:
 
 def test_sweep_and_purge(tmp_path: Path) -> None:
     """A row for each cleaned log with its figures, then one for its purge; the asset shows them."""
-    platform = make_platform(tmp_path, {"a-0": "basic-none", "b-0": "txn-1-mixed"})
-    before = {key: log_bytes(platform, key) for key in ("a-0", "b-0")}
+    logs = {"a-0": "basic-none", "b-0": "txn-1-mixed", "c-0": "tombstones-1-first"}
+    platform = make_platform(tmp_path, logs)
+    before = {key: log_bytes(platform, key) for key in ("a-0", "b-0", "c-0")}
     done = platform.sweep([])
     assert done.success
     rows = {row["log"]: row for row in history(platform) if row["operation"] == "clean"}
@@ -99,15 +116,20 @@ def test_sweep_and_purge(tmp_path: Path) -> None:
         assert row["started_at"].timestamp() * 1000 == platform.now_ms
         assert timedelta() <= row["ended_at"] - row["started_at"] < timedelta(hours=1)
         assert 0 < row["wall_seconds"]
+        assert 0 < row["cpu_seconds"] < 60
+        horizons = waiting_horizons(platform.partition(key), platform.now_ms)
+        found = row["delete_horizon"]
+        assert min(horizons, default=None) == (found and found.timestamp() * 1000)
         assert (str(platform.log_dir), None) == (row["log_dir"], row["forecast_bytes"])
+    assert rows["c-0"]["delete_horizon"] is not None
     later = platform.at(platform.now_ms + 100 * HOUR_MS)
     assert run(later, purge).success
     purged = [row for row in history(platform) if row["operation"] == "purge"]
-    assert ["a-0", "b-0"] == [row["log"] for row in purged]
+    assert ["a-0", "b-0", "c-0"] == [row["log"] for row in purged]
     assert all(row["bytes_before"] > row["bytes_after"] == 0 for row in purged)
     said = show(later)
     assert len(history(platform)) == said["dagster/row_count"]
-    assert 2 == said["clean"] == said["purge"]
+    assert 3 == said["clean"] == said["purge"]
     saved = sum(row["bytes_before"] - row["bytes_after"] for row in rows.values())
     assert saved == said["bytes reclaimed"]
     (spec,) = maintenance_history.specs

@@ -152,15 +152,18 @@ def test_an_unwritable_state_does_not_fail_the_run(platform: Platform) -> None:
     assert LOGS.keys() == platform.materialized()
 
 
-def test_without_its_state_all_steps_must_be_executed(platform: Platform) -> None:
-    """The file is gone: the error says so."""
+@pytest.mark.parametrize("content", [None, "", "[]", '{"version": 0}', '{"version": 1}'])
+def test_without_its_state_all_steps_must_be_executed(
+    platform: Platform, content: str | None
+) -> None:
+    """The file is gone, or of another form: the error says so."""
     whole = dg.execute_job(
         dg.reconstructable(sweep_job),
         instance=platform.instance,
         run_config=sweep_run_config([]) | QUIET,
     )
     for path in (Path(platform.instance.storage_directory()) / DIRECTORY).iterdir():
-        path.unlink()
+        path.unlink() if content is None else path.write_text(content)
     again = execute_again(platform, sweep_job, whole.run_id, ["swap_sweep"])
     assert not again.success
     (failure,) = [event for event in again.all_events if event.is_step_failure]

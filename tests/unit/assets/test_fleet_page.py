@@ -24,6 +24,7 @@ from logwright.assets.page_values import (
     shown_rows,
     tiles,
     unit_of,
+    waiting_tombstones,
 )
 from logwright.config.policy_models import DiskLimits
 from logwright.fleet.model import DirectorySpace
@@ -67,8 +68,10 @@ def saved(
     """A row of the history."""
     at = datetime.fromtimestamp(NOW_MS / 1000, tz=UTC) - timedelta(days=days_ago)
     return {
+        "log": "logs:t-0",
         "operation": operation,
         "started_at": at,
+        "delete_horizon": None,
         "bytes_before": before,
         "bytes_after": after,
     }
@@ -184,12 +187,33 @@ def test_days() -> None:
 def test_tiles() -> None:
     """What needs attention is marked."""
     rows = [ROW | {"compaction_delay_ms": 3 * HOUR_MS, "paused": "by ann", "due_at_ms": NOW_MS + 5}]
-    found = {title: (value, bad) for title, value, bad in tiles(rows, [SPACE], [], NOW_MS)}
+    found = {title: (value, bad) for title, value, bad in tiles(rows, [SPACE], [], [], NOW_MS)}
     assert ("1, up to 3 h", True) == found["over compaction lag"]
     assert ("1", True) == found["paused"]
     assert ("0", False) == found["refused"]
     assert ("100 B", False) == found["wait for a purge"]
     assert "low on space" in html(rows)
+
+
+def test_tombstones_past_their_horizon() -> None:
+    """By each log's newest cleaning; a purge after it says nothing."""
+
+    def cleaned(log: str, days_ago: int, horizon_ms: int | None) -> dict[str, Any]:
+        at = None if horizon_ms is None else datetime.fromtimestamp(horizon_ms / 1000, tz=UTC)
+        return saved("clean", 2, 1, days_ago) | {"log": log, "delete_horizon": at}
+
+    history = [
+        cleaned("logs:a-0", 3, NOW_MS - 5 * HOUR_MS),
+        cleaned("logs:a-0", 2, NOW_MS - 3 * HOUR_MS),
+        cleaned("logs:b-0", 4, NOW_MS - 9 * HOUR_MS),
+        cleaned("logs:b-0", 2, None),
+        cleaned("logs:c-0", 2, NOW_MS + HOUR_MS),
+        cleaned("logs:d-0", 2, NOW_MS),
+        saved("purge", 2, 1, 0) | {"log": "logs:a-0"},
+    ]
+    assert (2, 3 * HOUR_MS) == waiting_tombstones(history, NOW_MS)
+    assert (0, 0) == waiting_tombstones([], NOW_MS)
+    assert "2 logs, up to 3 h" in html([ROW], history)
 
 
 @pytest.mark.parametrize(
