@@ -1,0 +1,186 @@
+"""The commands that the README and the pages of `docs/` show are run as they stand there, with a
+real log directory in place of the example's. Words in prose, such as `logwright undo`, only name a
+command: `tests/tidy/test_commands.py` checks that it exists.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from logwright.format.checkpoints import serialize_offset_checkpoint
+from logwright.format.names import TopicPartition
+from logwright.log.load import observe
+from tests.e2e.command import REPOSITORY, call
+from tests.fixtures import copy_before
+from tests.tidy.test_commands import documented
+
+pytestmark = pytest.mark.e2e
+
+CASE: Final = "basic-none"
+EXAMPLE: Final = "/var/lib/kafka/data"
+PLACES: Final = (EXAMPLE, "LOG_DIR", "[DIR]", "COMMAND --help", "logwright --help")
+"""A command with one of these is complete."""
+COMPACT: Final = ("--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=0")
+DELETE: Final = ("--config", "cleanup.policy=delete", "--config", "retention.bytes=1000")
+BOTH: Final = ("--config", "cleanup.policy=compact,delete", "--config", "retention.bytes=1000")
+
+ELSEWHERE: Final = {
+    "logwright archive LOG_DIR --bootstrap HOST:PORT --topic T": "tests/e2e/test_archive.py",
+    "logwright move LOG_DIR TOPIC-N --abandon": "tests/unit/cli/test_move.py",
+    f"logwright metrics --port 9404 {EXAMPLE}": "tests/unit/metrics/test_metrics.py",
+    "logwright COMMAND LOG_DIR [TOPIC-N ...]": "tests/e2e/test_documented_commands.py",
+}
+"""Commands that need a broker, an interrupted process or a port: the tests that run them."""
+
+SETTINGS: Final = {
+    "clean": COMPACT,
+    "plan": COMPACT,
+    "retain": DELETE,
+    "recover": COMPACT,
+}
+"""What an operator's policies would say of the topic."""
+
+
+CHANGING: Final = frozenset(
+    ("clean", "delete", "ingest", "pause", "purge", "quarantine", "recover", "resume", "retain")
+)
+"""They ask, unless they have ``--yes``; the documents leave that to the reader."""
+SHOWING: Final = 2
+"""Words of `pause LOG_DIR` and `quarantine LOG_DIR`, which only show."""
+
+
+def commands() -> list[str]:
+    """Every complete command of README and docs, without its comment."""
+    found = {
+        re.split(r" +(?:#|&&|\||>) ?", command)[0].strip()
+        for document, command in documented()
+        if document == "README.md" or re.fullmatch(r"docs/[^/]+", document)
+    }
+    return sorted(one for one in found if any(place in one for place in PLACES))
+
+
+def _cleaned(log_dir: Path) -> None:
+    assert call("clean", log_dir, *COMPACT, "--force", "--yes").status == 0
+
+
+def _paused(log_dir: Path) -> None:
+    assert call("pause", log_dir, "t-0", "--reason", "a test", "--yes").status == 0
+
+
+def _killed(log_dir: Path) -> None:
+    (log_dir / ".kafka_cleanshutdown").unlink()
+
+
+PREPARED: Final[dict[str, Callable[[Path], None]]] = {
+    "undo": _cleaned,
+    "resume": _paused,
+    "recover": _killed,
+    "purge": _cleaned,
+}
+
+
+@pytest.mark.parametrize("command", [one for one in commands() if one not in ELSEWHERE])
+def test_a_complete_command_runs(command: str, tmp_path: Path) -> None:
+    """It ends well, and says something."""
+    log_dir = copy_before(CASE, tmp_path)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies/defaults.yml").write_text(
+        (REPOSITORY / "dbt_like_configs/defaults.yml").read_text()
+    )
+    (tmp_path / "rows.json").write_text('{"key": "a", "value": "1"}\n')
+    words = _substituted(command, log_dir, tmp_path)
+    name = words[0]
+    PREPARED.get(name, lambda _: None)(log_dir)
+    if name == "retain" and "--retain" not in words:
+        words += DELETE
+    elif "--retain" in words:
+        words += (*BOTH, "--force")
+    else:
+        words += SETTINGS.get(name, ())
+    shows = name in {"pause", "quarantine"} and len(words) == SHOWING
+    done = call(*words, *(("--yes",) if name in CHANGING and not shows else ()))
+    assert done.status == 0, done.err
+    written = (tmp_path / "logwright.prom").read_text() if "--textfile" in words else ""
+    assert done.out or done.err or written
+
+
+def _substituted(command: str, log_dir: Path, tmp_path: Path) -> list[str]:
+    """The words of a command, with what exists in place of what a reader would put there."""
+    for old, new in (
+        ("/var/lib/node_exporter", str(tmp_path)),
+        (EXAMPLE, str(log_dir)),
+        ("LOG_DIR...", str(log_dir)),
+        ("LOG_DIR", str(log_dir)),
+        ("[TOPIC ...]", "t"),
+        ("TOPIC-N", "t-0"),
+        ("[DIR]", str(tmp_path / "policies")),
+        ("COMMAND --help", "clean --help"),
+        ("--from PATH", f"--from {tmp_path / 'rows.json'}"),
+        ("--topic T", "--topic new"),
+        ("--partitions N", "--partitions 2"),
+    ):
+        command = command.replace(old, new)
+    return command.split()[1:]
+
+
+@pytest.mark.parametrize(("command", "test"), ELSEWHERE.items())
+def test_the_others_are_run_elsewhere(command: str, test: str) -> None:
+    """They are still documented, and the named tests call them."""
+    assert command in commands()
+    name, option = command.split()[1], [word for word in command.split() if word[:2] == "--"]
+    text = (REPOSITORY / test).read_text()
+    assert name == "COMMAND" or (f'"{name}"' in text and all(f'"{one}"' in text for one in option))
+
+
+def test_the_readme_block_runs_as_it_stands(tmp_path: Path) -> None:
+    """From the log directory to sensors and schedules that are started, but for the set-up before
+    and the web server at the end.
+    """
+    (block,) = re.findall(
+        r"```sh\n(make setup.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL
+    )
+    first, *lines, last = block.strip().splitlines()
+    assert first.startswith("make setup")
+    assert last.startswith("dagster dev")
+    log_dir = copy_before(CASE, tmp_path / "broker")
+    log = observe(log_dir, TopicPartition("t", 0), high_watermark="end")
+    (log_dir / "replication-offset-checkpoint").write_bytes(
+        serialize_offset_checkpoint({log.partition: log.log_end_offset})
+    )
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    for name in ("logwright", "assets", "pipelines", "resources", "dbt_like_configs"):
+        (checkout / name).symlink_to(REPOSITORY / name)
+    (checkout / "workspace.yaml").write_text((REPOSITORY / "workspace.yaml").read_text())
+    script = "\n".join(["set -e", *lines]).replace(EXAMPLE, str(log_dir))
+    topic = "{name: t, cleanup.policy: compact, min.cleanable.dirty.ratio: 0}"
+    topics = f"version: 1\\ntopics:\\n  - {topic}\\n"
+    said = f"printf '{topics}' > policies/topics.yml\ndagster job"
+    script = script.replace("dagster job", said, 1)
+    before = sum(path.stat().st_size for path in log_dir.rglob("*.log"))
+    done = subprocess.run(
+        ["/bin/bash", "-c", script],
+        cwd=checkout,
+        env=os.environ
+        | {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(checkout),
+            "DAGSTER_DISABLE_TELEMETRY": "1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert sum(path.stat().st_size for path in log_dir.rglob("*.log")) < before
+    for name in ("due_logs", "purge_due", "retention_check", "fleet_report"):
+        assert re.search(rf"Started (?:sensor|schedule) {name}", done.stdout)
