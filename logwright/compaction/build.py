@@ -27,6 +27,7 @@ The process that made the plan marks it as alive (`live_plans`), so that no purg
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -87,6 +88,10 @@ def build(
         survivors = find_survivors(plan, progress=progress, runtime=runtime)
         hold_plan(plan.log.log_dir, plan.plan_id)
         below = (WORK_DIRECTORY, STAGING, plan.plan_id)
+        if os.path.lexists("/".join((plan.log.directory_text, *below))):
+            # Spark runs a task again whose executor was killed. Should that one still live, it
+            # writes to files that have no name any more.
+            remove_private(plan.log.directory_text, *below)
         with make_private(plan.log.directory_text, *below) as directory:
             staged = _rewrite(plan, survivors, directory, progress, runtime)
         stats = staged.stats._replace(cpu_seconds=cpu_clock() - cpu_started)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import dagster as dg
@@ -14,7 +18,8 @@ import pytest
 import logwright
 from logwright.assets.partitions import LOGS as LOGS_DEFINITION
 from logwright.assets.partitions import SEGMENT_SET
-from tests.e2e.harness import MARKS, Platform, make_platform, staged_files, tree
+from tests.e2e.command import call
+from tests.e2e.harness import MARKS, POLICY, Platform, make_platform, staged_files, tree
 from tests.e2e.servers import DATABASE_USER, cluster, connect_server, postgres
 
 pytestmark = [*MARKS, pytest.mark.nightly]
@@ -23,6 +28,9 @@ LOGS = {
     f"orders-{number}": case
     for number, case in enumerate(["basic-none", "basic-lz4", "basic-zstd", "basic-mixed"] * 3)
 }
+SLOWLY = "  log.cleaner.io.max.bytes.per.second: 60000\n"
+"""In the policy's defaults: a log takes a second, so that there is a middle."""
+SOME_FILES = 4
 SHIPPED = Path(logwright.__file__).parent / "pipelines" / "dagster-postgres.yaml"
 SWEEP = ["job", "execute", "-m", "logwright.pipelines.definitions", "-j", "sweep"]
 
@@ -101,6 +109,50 @@ def test_a_cluster_of_two_workers(platform: Platform, tmp_path: Path) -> None:
         applications = list((tmp_path / "cluster" / "work").glob("app-*/*"))
         assert len(workers) == len(applications)
     as_by_a_local_session(platform, tmp_path)
+
+
+def test_a_worker_of_the_cluster_is_killed(tmp_path: Path) -> None:
+    """While it builds: the other one does its logs again, and the sweep ends as if nothing had
+    happened. A purge removes what the killed one has staged.
+    """
+    platform = make_platform(tmp_path, LOGS, POLICY + SLOWLY)
+    home = tmp_path / "home"
+    home.mkdir()
+    killed: list[int] = []
+    with cluster(tmp_path / "cluster") as (master, workers):
+
+        def kill() -> None:
+            (executor,) = executors(tmp_path / "cluster", workers[0].pid)
+            for pid in (workers[0].pid, executor):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+        with ThreadPoolExecutor(1) as pool:
+            ending = pool.submit(swept, platform, home, LOGWRIGHT_SPARK_MASTER=master)
+            while not ending.done() and len(staged_files(platform.log_dir)) < SOME_FILES:
+                time.sleep(0.01)
+            assert not ending.done(), ending.result().stderr[-4000:]
+            kill()
+            done = ending.result()
+    assert len(killed) == len((workers[0].pid, "executor"))
+    assert done.returncode == 0, done.stderr[-4000:]
+    for key in LOGS:
+        purged = call("purge", platform.log_dir, key, "--yes", "--now", platform.now_ms)
+        assert purged.status == 0, purged.err
+    as_by_a_local_session(platform, tmp_path)
+
+
+def executors(directory: Path, worker: int) -> list[int]:
+    """Processes of the executors that a worker has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            command = (path.parent / "cmdline").read_bytes()
+            if int(fields[1]) == worker and b"CoarseGrainedExecutorBackend" in command:
+                found.append(int(path.parent.name))
+    assert found, list((directory / "work").glob("app-*/*"))
+    return found
 
 
 def test_a_connect_server(platform: Platform, tmp_path: Path) -> None:

@@ -129,6 +129,22 @@ def test_plan_that_was_discarded_is_over(log_dir: Path, purged: Callable[[Path],
     assert purged(log_dir) == 1
 
 
+def test_a_build_is_done_again_after_its_worker_was_killed(log_dir: Path) -> None:
+    """As Spark does with a task whose executor is lost: what the first one has staged goes, and
+    what it still writes has no name.
+    """
+    plan = plan_of(log_dir)
+    first = build(plan)
+    before = {path.name: path.read_bytes() for path in first.directory.iterdir()}
+    left = next(path for path in first.directory.iterdir() if path.suffix == ".log")
+    with left.open("r+b") as late:
+        again = build(plan)
+        late.write(b"late")
+    assert first.directory == again.directory
+    assert before == {path.name: path.read_bytes() for path in again.directory.iterdir()}
+    commit(plan, again)
+
+
 def test_commit_that_failed_ends_the_plan(log_dir: Path) -> None:
     """It is not tried again: what is staged may go."""
     plan = plan_of(log_dir)
