@@ -1,24 +1,29 @@
-"""The commands that the README and the pages of `docs/` show are run as they stand there, with a
-real log directory in place of the example's. Words in prose, such as `logwright undo`, only name a
-command: `tests/tidy/test_commands.py` checks that it exists.
+"""The commands that the README and the pages of `docs/` show with arguments or options are run,
+with a real log directory in place of the example's. A name alone, such as `logwright undo`, is a
+word: `tests/tidy/test_commands.py` checks that the command exists.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from urllib.request import urlopen
 
 import pytest
 
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
-from tests.e2e.command import REPOSITORY, call
+from logwright.resources.policies import POLICIES_VARIABLE
+from tests.e2e.command import PROGRAM, REPOSITORY, call, free_port
 from tests.fixtures import copy_before
 from tests.tidy.test_commands import documented
 
@@ -26,19 +31,26 @@ pytestmark = pytest.mark.e2e
 
 CASE: Final = "basic-none"
 EXAMPLE: Final = "/var/lib/kafka/data"
-PLACES: Final = (EXAMPLE, "LOG_DIR", "[DIR]", "COMMAND --help", "logwright --help")
-"""A command with one of these is complete."""
 COMPACT: Final = ("--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=0")
 DELETE: Final = ("--config", "cleanup.policy=delete", "--config", "retention.bytes=1000")
 BOTH: Final = ("--config", "cleanup.policy=compact,delete", "--config", "retention.bytes=1000")
 
 ELSEWHERE: Final = {
-    "logwright archive LOG_DIR --bootstrap HOST:PORT --topic T": "tests/e2e/test_archive.py",
-    "logwright move LOG_DIR TOPIC-N --abandon": "tests/unit/cli/test_move.py",
-    f"logwright metrics --port 9404 {EXAMPLE}": "tests/unit/metrics/test_metrics.py",
-    "logwright COMMAND LOG_DIR [TOPIC-N ...]": "tests/e2e/test_documented_commands.py",
+    "logwright archive LOG_DIR --bootstrap HOST:PORT --topic T": (
+        "tests/e2e/test_archive.py",
+        "test_a_topic_is_copied_and_the_copy_goes_on",
+    ),
+    "logwright move LOG_DIR TOPIC-N --abandon": (
+        "tests/unit/cli/test_move.py",
+        "test_open_move_is_told_of",
+    ),
+    f"logwright metrics --port 9404 {EXAMPLE}": (
+        "tests/e2e/test_documented_commands.py",
+        "test_metrics_are_served",
+    ),
 }
-"""Commands that need a broker, an interrupted process or a port: the tests that run them."""
+"""Commands that need a broker, an interrupted process or a port: the file and the name of the test
+that runs them."""
 
 SETTINGS: Final = {
     "clean": COMPACT,
@@ -48,23 +60,23 @@ SETTINGS: Final = {
 }
 """What an operator's policies would say of the topic."""
 
-
 CHANGING: Final = frozenset(
     ("clean", "delete", "ingest", "pause", "purge", "quarantine", "recover", "resume", "retain")
 )
 """They ask, unless they have ``--yes``; the documents leave that to the reader."""
+SERVE_SECONDS: Final = 60
 SHOWING: Final = 2
 """Words of `pause LOG_DIR` and `quarantine LOG_DIR`, which only show."""
 
 
 def commands() -> list[str]:
-    """Every complete command of README and docs, without its comment."""
+    """Every command of README and docs that has more than a name, without its comment."""
     found = {
         re.split(r" +(?:#|&&|\||>) ?", command)[0].strip()
         for document, command in documented()
         if document == "README.md" or re.fullmatch(r"docs/[^/]+", document)
     }
-    return sorted(one for one in found if any(place in one for place in PLACES))
+    return sorted(one for one in found if not re.fullmatch(r"logwright [a-z]+", one))
 
 
 def _cleaned(log_dir: Path) -> None:
@@ -88,10 +100,11 @@ PREPARED: Final[dict[str, Callable[[Path], None]]] = {
 
 
 @pytest.mark.parametrize("command", [one for one in commands() if one not in ELSEWHERE])
-def test_a_complete_command_runs(command: str, tmp_path: Path) -> None:
+def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends well, and says something."""
     log_dir = copy_before(CASE, tmp_path)
     (tmp_path / "policies").mkdir()
+    monkeypatch.setenv(POLICIES_VARIABLE, str(tmp_path / "policies"))
     (tmp_path / "policies/defaults.yml").write_text(
         (REPOSITORY / "dbt_like_configs/defaults.yml").read_text()
     )
@@ -122,7 +135,10 @@ def _substituted(command: str, log_dir: Path, tmp_path: Path) -> list[str]:
         ("[TOPIC ...]", "t"),
         ("TOPIC-N", "t-0"),
         ("[DIR]", str(tmp_path / "policies")),
-        ("COMMAND --help", "clean --help"),
+        ("COMMAND", "plan"),
+        ("[t-0 ...]", "t-0"),
+        ("LOOK", str(log_dir)),
+        ("recover --accept-loss", f"recover --accept-loss {log_dir}"),
         ("--from PATH", f"--from {tmp_path / 'rows.json'}"),
         ("--topic T", "--topic new"),
         ("--partitions N", "--partitions 2"),
@@ -132,12 +148,34 @@ def _substituted(command: str, log_dir: Path, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("command", "test"), ELSEWHERE.items())
-def test_the_others_are_run_elsewhere(command: str, test: str) -> None:
-    """They are still documented, and the named tests call them."""
+def test_the_others_are_run_elsewhere(command: str, test: tuple[str, str]) -> None:
+    """They are still documented, and the named tests have their name and options as words."""
     assert command in commands()
-    name, option = command.split()[1], [word for word in command.split() if word[:2] == "--"]
-    text = (REPOSITORY / test).read_text()
-    assert name == "COMMAND" or (f'"{name}"' in text and all(f'"{one}"' in text for one in option))
+    file, function = test
+    tree = ast.parse((REPOSITORY / file).read_text())
+    (found,) = [
+        one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one.name == function
+    ]
+    words = {one.value for one in ast.walk(found) if isinstance(one, ast.Constant)}
+    assert words >= {word for word in command.split()[1:] if word.islower() and "/" not in word}
+
+
+def test_metrics_are_served(tmp_path: Path) -> None:
+    """By the real command, until it is stopped."""
+    log_dir, port = copy_before(CASE, tmp_path), free_port()
+    words = ["metrics", "--port", str(port), str(log_dir)]
+    running = subprocess.Popen([sys.executable, "-c", PROGRAM, *words], cwd=REPOSITORY)
+    try:
+        for _ in range(SERVE_SECONDS * 10):
+            with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+                text = answer.read().decode()
+                break
+            assert running.poll() is None
+            time.sleep(0.1)
+        assert "kafka_log_log_size" in text
+    finally:
+        running.terminate()
+        running.wait(timeout=30)
 
 
 def test_the_readme_block_runs_as_it_stands(tmp_path: Path) -> None:
