@@ -13,7 +13,7 @@ begins more than its budget, but for a log that is larger than it: that one begi
 next hours have as much less.
 
 Free disk is looked at only if the policy sets ``min_free_bytes``, and never for a log that needs
-recovery: on a full disk a cleaning frees space, and the engine itself refuses one that has no room.
+recovery: a cleaning for whose output there is no room fails without a change to the log.
 """
 
 from __future__ import annotations

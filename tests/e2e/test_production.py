@@ -118,23 +118,15 @@ def test_a_worker_of_the_cluster_is_killed(tmp_path: Path) -> None:
     platform = make_platform(tmp_path, LOGS, POLICY + SLOWLY)
     home = tmp_path / "home"
     home.mkdir()
-    killed: list[int] = []
-    with cluster(tmp_path / "cluster") as (master, workers):
-
-        def kill() -> None:
-            (executor,) = executors(tmp_path / "cluster", workers[0].pid)
-            for pid in (workers[0].pid, executor):
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-
-        with ThreadPoolExecutor(1) as pool:
-            ending = pool.submit(swept, platform, home, LOGWRIGHT_SPARK_MASTER=master)
-            while not ending.done() and len(staged_files(platform.log_dir)) < SOME_FILES:
-                time.sleep(0.01)
-            assert not ending.done(), ending.result().stderr[-4000:]
-            kill()
-            done = ending.result()
-    assert len(killed) == len((workers[0].pid, "executor"))
+    with cluster(tmp_path / "cluster") as (master, workers), ThreadPoolExecutor(1) as pool:
+        ending = pool.submit(swept, platform, home, LOGWRIGHT_SPARK_MASTER=master)
+        while not ending.done() and len(staged_files(platform.log_dir)) < SOME_FILES:
+            time.sleep(0.01)
+        assert not ending.done(), ending.result().stderr[-4000:]
+        (executor,) = executors(tmp_path / "cluster", workers[0].pid)
+        for pid in (workers[0].pid, executor):
+            os.kill(pid, signal.SIGKILL)
+        done = ending.result()
     assert done.returncode == 0, done.stderr[-4000:]
     for key in LOGS:
         purged = call("purge", platform.log_dir, key, "--yes", "--now", platform.now_ms)
