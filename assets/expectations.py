@@ -126,15 +126,16 @@ def _great_expectations() -> Any:  # noqa: ANN401 - the library exports nothing 
     return importlib.import_module("great_expectations")
 
 
-def import_meanwhile() -> None:
-    """Import the library in the background: it takes seconds, about as long as Spark takes to
+def import_in_background() -> None:
+    """Import the library in a thread: it takes seconds, about as long as Spark takes to
     start, for which this process only waits. An error is raised where it is used.
     Effects: a thread that ends by itself.
     """
 
     def load() -> None:
         with suppress(ImportError):
-            _great_expectations().expectations  # noqa: B018 -- a module that is loaded when asked for
+            _great_expectations()
+            importlib.import_module("great_expectations.expectations")
 
     Thread(target=load, name="import of great_expectations", daemon=True).start()
 

@@ -151,15 +151,19 @@ def days_of(history: Iterable[Row], today: date) -> list[Day]:
     ]
 
 
-def waiting_tombstones(history: Iterable[Row], now_ms: int) -> tuple[int, int]:
-    """Return (logs with tombstones that may go since their last cleaning, for how long the oldest
-    may, ms). Only cleanings in the history count.
+def passed_horizons(rows: Iterable[Row], history: Iterable[Row], now_ms: int) -> tuple[int, int]:
+    """Return (logs whose earliest delete horizon has passed since their last cleaning, the longest
+    time since then, ms): their next cleaning can remove tombstones or markers. Only cleanings in
+    the history count, and logs that are there.
     """
+    there = {row["log"] for row in rows}
     newest: dict[str, Row] = {}
     for row in history:
         before = newest.get(row["log"])
-        if row["operation"] == "clean" and (
-            before is None or row["started_at"] >= before["started_at"]
+        if (
+            row["operation"] == "clean"
+            and row["log"] in there
+            and (before is None or row["started_at"] >= before["started_at"])
         ):
             newest[row["log"]] = row
     horizons = (row["delete_horizon"] for row in newest.values())
@@ -183,8 +187,8 @@ def tiles(
     held = [sum(bool(row[name]) for row in rows) for name in ("paused", "quarantined", "stray")]
     delay = f"{overdue:,}, up to {human_ms(worst_ms)}" if overdue else "0"
     due = sum(row["state"] == "due" for row in rows)
-    past, oldest_ms = waiting_tombstones(history, now_ms)
-    tombstones = f"{past:,} logs, up to {human_ms(oldest_ms)}" if past else "none"
+    past, longest_ms = passed_horizons(rows, history, now_ms)
+    horizons = f"{past:,}, up to {human_ms(longest_ms)}" if past else "0"
     deadline = f"in {human_ms(min(coming) - now_ms)}" if coming else "none"
     return [
         ("logs", f"{len(rows):,}", False),
@@ -192,7 +196,7 @@ def tiles(
         ("due", f"{due:,}", False),
         ("over compaction lag", delay, overdue > 0),
         ("next deadline", deadline, False),
-        ("tombstones past horizon", tombstones, False),
+        ("past delete horizon", horizons, False),
         ("refused", f"{refused:,}", refused > 0),
         ("paused", f"{held[0]:,}", held[0] > 0),
         ("in quarantine", f"{held[1]:,}", held[1] > 0),

@@ -15,7 +15,7 @@ import dagster as dg
 from logwright.assets.boundary import after_failed_swap, boundary, checked
 from logwright.assets.evaluations import check_evaluations
 from logwright.assets.events import many_events
-from logwright.assets.expectations import import_meanwhile
+from logwright.assets.expectations import import_in_background
 from logwright.assets.history import record_history
 from logwright.assets.holds import state_of
 from logwright.assets.partitions import LOGS, SEGMENT_SET
@@ -125,7 +125,7 @@ def roll(context: dg.OpExecutionContext, planned: SweepState) -> SweepState:
 @dg.op(out=SWEEP_OUT, pool=POOL, required_resource_keys={*NEEDED})
 def dedupe(context: dg.OpExecutionContext, rolled: SweepState) -> SweepState:
     """Build the compacted segments of all logs in one Spark job, next to the live ones."""
-    import_meanwhile()
+    import_in_background()
     spark = context.resources.spark
     rolled = restored(context, rolled, before="dedupe")
     with unstaged_on_error(rolled):

@@ -89,8 +89,8 @@ def build(
         hold_plan(plan.log.log_dir, plan.plan_id)
         below = (WORK_DIRECTORY, STAGING, plan.plan_id)
         if os.path.lexists("/".join((plan.log.directory_text, *below))):
-            # Spark runs a task again whose executor was killed. Should that one still live, it
-            # writes to files that have no name any more.
+            # Spark runs a task again whose executor was lost. If that one still lives, it writes to
+            # files without a name; if it fails then, it removes these, and the commit fails.
             remove_private(plan.log.directory_text, *below)
         with make_private(plan.log.directory_text, *below) as directory:
             staged = _rewrite(plan, survivors, directory, progress, runtime)

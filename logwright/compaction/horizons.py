@@ -1,4 +1,4 @@
-"""When the next tombstones of a cleaned log may go."""
+"""The earliest delete horizon of a cleaned log: when its next tombstones or markers may go."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def earliest_horizon(
     sources: Iterable[Source], dead: NDArray[np.uint8], *, now_ms: int, new_ms: int | None
 ) -> TimestampMs | None:
     """Return the earliest delete horizon of the batches that stay with records, ms; None without
-    one. Horizons that are reached do not count: their tombstones are gone (KIP-534).
+    one. Horizons that are reached do not count: what they held back is gone (KIP-534).
 
     Args:
         sources: all that is cleaned.
@@ -26,10 +26,11 @@ def earliest_horizon(
     """
     found = new_ms
     for source in sources:
+        if not source.attributes & DELETE_HORIZON:
+            continue
         batches = source.batches
-        waits = (batches["attributes"] & DELETE_HORIZON != 0) & batches["has_tombstone"]
-        waits &= batches["base_timestamp"] > now_ms
-        rows = np.flatnonzero(waits)
+        has_horizon = (batches["attributes"] & DELETE_HORIZON) != 0
+        rows = np.flatnonzero(has_horizon & (batches["base_timestamp"] > now_ms))
         for row in rows[np.argsort(batches["base_timestamp"][rows], kind="stable")]:
             horizon = int(batches["base_timestamp"][row])
             if found is not None and horizon >= found:

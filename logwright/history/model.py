@@ -44,8 +44,8 @@ class HistoryRow:
             offsets were deleted.
         compaction_delay_ms: by how much ``max.compaction.lag.ms`` was exceeded when a cleaning
             ended (KIP-354); 0 if it was not.
-        delete_horizon_ms: earliest delete horizon of what a cleaning kept: when the next tombstones
-            may go.
+        delete_horizon_ms: earliest delete horizon of the batches that a cleaning kept: when the
+            next tombstones or markers may go.
         cpu_seconds: of a cleaning's passes.
         wall_seconds: of the passes and of the commit, which several logs share.
         forecast_bytes: what the plan expected the cleaning to reclaim.

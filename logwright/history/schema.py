@@ -60,7 +60,7 @@ COLUMNS: Final = (
     Column("segments_deleted", "int64", "segments that retention deleted"),
     Column("offsets_deleted", "int64", "offsets by which retention raised the log start offset"),
     Column("compaction_delay_ms", "int64", "by how much max.compaction.lag.ms was exceeded, ms"),
-    Column("delete_horizon", "timestamp", "when the next tombstones may go that a cleaning kept"),
+    Column("delete_horizon", "timestamp", "earliest delete horizon that a cleaning kept"),
     Column("cpu_seconds", "double", "CPU seconds of the passes of a cleaning"),
     Column("wall_seconds", "double", "seconds of its passes and its commit, which logs share"),
     Column("forecast_bytes", "int64", "bytes that the plan expected the cleaning to reclaim"),

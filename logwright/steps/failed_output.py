@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 FAILED: Final = "failed"
 """Directory of the kept outputs, in the work directory."""
 
-
 LEAST_FREE_SHARE: Final = 0.1
 """Share of the file system that must be free for users other than root, the output still on it."""
 

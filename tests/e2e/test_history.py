@@ -79,7 +79,7 @@ def show(platform: Platform) -> dict[str, Any]:
 
 
 def waiting_horizons(partition: Path, now_ms: int) -> list[int]:
-    """Delete horizons, ms, of the batches with tombstones that are in the log's files."""
+    """Delete horizons, ms, of the batches with records that are in the log's files."""
     found = []
     for path in partition.glob("*.log"):
         data = path.read_bytes()
@@ -87,7 +87,7 @@ def waiting_horizons(partition: Path, now_ms: int) -> list[int]:
             batch = parse_batch(data, span.position)
             records = read_records(batch, data[span.position : span.position + span.bytes])
             horizon_ms = batch.delete_horizon_ms
-            if horizon_ms is not None and any(one.value is None for one in records):
+            if horizon_ms is not None and records:
                 found.append(horizon_ms)
     return [one for one in found if one > now_ms]
 

@@ -82,6 +82,8 @@ def clean(world: World, choice: int) -> Step:
         if not plan.clean and not plan.roll.due:
             return
         staged = build(plan) if plan.clean else None
+        if staged is not None and choice % 7 == 0:  # as Spark, when the first executor is lost
+            staged = build(plan)
         if staged is not None:
             log.before[world.now] = ("swap", log.content)
             facts = examine(plan, staged)

@@ -20,11 +20,11 @@ from logwright.assets.page_values import (
     human_bytes,
     human_ms,
     human_time,
+    passed_horizons,
     ratio_counts,
     shown_rows,
     tiles,
     unit_of,
-    waiting_tombstones,
 )
 from logwright.config.policy_models import DiskLimits
 from logwright.fleet.model import DirectorySpace
@@ -195,8 +195,8 @@ def test_tiles() -> None:
     assert "low on space" in html(rows)
 
 
-def test_tombstones_past_their_horizon() -> None:
-    """By each log's newest cleaning; a purge after it says nothing."""
+def test_logs_past_their_delete_horizon() -> None:
+    """By each log's newest cleaning; a purge after it says nothing, nor a log that is gone."""
 
     def cleaned(log: str, days_ago: int, horizon_ms: int | None) -> dict[str, Any]:
         at = None if horizon_ms is None else datetime.fromtimestamp(horizon_ms / 1000, tz=UTC)
@@ -209,11 +209,13 @@ def test_tombstones_past_their_horizon() -> None:
         cleaned("logs:b-0", 2, None),
         cleaned("logs:c-0", 2, NOW_MS + HOUR_MS),
         cleaned("logs:d-0", 2, NOW_MS),
+        cleaned("logs:gone-0", 2, NOW_MS - 9 * HOUR_MS),
         saved("purge", 2, 1, 0) | {"log": "logs:a-0"},
     ]
-    assert (2, 3 * HOUR_MS) == waiting_tombstones(history, NOW_MS)
-    assert (0, 0) == waiting_tombstones([], NOW_MS)
-    assert "2 logs, up to 3 h" in html([ROW], history)
+    rows = [ROW | {"log": f"logs:{name}-0"} for name in "abcd"]
+    assert (2, 3 * HOUR_MS) == passed_horizons(rows, history, NOW_MS)
+    assert (0, 0) == passed_horizons(rows, [], NOW_MS)
+    assert "2, up to 3 h" in html(rows, history)
 
 
 @pytest.mark.parametrize(
