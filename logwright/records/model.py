@@ -118,6 +118,18 @@ class ReadCounts:
     corrupt_bytes: int = 0
     first_corrupt: tuple[str, int, int] | None = None
 
+    def add_read(self, batches: int, size: int) -> None:
+        """Count batches that were read."""
+        self.batches += batches
+        self.bytes += size
+
+    def add_corrupt(self, path: str, position: int, size: int, offset: int) -> None:
+        """Count a batch that is left out."""
+        if self.first_corrupt is None:
+            self.first_corrupt = (path, position, offset)
+        self.corrupt_batches += 1
+        self.corrupt_bytes += size
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
