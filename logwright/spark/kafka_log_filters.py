@@ -69,7 +69,7 @@ def push_down(filters: Iterable[Filter], *, view: str) -> tuple[Pruning, list[Fi
     pruning = Pruning()
     rest = []
     for one in filters:
-        attribute = getattr(one, "attribute", ())
+        attribute: tuple[str, ...] = getattr(one, "attribute", ())
         column = attribute[0] if len(attribute) == 1 else ""
         if isinstance(one, IsNotNull) and column in _NEVER_NULL:
             continue
