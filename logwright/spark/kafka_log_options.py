@@ -118,8 +118,8 @@ class ReadOptions(_Options):
         corruptReport: a directory for one JSON file of each range with skipped batches.
         highWatermark: what is committed: all ("end"), or up to the broker's checkpoint.
         view: "latest" is the newest record of each key.
-        asOfOffset, asOfTimestamp: the latest state as of an offset of each partition, exclusive, or
-            of the first offset whose timestamp is above this one.
+        asOfOffset, asOfTimestamp: the latest state as of an offset of each partition, exclusive; or
+            as of a time, ms since the epoch.
         includeTombstones: the view "latest" also has deleted keys, with a null value.
         pushFilters: a query's filters decide what is read, see docs/adr/0026.
     """
@@ -179,6 +179,8 @@ class ReadOptions(_Options):
             raise contradiction("startingOffsets cannot be latest in a batch query", *_STARTS)
         if self.ending_offsets == "earliest" or EARLIEST in _values(self.ending_offsets):
             raise contradiction("endingOffsets cannot be earliest", *_ENDS)
+        if EARLIEST in _values(self.as_of_offset or {}):
+            raise contradiction("asOfOffset cannot be earliest", "asOfOffset")
         if self.on_corrupt == "fail" and self.corrupt_report is not None:
             raise contradiction("corruptReport needs onCorrupt=skip", "corruptReport")
         return self
