@@ -8,6 +8,7 @@ documentation of log compaction: "any consumer that stays caught up").
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -108,7 +109,7 @@ def plan_partition(recorded: Progress | None, observed: Observed) -> PartitionSt
 
 
 def gone_partitions(
-    recorded: dict[int, Progress], topic_ids: frozenset[str | None], present: frozenset[int]
+    recorded: Mapping[int, Progress], topic_ids: frozenset[str | None], present: frozenset[int]
 ) -> tuple[int, ...]:
     """Return the partitions whose rows are removed: they have no log any more, and those that have
     one are of another topic of the same name.
