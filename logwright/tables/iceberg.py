@@ -17,10 +17,17 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    RESTError,
+    ValidationException,
+)
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
+from requests import RequestException
+from sqlalchemy.exc import SQLAlchemyError
 
 from logwright.tables.columns import BUCKET, PARTITION
 from logwright.tables.local_files import sync_file
@@ -43,6 +50,15 @@ _NAME_MAPPING: Final = "schema.name-mapping.default"
 """Property by which readers find columns in files without field ids (Iceberg's specification,
 "Column Projection")."""
 _CATALOG_NAME: Final = "logwright"
+ERRORS: Final = (
+    CommitFailedException,
+    NoSuchTableError,
+    RESTError,
+    RequestException,
+    SQLAlchemyError,
+    ValidationException,
+)
+"""What a catalog raises."""
 _FILE: Final = "file://"
 
 

@@ -21,7 +21,7 @@ from logwright.records.plan import plan_records
 from logwright.records.read import read_range
 from logwright.tables.columns import READ_COLUMNS
 from logwright.tables.plan import Observed, PartitionStep
-from logwright.tables.update import PartitionSource, Reading
+from logwright.tables.work import PartitionSource, Reading
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:

@@ -52,12 +52,14 @@ class Form:
         topic: whose latest state it is.
         buckets: number of buckets of each partition.
         columns: (name, Arrow type as text) of each column.
-        decoding: digest of the settings that the columns were decoded with.
+        asked: the decoding of the policies, as JSON.
+        decoding: the same with what was inferred from the first records.
     """
 
     topic: str
     buckets: int
     columns: tuple[tuple[str, str], ...]
+    asked: str = ""
     decoding: str = ""
 
 
@@ -144,6 +146,7 @@ def load_form(text: str | None, *, table: str) -> Form:
             topic=str(content["topic"]),
             buckets=int(content["buckets"]),
             columns=tuple((str(name), str(kind)) for name, kind in content["columns"]),
+            asked=str(content["asked"]),
             decoding=str(content["decoding"]),
         )
     except (KeyError, TypeError, ValueError) as error:

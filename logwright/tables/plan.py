@@ -137,14 +137,14 @@ def differences(known: Form, wanted: Form) -> str | None:
         return f"it is of topic {known.topic}"
     if known.buckets != wanted.buckets:
         return f"it has {known.buckets} buckets, not {wanted.buckets}"
+    if known.asked != wanted.asked:
+        return "its keys or values were decoded with other settings"
     if known.columns != wanted.columns:
         before, after = dict(known.columns), dict(wanted.columns)
         names = sorted(
             name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
         )
         return f"its columns are others: {', '.join(names)}"
-    if known.decoding != wanted.decoding:
-        return "it was decoded with other settings"
     return None
 
 

@@ -145,6 +145,7 @@ def _form(target: Target, before: Snapshot | None, sources: Iterable[PartitionSo
         topic=target.topic,
         buckets=buckets,
         columns=target.columns.pairs,
+        asked=target.asked,
         decoding=target.decoding,
     )
     why = None if before is None else differences(before.form, form)

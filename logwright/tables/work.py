@@ -104,7 +104,7 @@ class Target:
         topic: whose state it is.
         decoder: of its records.
         columns: of its files.
-        decoding: digest of the decoder's settings.
+        asked: the decoding of the policies, as JSON; decoding: with what was inferred.
         buckets: wanted number of buckets; None: by size, or as the table has.
         work: directory of temporary files.
     """
@@ -114,6 +114,7 @@ class Target:
     topic: str
     decoder: Decoder
     columns: Columns
+    asked: str
     decoding: str
     work: Path
     buckets: int | None = None
