@@ -47,7 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("logwright.state", "logwright.observe"),
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
-    ("logwright.checks", "logwright.forecast"),
+    ("logwright.checks", "logwright.forecast", "logwright.decode"),
     ("logwright.sweep", "logwright.verify"),
     ("logwright.spark", "logwright.history", "logwright.fleet", "logwright.metrics"),
     ("logwright.resources",),
@@ -69,6 +69,10 @@ ONLY_IN = {
     "matplotlib": ("logwright.assets",),
     "prometheus_client": ("logwright.metrics",),
     "confluent_kafka": ("logwright.ingest.broker",),
+    "fastavro": ("logwright.decode",),
+    "google.protobuf": ("logwright.decode",),
+    "orjson": ("logwright.decode",),
+    "requests": ("logwright.decode",),
 }
 """Where a library of the platform may be imported: the engine knows none of them."""
 
