@@ -61,6 +61,9 @@ def _message(text: str) -> str:
 SpecPath = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_path)]
 """A path relative to the directory of the policies, or absolute."""
 
+MessageName = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_message)]
+"""The name of a message of Protobuf, with its package."""
+
 
 class ScalarSpec(BaseModel):
     """One value without fields, as Kafka's serializers of the same names write it.
@@ -109,7 +112,7 @@ class ProtobufSpec(BaseModel):
     model_config = _FROZEN
     format: Literal["protobuf"] = "protobuf"
     schema_file: SpecPath
-    message: Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_message)]
+    message: MessageName
 
 
 class RegistrySpec(BaseModel):
@@ -121,6 +124,8 @@ class RegistrySpec(BaseModel):
         url: of a registry; ``GET /schemas/ids/{id}``.
         schema_id: the id of the schema that the columns are made of; records of other ids are
             converted to it. None: the highest id in the directory, or in the first records.
+        message: the name of Protobuf's message that the columns are made of. None: that of the
+            first record with this id, or the first message of the schema.
     """
 
     model_config = _FROZEN
@@ -128,6 +133,7 @@ class RegistrySpec(BaseModel):
     schemas: SpecPath | None = None
     url: Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_url)] | None = None
     schema_id: Annotated[Int32, Field(ge=0)] | None = None
+    message: MessageName | None = None
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
@@ -155,12 +161,13 @@ class DebeziumSpec(BaseModel):
 
     model_config = _FROZEN
     format: Literal["debezium"] = "debezium"
-    of: JsonSpec | AvroSpec | RegistrySpec = Field(default_factory=JsonSpec)
+    of: JsonSpec | AvroSpec | RegistrySpec = Field(default_factory=JsonSpec, discriminator="format")
 
 
-DecoderSpec = (
-    ScalarSpec | JsonSpec | AvroSpec | ProtobufSpec | RegistrySpec | DebeziumSpec | InternalSpec
-)
+DecoderSpec = Annotated[
+    ScalarSpec | JsonSpec | AvroSpec | ProtobufSpec | RegistrySpec | DebeziumSpec | InternalSpec,
+    Field(discriminator="format"),
+]
 
 
 class Decoding(BaseModel):
