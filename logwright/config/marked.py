@@ -33,7 +33,7 @@ _LABELS: Final = ("name", "pattern", "topic")
 
 _LONGEST_LABEL: Final = 60
 _LONGEST_SHOWN: Final = 100
-_HIDDEN: Final = (".options", ".url")
+_HIDDEN: Final = (".options", ".url", ".catalog")
 """Parts of the paths of settings that may have secrets."""
 
 _QUOTE: Final = "while scanning a quoted scalar"
