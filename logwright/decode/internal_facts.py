@@ -48,7 +48,7 @@ def group_key(topic: str, key: bytes | None) -> tuple[RecordType, Facts]:
         Refused: it cannot be decoded.
     """
     kind, fields = parse_key(topic, key)
-    facts: Facts = {"type": kind.name, "group_id": fields["groupId"]}
+    facts: Facts = {"type": kind.name, "group_id": fields.get("group") or fields.get("groupId", "")}
     if kind.name in _OFFSETS:
         facts |= {"committed_topic": fields["topic"], "committed_partition": fields["partition"]}
     elif "memberId" in fields:

@@ -71,8 +71,9 @@ _OFFSET_VALUE: Final = Message(
     latest=4,
     flexible_since=4,
 )
+_CLASSIC_GROUP: Final = Field("group", "string")
 _OFFSET_KEY: Final = Message(
-    (_GROUP, Field("topic", "string"), Field("partition", "int32")),
+    (_CLASSIC_GROUP, Field("topic", "string"), Field("partition", "int32")),
 )
 _CLASSIC_MEMBER: Final = (
     Field("memberId", "string"),
@@ -122,7 +123,7 @@ _GROUP_TYPES: Final[Mapping[int, RecordType]] = MappingProxyType(
     {
         0: RecordType("legacy_offset_commit", _OFFSET_KEY, _OFFSET_VALUE),
         1: RecordType(OFFSET_COMMIT, _OFFSET_KEY, _OFFSET_VALUE),
-        2: RecordType(GROUP_METADATA, _BY_GROUP, _GROUP_VALUE),
+        2: RecordType(GROUP_METADATA, Message((_CLASSIC_GROUP,)), _GROUP_VALUE),
         3: RecordType(
             "consumer_group_metadata",
             _BY_GROUP,
