@@ -101,13 +101,16 @@ def decoded_records(topic: str, decoding: Decoding, base: Path, lines: Iterable[
     from logwright.decode.make import make_decoder  # noqa: PLC0415 - pyarrow: not for internal topics
 
     batches = (
-        _batch(line["records"]) for line in lines if line["type"] == "batch" and not line["control"]
+        batch_of(line["records"])
+        for line in lines
+        if line["type"] == "batch" and not line["control"]
     )
     decoder = make_decoder(decoding, base=base, sample=batches, topic=topic)
     return lambda records: _by_specs(decoder, records)
 
 
-def _batch(records: list[Line]) -> pa.RecordBatch:
+def batch_of(records: list[Line]) -> pa.RecordBatch:
+    """Return the records of a line as a batch; topic, partition and timestamp are null."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     count = len(records)
@@ -125,7 +128,7 @@ def _batch(records: list[Line]) -> pa.RecordBatch:
 
 def _by_specs(decoder: Decoder, records: list[Line]) -> None:
     """Decode records in place."""
-    found = decoder.decode(_batch(records))
+    found = decoder.decode(batch_of(records))
     by_offset = {record["offset"]: record for record in records}
     names = decoder.schema.names[len(_ORIGIN) :]
     for number, position in enumerate(found.positions.to_pylist()):
