@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Committed
@@ -226,10 +225,9 @@ def dumped(said: Said, topic: str) -> Iterator[dict[str, Any]]:
 
 def rows_of(said: Said, topic: str) -> list[dict[str, Any]]:
     """The last row of each key, as a table has them."""
-    batches: list[pa.RecordBatch] = []
-    for line in dump_partition(said.log_dir, TopicPartition(topic, 0)):
-        if line["type"] == "batch" and not line["control"]:
-            batches.append(batch_of(line["records"]))
+    lines = dump_partition(said.log_dir, TopicPartition(topic, 0))
+    data = (line for line in lines if line["type"] == "batch" and not line["control"])
+    batches = [batch_of(line["records"]) for line in data]
     decoder = make_decoder(default_decoding(topic), base=said.log_dir, topic=topic)
     last: dict[bytes, dict[str, Any]] = {}
     for batch in batches:
