@@ -315,6 +315,44 @@ def scan_segment(
     return batches
 
 
+def scan_piece(
+    data: NDArray[np.uint8],
+    path: Path | str,
+    *,
+    span: tuple[int, int],
+    next_offset: int,
+    end_offset: int,
+    piece_bytes: int,
+) -> tuple[NDArray[np.void], int, LogwrightError | None]:
+    """Return BATCH[n], the batches of the next part of a segment, at least one unless something is
+    wrong; the position after them; and what is wrong with the batch there, None if it was not read.
+
+    Args:
+        data: uint8[n], the whole ``.log``. path: for messages.
+        span: (position where a batch begins, position where the last one ends).
+        next_offset: the smallest that the first batch may have.
+        end_offset: exclusive upper bound of all offsets.
+        piece_bytes: about how many bytes the batches have.
+    """
+    start, end = span
+    while True:
+        part = data[start : min(start + piece_bytes, end)]
+        count, reached, status = _count_batches(part)
+        if count or status != _TRUNCATED or start + piece_bytes >= end:
+            break
+        piece_bytes *= 2
+    if status == _TRUNCATED and start + len(part) < end:
+        status = _OK  # the next piece has that batch
+    problem = None if status == _OK else _refuse(status, path, start + reached)
+    batches = np.zeros(count, dtype=BATCH)
+    position, status = _read_headers(part, next_offset, end_offset, 0, batches)
+    if status != _OK:
+        problem = _refuse(status, path, start + position)
+        batches = batches[: int((batches["position"] == position).argmax())]
+    batches["position"] += start
+    return batches, start + position, problem
+
+
 def scan_whatever(data: NDArray[np.uint8], path: Path | str) -> NDArray[np.void]:
     """Return the batches of a file as in their headers; checks only their lengths.
 

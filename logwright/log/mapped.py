@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.errors import StalePlan, UnreadableFile
+from logwright.log.model import FileStamp
 
 MOST_MAPPED: Final = 64
 """How many files of a `MappedFiles` stay mapped. A map holds a descriptor, of which a process often
@@ -97,6 +98,16 @@ class MappedFile:
         """
         found = self._files.find(self.path)
         return self._files.map_again(self.path, self._stamp) if found is None else found
+
+    def require(self, planned: FileStamp) -> None:
+        """Require that it is the file that was planned.
+
+        Raises:
+            StalePlan: it has been written or replaced since.
+        """
+        _, inode, size, modified_ns = self._stamp
+        if (inode, size, modified_ns) != (planned.inode, planned.bytes, planned.modified_ns):
+            raise StalePlan("has been written or replaced.", path=self.path, remedy="Plan again.")
 
 
 def _map(path: Path | str, expected_bytes: int | None) -> tuple[NDArray[np.uint8], _Stamp]:

@@ -1,0 +1,185 @@
+"""What planning reads of a log: index entries, and the headers that they lead to. An index is a hint:
+the batch that an entry names must be there, with a right CRC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction.source import Source
+from logwright.errors import CorruptLogError, UnsupportedFormatError
+from logwright.format.batch import CONTROL, parse_batch
+from logwright.format.index import OFFSET_ENTRY_BYTES, parse_offset_index
+from logwright.format.names import INDEX, LOG, segment_file_name
+from logwright.format.record import read_records
+from logwright.format.scan import bad_crcs, check_crcs, scan_piece
+from logwright.log.mapped import MappedFiles, map_file
+from logwright.log.model import FileStamp, PartitionLog, Segment
+from logwright.records import schema as names
+from logwright.records.model import OnCorrupt, ReadCounts, RecordsRange, SegmentPart
+from logwright.records.pieces import Pieces
+from logwright.records.read import read_sources
+from logwright.units import INT64_MAX
+
+_HEADER_PIECE: Final = 64 * 1024
+_LARGEST_MS: Final = INT64_MAX // 1000
+
+
+class Place(NamedTuple):
+    """Where a batch begins: its position, and its base offset."""
+
+    position: int
+    offset: int
+
+
+def parts_of(log: PartitionLog, start_offset: int, end_offset: int) -> list[SegmentPart]:
+    """Return the segments, whole, that can have offsets in [start, end). Pure."""
+    stamps = {stamp.name: stamp for stamp in log.fingerprint.files}
+    ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
+    return [
+        _whole(segment, end, stamps[segment_file_name(segment.base_offset, LOG)])
+        for segment, end in zip(log.segments, ends, strict=True)
+        if segment.log_bytes and segment.base_offset < end_offset and end > start_offset
+    ]
+
+
+def _whole(segment: Segment, end_offset: int, stamp: FileStamp) -> SegmentPart:
+    return SegmentPart(
+        base_offset=segment.base_offset,
+        end_offset=end_offset,
+        stamp=stamp,
+        start=0,
+        end=segment.log_bytes,
+    )
+
+
+class IndexedSegment:
+    """A segment and its offset index. Effects: maps both; errors: see `MappedFiles`."""
+
+    def __init__(self, log: PartitionLog, part: SegmentPart) -> None:
+        path = f"{log.directory_text}/{segment_file_name(part.base_offset, LOG)}"
+        file = MappedFiles().open(path, expected_bytes=part.stamp.bytes)
+        file.require(part.stamp)
+        index = map_file(f"{log.directory_text}/{segment_file_name(part.base_offset, INDEX)}")
+        whole = len(index) // OFFSET_ENTRY_BYTES * OFFSET_ENTRY_BYTES
+        self._entries: NDArray[np.int64] = parse_offset_index(index[:whole].data, part.base_offset)
+        self._part = part
+        self._path = path
+        self._data = file.data
+
+    def before(self, offset: int) -> Place | None:
+        """Return the last batch with an entry that ends at or before an offset; None if there is
+        none, or the entry is wrong.
+        """
+        row = int(self._entries[:, 0].searchsorted(offset, side="right")) - 1
+        return self._at(row) if row >= 0 else None
+
+    def after(self, offset: int) -> Place | None:
+        """Return a batch with an entry, all of which is at or after an offset; as `before`."""
+        row = int(self._entries[:, 0].searchsorted(offset)) + 1
+        return self._at(row) if row < len(self._entries) else None
+
+    def near(self, position: int) -> Place | None:
+        """Return the first batch with an entry at or after a position; as `before`."""
+        row = int(self._entries[:, 1].searchsorted(position))
+        return self._at(row) if row < len(self._entries) else None
+
+    def _at(self, row: int) -> Place | None:
+        last_offset, position = self._entries[row].tolist()
+        part = self._part
+        if not part.start < position < part.end:
+            return None
+        batches, _, _ = scan_piece(
+            self._data,
+            self._path,
+            span=(position, part.end),
+            next_offset=part.base_offset,
+            end_offset=part.end_offset,
+            piece_bytes=_HEADER_PIECE,
+        )
+        if not len(batches) or batches["last_offset"][0] != last_offset:
+            return None
+        if bad_crcs(self._data, batches[:1]):
+            return None
+        return Place(position, int(batches["base_offset"][0]))
+
+
+def first_offset_at(log: PartitionLog, timestamp_ms: int, on_corrupt: OnCorrupt) -> int | None:
+    """Return the first offset, from the log start offset on, whose timestamp is at or above a time,
+    as KafkaConsumer.offsetsForTimes finds it (FileRecords.searchForTimestamp): markers count, and
+    aborted data. None if there is none. Effects: reads headers, from the first segment on whose
+    time index says that it has such a timestamp; and the batches that may have it.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError: unless such batches are skipped.
+        StalePlan, UnreadableFile: see `Pieces`.
+    """
+    parts = {part.base_offset: part for part in parts_of(log, log.log_start_offset, INT64_MAX)}
+    for segment in log.segments:
+        part = parts.get(segment.base_offset)
+        if part is None or is_before(segment, timestamp_ms):
+            continue
+        one = RecordsRange(
+            log_dir=log.log_dir,
+            partition=log.partition,
+            parts=(part,),
+            start_offset=log.log_start_offset,
+            end_offset=part.end_offset,
+            log_start_offset=log.log_start_offset,
+            isolation="read_uncommitted",
+            on_corrupt=on_corrupt,
+        )
+        for source in Pieces(one, ReadCounts()):
+            for offset in _offsets_at(one, source, timestamp_ms):
+                return offset
+    return None
+
+
+def is_before(segment: Segment, timestamp_ms: int) -> bool:
+    """Return whether all of a segment is before a time, by the last entry of its time index."""
+    return segment.timeindex_bytes > 0 and segment.largest_timestamp_ms < timestamp_ms
+
+
+def _offsets_at(one: RecordsRange, source: Source, timestamp_ms: int) -> Iterator[int]:
+    """Yield the offset of the first record at or above a time, of each batch that has one."""
+    batches = source.batches
+    late = (batches["max_timestamp"] >= timestamp_ms) & (batches["count"] > 0)
+    for row in np.flatnonzero(late & (batches["last_offset"] >= one.start_offset)).tolist():
+        single = Source(
+            base_offset=source.base_offset, log=source.log, batches=batches[row : row + 1]
+        )
+        try:
+            offsets, times = _times(one, single)
+        except (CorruptLogError, UnsupportedFormatError):
+            if one.on_corrupt == "fail":
+                raise
+            continue
+        found = offsets[times >= max(min(timestamp_ms, _LARGEST_MS), -_LARGEST_MS)]
+        yield from found[:1].tolist()
+
+
+def _times(one: RecordsRange, single: Source) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return offsets and timestamps in ms, int64[n] each, of a batch."""
+    batch = single.batches[0]
+    if batch["attributes"] & CONTROL:
+        check_crcs(single.data, single.batches, single.path, first=0, last=1)
+        position, size = int(batch["position"]), int(batch["size"])
+        content = single.data[position : position + size].tobytes()
+        records = [
+            (record.offset, record.timestamp_ms)
+            for record in read_records(parse_batch(content), content)
+        ]
+        pairs = np.array(records, dtype=np.int64).reshape(-1, 2)
+        pairs = pairs[pairs[:, 0] >= one.start_offset]
+        return pairs[:, 0], pairs[:, 1]
+    columns = (names.OFFSET, names.TIMESTAMP)
+    offsets = (one.start_offset, one.end_offset)
+    found = list(read_sources([single], partition=one.partition, offsets=offsets, columns=columns))
+    if not found:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    parts = [[each.column(at).cast("int64").to_numpy() for each in found] for at in range(2)]
+    return np.concatenate(parts[0]), np.concatenate(parts[1]) // 1000

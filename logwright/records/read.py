@@ -1,0 +1,204 @@
+"""Records of segments as Arrow record batches, as a KafkaConsumer would see them.
+
+Memory is bounded by the rows and bytes of a record batch, by one decompressed batch and by the
+headers of one piece. A record batch holds rows of several batches and segments; a batch is resumed
+in the middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from logwright.compaction.source import Source, decompress_batch
+from logwright.compaction.unpack import Workspace
+from logwright.errors import CorruptLogError, UnsupportedFormatError, enough_memory
+from logwright.format.names import TopicPartition
+from logwright.format.scan import check_crcs
+from logwright.format.walk import OK, raise_for_status
+from logwright.locks import broker_kept_out
+from logwright.records import fill
+from logwright.records import schema as names
+from logwright.records.fill import RowScope
+from logwright.records.model import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    ReadCounts,
+    RecordsRange,
+    Selection,
+)
+from logwright.records.pieces import Pieces
+from logwright.records.rows import Rows
+from logwright.units import INT64_MAX
+
+_ALL: Final = Selection()
+_NONE_DEAD: Final = np.zeros(0, dtype=np.uint8)
+
+
+def read_range(
+    one: RecordsRange,
+    *,
+    columns: Sequence[str],
+    batch_rows: int = BATCH_ROWS,
+    batch_bytes: int = BATCH_BYTES,
+    selection: Selection | None = None,
+    counts: ReadCounts | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range, in order, as record batches of `records_schema(columns)`.
+    Effects: maps the segments; while it goes on, it keeps brokers out of the log directory.
+
+    Args:
+        columns: which columns, of `schema.RECORDS`; others cost nothing.
+        batch_rows: the most rows of a record batch.
+        batch_bytes: the most bytes of its keys, values and headers, unless one record has more.
+        selection: records that are left out. The ordinals of a range are all 0: no `dead`.
+        counts: added to.
+
+    Raises:
+        StalePlan: a segment changed since it was planned.
+        CorruptBatch, UnsupportedFormatError: a batch cannot be read, unless such are skipped.
+        LogDirLocked, NotALogDir, UnreadableFile, OutOfMemory: the directory, a file or the machine.
+    """
+    counts = ReadCounts() if counts is None else counts
+    scope = _scope(one, columns, batch_bytes, selection or _ALL)
+    rows = Rows(
+        partition=one.partition, columns=columns, most_rows=batch_rows, most_bytes=batch_bytes
+    )
+    with broker_kept_out(one.log_dir), enough_memory(one.directory):
+        yield from _read(Pieces(one, counts), rows, scope, counts)
+
+
+def read_sources(
+    sources: Iterable[Source],
+    *,
+    partition: TopicPartition,
+    offsets: tuple[int, int],
+    columns: Sequence[str],
+    batch_rows: int = BATCH_ROWS,
+    batch_bytes: int = BATCH_BYTES,
+    selection: Selection | None = None,
+    counts: ReadCounts | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of segments that are open already; see `read_range`. The caller keeps
+    brokers out.
+
+    Args:
+        sources: in order; batches to `discard` and control batches are left out.
+        offsets: first offset, and the end, exclusive.
+        selection: records that are left out; `dead` by the ordinals of the sources.
+    """
+    counts = ReadCounts() if counts is None else counts
+    limits = (offsets[0], offsets[1], -INT64_MAX, INT64_MAX)
+    scope = _row_scope(limits, columns, batch_bytes, selection or _ALL, checks_first=False)
+    rows = Rows(partition=partition, columns=columns, most_rows=batch_rows, most_bytes=batch_bytes)
+    yield from _read(sources, rows, scope, counts)
+
+
+def _scope(
+    one: RecordsRange, columns: Sequence[str], batch_bytes: int, selection: Selection
+) -> RowScope:
+    low, high = one.min_timestamp_ms, one.max_timestamp_ms
+    limits = (
+        max(one.start_offset, one.log_start_offset),
+        one.end_offset,
+        -INT64_MAX if low is None else low,
+        INT64_MAX if high is None else high,
+    )
+    checks_first = one.on_corrupt == "skip"
+    return _row_scope(limits, columns, batch_bytes, selection, checks_first=checks_first)
+
+
+def _row_scope(
+    limits: tuple[int, int, int, int],
+    columns: Sequence[str],
+    batch_bytes: int,
+    selection: Selection,
+    *,
+    checks_first: bool,
+) -> RowScope:
+    first, end, low, high = limits
+    return RowScope(
+        first_offset=first,
+        end_offset=end,
+        min_timestamp_ms=low,
+        max_timestamp_ms=high,
+        by_time=(low, high) != (-INT64_MAX, INT64_MAX),
+        checks_first=checks_first,
+        dead=_NONE_DEAD if selection.dead is None else selection.dead,
+        skip_tombstones=selection.skip_tombstones,
+        skip_null_keys=selection.skip_null_keys,
+        key=names.KEY in columns,
+        value=names.VALUE in columns,
+        headers=names.HEADERS in columns,
+        offset=names.OFFSET in columns,
+        timestamp=names.TIMESTAMP in columns,
+        timestamp_type=names.TIMESTAMP_TYPE in columns,
+        most_bytes=batch_bytes,
+    )
+
+
+def _read(
+    sources: Iterable[Source], rows: Rows, scope: RowScope, counts: ReadCounts
+) -> Iterator[pa.RecordBatch]:
+    space = Workspace()
+    state: Any = rows.state
+    for source in sources:
+        rows.begin(0)
+        last = len(source.batches)
+        status = fill.ROWS_FULL
+        while status != OK:
+            memory = (space.scratch, space.cells)
+            status = fill.fill_rows(
+                source.data, source.batches, last, scope, memory, state, rows.buffers
+            )
+            if status == fill.ROWS_FULL:
+                counts.rows += int(state["rows"])
+                yield rows.take()
+                space.use_here()  # the caller may go on in another thread
+            elif status == fill.NEEDS_ROOM:
+                rows.make_room()
+            elif status != OK:
+                _remove_obstacle(space, source, rows, scope, counts, status)
+        counts.add_read(int(state["batches"]), int(state["bytes"]))
+        state["batches"] = state["bytes"] = 0
+        space.release_scratch()
+    if state["rows"]:
+        counts.rows += int(state["rows"])
+        yield rows.take()
+
+
+def _remove_obstacle(
+    space: Workspace, source: Source, rows: Rows, scope: RowScope, counts: ReadCounts, status: int
+) -> None:
+    """Remove what prevents the kernel from reading a batch, or skip the batch.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError: the batch cannot be read, and is not to be skipped.
+    """
+    row = int(rows.state["row"])
+    batch = source.batches[row]
+    try:
+        match status:
+            case fill.SCRATCH_FULL:
+                space.double_scratch()
+            case fill.NOT_UNPACKED:
+                space.release_scratch()
+                rows.state["given"] = space.fill(decompress_batch(source, batch))
+            case fill.WRONG_CRC:
+                check_crcs(source.data, source.batches, source.path, first=row, last=row + 1)
+            case _:
+                raise_for_status(
+                    status,
+                    path=source.path,
+                    position=int(batch["position"]),
+                    base_offset=int(batch["base_offset"]),
+                )
+    except (CorruptLogError, UnsupportedFormatError):
+        if not scope.checks_first:
+            raise
+        position, size = int(batch["position"]), int(batch["size"])
+        counts.add_corrupt(str(source.path), position, size, int(batch["base_offset"]))
+        rows.begin(row + 1)
