@@ -83,7 +83,10 @@ def _cut(
     count = ceil(size / range_bytes)
     for number in range(1, count):
         place = indexed.near(begin + size * number // count)
-        if place is not None and places[-1][0] < place.position < stop:
+        # An entry of a batch after the end may lie before the entry that is read up to.
+        if place is None or place.offset >= end:
+            continue
+        if places[-1][0] < place.position < stop:
             places.append((place.position, max(place.offset, first)))
     for (position, offset), (following, _) in pairwise([*places, (stop, end)]):
         yield Cut(offset, part._replace(start=position, end=following))
@@ -107,7 +110,7 @@ def _ranges(
     log: PartitionLog, request: ReadRequest, groups: Sequence[Sequence[Cut]], end: int
 ) -> Iterator[RecordsRange]:
     starts = [group[0].start_offset for group in groups]
-    for group, start, following in zip(groups, starts, [*starts[1:], end], strict=True):
+    for group, start, following in zip(groups, starts, [*starts, end][1:], strict=True):
         yield RecordsRange(
             log_dir=log.log_dir,
             partition=log.partition,
