@@ -19,6 +19,7 @@
     │   ├─ LogDirLocked
     │   ├─ StalePlan
     │   ├─ CannotUndo
+    │   ├─ PointNotHeld
     │   ├─ Paused
     │   ├─ OutOfMemory
     │   └─ DiskFull
@@ -160,6 +161,10 @@ class StalePlan(PreconditionError):
 
 class CannotUndo(PreconditionError):
     """The files of the last change are gone, or the log has changed since."""
+
+
+class PointNotHeld(PreconditionError):
+    """A state was asked for as of a point that the log no longer holds, or does not hold yet."""
 
 
 class Paused(PreconditionError):

@@ -30,6 +30,7 @@ _COMMANDS: Final = MappingProxyType(
         "verify": "Check every batch, index entry and checkpoint, or compare two directories.",
         "ingest": "Append rows from files to a topic, each file once.",
         "archive": "Copy a topic from a running broker, keeping its offsets.",
+        "latest": "Write the latest state of a topic, now or in the past, to a table.",
         "purge": "Remove retired files whose file.delete.delay.ms has passed.",
         "move": "Move partitions to another log directory of the same broker.",
         "metrics": "Export metrics of log directories for Prometheus.",

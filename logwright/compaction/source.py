@@ -80,9 +80,11 @@ class Source:
         return int(ordinals[row - 1] - ordinals[0]) + int(last)
 
     def bytes_before(self, row: int) -> int:
-        """Return the bytes of the batches up to a row."""
+        """Return the position in the file at which the batches up to a row end."""
         batches = self.batches
-        return int(batches["position"][row]) if row < len(batches) else self.log.bytes
+        if row < len(batches):
+            return int(batches["position"][row])
+        return int(batches["position"][-1] + batches["size"][-1]) if row else 0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -111,7 +111,7 @@ def _map_step_backwards(task: MapTask, cache: RebuildCache, step: Rows, mode: Ma
     prepare(reader, step)
     if not len(source.cached):
         source.cached = np.zeros(len(source.batches), dtype=CACHED_BATCH)
-    last_mapped = task.plan.compaction.first_uncleanable_offset - 1
+    last_mapped = task.last_mapped_offset
     receipt = new_receipt((task.state.key.low, task.state.key.high), last_mapped)
     window = room_for_sums(WINDOW_RECORDS, together=True)
     given = NOT_GIVEN

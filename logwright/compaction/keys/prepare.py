@@ -12,6 +12,7 @@ from logwright.compaction.keys import offset_map
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite.cache import CACHED_BATCH
 from logwright.compaction.source import Source, open_source
+from logwright.config.topic import CleanerConfig
 from logwright.errors import PolicyError
 from logwright.format.scan import BATCH
 from logwright.log.mapped import MappedFiles
@@ -64,12 +65,18 @@ def other_bytes(sources: list[Source], *, rebuilt: bool) -> int:
 
 
 def new_map(
-    plan: CleanPlan, *, keys: int, records: int, other_bytes: int = 0
+    cleaner: CleanerConfig,
+    *,
+    keys: int,
+    records: int,
+    other_bytes: int = 0,
+    like_kafka: bool = False,
 ) -> offset_map.MapState:
     """Return a map within ``log.cleaner.dedupe.buffer.size``; under ``like_kafka`` one of exactly
     Kafka's capacity.
 
     Args:
+        cleaner: has the memory budget.
         keys: an upper bound of its keys.
         records: of the log, as many as there are ordinals.
         other_bytes: what must have room in the budget too; it leaves the map half of it at least.
@@ -78,24 +85,23 @@ def new_map(
     Raises:
         PolicyError: the budget has no room for one key.
     """
-    of_kafka = plan.options.like_kafka
-    budget_bytes = plan.cleaner.map_bytes(like_kafka=of_kafka)
-    if not of_kafka:
+    budget_bytes = cleaner.map_bytes(like_kafka=like_kafka)
+    if not like_kafka:
         half = max(budget_bytes // 2, min(budget_bytes, 2 * offset_map.ENTRY_BYTES))
         budget_bytes = max(budget_bytes - other_bytes, half)
-    entry_bytes = offset_map.KAFKA_ENTRY_BYTES if of_kafka else offset_map.ENTRY_BYTES
+    entry_bytes = offset_map.KAFKA_ENTRY_BYTES if like_kafka else offset_map.ENTRY_BYTES
     budget_slots = budget_bytes // entry_bytes
-    capacity = floor(budget_slots * plan.cleaner.load_factor)
-    if budget_slots < 1 or (of_kafka and capacity < 1):
-        given = plan.cleaner.dedupe_buffer_bytes
-        least = max(2, ceil(1 / plan.cleaner.load_factor)) * entry_bytes
+    capacity = floor(budget_slots * cleaner.load_factor)
+    if budget_slots < 1 or (like_kafka and capacity < 1):
+        given = cleaner.dedupe_buffer_bytes
+        least = max(2, ceil(1 / cleaner.load_factor)) * entry_bytes
         raise PolicyError(
             f"log.cleaner.dedupe.buffer.size={given} has no room for a key.",
             remedy=f"Give it {least} bytes or more.",
         )
     wanted = max(ceil(keys / _ROOMY_LOAD), 2)
     slots = max(min(budget_slots, wanted), 2)
-    if of_kafka:
+    if like_kafka:
         slots = max(slots, min(capacity, keys) + 1)  # probing ends at an empty slot
     else:
         capacity = max(min(capacity, slots - 1), 1) if slots < wanted else slots - 1

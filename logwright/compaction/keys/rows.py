@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 from logwright.compaction.keys.backward import map_backwards
 from logwright.compaction.keys.state import MapMode, MapTask, Reader, Rows
 from logwright.compaction.keys.step import map_step
-from logwright.compaction.source import row_ranges
+from logwright.compaction.source import Source, row_ranges
 
 
 def map_rows(task: MapTask, work: list[Rows], mode: MapMode) -> tuple[int, int] | None:
@@ -40,6 +41,23 @@ def map_rows(task: MapTask, work: list[Rows], mode: MapMode) -> tuple[int, int] 
         if stopped is not None:
             return number, stopped
     return None
+
+
+def insert_rows(
+    task: MapTask, sources: Sequence[Source], offsets: tuple[int, int], *, primary: bool
+) -> tuple[int, int] | None:
+    """Insert the records of the offsets [first, end) of all sources; return and errors: see
+    `map_rows`.
+
+    Args:
+        primary: this is the first shard's pass.
+    """
+    first, end = offsets
+    work = [
+        (source, source.first_row("last_offset", first), source.first_row("base_offset", end))
+        for source in sources
+    ]
+    return map_rows(task, work, MapMode(offsets=offsets, primary=primary))
 
 
 def _map_with_threads(task: MapTask, steps: list[Rows], mode: MapMode) -> None:

@@ -21,7 +21,6 @@ from logwright.compaction import receipt as receipts
 from logwright.compaction.keys import offset_map
 from logwright.compaction.keys import read as reading
 from logwright.compaction.keys.fill import OffsetMap
-from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite.cache import RebuildCache
 from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source
@@ -83,6 +82,9 @@ class MapTask:
     """The shared state of the map pass.
 
     Attributes:
+        now_ms: the clock, for delete horizons.
+        last_mapped_offset: of the last record that the map may take.
+        ends_when_full: the map ends where it is full, as Kafka's does; else its hashes are split.
         total_bytes: bytes of all mapped rows, for the progress.
         records: the most that may be inserted in one pass.
         shards: ranges of hashes, [start, end); the first is mapped now.
@@ -90,10 +92,14 @@ class MapTask:
         horizon_ms: delete horizon that batches get now.
         cache: of batches rebuilt while they are read, None if none are.
         seen: distinct keys and records after the last step.
+        passes: how many passes over the keys have begun: one for each shard.
+        distinct_keys: of the shards that are done.
         turn: lock of the map and of anything else that threads share.
     """
 
-    plan: CleanPlan
+    now_ms: int
+    last_mapped_offset: int
+    ends_when_full: bool
     runtime: Runtime
     progress: Progress
     total_bytes: int
@@ -108,6 +114,8 @@ class MapTask:
         default_factory=lambda: [(0, offset_map.SHARD_SPACE)],
     )
     seen: tuple[int, int] = (0, 0)
+    passes: int = 0
+    distinct_keys: int = 0
     sample: receipts.KeySample = field(default_factory=receipts.KeySample)
     turn: Lock = field(default_factory=Lock)
     bytes_done: int = 0
@@ -123,7 +131,7 @@ class MapTask:
             expired=self.expired,
             counters=state.counters,
             capacity=state.capacity,
-            ends_when_full=self.plan.options.like_kafka,
+            ends_when_full=self.ends_when_full,
         )
 
     def scope(self, mode: MapMode) -> reading.MapScope:
@@ -132,7 +140,7 @@ class MapTask:
         return reading.MapScope(
             first_offset=first,
             last_offset=end - 1,
-            now_ms=self.plan.now_ms,
+            now_ms=self.now_ms,
             primary=mode.primary,
             shard_start=shard_start,
             shard_end=shard_end,
@@ -147,6 +155,22 @@ class MapTask:
             for name in receipts.TOTALS.names or ():
                 summed[name] += reader.receipt.totals[name]
         return summed
+
+
+def begin_pass(task: MapTask) -> bool:
+    """Begin the pass of the next shard with an empty map; return whether it is the first pass."""
+    primary = task.passes == 0
+    task.passes += 1
+    if not primary:
+        task.state.table.entries[:] = 0
+        task.state.counters["distinct"] = 0
+    return primary
+
+
+def end_pass(task: MapTask) -> None:
+    """End the pass of a shard."""
+    task.distinct_keys += int(task.state.counters["distinct"][0])
+    task.shards.pop(0)
 
 
 def presplit(task: MapTask) -> None:

@@ -28,8 +28,15 @@ from logwright.compaction.keys.prepare import (
     other_bytes,
 )
 from logwright.compaction.keys.read import FLAG, PROBE
-from logwright.compaction.keys.rows import map_rows
-from logwright.compaction.keys.state import MapMode, MapTask, Progress, Reader
+from logwright.compaction.keys.rows import insert_rows, map_rows
+from logwright.compaction.keys.state import (
+    MapMode,
+    MapTask,
+    Progress,
+    Reader,
+    begin_pass,
+    end_pass,
+)
 from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
 from logwright.compaction.rewrite.copy import discard_batches
@@ -93,8 +100,6 @@ class _Pass:
     sources: list[Source]
     indexes: TransactionIndexes
     map: MapTask
-    map_reads: int = 0
-    distinct_keys: int = 0
     latest: int = -1
     groups: list[list[tuple[Segment, Source]]] = field(default_factory=list)
     aborted: tuple[tuple[AbortedTransaction, ...], ...] = ()
@@ -147,10 +152,10 @@ def find_survivors(
         tombstones=expired,
         last_mapped_offset=task.latest,
         end_offset=task.latest + 1,
-        map_reads=task.map_reads,
+        map_reads=task.map.passes,
         map_records=int(state.counters["offered"][0]),
         map_bytes=state.table.entries.nbytes,
-        distinct_keys=task.distinct_keys,
+        distinct_keys=task.map.distinct_keys,
         removed_superseded=superseded,
         removed_tombstones=tombstones,
         removed_null_keys=null_keys,
@@ -171,13 +176,19 @@ def _map_task(
     cache = new_cache(plan, sources, threads=runtime.threads) if rebuilds else None
     others = other_bytes(sources, rebuilt=cache is not None)
     dirty = dirty_records(plan, sources)
+    like_kafka = plan.options.like_kafka
+    state = new_map(
+        plan.cleaner, keys=dirty, records=records, other_bytes=others, like_kafka=like_kafka
+    )
     return MapTask(
-        plan=plan,
+        now_ms=plan.now_ms,
+        last_mapped_offset=plan.compaction.first_uncleanable_offset - 1,
+        ends_when_full=like_kafka,
         runtime=runtime,
         progress=progress,
         total_bytes=sum(source.log.bytes for source in sources),
         records=dirty,
-        state=new_map(plan, keys=dirty, records=records, other_bytes=others),
+        state=state,
         dead=np.zeros(bits, dtype=np.uint8),
         expired=np.zeros(bits, dtype=np.uint8),
         readers=[Reader.new(records) for _ in range(runtime.threads)],
@@ -196,18 +207,10 @@ def _cached(task: _Pass) -> NDArray[np.uint8]:
 def _map_shard(task: _Pass) -> None:
     """Insert the dirty and probe the clean section for the next shard of hashes."""
     compaction, state = task.plan.compaction, task.map.state
-    primary = task.map_reads == 0
-    task.map_reads += 1
-    if not primary:
-        state.table.entries[:] = 0
-        state.counters["distinct"] = 0
+    primary = begin_pass(task.map)
     first_dirty = compaction.first_dirty_offset
-    work = [
-        (source, source.first_row("last_offset", first_dirty), len(source.batches))
-        for source in task.sources
-    ]
     offsets = (first_dirty, compaction.first_uncleanable_offset)
-    stopped_at = map_rows(task.map, work, MapMode(offsets=offsets, primary=primary))
+    stopped_at = insert_rows(task.map, task.sources, offsets, primary=primary)
     if stopped_at is None:
         stopped_at = (len(task.sources), 0)
     if primary:
@@ -223,8 +226,7 @@ def _map_shard(task: _Pass) -> None:
         _flag_unmapped(task, *stopped_at)
     receipt = task.map.readers[0].receipt
     receipts.sum_map(state.table, task.map.expired, _leaving(task), receipt.mask, receipt.totals)
-    task.distinct_keys += int(state.counters["distinct"][0])
-    task.map.shards.pop(0)
+    end_pass(task.map)
 
 
 def _leaving(task: _Pass) -> receipts.Leaving:

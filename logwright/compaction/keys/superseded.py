@@ -1,0 +1,104 @@
+"""The first pass alone: which records of a range of offsets a later one with their key supersedes.
+Nothing else of a cleaning is decided, and nothing is rebuilt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction.keys.prepare import new_map, other_bytes
+from logwright.compaction.keys.rows import insert_rows
+from logwright.compaction.keys.state import MapTask, Progress, Reader, begin_pass, end_pass
+from logwright.compaction.runtime import Runtime
+from logwright.compaction.source import Source
+from logwright.config.topic import CleanerConfig
+from logwright.units import INT64_MAX
+
+_NO_HORIZON: Final = -INT64_MAX
+"""A clock at which no delete horizon is reached: tombstones count as any record."""
+
+
+class Superseded(NamedTuple):
+    """The result of the pass.
+
+    Attributes:
+        dead: bitmap, uint8[(records + 7) / 8], one bit per ordinal: of the offsets that were
+            mapped, the records that a later one with their key supersedes, and those without a key.
+        distinct_keys: number of keys.
+        map_reads: how many times the keys were read: 1 unless they outgrew the budget.
+        map_bytes: size of the offset map.
+    """
+
+    dead: NDArray[np.uint8]
+    distinct_keys: int
+    map_reads: int
+    map_bytes: int
+
+
+def find_superseded(
+    sources: Sequence[Source],
+    offsets: tuple[int, int],
+    cleaner: CleanerConfig,
+    *,
+    progress: Progress,
+    runtime: Runtime,
+) -> Superseded:
+    """Read the keys of the offsets [first, end) and find the records that are superseded. Effects:
+    reads the segments.
+
+    Args:
+        sources: ascending, with consecutive ordinals. Their batches may begin after `first` and end
+            before `end`. Control batches are left out, and those with `unmapped` set.
+        offsets: first and end.
+        cleaner: has the memory budget.
+        progress: called with the phase "map".
+        runtime: threads and throttle.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: a batch cannot be read.
+        PolicyError: ``log.cleaner.dedupe.buffer.size`` has no room for one key.
+    """
+    first, end = offsets
+    records = sum(source.records for source in sources)
+    spans = [
+        (source, source.first_row("last_offset", first), source.first_row("base_offset", end))
+        for source in sources
+    ]
+    keys = sum(
+        source.records_before(last) - source.records_before(row)
+        for source, row, last in spans
+        if row < last
+    )
+    others = other_bytes(list(sources), rebuilt=False)
+    bits = (records + 7) // 8
+    task = MapTask(
+        now_ms=_NO_HORIZON,
+        last_mapped_offset=end - 1,
+        ends_when_full=False,
+        runtime=runtime,
+        progress=progress,
+        total_bytes=sum(
+            source.bytes_before(last) - source.bytes_before(row)
+            for source, row, last in spans
+            if row < last
+        ),
+        records=keys,
+        state=new_map(cleaner, keys=keys, records=records, other_bytes=others),
+        dead=np.zeros(bits, dtype=np.uint8),
+        expired=np.zeros(bits, dtype=np.uint8),
+        readers=[Reader.new(records) for _ in range(runtime.threads)],
+        horizon_ms=INT64_MAX,
+    )
+    while task.shards:
+        insert_rows(task, sources, offsets, primary=begin_pass(task))
+        end_pass(task)
+    return Superseded(
+        dead=task.dead,
+        distinct_keys=task.distinct_keys,
+        map_reads=task.passes,
+        map_bytes=task.state.table.entries.nbytes,
+    )

@@ -1,0 +1,235 @@
+"""``spark.read.format("kafka-log")``: the records of offline logs as rows, without a broker.
+
+The data source API of Spark 4 in Python. What Spark does with it (docs/adr/0026 has the figures):
+
+1. ``load()`` makes the `KafkaLog` in a Python process of the driver's machine and asks it for the
+   schema. Options are checked there.
+2. Each query makes a reader in another such process and asks it for its tasks. The reader is sent
+   to all tasks; each gets its own ranges.
+3. Tasks yield Arrow record batches; Spark makes rows of them in the JVM. Their size is not limited
+   by ``spark.sql.execution.arrow.maxRecordsPerBatch``.
+
+Little is imported here: Spark also imports this where it only looks for data sources.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import types as T  # noqa: N812 -- Spark's own convention
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
+
+from logwright.errors import PolicyError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+
+    from logwright.records.model import ReadCounts, RecordsRange
+    from logwright.spark.kafka_log_options import ReadOptions
+
+NAME: Final = "kafka-log"
+
+_LOG = logging.getLogger(__name__)
+
+_HEADERS: Final = T.ArrayType(
+    T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
+)
+SCHEMA: Final = T.StructType(
+    [
+        T.StructField("key", T.BinaryType()),
+        T.StructField("value", T.BinaryType()),
+        T.StructField("topic", T.StringType()),
+        T.StructField("partition", T.IntegerType()),
+        T.StructField("offset", T.LongType()),
+        T.StructField("timestamp", T.TimestampType()),
+        T.StructField("timestampType", T.IntegerType()),
+    ]
+)
+"""The schema of Spark's Kafka source (KafkaRecordToRowConverter, Spark 4)."""
+WITH_HEADERS: Final = T.StructType([*SCHEMA.fields, T.StructField("headers", _HEADERS)])
+"""The same with ``includeHeaders``."""
+
+
+class KafkaLog(DataSource):
+    """The format ``kafka-log``: reads logs, and appends to them. Options: `ReadOptions` and
+    `WriteOptions`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return NAME
+
+    def schema(self) -> T.StructType:
+        """Return the schema of a read.
+
+        Raises:
+            PolicyError: an option is unknown, malformed or contradicts another one.
+        """
+        return WITH_HEADERS if self._read_options().include_headers else SCHEMA
+
+    def reader(self, schema: T.StructType) -> DataSourceReader:
+        """Return a reader of these columns: those of a schema that the user gives are not read
+        with the others.
+
+        Raises:
+            PolicyError: as `schema`; or the user's schema has another column, or another type.
+        """
+        options = self._read_options()
+        refuse_schema(schema)
+        kind = FilteringReader if options.push_filters else KafkaLogReader
+        return kind(options, schema)
+
+    def writer(self, schema: T.StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 -- Spark's signature
+        """Return a writer that appends rows to logs, see `logwright.spark.kafka_log_write`.
+
+        Raises:
+            PolicyError: an option or a column is refused, or the mode is not append.
+        """
+        from logwright.spark.kafka_log_write import make_writer  # noqa: PLC0415 -- kernels
+
+        return make_writer(self.options, schema, overwrite=overwrite)
+
+    def _read_options(self) -> ReadOptions:
+        from logwright.spark.kafka_log_options import read_options  # noqa: PLC0415 -- see the module
+
+        return read_options(self.options)
+
+
+def refuse_schema(schema: T.StructType) -> None:
+    """Refuse columns that records do not have.
+
+    Raises:
+        PolicyError: a column is unknown or has another type, or there is none.
+    """
+    known = {field.name: field.dataType for field in WITH_HEADERS.fields}
+    for field in schema.fields:
+        kind = known.get(field.name)
+        if kind is None or field.dataType.simpleString() != kind.simpleString():
+            wanted = "unknown" if kind is None else f"of type {kind.simpleString()}"
+            raise PolicyError(
+                f"the schema has the column {field.name} {field.dataType.simpleString()}, which is"
+                f" {wanted}.",
+                remedy=f"Valid columns are {WITH_HEADERS.simpleString()[len('struct<') : -1]}.",
+            )
+    if not schema.fields:
+        raise PolicyError(
+            "the schema has no column.", remedy="To count records, read the column offset."
+        )
+
+
+class KafkaLogReader(DataSourceReader):
+    """Plans a read, and reads what it planned. Pickled into each task before it plans."""
+
+    def __init__(self, options: ReadOptions, schema: T.StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks; each has its ranges. Effects and errors: see `plan_read`."""
+        return self._planned(())
+
+    def _planned(self, filters: Iterable[Filter]) -> Sequence[InputPartition]:
+        from logwright.spark.kafka_log_filters import push_down  # noqa: PLC0415 -- see the module
+        from logwright.spark.kafka_log_plan import plan_read  # noqa: PLC0415
+
+        pruning, _ = push_down(filters, view=self._options.view)
+        return [InputPartition(ranges) for ranges in plan_read(self._options, pruning)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task. Effects: reads segments, with brokers kept out; writes a
+        report of what it skips, if there is a place for one.
+
+        Raises:
+            StalePlan: a segment changed since the read was planned: load again.
+            LogwrightError: as `read_range`.
+        """
+        from logwright.records.model import ReadCounts  # noqa: PLC0415 -- see the module
+        from logwright.records.read import read_range  # noqa: PLC0415
+
+        ranges: tuple[RecordsRange, ...] = partition.value or ()  # Spark makes one for no tasks
+        columns = self._schema.fieldNames()
+        for one in ranges:
+            counts = ReadCounts()
+            yield from _as_spark_has_it(
+                read_range(one, columns=columns, counts=counts), self._schema
+            )
+            if counts.corrupt_batches:
+                _report(one, counts, self._options.corrupt_report)
+
+
+class FilteringReader(KafkaLogReader):
+    """A reader that a query's filters limit. Spark needs
+    ``spark.sql.python.filterPushdown.enabled``.
+    """
+
+    _filters: tuple[Filter, ...] = ()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 -- Spark's name
+        """Return the filters that Spark must evaluate."""
+        from logwright.spark.kafka_log_filters import push_down  # noqa: PLC0415 -- see the module
+
+        self._filters = tuple(filters)
+        _, rest = push_down(filters, view=self._options.view)
+        return rest
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks that the filters leave."""
+        return self._planned(self._filters)
+
+
+def _as_spark_has_it(
+    batches: Iterable[pa.RecordBatch], schema: T.StructType
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with exactly the schema that Spark expects: it compares whether a column
+    may be null.
+    """
+    import pyarrow as pa  # noqa: PLC0415 -- see the module
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+
+    expected = to_arrow_schema(schema, timezone="UTC")
+    for batch in batches:
+        arrays = [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(batch.columns, expected, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=expected)
+
+
+def _report(one: RecordsRange, counts: ReadCounts, directory: str | None) -> None:
+    """Report batches that were skipped. Effects: logs a warning; writes a file that replaces that
+    of an earlier attempt.
+    """
+    file, position, offset = counts.first_corrupt or ("", -1, -1)
+    _LOG.warning(
+        "corrupt batches skipped topic-partition=%s batches=%d bytes=%d file=%s position=%d",
+        one.partition,
+        counts.corrupt_batches,
+        counts.corrupt_bytes,
+        file,
+        position,
+    )
+    if directory is None:
+        return
+    report = {
+        "topicPartition": str(one.partition),
+        "startOffset": one.start_offset,
+        "endOffset": one.end_offset,
+        "corruptBatches": counts.corrupt_batches,
+        "corruptBytes": counts.corrupt_bytes,
+        "firstFile": file,
+        "firstPosition": position,
+        "firstOffset": offset,
+    }
+    place = Path(directory)
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / f"{one.partition}-{one.start_offset}.json"
+    unfinished = place / f".{path.name}.{os.getpid()}"
+    unfinished.write_text(json.dumps(report))
+    unfinished.replace(path)
