@@ -18,7 +18,7 @@ OnCorrupt = Literal["fail", "skip"]
 RANGE_BYTES: Final = 128 * 1024 * 1024
 """Bytes of segments that one range has by default."""
 BATCH_ROWS: Final = 64 * 1024
-BATCH_BYTES: Final = 8 * 1024 * 1024
+BATCH_BYTES: Final = 4 * 1024 * 1024
 """Default bounds of a batch of rows."""
 
 

@@ -1,5 +1,5 @@
-"""What planning reads of a log: index entries, and the headers that they lead to. An index is a hint:
-the batch that an entry names must be there, with a right CRC.
+"""What planning reads of a log: index entries, and the headers that they lead to. An index is a
+hint: the batch that an entry names must be there, with a right CRC.
 """
 
 from __future__ import annotations

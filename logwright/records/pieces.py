@@ -1,5 +1,5 @@
-"""The batches of a range, piece by piece, so that memory is bounded however many there are; the data
-of aborted transactions is marked.
+"""The batches of a range, piece by piece, so that memory is bounded however many there are; the
+data of aborted transactions is marked.
 
 A piece is a `Source` whose batches are some of its segment's.
 """
@@ -107,14 +107,14 @@ class Pieces:
         return not bad_crcs(source.data, source.batches[row : row + 1])
 
     def _skip(self, part: SegmentPart, log: MappedFile, position: int, expected: int) -> int:
-        """Return where reading can go on after a header that is wrong: after this batch, if its
+        """Return where reading can continue after a header that is wrong: after this batch, if its
         length leads to a batch with a right CRC or to the end; else nowhere in this segment.
         """
         data, following = log.data, part.end
         if position + HEADER_BYTES <= part.end:
             length = int.from_bytes(data[position + 8 : position + 12].tobytes(), "big")
             after = position + LOG_OVERHEAD_BYTES + length
-            if HEADER_BYTES <= after - position and after < part.end:
+            if after - position >= HEADER_BYTES and after < part.end:
                 batches, _, _ = scan_piece(
                     data,
                     log.path,

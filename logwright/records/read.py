@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from logwright.compaction.source import Source, decompress_batch
 from logwright.compaction.unpack import Workspace
-from logwright.errors import CorruptLogError, UnsupportedFormatError, enough_memory
+from logwright.errors import CorruptBatch, enough_memory
 from logwright.format.names import TopicPartition
 from logwright.format.scan import check_crcs
 from logwright.format.walk import OK, raise_for_status
@@ -48,7 +48,7 @@ def read_range(
     counts: ReadCounts | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range, in order, as record batches of `records_schema(columns)`.
-    Effects: maps the segments; while it goes on, it keeps brokers out of the log directory.
+    Effects: maps the segments; until its end it keeps brokers out of the log directory.
 
     Args:
         columns: which columns, of `schema.RECORDS`; others cost nothing.
@@ -147,8 +147,7 @@ def _read(
     state: Any = rows.state
     for source in sources:
         rows.begin(0)
-        last = len(source.batches)
-        status = fill.ROWS_FULL
+        last, status = len(source.batches), fill.ROWS_FULL
         while status != OK:
             memory = (space.scratch, space.cells)
             status = fill.fill_rows(
@@ -157,11 +156,16 @@ def _read(
             if status == fill.ROWS_FULL:
                 counts.rows += int(state["rows"])
                 yield rows.take()
-                space.use_here()  # the caller may go on in another thread
+                space.use_here()  # the caller may continue in another thread
             elif status == fill.NEEDS_ROOM:
                 rows.make_room()
             elif status != OK:
-                _remove_obstacle(space, source, rows, scope, counts, status)
+                try:
+                    _remove_obstacle(space, source, rows, int(status))
+                except CorruptBatch:
+                    if not scope.checks_first:
+                        raise
+                    _skip(source, rows, counts)
         counts.add_read(int(state["batches"]), int(state["bytes"]))
         state["batches"] = state["bytes"] = 0
         space.release_scratch()
@@ -170,35 +174,34 @@ def _read(
         yield rows.take()
 
 
-def _remove_obstacle(
-    space: Workspace, source: Source, rows: Rows, scope: RowScope, counts: ReadCounts, status: int
-) -> None:
-    """Remove what prevents the kernel from reading a batch, or skip the batch.
+def _remove_obstacle(space: Workspace, source: Source, rows: Rows, status: int) -> None:
+    """Remove what prevents the kernel from reading a batch.
 
     Raises:
-        CorruptBatch, UnsupportedFormatError: the batch cannot be read, and is not to be skipped.
+        CorruptBatch: the batch cannot be read.
     """
     row = int(rows.state["row"])
     batch = source.batches[row]
-    try:
-        match status:
-            case fill.SCRATCH_FULL:
-                space.double_scratch()
-            case fill.NOT_UNPACKED:
-                space.release_scratch()
-                rows.state["given"] = space.fill(decompress_batch(source, batch))
-            case fill.WRONG_CRC:
-                check_crcs(source.data, source.batches, source.path, first=row, last=row + 1)
-            case _:
-                raise_for_status(
-                    status,
-                    path=source.path,
-                    position=int(batch["position"]),
-                    base_offset=int(batch["base_offset"]),
-                )
-    except (CorruptLogError, UnsupportedFormatError):
-        if not scope.checks_first:
-            raise
-        position, size = int(batch["position"]), int(batch["size"])
-        counts.add_corrupt(str(source.path), position, size, int(batch["base_offset"]))
-        rows.begin(row + 1)
+    match status:
+        case fill.SCRATCH_FULL:
+            space.double_scratch()
+        case fill.NOT_UNPACKED:
+            space.release_scratch()
+            rows.state["given"] = space.fill(decompress_batch(source, batch))
+        case fill.WRONG_CRC:
+            check_crcs(source.data, source.batches, source.path, first=row, last=row + 1)
+        case _:
+            raise_for_status(
+                status,
+                path=source.path,
+                position=int(batch["position"]),
+                base_offset=int(batch["base_offset"]),
+            )
+
+
+def _skip(source: Source, rows: Rows, counts: ReadCounts) -> None:
+    """Go to the next batch."""
+    row = int(rows.state["row"])
+    position, size, offset = source.batches[row][["position", "size", "base_offset"]].tolist()
+    counts.add_corrupt(str(source.path), position, size, offset)
+    rows.begin(row + 1)

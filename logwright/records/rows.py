@@ -87,7 +87,7 @@ class Rows:
         )
 
     def take(self) -> pa.RecordBatch:
-        """Return the rows, at least one, and go on with new buffers."""
+        """Return the rows, at least one, and continue with new buffers."""
         state, count = self.state, int(self.state["rows"])
         arrays = [self._array(column, count) for column in self.columns]
         if arrays:
@@ -102,25 +102,25 @@ class Rows:
         return batch
 
     def _array(self, column: str, count: int) -> pa.Array:
-        out, state = self.buffers, self.state
-        match column:
-            case names.KEY:
-                data = out.key[: int(state["key_bytes"])]
-                return _binary(out.key_ends, out.key_valid, data, count, int(state["null_keys"]))
-            case names.VALUE:
-                data, nulls = out.value[: int(state["value_bytes"])], int(state["null_values"])
-                return _binary(out.value_ends, out.value_valid, data, count, nulls)
-            case names.HEADERS:
-                data = out.headers[: int(state["headers_bytes"])]
-                return headers_array(data, out.headers_ends[: count + 1])
-            case names.OFFSET:
-                return _fixed(out.offsets, count, self.schema.field(column).type)
-            case names.TIMESTAMP:
-                return _fixed(out.timestamps, count, self.schema.field(column).type)
-            case names.TIMESTAMP_TYPE:
-                return _fixed(out.types, count, self.schema.field(column).type)
-            case _:
-                return self._constant(column, count)
+        out, state, kind = self.buffers, self.state, self.schema.field(column).type
+        fixed: dict[str, NDArray[Any]] = {
+            names.OFFSET: out.offsets,
+            names.TIMESTAMP: out.timestamps,
+            names.TIMESTAMP_TYPE: out.types,
+        }
+        if column in fixed:
+            content = pa.py_buffer(fixed[column][:count])
+            return pa.Array.from_buffers(kind, count, [None, content], null_count=0)
+        if column == names.KEY:
+            data, nulls = out.key[: int(state["key_bytes"])], int(state["null_keys"])
+            return _binary(out.key_ends[: count + 1], out.key_valid, data, nulls)
+        if column == names.VALUE:
+            data, nulls = out.value[: int(state["value_bytes"])], int(state["null_values"])
+            return _binary(out.value_ends[: count + 1], out.value_valid, data, nulls)
+        if column == names.HEADERS:
+            data = out.headers[: int(state["headers_bytes"])]
+            return headers_array(data, out.headers_ends[: count + 1])
+        return self._constant(column, count)
 
     def _constant(self, column: str, count: int) -> pa.Array:
         """Return the same topic or partition for all rows; made once."""
@@ -139,19 +139,10 @@ def _ends(rows: int) -> NDArray[np.int32]:
 
 
 def _binary(
-    ends: NDArray[np.int32],
-    valid: NDArray[np.uint8],
-    data: NDArray[np.uint8],
-    count: int,
-    nulls: int,
-) -> Any:
-    buffers = [
-        pa.py_buffer(valid[: (count + 7) // 8]) if nulls else None,
-        pa.py_buffer(ends[: count + 1]),
-        pa.py_buffer(data),
-    ]
+    ends: NDArray[np.int32], valid: NDArray[np.uint8], data: NDArray[np.uint8], nulls: int
+) -> pa.Array:
+    """Return an array of the bytes between the ends; `valid` counts only if there are nulls."""
+    count = len(ends) - 1
+    present = pa.py_buffer(valid[: (count + 7) // 8]) if nulls else None
+    buffers = [present, pa.py_buffer(ends), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), count, buffers, null_count=nulls)
-
-
-def _fixed(values: NDArray[Any], count: int, kind: pa.DataType) -> Any:
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(values[:count])], null_count=0)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from logwright.records.model import ReadCounts, RecordsRange
     from logwright.spark.kafka_log_options import ReadOptions
+    from logwright.spark.kafka_log_plan import Work
 
 NAME: Final = "kafka-log"
 
@@ -143,25 +144,24 @@ class KafkaLogReader(DataSourceReader):
         return [InputPartition(ranges) for ranges in plan_read(self._options, pruning)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one task. Effects: reads segments, with brokers kept out; writes a
+        """Return the rows of one task. Effects: reads segments, with brokers kept out; writes a
         report of what it skips, if there is a place for one.
 
         Raises:
             StalePlan: a segment changed since the read was planned: load again.
-            LogwrightError: as `read_range`.
+            LogwrightError: as `read_range` and `read_latest`.
         """
-        from logwright.records.model import ReadCounts  # noqa: PLC0415 -- see the module
-        from logwright.records.read import read_range  # noqa: PLC0415
+        from logwright.latest.model import LatestPlan  # noqa: PLC0415 -- see the module
+        from logwright.latest.read import read_latest  # noqa: PLC0415
 
-        ranges: tuple[RecordsRange, ...] = partition.value or ()  # Spark makes one for no tasks
         columns = self._schema.fieldNames()
-        for one in ranges:
-            counts = ReadCounts()
-            yield from _as_spark_has_it(
-                read_range(one, columns=columns, counts=counts), self._schema
-            )
-            if counts.corrupt_batches:
-                _report(one, counts, self._options.corrupt_report)
+        work: Work = partition.value or ()  # Spark makes one with None for no tasks
+        if isinstance(work, LatestPlan):
+            tombstones = self._options.include_tombstones
+            batches = read_latest(work, columns=columns, tombstones=tombstones)
+        else:
+            batches = _read_ranges(work, columns, self._options.corrupt_report)
+        return _as_spark_has_it(batches, self._schema)
 
 
 class FilteringReader(KafkaLogReader):
@@ -182,6 +182,20 @@ class FilteringReader(KafkaLogReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks that the filters leave."""
         return self._planned(self._filters)
+
+
+def _read_ranges(
+    ranges: Iterable[RecordsRange], columns: Sequence[str], corrupt_report: str | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some ranges. Effects: as `read_range` and `_report`."""
+    from logwright.records.model import ReadCounts  # noqa: PLC0415 -- see the module
+    from logwright.records.read import read_range  # noqa: PLC0415
+
+    for one in ranges:
+        counts = ReadCounts()
+        yield from read_range(one, columns=columns, counts=counts)
+        if counts.corrupt_batches:
+            _report(one, counts, corrupt_report)
 
 
 def _as_spark_has_it(

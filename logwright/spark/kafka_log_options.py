@@ -34,11 +34,13 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 """In JSON of offsets: the log start offset, and the end of what readers see (Spark's numbers)."""
 
+_CONFIG: Final = "config."
+
 _LONGEST_JSON: Final = 16 * 1024 * 1024
 """Characters; a topic with 100,000 partitions needs a tenth of it."""
 
 _FROZEN: Final = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel)
-_Options = TypeVar("_Options", bound=BaseModel)
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def _json(value: object) -> object:
@@ -86,7 +88,16 @@ _OF_RECORDS: Final = (*_STARTS[:2], *_ENDS, "startingOffsetsByTimestampStrategy"
 _SELECTIONS: Final = ("subscribe", "subscribePattern", "assign")
 
 
-class ReadOptions(BaseModel):
+class _Options(BaseModel):
+    model_config = _FROZEN
+
+    def _given(self, names: tuple[str, ...]) -> list[str]:
+        """Return which of these options are given."""
+        given = {to_camel(name) for name in self.model_fields_set}
+        return [name for name in names if name in given]
+
+
+class ReadOptions(_Options):
     """Options of a read. Names are the options'.
 
     Attributes:
@@ -107,13 +118,12 @@ class ReadOptions(BaseModel):
         corruptReport: a directory for one JSON file of each range with skipped batches.
         highWatermark: what is committed: all ("end"), or up to the broker's checkpoint.
         view: "latest" is the newest record of each key.
-        asOfOffset, asOfTimestamp: the latest state as of an offset of each partition, exclusive, or
-            of the first offset whose timestamp is above this one.
+        asOfOffset, asOfTimestamp: the latest state as of an offset of each partition, exclusive; or
+            as of a time, ms since the epoch.
         includeTombstones: the view "latest" also has deleted keys, with a null value.
         pushFilters: a query's filters decide what is read, see docs/adr/0026.
     """
 
-    model_config = _FROZEN
     path: str | None = Field(None, min_length=1)
     paths: Annotated[tuple[str, ...], BeforeValidator(_directories)] = ()
     subscribe: TextList = ()
@@ -169,6 +179,8 @@ class ReadOptions(BaseModel):
             raise contradiction("startingOffsets cannot be latest in a batch query", *_STARTS)
         if self.ending_offsets == "earliest" or EARLIEST in _values(self.ending_offsets):
             raise contradiction("endingOffsets cannot be earliest", *_ENDS)
+        if EARLIEST in _values(self.as_of_offset or {}):
+            raise contradiction("asOfOffset cannot be earliest", "asOfOffset")
         if self.on_corrupt == "fail" and self.corrupt_report is not None:
             raise contradiction("corruptReport needs onCorrupt=skip", "corruptReport")
         return self
@@ -191,12 +203,8 @@ class ReadOptions(BaseModel):
             raise contradiction("view=latest cannot skip corrupt batches", "onCorrupt")
         return self
 
-    def _given(self, names: tuple[str, ...]) -> list[str]:
-        given = {to_camel(name) for name in self.model_fields_set}
-        return [name for name in names if name in given]
 
-
-class WriteOptions(BaseModel):
+class WriteOptions(_Options):
     """Options of a write. Names are the options'.
 
     Attributes:
@@ -206,20 +214,22 @@ class WriteOptions(BaseModel):
         ingestId: idempotency key of the frame: a repeated write with it appends what is missing.
         batchSize: maximum size of a record batch before compression, in bytes.
         compression: codec for topics with ``compression.type=producer``.
+        configs: settings of the topics; options named ``config.`` and a config's name.
     """
 
-    model_config = _FROZEN
     path: str = Field(alias="path", min_length=1)
     topic: TopicName | None = None
     partitions: Annotated[Int32, Field(ge=0, le=100_000)] = 0
     ingest_id: str | None = Field(None, min_length=1, max_length=200)
     batch_size: Annotated[Int32, Field(ge=1)] = 16_384
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    configs: Mapping[str, str] = Field(default_factory=dict, exclude=True)
 
     @model_validator(mode="after")
     def _knows_what_it_makes(self) -> Self:
-        if self.partitions and self.topic is None:
-            raise contradiction("partitions needs topic", "partitions")
+        for name in self._given(("partitions", "ingestId")):
+            if self.topic is None:
+                raise contradiction(f"{name} needs topic", name)
         return self
 
 
@@ -237,10 +247,15 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Return the options of a write; see `read_options`."""
-    return _parse(WriteOptions, given)
+    names = {name.casefold(): name for name in given}
+    configs = {
+        low[len(_CONFIG) :]: given[name] for low, name in names.items() if low.startswith(_CONFIG)
+    }
+    rest = {name: value for name, value in given.items() if not name.casefold().startswith(_CONFIG)}
+    return _parse(WriteOptions, rest).model_copy(update={"configs": configs})
 
 
-def _parse(model: type[_Options], given: Mapping[str, str]) -> _Options:
+def _parse(model: type[_Model], given: Mapping[str, str]) -> _Model:
     names = _names(model)
     pairs: dict[str, str] = {}
     for name, value in given.items():
@@ -261,7 +276,8 @@ def _parse(model: type[_Options], given: Mapping[str, str]) -> _Options:
 
 @cache
 def _names(model: type[BaseModel]) -> Mapping[str, str]:
-    return {to_camel(name).casefold(): to_camel(name) for name in model.model_fields}
+    names = [to_camel(name) for name, one in model.model_fields.items() if not one.exclude]
+    return {name.casefold(): name for name in names}
 
 
 def _nearest(model: type[BaseModel], name: str) -> str | None:

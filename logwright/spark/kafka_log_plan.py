@@ -22,6 +22,8 @@ from logwright.config.marked import nearest
 from logwright.config.policy_models import INTERNAL_TOPICS
 from logwright.errors import PolicyError
 from logwright.format.names import TopicPartition
+from logwright.latest.model import LatestPlan
+from logwright.latest.plan import plan_latest
 from logwright.locks import broker_kept_out
 from logwright.log.checkpoints import read_checkpoints
 from logwright.log.load import list_partitions, observe
@@ -60,20 +62,37 @@ _MOST_TASKS: Final = 100_000
 """More than that are refused: Spark's driver would not survive them."""
 
 
-def plan_read(options: ReadOptions, pruning: Pruning) -> list[tuple[RecordsRange, ...]]:
-    """Return the ranges of each task. Effects: reads the log directories, with brokers kept out.
+Work = tuple[RecordsRange, ...] | LatestPlan
+"""What one task reads: some ranges, or one partition's latest state."""
+
+
+def plan_read(options: ReadOptions, pruning: Pruning) -> list[Work]:
+    """Return what each task reads. Effects: reads the log directories, with brokers kept out.
 
     Raises:
         PolicyError: the options name what the log directories do not have.
-        LogwrightError: as `observe` and `plan_records`.
+        LogwrightError: as `observe`, `plan_records` and `plan_latest`.
     """
     with observed_logs(options, pruning) as logs:
+        if options.view == "latest":
+            return [_latest(log, options) for log in logs]
         requests = [
             (log, _with_times(log, request_of(options, pruning, log), options)) for log in logs
         ]
         if options.max_records_per_partition is not None:
             requests = _divided(requests, options.max_records_per_partition)
-        return _tasks(requests, options)
+        return [*_tasks(requests, options)]
+
+
+def _latest(log: PartitionLog, options: ReadOptions) -> LatestPlan:
+    """Return the latest state of one partition. Effects and errors: see `plan_latest`."""
+    as_of = options.as_of_offset
+    return plan_latest(
+        log,
+        start_offset=_asked(options.starting_offsets, log.partition),
+        end_offset=None if as_of is None else _asked(as_of, log.partition),
+        end_timestamp_ms=options.as_of_timestamp,
+    )
 
 
 @contextmanager

@@ -1,5 +1,5 @@
-"""Our rows of a log against those that real consumers read (`consumers`): whole, in small ranges and
-batches, of random columns, offsets and times.
+"""Our rows of a log against those that real consumers read (`consumers`): whole, in small ranges
+and batches, of random columns, offsets and times.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -56,10 +56,9 @@ class Found:
         """Note the first difference of two lists; of rows by the offset, never with their bytes."""
         if list(expected) == list(actual):
             return
-        at = next(
-            (n for n, (one, other) in enumerate(zip(expected, actual, strict=False)) if one != other),
-            min(len(expected), len(actual)),
-        )
+        pairs = enumerate(zip(expected, actual, strict=False))
+        unequal = (number for number, (one, other) in pairs if one != other)
+        at = next(unequal, min(len(expected), len(actual)))
         pair = (_place(expected, at), _place(actual, at))
         self.differences.append(
             f"{what}: expected {len(expected)} rows, got {len(actual)}; the first that differs is"
@@ -72,6 +71,15 @@ class Found:
         self.rows += other.rows
         self.points += other.points
         self.refused += other.refused
+
+
+class Case(NamedTuple):
+    """What is compared: where findings go, how they begin, and the log."""
+
+    found: Found
+    what: str
+    log: PartitionLog
+    rnd: random.Random
 
 
 def _place(rows: Sequence[object], at: int) -> str:
@@ -109,9 +117,7 @@ def _headers(found: list[dict[str, object]] | None) -> tuple[tuple[str, bytes | 
     return tuple((str(one["key"]), one["value"]) for one in found or ())  # type: ignore[misc] -- a schema says so
 
 
-def read_rows(
-    log: PartitionLog, request: ReadRequest, reading: Reading | None = None
-) -> list[Row]:
+def read_rows(log: PartitionLog, request: ReadRequest, reading: Reading | None = None) -> list[Row]:
     """Our rows of a log."""
     return [
         row
@@ -140,35 +146,30 @@ def compare_rows(place: Place, read: Consumed, rnd: random.Random) -> Found:
     found = Found()
     log = observe(place.log_dir, place.partition, high_watermark="end")
     ends = {"read_uncommitted": log.high_watermark, "read_committed": log.last_stable_offset}
-    found.expect(
-        f"{place.name}: offsets", [read.start, read.ends], [log.log_start_offset, ends]
-    )
+    found.expect(f"{place.name}: offsets", [read.start, read.ends], [log.log_start_offset, ends])
     _compare_offsets(found, place, log, read)
     for isolation in ISOLATIONS:
         expected = read.rows[isolation]
         request = ReadRequest(isolation=isolation)
         what = f"{place.name}: {isolation}"
+        case = Case(found, what, log, rnd)
         found.expect(f"{what}: rows", expected, read_rows(log, request))
         pieces = replace(request, range_bytes=rnd.choice((1, 100, 700, 5000)))
         small = Reading(batch_rows=rnd.randint(1, 12), batch_bytes=rnd.choice((1, 50, 1000)))
         found.expect(f"{what}: pieces", expected, read_rows(log, pieces, small))
-        _compare_columns(found, what, log, request, expected, rnd)
-        _compare_slices(found, what, log, pieces, expected, rnd)
-        _compare_times(found, what, log, request, read, rnd)
+        _compare_columns(case, request, expected)
+        _compare_slices(case, pieces, expected)
+        _compare_times(case, request, read)
         found.rows += len(expected)
     return found
 
 
-def _compare_columns(
-    found: Found,
-    what: str,
-    log: PartitionLog,
-    request: ReadRequest,
-    expected: Iterable[Row],
-    rnd: random.Random,
-) -> None:
+def _compare_columns(case: Case, request: ReadRequest, expected: Iterable[Row]) -> None:
+    found, what, log, rnd = case
     columns = rnd.sample(RECORDS.names, rnd.randint(0, len(RECORDS)))
-    whole = [batch.select(columns) for batch in read_batches(log, request, RECORDS.names, Reading())]
+    whole = [
+        batch.select(columns) for batch in read_batches(log, request, RECORDS.names, Reading())
+    ]
     part = list(read_batches(log, request, columns, Reading()))
     schema = records_schema(columns)
     assert all(batch.schema.equals(schema) for batch in part)
@@ -179,15 +180,9 @@ def _compare_columns(
         found.expect(f"{what}: columns {columns}", *(table.to_pylist() for table in tables))
 
 
-def _compare_slices(
-    found: Found,
-    what: str,
-    log: PartitionLog,
-    request: ReadRequest,
-    expected: Sequence[Row],
-    rnd: random.Random,
-) -> None:
+def _compare_slices(case: Case, request: ReadRequest, expected: Sequence[Row]) -> None:
     """Between any two offsets, those of records more often, also outside of the log."""
+    found, what, log, rnd = case
     offsets = [row.offset + more for row in expected for more in (0, 1)]
     offsets += [0, log.log_start_offset, log.log_end_offset, log.log_end_offset + 5]
     for _ in range(SLICES):
@@ -197,15 +192,9 @@ def _compare_slices(
         found.expect(f"{what}: slice [{start}, {end})", between, read_rows(log, some))
 
 
-def _compare_times(
-    found: Found,
-    what: str,
-    log: PartitionLog,
-    request: ReadRequest,
-    read: Consumed,
-    rnd: random.Random,
-) -> None:
+def _compare_times(case: Case, request: ReadRequest, read: Consumed) -> None:
     """From and up to what `offsetsForTimes` says, and rows by their own timestamps."""
+    found, what, log, rnd = case
     expected = read.rows[request.isolation]
     for time in read.offsets:
         first = first_offset_at(log, time)

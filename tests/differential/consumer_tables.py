@@ -8,15 +8,13 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from logwright.errors import PointNotHeld
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog
 from logwright.records.schema import RECORDS
-from tests.differential.consumer_rows import Found, first_offset_at, rows_of
+from tests.differential.consumer_rows import Case, Found, first_offset_at, rows_of
 from tests.differential.consumers import LEVELS, Consumed, Place, Row, newest
 
 if TYPE_CHECKING:
@@ -54,46 +52,39 @@ def compare_latest(
     since = [row for row in rows if row.offset >= start]
     ours = _latest(log, start_offset=start, tombstones=True)
     found.expect(f"{place.name}: latest since {start}", newest(since, tombstones=True), ours)
-    _compare_points(found, place.name, log, truth.rows["read_committed"], rnd, points)
+    case = Case(found, place.name, log, rnd)
+    _compare_points(case, truth.rows["read_committed"], points)
     return found
 
 
-def _compare_points(
-    found: Found,
-    name: str,
-    log: PartitionLog,
-    rows: Sequence[Row],
-    rnd: random.Random,
-    points: int,
-) -> None:
+def _compare_points(case: Case, rows: Sequence[Row], points: int) -> None:
     """What was the latest at a point, by a replay of the log as it was before the clean."""
+    log, rnd = case.log, case.rnd
     last = int(log.last_stable_offset)
     near = {row.offset + more for row in rows for more in (0, 1) if row.offset < last}
     offsets = sorted(near | {int(log.log_start_offset), last})
     for end in rnd.sample(offsets, min(len(offsets), points)):
         until = [row for row in rows if row.offset < end]
-        _compare_point(found, f"{name}: as of offset {end}", log, newest(until), end_offset=end)
+        _compare_point(case, f"offset {end}", newest(until), end_offset=end)
     times = [row.timestamp_ms + more for row in rows for more in (-1, 0)]
     for time in rnd.sample(times, min(len(times), points)):
         end = min(first_offset_at(log, time + 1), last)
         until = [row for row in rows if row.offset < end]
-        _compare_point(found, f"{name}: as of time {time}", log, newest(until), end_timestamp_ms=time)
+        _compare_point(case, f"time {time}", newest(until), end_timestamp_ms=time)
 
 
-def _compare_point(
-    found: Found, what: str, log: PartitionLog, expected: Sequence[Row], **point: int
-) -> None:
+def _compare_point(case: Case, point: str, expected: Sequence[Row], **end: int) -> None:
     try:
-        ours = _latest(log, **point)
+        ours = _latest(case.log, **end)
     except PointNotHeld:
-        found.refused += 1
+        case.found.refused += 1
         return
-    found.points += 1
-    found.expect(what, expected, ours)
+    case.found.points += 1
+    case.found.expect(f"{case.what}: as of {point}", expected, ours)
 
 
 def _latest(log: PartitionLog, *, tombstones: bool = False, **point: int) -> list[Row]:
-    plan = plan_latest(log, **point)
+    plan = plan_latest(log, **point)  # type: ignore[arg-type] -- all points are numbers
     batches = read_latest(plan, columns=RECORDS.names, tombstones=tombstones)
     return [row for batch in batches for row in rows_of(batch, log.partition)]
 
