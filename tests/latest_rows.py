@@ -121,6 +121,7 @@ class PastStates:
     """Compares the states of a log as of points in the past with replays.
 
     Attributes:
+        stable: last stable offset, at least the log start offset.
         checkpoint: of the cleaner.
     """
 
@@ -128,6 +129,7 @@ class PastStates:
     name: str
     content: Content
     batches: list[Batch]
+    stable: int
     checkpoint: int | None
 
     @classmethod
@@ -135,12 +137,14 @@ class PastStates:
         """Of a log. Effects: reads it."""
         partition = TopicPartition.parse(name)
         assert partition is not None
+        log = observe(log_dir, partition, high_watermark="end")
         return cls(
             log_dir=log_dir,
             name=name,
             content=read_content(log_dir, name),
             batches=batches_of(log_dir, name),
-            checkpoint=observe(log_dir, partition, high_watermark="end").cleaner_checkpoint,
+            stable=max(log.log_start_offset, log.last_stable_offset),
+            checkpoint=log.cleaner_checkpoint,
         )
 
     def compare(self, draw: random.Random, *, count: int) -> int:
@@ -149,10 +153,10 @@ class PastStates:
 
     def _compare_offsets(self, draw: random.Random) -> int:
         content = self.content
-        end = draw.randint(content.start, content.stable)
+        end = draw.randint(content.start, self.stable)
         start = draw.randint(content.start, end)
         since = plan_of(self.log_dir, self.name, start_offset=start)
-        expected = replayed(content, start=start, tombstones=True)
+        expected = replayed(content, start=start, end=self.stable, tombstones=True)
         assert expected == read_state(since, tombstones=True)
         held = 0
         for first in (content.start, start):
@@ -176,7 +180,7 @@ class PastStates:
             for offset, time in batch.records
             if time > time_ms and offset >= self.content.start
         )
-        end = min(next(later, self.content.stable), self.content.stable)
+        end = min(next(later, self.stable), self.stable)
         try:
             plan = plan_of(self.log_dir, self.name, end_timestamp_ms=time_ms)
         except PointNotHeld:
@@ -190,7 +194,7 @@ class PastStates:
 
     def _require_held(self, start: int, end: int) -> None:
         """What a cleaning can have removed is above the point, or is not missing."""
-        if end == self.content.stable or self._has_all(start, end):
+        if end == self.stable or self._has_all(start, end):
             return
         assert self.checkpoint is not None
         assert self.checkpoint <= end

@@ -1,4 +1,4 @@
-"""What a KafkaConsumer sees of a log, read as plainly as can be: the twin of `logwright.records`."""
+"""What a KafkaConsumer sees of a log, read as plainly as possible: twin of `logwright.records`."""
 
 from __future__ import annotations
 

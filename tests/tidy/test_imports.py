@@ -48,7 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("logwright.state", "logwright.observe"),
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
     ("logwright.checks", "logwright.forecast", "logwright.records"),
-    ("logwright.sweep", "logwright.verify"),
+    ("logwright.sweep", "logwright.verify", "logwright.latest"),
     ("logwright.spark", "logwright.history", "logwright.fleet", "logwright.metrics"),
     ("logwright.resources",),
     ("logwright.assets",),
