@@ -10,7 +10,7 @@ import pytest
 from logwright.errors import CorruptBatch
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.log.model import PartitionLog
-from logwright.records import pieces
+from logwright.records import pieces, segment_file
 from logwright.records.model import Isolation, ReadRequest
 from tests.log_builder import LogBuilder, SegmentBuilder
 from tests.plain_consumer import consume
@@ -55,7 +55,7 @@ def woven_log(tmp_path: Path) -> LogBuilder:
 @pytest.fixture(params=[1, 1 << 20])
 def small_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces and steps ahead of one batch each, or of everything."""
-    monkeypatch.setattr(pieces, "PIECE_BYTES", request.param)
+    monkeypatch.setattr(segment_file, "PIECE_BYTES", request.param)
     monkeypatch.setattr(pieces, "AHEAD_BYTES", request.param)
 
 
