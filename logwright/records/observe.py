@@ -145,7 +145,7 @@ def first_offset_at(log: PartitionLog, timestamp_ms: int, on_corrupt: OnCorrupt)
             isolation="read_uncommitted",
             on_corrupt=on_corrupt,
         )
-        for piece in Pieces(one, ReadCounts()):
+        for piece in Pieces(one, ReadCounts()).in_memory():
             for offset in _offsets_at(one, piece, timestamp_ms):
                 return offset
     return None

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.outcomes import is_end
+from logwright.compaction.source import Source
 from logwright.errors import LogwrightError
 from logwright.format.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, TRANSACTIONAL
 from logwright.format.names import LOG, parse_segment_file_name, segment_file_name
@@ -21,7 +22,7 @@ from logwright.log.mapped import MappedFile, MappedFiles
 from logwright.records import segment_file
 from logwright.records.markers import NO_MARKERS, decide, markers_of, with_markers
 from logwright.records.model import ReadCounts, RecordsRange, SegmentPart
-from logwright.records.segment_file import Piece, SegmentFile, in_file, open_segment
+from logwright.records.segment_file import MappedSegment, Piece, SegmentFile, in_file, open_segment
 from logwright.units import INT64_MAX
 
 AHEAD_BYTES: Final = 512 * 1024
@@ -29,7 +30,7 @@ AHEAD_BYTES: Final = 512 * 1024
 
 
 class Pieces:
-    """Iterates over a range.
+    """The pieces of a range, to be iterated over once.
 
     Args:
         counts: of what is skipped; added to.
@@ -45,7 +46,17 @@ class Pieces:
         self._seen = (-1, 0)
         """Segment and position up to which the markers are known."""
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[Source]:
+        """Yield the pieces as sources that stay valid, whose batches are some of their segment's.
+        Effects: maps the segments. Errors: as `in_memory`.
+        """
+        for part in self._one.parts:
+            log = self._open(part.base_offset)
+            file = MappedSegment(self._path(part.base_offset), log, part)
+            for piece in self._of_part(part, file):
+                yield Source(base_offset=part.base_offset, log=log, batches=piece.batches)
+
+    def in_memory(self) -> Iterator[Piece]:
         """Yield the pieces, each valid until the next. Effects: reads the segments.
 
         Raises:
@@ -58,7 +69,7 @@ class Pieces:
             with open_segment(self._path(part.base_offset), part, buffer) as file:
                 yield from self._of_part(part, file)
 
-    def _of_part(self, part: SegmentPart, file: SegmentFile) -> Iterator[Piece]:
+    def _of_part(self, part: SegmentPart, file: SegmentFile | MappedSegment) -> Iterator[Piece]:
         position, next_offset = part.start, part.base_offset
         while position < part.end:
             expected = next_offset
@@ -100,7 +111,7 @@ class Pieces:
             require_crcs(piece, piece.batches[row : row + 1])
         return not bad_crcs(piece.data, piece.batches[row : row + 1])
 
-    def _skip(self, file: SegmentFile, position: int, expected: int) -> int:
+    def _skip(self, file: SegmentFile | MappedSegment, position: int, expected: int) -> int:
         """Return where reading can continue after a header that is wrong: after this batch, if its
         length leads to a batch with a right CRC or to the end; else nowhere in this segment.
         """

@@ -69,7 +69,7 @@ def read_range(
     )
     scope = _scope(one, columns, batch_bytes, selection or _ALL)
     with broker_kept_out(one.log_dir), enough_memory(one.directory):
-        yield from _read(Pieces(one, counts), rows, scope, counts)
+        yield from _read(Pieces(one, counts).in_memory(), rows, scope, counts)
 
 
 def read_pieces(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from logwright.errors import LogwrightError, StalePlan
 from logwright.format.scan import scan_piece
 from logwright.log.files import FILE_FLAGS, not_regular, unreadable
+from logwright.log.mapped import MappedFile
 from logwright.records.model import SegmentPart
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
@@ -116,6 +117,32 @@ class SegmentFile(NamedTuple):
             raise StalePlan("became shorter.", path=self.path, remedy="Plan again.")
         mapped = mmap.mmap(self.descriptor, self.part.end, access=mmap.ACCESS_READ)
         return np.frombuffer(mapped, dtype=np.uint8)[position:]
+
+
+class MappedSegment(NamedTuple):
+    """A segment that is mapped: its pieces stay valid."""
+
+    path: Path
+    log: MappedFile
+    part: SegmentPart
+
+    def piece(self, position: int, next_offset: int) -> tuple[Piece, LogwrightError | None]:
+        """Return the next batches, as `SegmentFile.piece` does; `shift` is 0."""
+        data = self.log.data
+        batches, after, problem = scan_piece(
+            data,
+            self.path,
+            span=(position, self.part.end),
+            next_offset=next_offset,
+            end_offset=self.part.end_offset,
+            piece_bytes=PIECE_BYTES,
+        )
+        return Piece(self.path, 0, data, batches, after), problem
+
+    def int32_at(self, position: int) -> int:
+        """Return a big-endian int32 at a position."""
+        content = self.log.data[position : position + 4].tobytes()
+        return int.from_bytes(content, "big", signed=True)
 
 
 @contextmanager
