@@ -30,10 +30,11 @@ _LARGEST_MS: Final = INT64_MAX // 1000
 
 
 class Place(NamedTuple):
-    """Where a batch begins: its position, and its base offset."""
+    """Where a batch begins: its position, its base offset and its last one."""
 
     position: int
     offset: int
+    last_offset: int
 
 
 def parts_of(log: PartitionLog, start_offset: int, end_offset: int) -> list[SegmentPart]:
@@ -76,12 +77,15 @@ class IndexedSegment:
         none, or the entry is wrong.
         """
         row = int(self._entries[:, 0].searchsorted(offset, side="right")) - 1
-        return self._at(row) if row >= 0 else None
+        place = self._at(row) if row >= 0 else None
+        # The entries of a wrong index do not ascend.
+        return place if place is not None and place.last_offset <= offset else None
 
     def after(self, offset: int) -> Place | None:
         """Return a batch with an entry, all of which is at or after an offset; as `before`."""
         row = int(self._entries[:, 0].searchsorted(offset)) + 1
-        return self._at(row) if row < len(self._entries) else None
+        place = self._at(row) if row < len(self._entries) else None
+        return place if place is not None and place.offset >= offset else None
 
     def near(self, position: int) -> Place | None:
         """Return the first batch with an entry at or after a position; as `before`."""
@@ -105,7 +109,7 @@ class IndexedSegment:
             return None
         if bad_crcs(self._data, batches[:1]):
             return None
-        return Place(position, int(batches["base_offset"][0]))
+        return Place(position, int(batches["base_offset"][0]), last_offset)
 
 
 def first_offset_at(log: PartitionLog, timestamp_ms: int, on_corrupt: OnCorrupt) -> int | None:

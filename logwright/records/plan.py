@@ -109,7 +109,7 @@ def _ranges(
     log: PartitionLog, request: ReadRequest, groups: Sequence[Sequence[Cut]], end: int
 ) -> Iterator[RecordsRange]:
     starts = [group[0].start_offset for group in groups]
-    for group, start, following in zip(groups, starts, [*starts[1:], end], strict=True):
+    for group, start, following in zip(groups, starts, [*starts, end][1:], strict=True):
         yield RecordsRange(
             log_dir=log.log_dir,
             partition=log.partition,

@@ -7,7 +7,7 @@ in the middle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from logwright.compaction.source import Source, decompress_batch
 from logwright.compaction.unpack import Workspace
-from logwright.errors import CorruptBatch, enough_memory
+from logwright.errors import CorruptBatch, CorruptLogError, UnsupportedFormatError, enough_memory
 from logwright.format.names import TopicPartition
 from logwright.format.scan import check_crcs
 from logwright.format.walk import OK, raise_for_status
@@ -46,7 +46,7 @@ def read_range(
     batch_bytes: int = BATCH_BYTES,
     selection: Selection | None = None,
     counts: ReadCounts | None = None,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records of a range, in order, as record batches of `records_schema(columns)`.
     Effects: maps the segments; until its end it keeps brokers out of the log directory.
 
@@ -81,7 +81,7 @@ def read_sources(
     batch_bytes: int = BATCH_BYTES,
     selection: Selection | None = None,
     counts: ReadCounts | None = None,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records of segments that are open already; see `read_range`. The caller keeps
     brokers out.
 
@@ -143,6 +143,25 @@ def _row_scope(
 def _read(
     sources: Iterable[Source], rows: Rows, scope: RowScope, counts: ReadCounts
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of sources; what was read before a batch that cannot be read comes first."""
+    filled = _fill(sources, rows, scope, counts)
+    more, problem = True, None
+    while more:
+        try:
+            more = next(filled, False)
+        except (CorruptLogError, UnsupportedFormatError) as error:
+            more, problem = False, error
+        if rows.state["rows"]:
+            counts.rows += int(rows.state["rows"])
+            yield rows.take()
+    if problem is not None:
+        raise problem
+
+
+def _fill(
+    sources: Iterable[Source], rows: Rows, scope: RowScope, counts: ReadCounts
+) -> Iterator[bool]:
+    """Fill the buffers, and yield True whenever they are full."""
     space = Workspace()
     state: Any = rows.state
     for source in sources:
@@ -154,8 +173,7 @@ def _read(
                 source.data, source.batches, last, scope, memory, state, rows.buffers
             )
             if status == fill.ROWS_FULL:
-                counts.rows += int(state["rows"])
-                yield rows.take()
+                yield True
                 space.use_here()  # the caller may continue in another thread
             elif status == fill.NEEDS_ROOM:
                 rows.make_room()
@@ -169,9 +187,6 @@ def _read(
         counts.add_read(int(state["batches"]), int(state["bytes"]))
         state["batches"] = state["bytes"] = 0
         space.release_scratch()
-    if state["rows"]:
-        counts.rows += int(state["rows"])
-        yield rows.take()
 
 
 def _remove_obstacle(space: Workspace, source: Source, rows: Rows, status: int) -> None:

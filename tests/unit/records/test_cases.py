@@ -6,34 +6,37 @@ from random import Random
 
 import pytest
 
-from logwright.errors import CorruptBatch, LogwrightError, UncleanLogDir
+from logwright.errors import CorruptBatch, UncleanLogDir
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog
 from logwright.records.model import Isolation, ReadCounts, ReadRequest
-from logwright.records.plan import plan_records
-from logwright.records.read import read_range
-from logwright.records.schema import RECORDS
 from tests import fixtures
 from tests.fixtures import Side
 from tests.plain_consumer import arrow_rows, consume
+from tests.unit.records.reading import read
 
 ISOLATIONS: tuple[Isolation, ...] = ("read_committed", "read_uncommitted")
+DAMAGED = {
+    (name, "before")
+    for name in fixtures.CASES
+    if name.startswith(("bad-", "crash-", "missing-", "orphan-", "torn-", "wrong-"))
+} | {("torn-tail-marked-clean", "after")}
+"""Cases that must be recovered before anything is read."""
 
 
 def logs_of(name: str, side: Side) -> list[PartitionLog]:
-    """The logs of one side of a case; none if it must be recovered first."""
+    """The logs of one side of a case; none of those that must be recovered first."""
     found = []
     for one in fixtures.partitions(name):
         partition = TopicPartition.parse(one.name)
         assert partition is not None
-        try:
-            log = observe(fixtures.case_dir(name) / side, partition, high_watermark="checkpoint")
-        except LogwrightError as error:
-            assert isinstance(error, UncleanLogDir | CorruptBatch)
-            assert name.startswith(("bad-", "crash-", "missing-", "orphan-", "torn-", "wrong-"))
-            continue
-        found.append(log)
+        log_dir = fixtures.case_dir(name) / side
+        if (name, side) in DAMAGED:
+            with pytest.raises((UncleanLogDir, CorruptBatch)):
+                observe(log_dir, partition, high_watermark="checkpoint")
+        else:
+            found.append(observe(log_dir, partition, high_watermark="checkpoint"))
     return found
 
 
@@ -47,20 +50,19 @@ def test_records_are_those_of_the_plain_reader(name: str, side: Side, seed: int)
             request = ReadRequest(
                 isolation=isolation, range_bytes=random.choice((1, 4096, 1 << 30))
             )
-            size = {
-                "batch_rows": random.choice((1, 7, 1000)),
-                "batch_bytes": 1 << random.randrange(20),
-            }
+            batch_rows = random.choice((1, 7, 1000))
             counts = ReadCounts()
-            batches = [
-                batch
-                for one in plan_records(log, request)
-                for batch in read_range(one, columns=RECORDS.names, counts=counts, **size)
-            ]
+            batches = read(
+                log,
+                request,
+                batch_rows=batch_rows,
+                batch_bytes=1 << random.randrange(20),
+                counts=counts,
+            )
             rows = arrow_rows(batches)
             assert consume(log, isolation) == rows
             assert len(rows) == counts.rows
-            assert all(0 < len(batch) <= size["batch_rows"] for batch in batches)
+            assert all(0 < len(batch) <= batch_rows for batch in batches)
             assert {(log.partition.topic, log.partition.partition)} >= {
                 (batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())
                 for batch in batches
