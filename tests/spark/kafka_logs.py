@@ -79,7 +79,8 @@ def all_cases(log_dir: Path) -> list[TopicPartition]:
             for name, entries in checkpoints.items():
                 path = source / name
                 known = parse_offset_checkpoint(path.read_bytes(), path) if path.exists() else {}
-                entries |= {new: known[old]} if old in known else {}
+                if old in known:
+                    entries[new] = known[old]
     for name, entries in checkpoints.items():
         (log_dir / name).write_bytes(serialize_offset_checkpoint(entries))
     (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":0}')

@@ -40,7 +40,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:::pyspark.*"),
 ]
 
-SECRET = "a-secret-value"
+SECRET = "a-secret-value"  # noqa: S105 -- for what must not be shown
 
 
 def three_logs(log_dir: Path) -> Path:
@@ -122,7 +122,7 @@ def test_a_schema_limits_the_columns(observed: Observed, tmp_path: Path) -> None
         T.StructType([SCHEMA["offset"]])
     )
     batches = [batch for task in reader.partitions() for batch in reader.read(task)]
-    assert {("offset",)} == {tuple(batch.schema.names) for batch in batches}
+    assert [("offset",)] * 3 == [tuple(batch.schema.names) for batch in batches]  # type: ignore[union-attr]  # Spark also takes tuples
     for schema, problem in (
         ("offset int", "offset int, which is of type bigint"),
         ("ofset long", "ofset bigint, which is unknown"),
@@ -134,11 +134,15 @@ def test_a_schema_limits_the_columns(observed: Observed, tmp_path: Path) -> None
 def test_tasks_are_made_by_bytes(observed: Observed, tmp_path: Path) -> None:
     """Small logs share a task; a number of tasks can be asked for."""
     path = three_logs(tmp_path)
-    for options, wanted in (({}, 1), ({"minPartitions": "3"}, 3), ({"minPartitions": "6"}, 6)):
-        one = frame(observed.spark, path, **options)
-        assert wanted == one.rdd.getNumPartitions()
-        assert 120 == len(one.collect())
-        assert wanted == observed.tasks()[-1]
+    wanted: list[tuple[dict[str, str], range]] = [
+        ({}, range(1, 2)),
+        ({"minPartitions": "3"}, range(3, 4)),
+        ({"minPartitions": "6"}, range(6, 12)),
+        ({"maxRecordsPerPartition": "10"}, range(12, 13)),
+    ]
+    for options, tasks in wanted:
+        assert 120 == len(frame(observed.spark, path, **options).collect())
+        assert observed.tasks()[-1] in tasks
 
 
 def test_filters_decide_what_is_read(observed: Observed, tmp_path: Path) -> None:
@@ -155,7 +159,7 @@ def test_filters_decide_what_is_read(observed: Observed, tmp_path: Path) -> None
         ):
             one = frame(observed.spark, path, **more).where(condition)
             plan = one._jdf.queryExecution().executedPlan().toString()
-            assert exact == ("Filter" not in plan)
+            assert exact == ("Filter (" not in plan)
             assert wanted == len(one.collect())
         one = frame(observed.spark, path, **more).where("partition = 1 AND offset >= 38")
         assert [38, 39] == offsets(one)
@@ -197,7 +201,7 @@ def test_a_log_that_changes_after_it_was_planned(observed: Observed, tmp_path: P
     changed = path / "t-2" / f"{20:020d}.log"
     with changed.open("ab") as file:
         file.write(LogBuilder(path).segment(40).batch(40, [("k", "v")]).content)
-    with pytest.raises(PythonException, match=r"StalePlan: .*00020\.log.*has \d+ bytes"):
+    with pytest.raises(PythonException, match=r"StalePlan: .*00020\.log: .* Load it again\."):
         one.count()
     assert 121 == frame(observed.spark, path).count()
 
@@ -264,7 +268,7 @@ def test_corrupt_batches_are_skipped_and_counted(observed: Observed, tmp_path: P
 
 def test_the_latest_state(observed: Observed, tmp_path: Path) -> None:
     """The newest record of each key, now and as of an offset; one task for each partition."""
-    path = copy_before("txn-1", tmp_path)
+    path = copy_before("txn-1-mixed", tmp_path)
     content = read_content(path, "t-0")
     one = frame(observed.spark, path, view="latest")
     keep = [(row[0], row[1], row[2]) for row in replayed(content)]
@@ -290,9 +294,9 @@ def test_wrong_options_are_refused_where_the_frame_is_made(
 ) -> None:
     """By name, with the nearest valid one."""
     path = three_logs(tmp_path)
-    with pytest.raises(AnalysisException, match="startingofsets.*Did you mean startingOffsets"):
+    with pytest.raises(AnalysisException, match=r"startingofsets.* mean startingOffsets"):
         frame(observed.spark, path, startingOfsets="earliest")
-    with pytest.raises(AnalysisException, match="subscribe: u not in the log directory.* mean t"):
+    with pytest.raises(AnalysisException, match=r"subscribe: u not in .* mean t"):
         frame(observed.spark, path, subscribe="u").count()
     with pytest.raises(PolicyError):
         KafkaLog({"path": str(path)}).schema()
@@ -315,14 +319,22 @@ def test_large_record_batches_pass_as_they_are(observed: Observed, tmp_path: Pat
 def test_spark_finds_the_format_by_itself(tmp_path: Path) -> None:
     """Where the package is on the Python path, without registration, and with SQL."""
     path = three_logs(tmp_path)
-    script = f"""
+    script = """
+import sys
 from logwright.spark.session import local_session
 with local_session() as spark:
-    spark.sql("CREATE TEMPORARY VIEW t USING `kafka-log` OPTIONS (path '{path}', subscribe 't')")
+    spark.sql(
+        "CREATE TEMPORARY VIEW t USING `kafka-log` OPTIONS (path :path, subscribe 't')",
+        {"path": sys.argv[1]},
+    )
     print(spark.sql("SELECT count(*) FROM t WHERE partition = 1").collect()[0][0])
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     found = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, str(path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "40" == found.stdout.strip()
