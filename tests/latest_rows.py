@@ -1,5 +1,5 @@
-"""The latest state of a log as a plain dictionary over its decoded records, and `read_latest`'s rows
-in the same form.
+"""The latest state of a log as a plain dictionary over its decoded records, and the rows of
+`read_latest` in the same form.
 """
 
 from __future__ import annotations
