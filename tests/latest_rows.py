@@ -87,6 +87,12 @@ def plan_of(
     return plan_latest(log, cleaner=cleaner or CleanerConfig(), **point)
 
 
+def has_latest(log_dir: Path, name: str, content: Content) -> bool:
+    """Whether the latest state that is read of a log is that of a content. Effects: reads."""
+    found = read_state(plan_of(log_dir, name), tombstones=True)
+    return found == replayed(content, tombstones=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Batch:
     """A batch as it is in the log: its offsets, and (offset, timestamp) of its records, of markers

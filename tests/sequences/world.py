@@ -19,7 +19,7 @@ from logwright.recovery.model import RecoveryOptions
 from logwright.sweep.recover import recover_directory
 from logwright.units import Offset, TimestampMs
 from tests.differential.oracle_server import OracleServer
-from tests.latest_rows import plan_of, read_state, replayed
+from tests.latest_rows import has_latest
 from tests.log_builder import START_MS, LogBuilder
 from tests.sequences.content import Content, Row
 from tests.sequences.reading import read_content
@@ -187,8 +187,8 @@ def compare(world: World) -> None:
         if not matches:
             raise Difference(f"{name}: {_described(found)}, allowed: {_sketch(allowed, found)}")
         match = matches[0]
-        if match is not None and match != log.content:
-            _compare_latest(places[0], name, match)
+        if match not in (None, log.content) and not has_latest(places[0], name, match):
+            raise Difference(f"{name}: its latest state is not that of {_described(match)}")
         if world.seen is not None and (found is not None) == (name in world.seen):
             _compare_with_kafka(name, match, world.seen.get(name))
         _note_taken(log, match)
@@ -199,18 +199,6 @@ def compare(world: World) -> None:
     world.maybe.clear()
     world.left.clear()
     world.seen = None
-
-
-def _compare_latest(log_dir: Path, name: str, model: Content) -> None:
-    """Hold the latest state that is read of a log against the model's.
-
-    Raises:
-        Difference: it is something else.
-    """
-    expected = replayed(model, tombstones=True)
-    found = read_state(plan_of(log_dir, name), tombstones=True)
-    if expected != found:
-        raise Difference(f"{name}: {len(found)} rows are the latest state, not {len(expected)}")
 
 
 def _compare_with_kafka(name: str, model: Content | None, seen: Content | None) -> None:
