@@ -114,12 +114,7 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
         TOPICS
         + "  - {name: t, table: {format: delta, path: /a/b}}\n"
         + "  - {name: u, table: {format: parquet, path: /a//b}}\n",
-        [
-            (
-                "4:46: topics[u].table.path: is the path of another table, at p.yml:3:44 (got"
-                " '/a//b')"
-            )
-        ],
+        [("4:46: topics[u].table.path: is the path of another table, at p.yml:3:44 (got '/a//b')")],
     ),
     "removed name": (
         DEFAULTS + "  message.format.version: 2.8\n",
