@@ -66,9 +66,11 @@ def iceberg_files(path: Path) -> list[str]:
         if snapshot["snapshot-id"] != current:
             continue
         for manifest in _avro(snapshot["manifest-list"]):
-            for entry in _avro(manifest["manifest_path"]):
-                if entry["status"] != 2:
-                    found.append(str(_local(entry["data_file"]["file_path"])))
+            found += [
+                str(_local(entry["data_file"]["file_path"]))
+                for entry in _avro(manifest["manifest_path"])
+                if entry["status"] != 2
+            ]
     return found
 
 
