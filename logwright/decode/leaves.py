@@ -151,16 +151,19 @@ def decimal_of(precision: int, scale: int) -> Callable[[Any], Decimal]:
 
 
 def fitting(found: Decimal, precision: int, scale: int) -> Decimal:
-    """Return a decimal that has no more digits than these.
+    """Return a finite decimal with exactly this scale.
 
     Raises:
-        Refused: it has.
+        Refused: it has more digits.
     """
-    (_, digits, exponent) = found.normalize().as_tuple() if found else (0, (), 0)
-    invalid = not isinstance(exponent, int) or -exponent > scale
-    if invalid or len(digits) + int(exponent) > precision - scale:
-        raise Refused(f"does not fit into decimal({precision},{scale})")
-    return found
+    (sign, digits, exponent) = found.as_tuple()
+    shift = scale + int(exponent)
+    if not found:
+        return Decimal((0, (0,), -scale))
+    if shift + len(digits) <= precision and not any(digits[shift:] if shift < 0 else ()):
+        kept = digits[:shift] if shift < 0 else digits + (0,) * shift
+        return Decimal((sign, kept, -scale))
+    raise Refused(f"does not fit into decimal({precision},{scale})")
 
 
 BOOLEAN: Final = Leaf(type=pa.bool_(), accepts=frozenset({bool}), convert=_boolean)
