@@ -68,7 +68,9 @@ def compile_file(file: Path, imports: Path | None = None) -> Compiled:
         except subprocess.TimeoutExpired:
             raise UnusableSchema(f"takes protoc more than {_SECONDS} s") from None
         if done.returncode != 0:
-            raise UnusableSchema(f"is not accepted by protoc{_error(done.stderr, file.absolute().parent)}")
+            raise UnusableSchema(
+                f"is not accepted by protoc{_error(done.stderr, file.absolute().parent)}"
+            )
         if output.stat().st_size > _LARGEST:
             raise UnusableSchema("has descriptors of more than 64 MiB")
         return _load(output.read_bytes(), file.name)

@@ -217,7 +217,7 @@ COMMIT = struct.pack(">hqi", 3, 7, 5) + text("m") + struct.pack(">q", 1000)
             offset_key(),
             COMMIT[:-8] + struct.pack(">q", 2**62),
             "value",
-            "has a time out of range",
+            "has a time that is not of the years 1970 to 9999",
         ),
         (
             offset_key(),

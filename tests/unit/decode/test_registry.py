@@ -58,9 +58,10 @@ message Order { int64 id = 1; message Line { string sku = 1; } }
 message Customer { int64 id = 1; optional string name = 2; common.Part part = 3; }
 """
 PART = 'syntax = "proto3"; package common; message Part { int32 n = 1; }'
-OLDER = 'syntax = "proto3"; package shop; message Order { int64 i = 1; }' + (
-    " message Customer { int32 id = 1; string gone = 9; }"
-)
+OLDER = """
+syntax = "proto3"; package shop;
+message Order { int64 i = 1; } message Customer { int32 id = 1; string gone = 9; }
+"""
 
 
 def framed(schema_id: int, datum: bytes, indexes: bytes = b"") -> bytes:
