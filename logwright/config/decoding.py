@@ -264,8 +264,9 @@ def decoding_of(text: str, base: Path) -> Decoding:
         internal = isinstance(spec, InternalSpec)
         decoding = Decoding(key=spec if internal else ScalarSpec(), value=spec)
     if decoding is None or checker.problems:
-        lines = [f"{one.setting.removeprefix('decode.')}: {one.rule}" for one in checker.problems]
-        raise PolicyError(f"--decode is invalid: {'; '.join(lines) or 'needs a spec'}.")
+        said = [str(one).removeprefix(f"{one.mark}: ") for one in checker.problems]
+        lines = "; ".join(one.removeprefix("decode.").removeprefix("decode: ") for one in said)
+        raise PolicyError(f"--decode is invalid: {lines or 'needs a spec'}.")
     return decoding
 
 

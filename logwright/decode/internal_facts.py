@@ -18,11 +18,10 @@ from logwright.decode.internal_messages import (
     subscribed_topics,
 )
 from logwright.decode.refusal import Refused
-from logwright.units import INT64_MAX
 
 _CONSUMER: Final = "consumer"
 _OFFSETS: Final = frozenset({OFFSET_COMMIT, "legacy_offset_commit"})
-_LAST_MS: Final = INT64_MAX // 1000
+_LAST_MS: Final = 253_402_300_799_999
 _STATES: Final[Mapping[int, str]] = MappingProxyType(
     {
         0: "Empty",
@@ -145,8 +144,8 @@ def _known(value: int | None) -> int | None:
 
 def _time(value: int) -> int | None:
     """Return a time in milliseconds, None for -1."""
-    if not -_LAST_MS <= value <= _LAST_MS:
-        raise Refused("has a time out of range")
+    if not -1 <= value <= _LAST_MS:
+        raise Refused("has a time that is not of the years 1970 to 9999")
     return _known(value)
 
 

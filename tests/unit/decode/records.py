@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from logwright.config.decoding import Decoding, DecoderSpec
+from logwright.config.decoding import DecoderSpec, Decoding
 from logwright.decode.make import make_decoder
 from logwright.decode.model import Decoder
 
@@ -74,9 +74,7 @@ def decode(decoder: Decoder, records: pa.RecordBatch) -> Result:
         rows=found.rows.select(names).to_pylist(),
         refused=refused,
         deleted=[
-            number
-            for number, gone in zip(numbers, found.deleted.to_pylist(), strict=True)
-            if gone
+            number for number, gone in zip(numbers, found.deleted.to_pylist(), strict=True) if gone
         ],
     )
 
