@@ -1,5 +1,5 @@
-"""The latest state of a log as a plain dictionary over its decoded records, and `read_latest`'s rows
-in the same form.
+"""The latest state of a log as a plain dictionary over its decoded records, and the rows of
+`read_latest` in the same form.
 """
 
 from __future__ import annotations
@@ -85,6 +85,12 @@ def plan_of(
     assert partition is not None
     log = observe(log_dir, partition, high_watermark="end")
     return plan_latest(log, cleaner=cleaner or CleanerConfig(), **point)
+
+
+def has_latest(log_dir: Path, name: str, content: Content) -> bool:
+    """Whether the latest state that is read of a log is that of a content. Effects: reads."""
+    found = read_state(plan_of(log_dir, name), tombstones=True)
+    return found == replayed(content, tombstones=True)
 
 
 @dataclass(frozen=True, kw_only=True)

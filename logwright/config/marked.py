@@ -33,8 +33,8 @@ _LABELS: Final = ("name", "pattern", "topic")
 
 _LONGEST_LABEL: Final = 60
 _LONGEST_SHOWN: Final = 100
-_HIDDEN: Final = ".options"
-"""Part of the paths of settings that may have secrets."""
+_HIDDEN: Final = (".options", ".url", ".catalog")
+"""Parts of the paths of settings that may have secrets."""
 
 _QUOTE: Final = "while scanning a quoted scalar"
 """PyYAML's words for where an error is."""
@@ -150,10 +150,10 @@ def plain(node: Marked) -> object:
 
 
 def shown(node: Marked) -> str:
-    """Return a value as text for an error, of a bounded length. Nothing is shown of a mapping and
-    of options: those of a landing directory may have secrets.
+    """Return a value as text for an error, of a bounded length. Nothing is shown of a mapping, of
+    options and of addresses: those of a landing directory or a registry may have secrets.
     """
-    if _HIDDEN in node.setting:
+    if any(part in node.setting for part in _HIDDEN):
         return "a value"
     if isinstance(node, Entries):
         return "a mapping"
