@@ -72,7 +72,7 @@ that were read, and their `bytes`."""
 _store_u64 = intrinsic("store_u64")
 _NO_LIMIT = np.int64(1) << np.int64(62)
 _LARGEST_MS = np.int64(9_223_372_036_854_775)
-"""In microseconds it is the largest int64."""
+"""The largest that is an int64 in microseconds; it stands for those beyond."""
 _SHORT: Final = 32
 
 
@@ -188,8 +188,9 @@ def copy_bytes(out: Any, at: int, source: Any, start: int, length: int) -> None:
 
 
 @kernel
-def _check_records(source: Any, batch: Any, position: int, end: int) -> Any:
-    """Return the status of a batch's records."""
+def _check_records(source: Any, batch: Any, span: Any) -> Any:
+    """Return the status of a batch's records, which are in this span of the source."""
+    position, end = span
     last_delta = np.int64(-1)
     delta_limit = batch.last_offset - batch.base_offset
     for _ in range(np.int64(batch.count)):
@@ -209,8 +210,8 @@ def fill_rows(
     """Read the batches [state.row, last) into the buffers, from where the state is.
 
     Args:
-        data: uint8[n], the segment. batches: BATCH[m]; of those to `discard` and of control batches
-            only the CRC is checked.
+        data: uint8[n], the segment. batches: BATCH[m]; those to `discard` and control batches are
+            checked, but have no rows.
         scope: `RowScope`. space: (scratch, cells) of the Workspace; the scratch memory must stay
             as it is while `state.is_open`. state: STATE. out: `RowBuffers`.
 
@@ -222,17 +223,22 @@ def fill_rows(
     while state.row < last:
         batch = batches[state.row]
         if state.is_open == 0:
-            unwanted = (
+            if (
                 batch.last_offset < scope.first_offset
                 or batch.base_offset >= scope.end_offset
                 or (scope.by_time and batch.max_timestamp < scope.min_timestamp_ms)
-            )
-            if not unwanted:
-                if state.given < 0 and not has_right_crc(data, batch):
-                    return np.int64(WRONG_CRC)
-                is_empty = batch.count == 0 and batch.size == HEADER_BYTES
-                unwanted = is_empty or batch.discard or batch.attributes & CONTROL != 0
-            if unwanted:
+            ):
+                state.row += 1
+                continue
+            if state.given < 0 and not has_right_crc(data, batch):
+                return np.int64(WRONG_CRC)
+            is_control = batch.attributes & CONTROL != 0
+            if is_control and batch.count > 0:
+                span = (batch.position + HEADER_BYTES, batch.position + batch.size)
+                status = _check_records(data, batch, span)
+                if status != OK:
+                    return status
+            if is_control or batch.discard or (batch.count == 0 and batch.size == HEADER_BYTES):
                 state.row += 1
                 continue
             status = _open_batch(data, batch, scope, (scratch, cells), state)
@@ -264,7 +270,7 @@ def _open_batch(data: Any, batch: Any, scope: Any, space: Any, state: Any) -> An
     state.given = NOT_GIVEN
     if scope.checks_first:
         source = scratch if is_packed(batch) else data
-        status = _check_records(source, batch, position, end)
+        status = _check_records(source, batch, (position, end))
         if status != OK:
             return status
     state.position, state.end, state.index, state.last_delta = position, end, 0, -1

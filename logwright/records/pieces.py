@@ -74,18 +74,27 @@ class Pieces:
                 source = Source(base_offset=part.base_offset, log=log, batches=batches)
                 self._decide(source, position)
                 yield source
-                if self._reaches_end(source):
+                if self._one.end_offset < part.end_offset and self._reaches_end(source):
                     return
-                next_offset = int(batches["last_offset"][-1]) + 1
-            if problem is not None:
-                if self._one.on_corrupt == "fail":
-                    raise problem
-                wrong = bad_crcs(log.data, batches)
-                right = np.delete(batches["last_offset"], wrong)
-                trusted = int(right[-1]) + 1 if len(right) else expected
-                if trusted == next_offset:
-                    position = self._skip(part, log, position, next_offset)
-                next_offset = trusted
+                next_offset = self._next_offset(source, expected)
+            if problem is None:
+                continue
+            if self._one.on_corrupt == "fail":
+                raise problem
+            if not len(batches) or next_offset > batches["last_offset"][-1]:
+                position = self._skip(part, log, position, next_offset)
+
+    def _next_offset(self, source: Source, expected: int) -> int:
+        """Return the offset after a piece. Where corrupt batches are skipped, one with a wrong CRC
+        does not count: it could make the right ones after it look wrong.
+        """
+        batches = source.batches
+        if self._one.on_corrupt == "fail":
+            return int(batches["last_offset"][-1]) + 1
+        for row in reversed(range(len(batches))):
+            if not bad_crcs(source.data, batches[row : row + 1]):
+                return int(batches["last_offset"][row]) + 1
+        return expected
 
     def _open(self, base_offset: int) -> MappedFile:
         part = self._parts.get(base_offset)

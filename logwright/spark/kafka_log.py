@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as T  # noqa: N812 -- Spark's own convention
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
-from logwright.errors import PolicyError
+from logwright.errors import PolicyError, StalePlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -208,12 +208,16 @@ def _as_spark_has_it(
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
 
     expected = to_arrow_schema(schema, timezone="UTC")
-    for batch in batches:
-        arrays = [
-            column if column.type == field.type else column.cast(field.type)
-            for column, field in zip(batch.columns, expected, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=expected)
+    try:
+        for batch in batches:
+            arrays = [
+                column if column.type == field.type else column.cast(field.type)
+                for column, field in zip(batch.columns, expected, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=expected)
+    except StalePlan as error:
+        error.remedy = "The log changed after the frame was planned. Load it again."
+        raise
 
 
 def _report(one: RecordsRange, counts: ReadCounts, directory: str | None) -> None:

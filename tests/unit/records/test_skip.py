@@ -101,7 +101,7 @@ def sizes_of_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("damage", AFTER_IT_ALL_IS_READ)
-@pytest.mark.parametrize("batch", [0, 3, 4])
+@pytest.mark.parametrize("batch", [1, 3, 4])
 def test_one_batch_is_left_out(tmp_path: Path, damage: str, batch: int) -> None:
     """What follows is read, as long as the length is right."""
     log, position, size = damaged(tmp_path, AFTER_IT_ALL_IS_READ[damage], batch=batch)
@@ -117,11 +117,13 @@ def test_one_batch_is_left_out(tmp_path: Path, damage: str, batch: int) -> None:
 @pytest.mark.parametrize("damage", REST_IS_SKIPPED)
 def test_the_rest_of_a_segment_is_left_out(tmp_path: Path, damage: str) -> None:
     """Where nobody knows where the next batch begins."""
-    log, position, size = damaged(tmp_path, REST_IS_SKIPPED[damage])
+    log, _, size = damaged(tmp_path, REST_IS_SKIPPED[damage])
     counts = ReadCounts()
     found = [row[2] for row in arrow_rows(read(log, SKIP, counts=counts))]
     assert [*range(6), *range(10, 20)] == found
-    assert (1, 2 * size) == (counts.corrupt_batches, counts.corrupt_bytes)
+    # The batch of another length has a wrong CRC, and the rest follows it.
+    batches = 2 if "middle" in damage else 1
+    assert (batches, 2 * size) == (counts.corrupt_batches, counts.corrupt_bytes)
 
 
 def test_another_magic(tmp_path: Path) -> None:

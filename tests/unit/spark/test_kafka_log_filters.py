@@ -144,10 +144,11 @@ def _is_kept(pruning: Pruning, partition: int, offset: int, time: int) -> bool:
     )
 
 
-def _holds(one: Comparison, row: tuple[int, int, int]) -> bool:
+def _holds(one: Filter, row: tuple[int, int, int]) -> bool:
+    assert isinstance(one, Comparison)
     partition, offset, time = row
-    value: Any = {PARTITION: partition, OFFSET: offset}.get(
-        one.attribute, NOON + timedelta(milliseconds=time)
+    value: Any = {"partition": partition, "offset": offset}.get(
+        one.attribute[0], NOON + timedelta(milliseconds=time)
     )
     match one:
         case EqualTo():
