@@ -4,6 +4,8 @@ hint: the batch that an entry names must be there, with a right CRC.
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from logwright.compaction.source import Source
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format.batch import CONTROL, parse_batch
-from logwright.format.index import OFFSET_ENTRY_BYTES, parse_offset_index
+from logwright.format.index import OFFSET_ENTRY_BYTES
 from logwright.format.names import INDEX, LOG, segment_file_name
 from logwright.format.record import read_records
 from logwright.format.scan import bad_crcs, check_crcs, scan_piece
@@ -25,6 +27,7 @@ from logwright.records.pieces import Pieces
 from logwright.records.read import read_sources
 from logwright.units import INT64_MAX
 
+_ENTRY: Final = struct.Struct(">ii")
 _HEADER_PIECE: Final = 64 * 1024
 _LARGEST_MS: Final = INT64_MAX // 1000
 
@@ -66,8 +69,8 @@ class IndexedSegment:
         file = MappedFiles().open(path, expected_bytes=part.stamp.bytes)
         file.require(part.stamp)
         index = map_file(f"{log.directory_text}/{segment_file_name(part.base_offset, INDEX)}")
-        whole = len(index) // OFFSET_ENTRY_BYTES * OFFSET_ENTRY_BYTES
-        self._entries: NDArray[np.int64] = parse_offset_index(index[:whole].data, part.base_offset)
+        self._entries = index.data
+        self._rows = range(len(index) // OFFSET_ENTRY_BYTES)
         self._part = part
         self._path = path
         self._data = file.data
@@ -76,24 +79,29 @@ class IndexedSegment:
         """Return the last batch with an entry that ends at or before an offset; None if there is
         none, or the entry is wrong.
         """
-        row = int(self._entries[:, 0].searchsorted(offset, side="right")) - 1
+        row = bisect_right(self._rows, offset, key=lambda row: self._entry(row)[0]) - 1
         place = self._at(row) if row >= 0 else None
         # The entries of a wrong index do not ascend.
         return place if place is not None and place.last_offset <= offset else None
 
     def after(self, offset: int) -> Place | None:
         """Return a batch with an entry, all of which is at or after an offset; as `before`."""
-        row = int(self._entries[:, 0].searchsorted(offset)) + 1
-        place = self._at(row) if row < len(self._entries) else None
+        row = bisect_left(self._rows, offset, key=lambda row: self._entry(row)[0]) + 1
+        place = self._at(row) if row < len(self._rows) else None
         return place if place is not None and place.offset >= offset else None
 
     def near(self, position: int) -> Place | None:
         """Return the first batch with an entry at or after a position; as `before`."""
-        row = int(self._entries[:, 1].searchsorted(position))
-        return self._at(row) if row < len(self._entries) else None
+        row = bisect_left(self._rows, position, key=lambda row: self._entry(row)[1])
+        return self._at(row) if row < len(self._rows) else None
+
+    def _entry(self, row: int) -> tuple[int, int]:
+        """Return (offset of a batch's last record, its position), as one entry says."""
+        offset, position = _ENTRY.unpack_from(self._entries, row * OFFSET_ENTRY_BYTES)
+        return self._part.base_offset + offset, position
 
     def _at(self, row: int) -> Place | None:
-        last_offset, position = self._entries[row].tolist()
+        last_offset, position = self._entry(row)
         part = self._part
         if not part.start < position < part.end:
             return None

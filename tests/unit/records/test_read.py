@@ -73,7 +73,7 @@ def test_every_size_of_buffers_gives_the_same_rows(
 
 
 def test_rows_say_what_the_records_do(tmp_path: Path) -> None:
-    """Null and empty differ; LogAppendTime has the batch's time; a horizon is no timestamp."""
+    """Null and empty differ; LogAppendTime has the batch's time; a delete horizon is not a time."""
     found = {row[2]: row for row in rows(observed(mixed_log(tmp_path)))}
     assert (b"a", b"1", 0, START_MS, 0, None) == found[0]
     assert (None, b"x", 1, START_MS + 1, 0, None) == found[1]
