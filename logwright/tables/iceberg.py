@@ -7,6 +7,7 @@ each snapshot. The catalog refuses a commit that another process was faster with
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from requests import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
 from logwright.tables.columns import BUCKET, PARTITION
-from logwright.tables.local_files import sync_file
+from logwright.tables.local_files import refuse_others, sync_file
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
@@ -59,6 +60,8 @@ ERRORS: Final = (
     ValidationException,
 )
 """What a catalog raises."""
+_PARTS: Final = re.compile(rf"data|metadata|{re.escape(CATALOG_FILE)}.*")
+"""What a killed first update may leave."""
 _FILE: Final = "file://"
 
 
@@ -114,6 +117,7 @@ class IcebergStore:
         """See `Store.load`."""
         place = self._place
         if place.directory and not place.catalog and not (place.directory / CATALOG_FILE).exists():
+            refuse_others(place.directory, _PARTS)
             return None
         try:
             table = self._table.refresh()

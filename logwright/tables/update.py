@@ -57,14 +57,13 @@ class _Pending:
 
 def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateResult:
     """Bring a table up to date. Effects: reads the logs, writes and commits files. The caller is
-    the only one that updates the table.
+    the only one that updates the table, and has called `Store.recover`.
 
     Raises:
         UnknownTable, OtherForm: the table is not one that can be continued.
         OSError, pyarrow.ArrowException, errors of the format's library: it cannot be written.
     """
     store = target.store
-    store.recover()
     before = store.load()
     form = _form(target, before, sources)
     pending = _Pending(progress=dict(before.progress) if before is not None else {})
