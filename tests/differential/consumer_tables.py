@@ -92,15 +92,20 @@ def _latest(log: PartitionLog, *, tombstones: bool = False, **point: int) -> lis
 def compare_spark(place: Place, read: Consumed, spark: SparkSession) -> Found:
     """Compare the rows of the data source ``kafka-log``, and its view of the latest."""
     found = Found()
-    source = spark.read.format("kafka-log").option("path", str(place.log_dir))
-    source = source.option("subscribe", place.partition.topic).option("includeHeaders", "true")
-    number = place.partition.partition
+    options = {
+        "path": str(place.log_dir),
+        "subscribe": place.partition.topic,
+        "includeHeaders": "true",
+    }
+
+    def source(**more: str) -> DataFrame:
+        return spark.read.format("kafka-log").options(**options, **more).load()
+
     for level in LEVELS:
-        frame = source.option("isolationLevel", level).option("minPartitions", "3").load()
-        rows = _of_partition(frame, place)
+        rows = _of_partition(source(isolationLevel=level, minPartitions="3"), place)
         found.expect(f"{place.name}: spark, {level}", read.rows[level], rows)
         found.rows += len(rows)
-    latest = source.option("view", "latest").load().where(f"partition = {number}")
+    latest = source(view="latest")
     expected = newest(read.rows["read_committed"])
     found.expect(f"{place.name}: spark, latest", expected, _of_partition(latest, place))
     return found
