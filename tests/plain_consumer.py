@@ -18,6 +18,9 @@ from logwright.records.model import Isolation
 Row = tuple[bytes | None, bytes | None, int, int, int, tuple[tuple[str, bytes | None], ...] | None]
 """Key, value, offset, timestamp in ms, timestamp type, headers or None."""
 
+LARGEST_MS = (2**63 - 1) // 1000
+"""What is beyond has no microseconds."""
+
 
 @dataclass(frozen=True)
 class PlainBatch:
@@ -61,7 +64,8 @@ def plain_row(header: RecordBatch, record: Record) -> Row:
     """One record as a row."""
     headers = tuple((one.key.decode(errors="replace"), one.value) for one in record.headers)
     kind = int(header.is_log_append_time)
-    return (record.key, record.value, record.offset, record.timestamp_ms, kind, headers or None)
+    time = min(max(record.timestamp_ms, -LARGEST_MS), LARGEST_MS)
+    return (record.key, record.value, record.offset, time, kind, headers or None)
 
 
 def _is_aborted(batches: list[PlainBatch], number: int) -> bool:
