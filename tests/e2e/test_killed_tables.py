@@ -50,20 +50,18 @@ def killed_at(form: str, tmp_path: Path, seed: int, points: int) -> None:
     pairs = {number: random_pairs(draw, RECORDS, keys=KEYS) for number in range(2)}
     first = write_logs(tmp_path / "logs", {n: one[: RECORDS // 2] for n, one in pairs.items()})
     table = tmp_path / "table"
-    process = start(form, table, first)
-    began = time.monotonic()
-    assert process.wait(SECONDS) == 0
+    with start(form, table, first) as process:
+        began = time.monotonic()
+        assert process.wait(SECONDS) == 0
     usual = time.monotonic() - began
     ended = 0
     for point in range(points):
         size = RECORDS // 2 + (point + 1) * RECORDS // 2 // points
         log_dir = write_logs(tmp_path / f"{point}", {n: one[:size] for n, one in pairs.items()})
-        process = start(form, table, log_dir)
-        time.sleep(draw.random() * usual)
-        process.kill()
-        process.wait(SECONDS)
-        assert process.stdout is not None
-        ended += "end" in process.stdout.read()
+        with start(form, table, log_dir) as process:
+            time.sleep(draw.random() * usual)
+            process.kill()
+            ended += "end" in process.communicate(timeout=SECONDS)[0]
         where = place(form, table, buckets=BUCKETS, keep_versions_ms=0)
         assert {} == update(where, log_dir).result.failures
         assert expected_rows(log_dir, "t") == table_rows(form, table), point
