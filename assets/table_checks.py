@@ -1,14 +1,15 @@
 """The checks of the assets `latest_state/<topic>`.
 
-Two are cheap and part of each update. The third finds the state of the whole topic anew, which
+Two are cheap and part of each update. The third finds the state of the whole topic again, which
 reads it all; it runs once a day, or when it is asked for.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import dagster as dg
+import pyarrow as pa
 
 from logwright.assets.boundary import boundary
 from logwright.assets.tables import place_of, table_key, topic_logs
@@ -25,9 +26,6 @@ from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.store import Store
 from logwright.tables.topic import Place, open_store, read_rows, table_errors
-
-if TYPE_CHECKING:
-    from logwright.assets.value_frames import Failure
 
 HELD: Final = "held_below_last_stable_offset"
 CONTRACT: Final = "table_contract"
@@ -81,13 +79,7 @@ def contract_result(
     broken: set[str] = set()
     checked = 0
     for contract, severity in contracts:
-        rows = islice(_rows(store, snapshot, columns), contract.max_records)
-        failed: dict[str, list[int]] = {}
-        count = 0
-        for chunk in _chunks(rows):
-            count += len(chunk)
-            for failure in _failures(contract, chunk):
-                failed.setdefault(failure.rule, []).append(failure.offset)
+        count, failed = _broken_rules(store, snapshot, columns, contract)
         checked = max(checked, count)
         for rule, offsets in sorted(failed.items()):
             shown = ", ".join(map(str, sorted(offsets)[:_SHOWN_OFFSETS]))
@@ -102,15 +94,14 @@ def contract_result(
 
 
 def equal_check(topic: str) -> dg.AssetChecksDefinition:
-    """Return the check that finds the state of the topic anew."""
+    """Return the check that finds the state of the topic again."""
 
     @dg.asset_check(
         asset=table_key(topic),
         name=EQUAL,
-        description="The rows are the newest committed records of all keys, found anew from the"
+        description="The rows are the newest committed records of all keys, found again from the"
         " whole log below the offset that the table holds.",
-        automation_condition=dg.AutomationCondition.cron_tick_passed(DAILY)
-        & ~dg.AutomationCondition.in_progress(),
+        automation_condition=_daily(),
     )
     def rows_equal_live_keys(log_dirs: LogDirs, policies: PolicyDirectory) -> dg.AssetCheckResult:
         with boundary(f"{EQUAL} {topic}"):
@@ -122,6 +113,11 @@ def equal_check(topic: str) -> dg.AssetChecksDefinition:
                 return _equal_result(place, found.logs)
 
     return rows_equal_live_keys
+
+
+def _daily() -> dg.AutomationCondition[Any]:
+    condition = dg.AutomationCondition
+    return condition.cron_tick_passed(DAILY) & ~condition.in_progress()
 
 
 def _equal_result(place: Place, logs: Iterable[Any]) -> dg.AssetCheckResult:
@@ -146,8 +142,8 @@ def _equal_result(place: Place, logs: Iterable[Any]) -> dg.AssetCheckResult:
             found.append(comparison)
     wrong = [one for one in found if not one.equal]
     said = [
-        f"partition {one.partition}: {one.live_keys} live keys, {one.rows} rows and {one.refused} in"
-        " quarantine"
+        f"partition {one.partition}: {one.live_keys} live keys, {one.rows} rows and {one.refused}"
+        " in quarantine"
         for one in wrong
     ]
     if skipped:
@@ -177,18 +173,11 @@ def _rows(
             yield row[OFFSET], row
 
 
-def _chunks(
-    rows: Iterator[tuple[int, dict[str, Any]]],
-) -> Iterator[list[tuple[int, dict[str, Any]]]]:
-    while chunk := list(islice(rows, _CHUNK)):
-        yield chunk
-
-
-def _failures(
-    contract: ValueContract, rows: list[tuple[int, dict[str, Any]]]
-) -> "Iterator[Failure]":
-    """Yield the failures of some rows: of bytes that are not decoded as for the output of a
-    cleaning, else of the columns.
+def _broken_rules(
+    store: Store, snapshot: Snapshot, columns: Columns, contract: ValueContract
+) -> tuple[int, dict[str, list[int]]]:
+    """Return how many rows were checked, and rule → offsets of the rows that break it. Bytes that
+    are not decoded are checked as for the output of a cleaning, else the columns. Effects: reads.
     """
     from logwright.assets.value_frames import (  # noqa: PLC0415 - pandera takes a second
         failures,
@@ -197,6 +186,16 @@ def _failures(
     )
 
     schemas = schemas_of(contract)
-    if rows and isinstance(rows[0][1].get(VALUE), bytes):
-        return failures(schemas, [(offset, row[VALUE]) for offset, row in rows])
-    return row_failures(schemas, rows)
+    rows = islice(_rows(store, snapshot, columns), contract.max_records)
+    raw = VALUE in columns.decoded and columns.stored.field(VALUE).type == pa.binary()
+    failed: dict[str, list[int]] = {}
+    count = 0
+    while chunk := list(islice(rows, _CHUNK)):
+        count += len(chunk)
+        if raw:
+            found = failures(schemas, [(offset, row[VALUE]) for offset, row in chunk])
+        else:
+            found = row_failures(schemas, chunk)
+        for failure in found:
+            failed.setdefault(failure.rule, []).append(failure.offset)
+    return count, failed

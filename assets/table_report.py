@@ -58,11 +58,7 @@ def update_metadata(
         "partitions rebuilt": len(rebuilt),
         "lag offsets": sum(row["lag offsets"] for row in rows),
         "lag seconds": max((row["lag seconds"] for row in rows), default=0.0),
-        "partitions": dg.MetadataValue.table(
-            [dg.TableRecord(row) for row in rows][:SHOWN_PARTITIONS]
-        )
-        if rows
-        else "none",
+        "partitions": _table(rows),
         "dagster/column_schema": _schema(update.columns.full),
         "dagster/column_lineage": _lineage(update.columns.full, update.columns.key),
     }
@@ -130,6 +126,11 @@ def _row(one: PartitionResult, log: TopicLog, now_ms: int) -> dict[str, Any]:
         "records refused": one.refused,
         "why rebuilt": one.step.reason,
     }
+
+
+def _table(rows: list[dict[str, Any]]) -> dg.TableMetadataValue | str:
+    records = [dg.TableRecord(row) for row in rows[:SHOWN_PARTITIONS]]
+    return dg.MetadataValue.table(records) if records else "none"
 
 
 def _schema(schema: "pa.Schema") -> dg.TableSchema:

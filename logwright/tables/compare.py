@@ -1,5 +1,5 @@
 """Compare a table with the log, without what an update computed: the newest record of every key is
-found anew, from the log's start.
+found again, from the log's start.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class OffsetSum(NamedTuple):
     """A set of offsets as sums: two sets with equal sums are equal, as good as surely.
 
     Attributes:
-        count: of the offsets.
+        size: number of the offsets.
         digest: sum of a hash of each, modulo 2^64.
     """
 
-    count: int
+    size: int
     digest: int
 
     def __add__(self, other: object) -> OffsetSum:
         """Return the sums of both sets, which have no offset in common."""
         if not isinstance(other, OffsetSum):
             return NotImplemented
-        return OffsetSum(self.count + other.count, (self.digest + other.digest) % (1 << 64))
+        return OffsetSum(self.size + other.size, (self.digest + other.digest) % (1 << 64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def compare(
     the log and the table.
 
     Raises:
-        PointNotHeld: the log has gone on since, and was cleaned.
+        PointNotHeld: the log was cleaned since, above that offset.
         LogwrightError: the log cannot be read.
     """
     partition = one.partition
@@ -89,9 +89,9 @@ def compare(
         rows += _sum(_offsets(batch))
     return Comparison(
         partition=partition,
-        live_keys=live.count,
-        rows=rows.count,
-        refused=refused.count,
+        live_keys=live.size,
+        rows=rows.size,
+        refused=refused.size,
         equal=rows + refused == live,
     )
 

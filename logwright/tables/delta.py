@@ -8,6 +8,7 @@ commit that another process was faster with.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from logwright.tables.columns import BUCKET, PARTITION
-from logwright.tables.local_files import durable
+from logwright.tables.local_files import durable, refuse_others
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
@@ -37,6 +38,8 @@ from logwright.tables.model import (
 
 _LOOKED_AT: Final = (1, 50, None)
 """How many of the newest commits are searched for ours: others, such as of a vacuum, may follow."""
+_PARTS: Final = re.compile(r"partition=.*")
+"""What a killed first update may leave."""
 _HOUR_MS: Final = 3_600_000
 
 
@@ -58,6 +61,7 @@ class DeltaStore:
     def load(self) -> Snapshot | None:
         """See `Store.load`."""
         if not DeltaTable.is_deltatable(str(self._directory)):
+            refuse_others(self._directory, _PARTS)
             return None
         table = DeltaTable(str(self._directory))
         info = self._commit_info(table)

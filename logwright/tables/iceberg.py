@@ -7,6 +7,7 @@ each snapshot. The catalog refuses a commit that another process was faster with
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,11 +27,10 @@ from pyiceberg.exceptions import (
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
-from requests import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
 from logwright.tables.columns import BUCKET, PARTITION
-from logwright.tables.local_files import sync_file
+from logwright.tables.local_files import refuse_others, sync_file
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
@@ -54,11 +54,12 @@ ERRORS: Final = (
     CommitFailedException,
     NoSuchTableError,
     RESTError,
-    RequestException,
     SQLAlchemyError,
     ValidationException,
 )
-"""What a catalog raises."""
+"""What a catalog raises; a connection's errors are OSErrors."""
+_PARTS: Final = re.compile(rf"data|metadata|{re.escape(CATALOG_FILE)}.*")
+"""What a killed first update may leave."""
 _FILE: Final = "file://"
 
 
@@ -114,6 +115,7 @@ class IcebergStore:
         """See `Store.load`."""
         place = self._place
         if place.directory and not place.catalog and not (place.directory / CATALOG_FILE).exists():
+            refuse_others(place.directory, _PARTS)
             return None
         try:
             table = self._table.refresh()
@@ -204,7 +206,7 @@ class IcebergStore:
 
 
 def _newest(table: Table) -> IcebergSnapshot | None:
-    """Return the newest snapshot of ours: others, such as of a compaction, may follow it."""
+    """Return logwright's newest snapshot: others, such as of a compaction, may follow it."""
     found = table.current_snapshot()
     while found is not None and PROGRESS_KEY not in _properties(found):
         parent = found.parent_snapshot_id

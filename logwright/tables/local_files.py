@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Final
 
 from logwright.errors import LogDirLocked
 from logwright.ofd_lock import release, try_lock
+from logwright.tables.model import UnknownTable
 
 WORK: Final = ".logwright"
 """Directory of a table for what readers do not see. Engines leave out names with a dot."""
@@ -41,6 +43,28 @@ def lock_table(directory: Path) -> Iterator[None]:
         release(file)
     finally:
         os.close(file)
+
+
+def refuse_others(directory: Path, known: re.Pattern[str]) -> None:
+    """Refuse a directory that has other files than a killed first update leaves. Effects: lists it.
+
+    Args:
+        directory: where a table is to be made.
+        known: names of its entries. Names with a dot in front do not count.
+
+    Raises:
+        UnknownTable: it has others.
+    """
+    if not directory.is_dir():
+        return
+    names = [one.name for one in directory.iterdir() if not one.name.startswith(".")]
+    others = [name for name in names if not known.fullmatch(name)]
+    if others:
+        raise UnknownTable(
+            f"the directory has {len(others)} entries, but no table of logwright.",
+            path=directory,
+            remedy="Give the path of a directory that does not exist, or is empty.",
+        )
 
 
 def write_file(path: Path, content: bytes) -> None:

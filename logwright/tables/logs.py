@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -11,6 +12,7 @@ import numpy as np
 
 from logwright.compaction.runtime import Runtime, available_cores
 from logwright.config.topic import CleanerConfig
+from logwright.errors import LogwrightError
 from logwright.latest.missing import first_missing
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
@@ -97,14 +99,14 @@ def missing_offset(log: PartitionLog, start: int, end: int) -> int | None:
 
 
 def sample(logs: Iterable[TopicLog]) -> Iterator[pa.RecordBatch]:
-    """Yield some of the first committed records of some logs, columns `READ_COLUMNS`. Effects:
-    reads.
+    """Yield some of the first committed records of some logs, columns `READ_COLUMNS`; of a log that
+    cannot be read, those before that. Effects: reads.
     """
     for one in logs:
-        for part in plan_records(one.log, ReadRequest()):
-            batches = read_range(part, columns=READ_COLUMNS, batch_rows=_SAMPLE_ROWS)
-            yield from islice(batches, _SAMPLE_BATCHES)
-            break
+        with suppress(LogwrightError):  # the update reports it
+            for part in islice(plan_records(one.log, ReadRequest()), 1):
+                batches = read_range(part, columns=READ_COLUMNS, batch_rows=_SAMPLE_ROWS)
+                yield from islice(batches, _SAMPLE_BATCHES)
 
 
 def first_time_ms(log: PartitionLog, offset: int) -> int | None:

@@ -24,6 +24,7 @@ A bucket that becomes empty keeps a file without rows, so that engines find the 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -32,7 +33,7 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from logwright.tables.local_files import WORK, durable, sync_directory, write_file
+from logwright.tables.local_files import WORK, durable, refuse_others, sync_directory, write_file
 from logwright.tables.model import (
     Commit,
     DataFile,
@@ -47,6 +48,8 @@ from logwright.tables.model import (
 
 MANIFEST: Final = "_logwright.json"
 ROWS: Final = "rows.parquet"
+_PARTS: Final = re.compile(r"(?!)")
+"""Without a manifest and a journal nothing is there."""
 _JOURNAL: Final = "commit.json"
 _STAGING: Final = "staging"
 
@@ -76,7 +79,8 @@ class ParquetStore:
         try:
             content = (self._directory / MANIFEST).read_text()
         except FileNotFoundError:
-            self._refuse_other_files()
+            if not (self._work / _JOURNAL).exists():
+                refuse_others(self._directory, _PARTS)
             return None
         try:
             manifest = json.loads(content)
@@ -157,17 +161,6 @@ class ParquetStore:
         sync_directory(self._directory)
         write_file(self._directory / MANIFEST, json.dumps(journal["manifest"]).encode())
         (self._work / _JOURNAL).unlink()
-
-    def _refuse_other_files(self) -> None:
-        if not self._directory.is_dir():
-            return
-        others = [one for one in self._directory.iterdir() if not one.name.startswith(".")]
-        if others and not (self._work / _JOURNAL).exists():
-            raise UnknownTable(
-                f"the directory has {len(others)} entries, but no table of logwright.",
-                path=self._directory,
-                remedy="Give the path of a directory that does not exist, or is empty.",
-            )
 
 
 def _name(partition: int, bucket: int) -> str:

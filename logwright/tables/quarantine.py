@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -61,12 +61,12 @@ class Refusals:
         self._commit(self._spill)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
     """A quarantine table.
 
     Attributes:
-        store: the table; it is made when a record is refused.
+        store: the table, recovered; it is made when a record is refused.
         topic: of the records.
         work: directory of temporary files.
     """
@@ -74,7 +74,6 @@ class Quarantine:
     store: Store
     topic: str
     work: Path
-    _recovered: bool = field(default=False)
 
     @contextmanager
     def opened(self, partition: int, step: PartitionStep) -> Iterator[Refusals]:
@@ -98,9 +97,6 @@ class Quarantine:
         return frozenset(found)
 
     def _commit(self, partition: int, step: PartitionStep, spill: Spill) -> None:
-        if not self._recovered:
-            self.store.recover()
-            self._recovered = True
         before = self.store.load()
         if before is None and not spill.rows:
             return

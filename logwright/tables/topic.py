@@ -103,7 +103,7 @@ def open_store(place: Place, *, quarantine: bool = False) -> Store:
         from logwright.tables.delta import DeltaStore  # noqa: PLC0415 -- it costs time
 
         return DeltaStore(directory)
-    from logwright.tables.parquet import ParquetStore  # noqa: PLC0415 -- beside the others
+    from logwright.tables.parquet import ParquetStore  # noqa: PLC0415 -- the same
 
     return ParquetStore(directory)
 
@@ -125,6 +125,7 @@ def update_topic(place: Place, logs: Sequence[TopicLog], *, now_ms: int) -> Topi
     """
     with table_errors(place), _locked(place) as work:
         store = open_store(place)
+        store.recover()
         known = store.load()
         decoding = place.table.decoding
         asked = decoding.model_dump_json()
@@ -132,9 +133,9 @@ def update_topic(place: Place, logs: Sequence[TopicLog], *, now_ms: int) -> Topi
             decoding = Decoding.model_validate_json(known.form.decoding)
         decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
         columns = columns_of(decoder.schema)
-        quarantine = Quarantine(
-            store=open_store(place, quarantine=True), topic=place.topic, work=work
-        )
+        refused = open_store(place, quarantine=True)
+        refused.recover()
+        quarantine = Quarantine(store=refused, topic=place.topic, work=work)
         target = Target(
             store=store,
             quarantine=quarantine,

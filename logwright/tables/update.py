@@ -30,7 +30,7 @@ from logwright.tables.work import PartitionResult, PartitionSource, Target, Upda
 from logwright.tables.write import update_partition
 
 COMMIT_BYTES: Final = 1 << 30
-"""Files of so many bytes are committed before the next partition begins."""
+"""At this number of bytes, files are committed before the next partition begins."""
 
 
 @dataclass(slots=True)
@@ -57,14 +57,13 @@ class _Pending:
 
 def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateResult:
     """Bring a table up to date. Effects: reads the logs, writes and commits files. The caller is
-    the only one that updates the table.
+    the only one that updates the table, and has called `Store.recover`.
 
     Raises:
         UnknownTable, OtherForm: the table is not one that can be continued.
         OSError, pyarrow.ArrowException, errors of the format's library: it cannot be written.
     """
     store = target.store
-    store.recover()
     before = store.load()
     form = _form(target, before, sources)
     pending = _Pending(progress=dict(before.progress) if before is not None else {})
@@ -152,7 +151,7 @@ def _form(target: Target, before: Snapshot | None, sources: Iterable[PartitionSo
     if why is not None:
         raise OtherForm(
             f"the table {target.store.name} cannot be continued: {why}.",
-            remedy="Remove the table, or give another path; it is then made anew from the log.",
+            remedy="Remove the table, or give another path; it is then made again from the log.",
         )
     return form
 
