@@ -212,6 +212,12 @@ def test_required_fields(base: Path) -> None:
         ("message", "M", r"s.proto: the schema is not accepted by protoc: s.proto:1:"),
         ('syntax = "proto3"; import "no.proto"; message M {}', "M", "no.proto"),
         ('syntax = "proto3"; message N {}', "M", "has no message M"),
+        ('syntax = "proto3"; message M {}', "M", "has no fields that can be columns"),
+        (
+            'syntax = "proto3"; message M { N n = 1; } message N {}',
+            "M",
+            "has no fields that can be columns",
+        ),
         ('syntax = "proto3"; message M { M m = 1; }', "M", "is recursive: M contains itself"),
         (
             'syntax = "proto3"; message M { N n = 1; } message N { repeated M m = 1; }',
