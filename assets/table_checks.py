@@ -1,6 +1,6 @@
 """The checks of the assets `latest_state/<topic>`.
 
-Two are cheap and part of each update. The third finds the state of the whole topic anew, which
+Two are cheap and part of each update. The third finds the state of the whole topic again, which
 reads it all; it runs once a day, or when it is asked for.
 """
 
@@ -94,12 +94,12 @@ def contract_result(
 
 
 def equal_check(topic: str) -> dg.AssetChecksDefinition:
-    """Return the check that finds the state of the topic anew."""
+    """Return the check that finds the state of the topic again."""
 
     @dg.asset_check(
         asset=table_key(topic),
         name=EQUAL,
-        description="The rows are the newest committed records of all keys, found anew from the"
+        description="The rows are the newest committed records of all keys, found again from the"
         " whole log below the offset that the table holds.",
         automation_condition=_daily(),
     )

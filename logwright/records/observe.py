@@ -12,19 +12,19 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.source import Source
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format.batch import CONTROL, parse_batch
 from logwright.format.index import OFFSET_ENTRY_BYTES
 from logwright.format.names import INDEX, LOG, segment_file_name
 from logwright.format.record import read_records
-from logwright.format.scan import bad_crcs, check_crcs, scan_piece
+from logwright.format.scan import bad_crcs, scan_piece
 from logwright.log.mapped import MappedFiles, map_file
 from logwright.log.model import FileStamp, PartitionLog, Segment
 from logwright.records import schema as names
 from logwright.records.model import OnCorrupt, ReadCounts, RecordsRange, SegmentPart
-from logwright.records.pieces import Pieces
-from logwright.records.read import read_sources
+from logwright.records.pieces import Pieces, require_crcs
+from logwright.records.read import read_pieces
+from logwright.records.segment_file import Piece
 from logwright.units import INT64_MAX
 
 _ENTRY: Final = struct.Struct(">ii")
@@ -145,8 +145,8 @@ def first_offset_at(log: PartitionLog, timestamp_ms: int, on_corrupt: OnCorrupt)
             isolation="read_uncommitted",
             on_corrupt=on_corrupt,
         )
-        for source in Pieces(one, ReadCounts()):
-            for offset in _offsets_at(one, source, timestamp_ms):
+        for piece in Pieces(one, ReadCounts()).in_memory():
+            for offset in _offsets_at(one, piece, timestamp_ms):
                 return offset
     return None
 
@@ -156,14 +156,12 @@ def is_before(segment: Segment, timestamp_ms: int) -> bool:
     return segment.timeindex_bytes > 0 and segment.largest_timestamp_ms < timestamp_ms
 
 
-def _offsets_at(one: RecordsRange, source: Source, timestamp_ms: int) -> Iterator[int]:
+def _offsets_at(one: RecordsRange, piece: Piece, timestamp_ms: int) -> Iterator[int]:
     """Yield the offset of the first record at or above a time, of each batch that has one."""
-    batches = source.batches
+    batches = piece.batches
     late = (batches["max_timestamp"] >= timestamp_ms) & (batches["count"] > 0)
     for row in np.flatnonzero(late & (batches["last_offset"] >= one.start_offset)).tolist():
-        single = Source(
-            base_offset=source.base_offset, log=source.log, batches=batches[row : row + 1]
-        )
+        single = piece._replace(batches=batches[row : row + 1])
         try:
             offsets, times = _times(one, single)
         except (CorruptLogError, UnsupportedFormatError):
@@ -174,11 +172,11 @@ def _offsets_at(one: RecordsRange, source: Source, timestamp_ms: int) -> Iterato
         yield from found[:1].tolist()
 
 
-def _times(one: RecordsRange, single: Source) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _times(one: RecordsRange, single: Piece) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return offsets and timestamps in ms, int64[n] each, of a batch."""
     batch = single.batches[0]
     if batch["attributes"] & CONTROL:
-        check_crcs(single.data, single.batches, single.path, first=0, last=1)
+        require_crcs(single, single.batches)
         position, size = int(batch["position"]), int(batch["size"])
         content = single.data[position : position + size].tobytes()
         records = [
@@ -188,9 +186,7 @@ def _times(one: RecordsRange, single: Source) -> tuple[NDArray[np.int64], NDArra
         pairs = np.array(records, dtype=np.int64).reshape(-1, 2)
         pairs = pairs[pairs[:, 0] >= one.start_offset]
         return pairs[:, 0], pairs[:, 1]
-    columns = (names.OFFSET, names.TIMESTAMP)
-    offsets = (one.start_offset, one.end_offset)
-    found = list(read_sources([single], partition=one.partition, offsets=offsets, columns=columns))
+    found = list(read_pieces([single], one, columns=(names.OFFSET, names.TIMESTAMP)))
     if not found:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     parts = [[each.column(at).cast("int64").to_numpy() for each in found] for at in range(2)]

@@ -32,7 +32,7 @@ VALUE: Final = "value"
 TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
 
 _ORIGIN: Final = 4
-"""Number of a decoder's first columns, which tell where a record is from."""
+"""Number of a decoder's first columns, which say where a record is from."""
 _OWN: Final = (PARTITION, BUCKET, OFFSET, TIMESTAMP, RAW_KEY)
 _PLACES: Final = (pa.field(PARTITION, pa.int32()), pa.field(BUCKET, pa.int32()))
 READ_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp")

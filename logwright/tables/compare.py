@@ -1,5 +1,5 @@
 """Compare a table with the log, without what an update computed: the newest record of every key is
-found anew, from the log's start.
+found again, from the log's start.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def compare(
     the log and the table.
 
     Raises:
-        PointNotHeld: the log has gone on since, and was cleaned.
+        PointNotHeld: the log was cleaned since, above that offset.
         LogwrightError: the log cannot be read.
     """
     partition = one.partition

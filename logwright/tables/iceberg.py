@@ -27,7 +27,6 @@ from pyiceberg.exceptions import (
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
-from requests import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
 from logwright.tables.columns import BUCKET, PARTITION
@@ -55,11 +54,10 @@ ERRORS: Final = (
     CommitFailedException,
     NoSuchTableError,
     RESTError,
-    RequestException,
     SQLAlchemyError,
     ValidationException,
 )
-"""What a catalog raises."""
+"""What a catalog raises; a connection's errors are OSErrors."""
 _PARTS: Final = re.compile(rf"data|metadata|{re.escape(CATALOG_FILE)}.*")
 """What a killed first update may leave."""
 _FILE: Final = "file://"
@@ -208,7 +206,7 @@ class IcebergStore:
 
 
 def _newest(table: Table) -> IcebergSnapshot | None:
-    """Return the newest snapshot of ours: others, such as of a compaction, may follow it."""
+    """Return logwright's newest snapshot: others, such as of a compaction, may follow it."""
     found = table.current_snapshot()
     while found is not None and PROGRESS_KEY not in _properties(found):
         parent = found.parent_snapshot_id

@@ -197,5 +197,5 @@ def _content(text: str | None, table: str) -> dict[str, Any]:
 def _unknown(table: str) -> UnknownTable:
     return UnknownTable(
         f"the table {table} was not made by this version of logwright.",
-        remedy="Give another path, or remove the table; it is then made anew.",
+        remedy="Give another path, or remove the table; it is then made again.",
     )

@@ -2,7 +2,7 @@
 
 The log is the truth; what the table records of itself is its progress. As a consumer must, a table
 must read a tombstone within ``delete.retention.ms``: then the cleaner may remove it, and the key
-would stay in the table. So a table that may have missed one is made anew (KIP-354, and Kafka's
+would stay in the table. So a table that may have missed one is made again (KIP-354, and Kafka's
 documentation of log compaction: "any consumer that stays caught up").
 """
 

@@ -1,4 +1,4 @@
-"""One bucket's file, written anew: the old rows without the changed keys, then the new rows."""
+"""One bucket's file, rewritten: the old rows without the changed keys, then the new rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 GROUP_ROWS: Final = 131_072
 GROUP_BYTES: Final = 32 << 20
-"""A row group is written when it has so many rows, or bytes."""
+"""A row group is written at this number of rows, or of bytes."""
 READ_ROWS: Final = 16_384
 COMPRESSION: Final = "zstd"
 
@@ -92,7 +92,7 @@ def rewritten(
 
     Args:
         old: rows of the old files.
-        new: rows that come anew.
+        new: the new rows.
         key: name of the key's column.
         fresh: the keys of `new`, whose old rows are left out.
         dead: keys whose old rows are left out, and that have no new row.

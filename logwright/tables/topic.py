@@ -105,7 +105,7 @@ def open_store(place: Place, *, quarantine: bool = False) -> Store:
         from logwright.tables.delta import DeltaStore  # noqa: PLC0415 -- it costs time
 
         return DeltaStore(directory)
-    from logwright.tables.parquet import ParquetStore  # noqa: PLC0415 -- beside the others
+    from logwright.tables.parquet import ParquetStore  # noqa: PLC0415 -- the same
 
     return ParquetStore(directory)
 

@@ -30,7 +30,7 @@ from logwright.tables.work import PartitionResult, PartitionSource, Target, Upda
 from logwright.tables.write import update_partition
 
 COMMIT_BYTES: Final = 1 << 30
-"""Files of so many bytes are committed before the next partition begins."""
+"""At this number of bytes, files are committed before the next partition begins."""
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ def _form(target: Target, before: Snapshot | None, sources: Iterable[PartitionSo
     if why is not None:
         raise OtherForm(
             f"the table {target.store.name} cannot be continued: {why}.",
-            remedy="Remove the table, or give another path; it is then made anew from the log.",
+            remedy="Remove the table, or give another path; it is then made again from the log.",
         )
     return form
 

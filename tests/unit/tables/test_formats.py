@@ -153,7 +153,7 @@ def test_tombstones(tmp_path: Path, form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_rebuilds(tmp_path: Path, form: str, seed: int) -> None:
-    """A partition is made anew when its log is another one, and the reason is in the result."""
+    """A partition is made again when its log is another one, and the reason is in the result."""
     draw = random.Random(seed)
     where = place(form, tmp_path / "table", buckets=BUCKETS)
     update(where, write_logs(tmp_path / "a", {0: random_pairs(draw, RECORDS)}))
@@ -172,7 +172,7 @@ def test_rebuilds(tmp_path: Path, form: str, seed: int) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_log_that_was_cut_off(tmp_path: Path, form: str, seed: int) -> None:
-    """Its table is made anew: rows of records that are gone go too."""
+    """Its table is made again: rows of records that are gone go too."""
     logs = three_logs(tmp_path, random.Random(seed))
     where = place(form, tmp_path / "table", buckets=BUCKETS)
     update(where, logs[1])

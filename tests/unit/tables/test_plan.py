@@ -1,4 +1,4 @@
-"""The rules by which a table is continued or made anew, as a table."""
+"""The rules by which a table is continued or made again, as a table."""
 
 from __future__ import annotations
 
