@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from logwright.config.decoding import Decoding, InternalSpec, ScalarSpec
+from logwright.config.decoding import Decoding
 from logwright.decode.internal_facts import (
     Facts,
     group_key,
@@ -103,14 +103,6 @@ _TOPICS: Final[Mapping[str, _Topic]] = MappingProxyType(
     }
 )
 _MICROSECONDS: Final = 1000
-
-
-def default_decoding(topic: str) -> Decoding:
-    """Return how a topic without specs is decoded: `InternalSpec` for `__consumer_offsets` and
-    `__transaction_state`, else as bytes.
-    """
-    spec = InternalSpec() if topic in _TOPICS else ScalarSpec()
-    return Decoding(key=spec, value=spec)
 
 
 class InternalDecoder:

@@ -198,7 +198,7 @@ def _microseconds(message: Any) -> int:
     """Return a timestamp as microseconds since the epoch; nanoseconds are cut off."""
     seconds, nanoseconds = message.seconds, message.nanos
     if not _FIRST_SECOND <= seconds <= _LAST_SECOND or not 0 <= nanoseconds < _NANOSECONDS:
-        raise Refused("has a timestamp out of range")
+        raise Refused("has a timestamp that is not of the years 1 to 9999")
     return int(seconds * 1_000_000 + nanoseconds // 1000)
 
 

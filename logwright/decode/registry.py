@@ -41,6 +41,7 @@ _MOST_UNKNOWN: Final = 1000
 _DEEPEST: Final = 20
 _FIRST: Final = (0,)
 _UNKNOWN: Final = "has the id of an unknown schema"
+_UNUSABLE: Final = "has a schema that "
 _TRUNCATED: Final = "ends within the indexes of its message"
 
 
@@ -153,7 +154,8 @@ class RegistryDecoder:
         self._schemas: dict[int, _Schema | str] = {}
         reader = self._schema(schema_id)
         if isinstance(reader, str):
-            raise UnusableSchema(reader)
+            unusable = reader.removeprefix(_UNUSABLE)
+            raise UnusableSchema("is unknown" if reader == _UNKNOWN else unusable)
         try:
             self._reader = reader.decoder(reader.place(message, indexes))
         except Refused as refused:
@@ -224,7 +226,7 @@ class RegistryDecoder:
             text = self._source.get(schema_id)
             found = _UNKNOWN if text is None else _Schema(text)
         except UnusableSchema as error:
-            found = f"has a schema that {error.problem}"
+            found = f"{_UNUSABLE}{error.problem}"
         self._schemas[schema_id] = found
         return found
 
@@ -246,7 +248,7 @@ class RegistryDecoder:
         except Refused as refused:
             reason = refused.reason
         except UnusableSchema as error:
-            reason = f"has a schema that {error.problem}"
+            reason = f"{_UNUSABLE}{error.problem}"
         except DoesNotConform as error:
             reason = f"has a schema whose field {error.field} does not fit the columns"
         return Part(pa.nulls(len(values), self.type), dict.fromkeys(everything, reason))

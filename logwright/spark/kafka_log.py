@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
     from logwright.records.model import ReadCounts, RecordsRange
-    from logwright.spark.kafka_log_options import ReadOptions
+    from logwright.spark.kafka_log_options import Pruning, ReadOptions
     from logwright.spark.kafka_log_plan import Work
 
 NAME: Final = "kafka-log"
@@ -131,17 +131,15 @@ class KafkaLogReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: T.StructType) -> None:
         self._options = options
         self._schema = schema
+        self._pruning: Pruning | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks; each has its ranges. Effects and errors: see `plan_read`."""
-        return self._planned(())
-
-    def _planned(self, filters: Iterable[Filter]) -> Sequence[InputPartition]:
-        from logwright.spark.kafka_log_filters import push_down  # noqa: PLC0415 -- see the module
+        from logwright.spark.kafka_log_options import Pruning  # noqa: PLC0415 -- see the module
         from logwright.spark.kafka_log_plan import plan_read  # noqa: PLC0415
 
-        pruning, _ = push_down(filters, view=self._options.view)
-        return [InputPartition(ranges) for ranges in plan_read(self._options, pruning)]
+        pruning = self._pruning or Pruning()
+        return [InputPartition(work) for work in plan_read(self._options, pruning)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of one task. Effects: reads segments, with brokers kept out; writes a
@@ -169,19 +167,12 @@ class FilteringReader(KafkaLogReader):
     ``spark.sql.python.filterPushdown.enabled``.
     """
 
-    _filters: tuple[Filter, ...] = ()
-
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 -- Spark's name
         """Return the filters that Spark must evaluate."""
-        from logwright.spark.kafka_log_filters import push_down  # noqa: PLC0415 -- see the module
+        from logwright.spark.kafka_log_filters import push_down  # noqa: PLC0415 -- Spark 4.1
 
-        self._filters = tuple(filters)
-        _, rest = push_down(filters, view=self._options.view)
+        self._pruning, rest = push_down(filters, view=self._options.view)
         return rest
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return the tasks that the filters leave."""
-        return self._planned(self._filters)
 
 
 def _read_ranges(

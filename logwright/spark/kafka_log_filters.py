@@ -8,7 +8,7 @@ a filter of offsets or timestamps chooses among the latest records, so nothing o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from logwright.format.names import TopicPartition
+from logwright.spark.kafka_log_options import Pruning
 
 _NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,30 +34,6 @@ _FROM: Final[Mapping[type[Filter], int]] = {GreaterThan: 1, GreaterThanOrEqual: 
 _UNTIL: Final[Mapping[type[Filter], int]] = {LessThan: 0, LessThanOrEqual: 1}
 """What is added to the value of a filter, for the first value that it accepts, and the end."""
 _Value = TypeVar("_Value", int, str)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruning:
-    """What filters leave of the records; None is no limit.
-
-    Attributes:
-        topics, partitions: those that are read.
-        start_offset, end_offset: of all partitions, the end exclusive.
-        min_timestamp_ms, max_timestamp_ms: no row outside them is wanted; both included.
-    """
-
-    topics: frozenset[str] | None = None
-    partitions: frozenset[int] | None = None
-    start_offset: int | None = None
-    end_offset: int | None = None
-    min_timestamp_ms: int | None = None
-    max_timestamp_ms: int | None = None
-
-    def has(self, one: TopicPartition) -> bool:
-        """Return whether a partition is read."""
-        return (self.topics is None or one.topic in self.topics) and (
-            self.partitions is None or one.partition in self.partitions
-        )
 
 
 def push_down(filters: Iterable[Filter], *, view: str) -> tuple[Pruning, list[Filter]]:

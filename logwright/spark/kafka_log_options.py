@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeVar
@@ -300,3 +301,27 @@ def by_partition(given: Mapping[str, Mapping[int, int]]) -> dict[TopicPartition,
         for topic, of_topic in given.items()
         for partition, number in of_topic.items()
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruning:
+    """What filters leave of the records; None is no limit.
+
+    Attributes:
+        topics, partitions: those that are read.
+        start_offset, end_offset: of all partitions, the end exclusive.
+        min_timestamp_ms, max_timestamp_ms: no row outside them is wanted; both included.
+    """
+
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+    min_timestamp_ms: int | None = None
+    max_timestamp_ms: int | None = None
+
+    def has(self, one: TopicPartition) -> bool:
+        """Return whether a partition is read."""
+        return (self.topics is None or one.topic in self.topics) and (
+            self.partitions is None or one.partition in self.partitions
+        )

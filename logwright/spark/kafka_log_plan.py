@@ -31,11 +31,11 @@ from logwright.log.model import PartitionLog
 from logwright.records.model import RANGE_BYTES, ReadRequest, RecordsRange
 from logwright.records.observe import first_offset_at
 from logwright.records.plan import plan_records, visible_offsets
-from logwright.spark.kafka_log_filters import Pruning
 from logwright.spark.kafka_log_options import (
     EARLIEST,
     LATEST,
     PerPartition,
+    Pruning,
     ReadOptions,
     by_partition,
 )

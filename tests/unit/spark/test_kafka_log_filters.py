@@ -23,7 +23,8 @@ from pyspark.sql.datasource import (
 )
 
 from logwright.format.names import TopicPartition
-from logwright.spark.kafka_log_filters import Pruning, push_down
+from logwright.spark.kafka_log_filters import push_down
+from logwright.spark.kafka_log_options import Pruning
 
 Comparison = EqualTo | In | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
 TOPIC, PARTITION, OFFSET, TIME = ("topic",), ("partition",), ("offset",), ("timestamp",)

@@ -15,8 +15,7 @@ from logwright.latest.model import LatestPlan
 from logwright.log.model import FileStamp
 from logwright.ofd_lock import release, try_lock
 from logwright.records.model import RecordsRange, SegmentPart
-from logwright.spark.kafka_log_filters import Pruning
-from logwright.spark.kafka_log_options import ReadOptions, read_options
+from logwright.spark.kafka_log_options import Pruning, ReadOptions, read_options
 from logwright.spark.kafka_log_plan import SHARED_BYTES, Work, chosen_partitions, packed, plan_read
 from logwright.units import ByteCount
 from tests.log_builder import START_MS, LogBuilder
