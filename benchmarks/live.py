@@ -1,4 +1,4 @@
-"""A live broker that serves the segments of benchmark logs, and the jars of Spark's Kafka source."""
+"""A live broker that serves the segments of benchmark logs; the jars of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECONDS: Final = 4 * 3600
 
 
 def connector_jars() -> list[Path]:
-    """Spark's own Kafka source and what it needs. Effects: fetches it with Maven if it is not there."""
+    """Spark's own Kafka source and what it needs. Effects: Maven fetches it if it is not there."""
     jars = CONNECTOR / "target/lib"
     if not jars.is_dir():
         subprocess.run(
@@ -94,8 +94,8 @@ def _broker(work: Path, port: int, *words: str) -> Iterator[str]:
         ) as process,
     ):
         try:
-            assert process.stdout is not None  # noqa: S101 -- it is a pipe
-            yield str(json.loads(process.stdout.readline())["bootstrap"])
+            said_first = process.stdout.readline() if process.stdout else ""
+            yield str(json.loads(said_first)["bootstrap"])
         finally:
             stop.touch()
             try:

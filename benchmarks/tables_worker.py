@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from benchmarks.live import connector_jars, directories
+from benchmarks.kernels import best
+from benchmarks.live import connector_jars
 from benchmarks.logs import BenchLog, read
-from benchmarks.sweeps import cpu_of_all
 from logwright.config.topic import CleanerConfig
 from logwright.format.names import TopicPartition
 from logwright.latest.model import LatestCounts
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CORES: Final = 2
-ROUNDS: Final = 5
 COPY_BYTES: Final = 512 * 1024 * 1024
 """More than any cache has."""
 CONSUME: Final = 10_000
@@ -149,7 +148,7 @@ def librdkafka(bootstrap: str, topic: str, partitions: str, records: str) -> dic
     )
     left, size = int(records), 0
     while left > 0:
-        messages = consumer.consume(num_messages=CONSUME, timeout=SILENCE_SECONDS)
+        messages = consumer.consume(num_messages=min(CONSUME, left), timeout=SILENCE_SECONDS)
         if not messages or any(message.error() for message in messages):
             raise RuntimeError(f"{left} records have not come")
         size += sum(len(message.value() or b"") for message in messages)
@@ -160,40 +159,21 @@ def librdkafka(bootstrap: str, topic: str, partitions: str, records: str) -> dic
 
 
 def kernel(log_directory: str) -> dict[str, Any]:
-    """Wall and CPU seconds, best of some rounds, of reading all columns on one core, and of copying
-    as many bytes as the segments have by `numpy`.
+    """CPU seconds, best of some rounds, of reading all columns on one core, and of copying one byte
+    by `numpy`.
     """
     log = read(Path(log_directory))
     logs = _observed(log.directory, log.partition.topic)
 
-    def run() -> int:
-        rows = 0
+    def run() -> None:
         for one in logs:
-            rows += _count(
-                batch
-                for each in plan_records(one, ReadRequest())
-                for batch in read_range(each, columns=COLUMNS)
-            )
-        return rows
+            for each in plan_records(one, ReadRequest()):
+                _count(read_range(each, columns=COLUMNS))
 
     source = np.ones(COPY_BYTES, dtype=np.uint8)
     target = np.ones(COPY_BYTES, dtype=np.uint8)
-    copied = _best(lambda: np.copyto(target, source)) / COPY_BYTES
-    wall, cpu = _best(run), 0.0
-    start = time.process_time()
-    rows = run()
-    cpu = time.process_time() - start
-    return {"wall": wall, "cpu": cpu, "rows": rows, "copyPerByte": copied}
-
-
-def _best(work: Callable[[], object]) -> float:
-    work()
-    taken = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+    copied = best(lambda: np.copyto(target, source))
+    return {"cpu": best(run), "copyPerByte": copied / COPY_BYTES}
 
 
 def _count(batches: Iterable[Any]) -> int:
@@ -244,9 +224,7 @@ def main(what: str, *arguments: str) -> None:
         "rows": rows,
         "latest": latest,
     }
-    with cpu_of_all() as cpu:
-        found = measure[what](*arguments)
-    print(json.dumps(found | {"cpuOfAll": cpu[0]}))
+    print(json.dumps(measure[what](*arguments)))
 
 
 if __name__ == "__main__":

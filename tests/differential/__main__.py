@@ -87,7 +87,7 @@ def main() -> int:
     parser.add_argument("--plans", action="store_true", help="compare decisions, clean nothing")
     parser.add_argument("--consumer", action="store_true", help="compare rows with consumers'")
     parser.add_argument("--points", type=int, default=10, help="in the past, for --consumer")
-    parser.add_argument("--spark", type=int, default=0, help="one of so many, for --consumer")
+    parser.add_argument("--spark", type=int, default=0, help="each N-th log, for --consumer")
     parser.add_argument("--shrink", type=Path, help="where the cases of failing seeds go")
     arguments = parser.parse_args()
     compare = compare_plans if arguments.plans else compare_logs

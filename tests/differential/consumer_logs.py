@@ -1,5 +1,5 @@
 """Random logs, written by Kafka's own code and cleaned by its cleaner, read by real consumers and
-by us: many under one broker at a time.
+by logwright: many under one broker at a time.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def judge_random(
     processes.
 
     Args:
-        spark_every: one of so many logs is read by Spark, too; 0: none.
-        say: told how far it is.
+        spark_every: each N-th log is read by Spark, too; 0: none.
+        say: called with the progress.
     """
     judged, told = Judged(), 0
     with ExitStack() as stack:
