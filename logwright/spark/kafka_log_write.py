@@ -67,12 +67,11 @@ _BYTES: Final = (T.BinaryType, T.StringType)
 _COLUMNS: Final[Mapping[str, tuple[type[T.DataType], ...]]] = {
     "key": _BYTES,
     "value": _BYTES,
-    "headers": (T.ArrayType,),
     "topic": (T.StringType,),
     "partition": (T.IntegerType, T.ShortType, T.ByteType),
     "timestamp": (T.TimestampType, T.LongType),
 }
-"""The columns of Spark's Kafka sink, and ``timestamp``; with their types."""
+"""The columns of Spark's Kafka sink, and ``timestamp``; with their types, but for headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +102,7 @@ def make_writer(given: Mapping[str, str], schema: T.StructType, *, overwrite: bo
         )
     options = write_options(given)
     refuse_columns(schema, options)
-    log_dir = Path(options.path)
+    log_dir = Path(options.path).absolute()
     prepare_log_dir(log_dir)
     _remove_abandoned(log_dir, now=time.time())
     run = None if options.ingest_id is None else _run(log_dir, options)
@@ -138,13 +137,13 @@ def refuse_columns(schema: T.StructType, options: WriteOptions) -> None:
     """
     names = schema.fieldNames()
     for one in schema.fields:
-        if not isinstance(one.dataType, _COLUMNS.get(one.name, ())):
-            problem = "has this type" if one.name in _COLUMNS else "has this name"
+        if not _fits(one):
+            problem = "has this type" if one.name in {*_COLUMNS, "headers"} else "has this name"
             raise PolicyError(
                 f"the column {one.name} {one.dataType.simpleString()}: no column of a record"
                 f" {problem}.",
-                remedy="Select some of key, value (binary or string), headers, topic, partition"
-                " (int) and timestamp (timestamp, or long in ms).",
+                remedy="Select some of key, value (binary or string), topic, partition (int),"
+                " headers (array of struct of key and value), and timestamp (or long, in ms).",
             )
     if "value" not in names:
         raise PolicyError("the column value is missing.", remedy="It may be null.")
@@ -152,6 +151,18 @@ def refuse_columns(schema: T.StructType, options: WriteOptions) -> None:
         raise PolicyError(
             "rows have no column topic, and no topic was given.", remedy="Give the option topic."
         )
+
+
+def _fits(column: T.StructField) -> bool:
+    kind = column.dataType
+    if column.name == "headers" and isinstance(kind, T.ArrayType):
+        pair = kind.elementType
+        return (
+            isinstance(pair, T.StructType)
+            and pair.names == ["key", "value"]
+            and all(isinstance(one.dataType, _BYTES) for one in pair.fields)
+        )
+    return isinstance(kind, _COLUMNS.get(column.name, ()))
 
 
 def _run(log_dir: Path, options: WriteOptions) -> Run:
@@ -369,8 +380,8 @@ def canonical(batch: pa.RecordBatch, topic: str | None) -> pa.RecordBatch:
 
 
 def _milliseconds(times: pa.Array) -> pa.Array:
-    """Return times in µs as whole ms, rounded down."""
-    micros = times.cast(pa.timestamp("us")).cast(pa.int64())
+    """Return times as whole ms since the epoch, rounded down."""
+    micros = times.cast(pa.timestamp("us", tz=times.type.tz)).cast(pa.int64())
     whole = micros.fill_null(0).to_numpy(zero_copy_only=False) // 1000
     return pa.array(whole, mask=micros.is_null().to_numpy(zero_copy_only=False))
 
