@@ -198,9 +198,8 @@ def _as_spark_has_it(
     may be null.
     """
     import pyarrow as pa  # noqa: PLC0415 -- see the module
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
 
-    expected = to_arrow_schema(schema, timezone="UTC")
+    expected = pa.schema([_arrow_field(field) for field in schema.fields])
     try:
         for batch in batches:
             arrays = [
@@ -211,6 +210,25 @@ def _as_spark_has_it(
     except StalePlan as error:
         error.remedy = "The log changed after the frame was planned. Load it again."
         raise
+
+
+def _arrow_field(field: T.StructField) -> pa.Field:
+    """Return a column as Spark has it in Arrow. Its own function has other arguments in each
+    version.
+    """
+    import pyarrow as pa  # noqa: PLC0415 -- see the module
+
+    from logwright.records.schema import RECORDS  # noqa: PLC0415
+
+    kind = RECORDS.field(field.name).type
+    if isinstance(field.dataType, T.ArrayType) and isinstance(
+        field.dataType.elementType, T.StructType
+    ):
+        pair = zip(field.dataType.elementType.fields, (pa.string(), pa.binary()), strict=True)
+        parts = [pa.field(one.name, type_, nullable=one.nullable) for one, type_ in pair]
+        nullable = field.dataType.containsNull
+        kind = pa.list_(pa.field("element", pa.struct(parts), nullable=nullable))
+    return pa.field(field.name, kind, nullable=field.nullable)
 
 
 def _report(one: RecordsRange, counts: ReadCounts, directory: Path | None) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import resource
+import signal
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as T  # noqa: N812 -- Spark's own convention
 
-from logwright.errors import PolicyError
+from logwright.errors import PolicyError, StepFailed
+from logwright.format.names import TopicPartition
 from logwright.ingest.schema import SCHEMA
 from logwright.spark.kafka_log_options import write_options
-from logwright.spark.kafka_log_write import canonical, refuse_columns
+from logwright.spark.kafka_log_spool import canonical, spool_rows
+from logwright.spark.kafka_log_write import refuse_columns
 
 TOPIC = write_options({"path": "/l", "topic": "t"})
 _PAIR = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
@@ -69,6 +74,24 @@ def test_columns_that_no_record_has(ddl: str, problem: str) -> None:
     """They are refused by name and type."""
     with pytest.raises(PolicyError, match=problem):
         refuse_columns(_schema(ddl), TOPIC)
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    """The error names it; nothing is left of it."""
+    rows = pa.record_batch({"value": pa.array(["x" * 100_000] * 100)})
+    slots = [TopicPartition("t", 0)]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with pytest.raises(StepFailed, match="the rows cannot be written: No such file"):
+        spool_rows(tmp_path / "nowhere" / "rows", "t", slots, [rows])
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, before[1]))
+    try:
+        with pytest.raises(StepFailed, match="the rows cannot be written: File too large"):
+            spool_rows(tmp_path / "rows", "t", slots, [rows])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_a_row_needs_a_topic() -> None:
