@@ -86,14 +86,25 @@ def failures(schemas: Schemas, rows: Sequence[tuple[int, bytes]]) -> Iterator[Fa
         for offset, value in decoded
         if value is _NOT_DECODED
     )
-    if not good:
+    yield from row_failures(schemas, good)
+
+
+def row_failures(schemas: Schemas, rows: Sequence[tuple[int, object]]) -> Iterator[Failure]:
+    """Yield the failures of some decoded values.
+
+    Args:
+        schemas: of the contract.
+        rows: (offset, decoded value) of each record.
+    """
+    if not rows:
         return
-    offsets = [offset for offset, _ in good]
+    contract = schemas.contract
+    offsets = [offset for offset, _ in rows]
     kinds: dict[str, pd.Series[Any]] = {}
     cells: dict[str, pd.Series[Any]] = {}
     for name, column in contract.columns:
         path = name.split(".")
-        found = [_cell(_field(value, path), column) for _, value in good]
+        found = [_cell(_field(value, path), column) for _, value in rows]
         kinds[name] = pd.Series([kind for kind, _ in found], offsets, dtype="string")
         cells[name] = pd.Series([cell for _, cell in found], offsets, dtype=_DTYPES[column.type])
     yield from _cases(schemas.kinds, pd.DataFrame(kinds))

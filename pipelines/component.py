@@ -141,6 +141,7 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
         _check_names(self.running or (), made)
         return dg.Definitions(
             assets=dg.map_asset_specs(self._described, _assets(made)),
+            asset_checks=made.asset_checks,
             jobs=made.jobs,
             sensors=self._started(made.sensors or (), dg.DefaultSensorStatus),
             schedules=self._started(made.schedules or (), dg.DefaultScheduleStatus),

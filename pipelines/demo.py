@@ -1,4 +1,5 @@
-"""The demo's child process: runs the jobs `sweep` and `retention`, then the fleet inventory.
+"""The demo's child process: runs the jobs `sweep` and `retention`, then makes the fleet inventory
+and the table of a topic.
 
     DAGSTER_HOME=… python -m logwright.pipelines.demo REPORT
 
@@ -21,10 +22,13 @@ from logwright.assets.partitions import (
     SEGMENT_SET,
 )
 from logwright.assets.report import REMOVED
+from logwright.assets.tables import table_key
+from logwright.config.table import tables_of
 from logwright.pipelines.definitions import defs
 from logwright.pipelines.retention import RETENTION
 from logwright.pipelines.sweep import SWEEP
 from logwright.resources.page import page_path
+from logwright.resources.policies import PolicyDirectory
 from logwright.resources.spark import EVENTS_DIRECTORY
 from logwright.spark.session import end_session
 
@@ -44,6 +48,7 @@ def main(report: Path) -> int:
     Returns:
         exit status: 1 if a run failed.
     """
+    tables = tables_of(PolicyDirectory().load())
     with dg.DagsterInstance.get() as instance:
         swept = defs.get_job_def(SWEEP).execute_in_process(
             instance=instance, tags=RUN_TAGS, raise_on_error=False
@@ -59,7 +64,10 @@ def main(report: Path) -> int:
         listed = assets.execute_in_process(
             instance=instance,
             tags=RUN_TAGS,
-            asset_selection=[FLEET_INVENTORY, MAINTENANCE_HISTORY, FLEET_PAGE],
+            asset_selection=[
+                *(FLEET_INVENTORY, MAINTENANCE_HISTORY, FLEET_PAGE),
+                *map(table_key, tables),
+            ],
             raise_on_error=False,
         )
         end_session()
@@ -76,7 +84,13 @@ def main(report: Path) -> int:
         if event.event_type is dg.DagsterEventType.STEP_SUCCESS
     }
     spark_events = [str(path) for path in sorted(events.iterdir())]
-    document = {"steps": steps, "logs": logs, "spark_events": spark_events, "page": str(page)}
+    document = {
+        "steps": steps,
+        "logs": logs,
+        "spark_events": spark_events,
+        "page": str(page),
+        "tables": {topic: table.path for topic, table in tables.items()},
+    }
     report.write_text(json.dumps(document, indent=1) + "\n")
     return 0 if listed.success else 1
 

@@ -9,8 +9,13 @@ from logwright.assets.fleet import fleet_inventory
 from logwright.assets.fleet_page import fleet_page
 from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
+from logwright.assets.latest_state import latest_state_assets
 from logwright.assets.segment_set import segment_set
 from logwright.assets.specs import described
+from logwright.assets.table_checks import equal_check
+from logwright.config.policies import Policies
+from logwright.config.table import tables_of
+from logwright.errors import PolicyError
 from logwright.pipelines.disk import disk_space
 from logwright.pipelines.failures import failed_runs
 from logwright.pipelines.ingest import ingest, landing
@@ -20,14 +25,18 @@ from logwright.pipelines.retention import retention, retention_asset, retention_
 from logwright.pipelines.schedules import fleet_report
 from logwright.pipelines.sensors import discovery, due_logs
 from logwright.pipelines.sweep import sweep
+from logwright.resources.policies import PolicyDirectory
 
 
 def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
     """Return the assets, jobs, sensors and schedules.
 
     Args:
-        resources: see `logwright.resources.catalogue.platform_resources`.
+        resources: see `logwright.resources.catalogue.platform_resources`. Its policies say which
+            topics have a table.
     """
+    policies = _loaded(resources["policies"])
+    tables = tables_of(policies)
     return dg.Definitions(
         assets=dg.map_asset_specs(
             described,
@@ -39,8 +48,10 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
                 maintenance_history,
                 fleet_page,
                 ingested,
+                *latest_state_assets(tables, policies),
             ],
         ),
+        asset_checks=[equal_check(topic) for topic in tables],
         jobs=[sweep, retention, purge, ingest],
         sensors=[discovery, due_logs, purge_due, disk_space, pauses, landing, failed_runs],
         schedules=[fleet_report, retention_check],
@@ -49,3 +60,13 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
         # per step.
         executor=dg.in_process_executor,
     )
+
+
+def _loaded(policies: PolicyDirectory) -> Policies:
+    """Return the policies; none if they are invalid: the code location loads all the same, without
+    the assets of tables (docs/adr/0019). Effects: reads them.
+    """
+    try:
+        return policies.load()
+    except PolicyError:
+        return Policies()

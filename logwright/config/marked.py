@@ -33,8 +33,8 @@ _LABELS: Final = ("name", "pattern", "topic")
 
 _LONGEST_LABEL: Final = 60
 _LONGEST_SHOWN: Final = 100
-_HIDDEN: Final = ".options"
-"""Part of the paths of settings that may have secrets."""
+_HIDDEN: Final = (".options", ".url", ".catalog")
+"""Parts of the paths of settings that may have secrets."""
 
 _QUOTE: Final = "while scanning a quoted scalar"
 """PyYAML's words for where an error is."""
@@ -150,10 +150,10 @@ def plain(node: Marked) -> object:
 
 
 def shown(node: Marked) -> str:
-    """Return a value as text for an error, of a bounded length. Nothing is shown of a mapping and
-    of options: those of a landing directory may have secrets.
+    """Return a value as text for an error, of a bounded length. Nothing is shown of a mapping, of
+    options and of addresses: those of a landing directory or a registry may have secrets.
     """
-    if _HIDDEN in node.setting:
+    if any(part in node.setting for part in _HIDDEN):
         return "a value"
     if isinstance(node, Entries):
         return "a mapping"
@@ -192,10 +192,16 @@ def read_marked(path: Path) -> tuple[Entries, list[Problem]]:
     except UnicodeDecodeError as error:
         mark = _mark_at(path, content[: error.start].decode())
         return _nothing(path, f"is not UTF-8: byte 0x{content[error.start]:02x}", mark)
-    return _parse(path, text)
+    return read_marked_text(text, path)
 
 
-def _parse(path: Path, text: str) -> tuple[Entries, list[Problem]]:
+def read_marked_text(text: str, path: Path) -> tuple[Entries, list[Problem]]:
+    """Read YAML whose top level is a mapping, as `read_marked`.
+
+    Args:
+        text: the content.
+        path: the file that marks name.
+    """
     try:
         loader = _Loader(text)
         try:

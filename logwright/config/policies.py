@@ -25,15 +25,7 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, TypeAdapter
 
 import logwright
-from logwright.config.marked import (
-    Entries,
-    Mark,
-    Marked,
-    Problem,
-    Text,
-    plain,
-    read_marked,
-)
+from logwright.config.marked import Entries, Mark, Marked, Problem, Text, plain, read_marked
 from logwright.config.policy_checks import Checker, Settings
 from logwright.config.policy_models import (
     Checks,
@@ -45,6 +37,7 @@ from logwright.config.policy_models import (
     SweepLimits,
     TopicLabels,
 )
+from logwright.config.table import TABLE, TopicTable, read_table, report_shared_paths
 from logwright.config.topic import ALL_NAMES, TOPIC_NAMES
 from logwright.config.topic_tests import TopicTest, read_tests
 from logwright.config.without_effect import reason_of_no_effect, warn_of_no_effect
@@ -65,6 +58,7 @@ _SECTIONS: Final = frozenset(
     }
 )
 _TESTS: Final = "tests"
+_MORE: Final = frozenset({_TESTS, TABLE})
 _LABELS: Final = frozenset(TopicLabels.model_fields)
 _HIGH_WATERMARK: Final[TypeAdapter[HighWatermark]] = TypeAdapter(HighWatermark)
 _CHECKS: Final[TypeAdapter[Checks]] = TypeAdapter(Checks)
@@ -91,12 +85,14 @@ class TopicPolicy:
     Attributes:
         marks: config name → its position in a file.
         tests: what is asked of the compacted output.
+        table: the table with the topic's latest state, None: there is none.
     """
 
     labels: TopicLabels
     settings: Mapping[str, str]
     marks: Mapping[str, Mark] = field(default_factory=dict)
     tests: tuple[TopicTest, ...] = ()
+    table: TopicTable | None = None
 
     def applies_to(self, topic: str) -> bool:
         """Return whether the entry names this topic or its pattern matches the whole name."""
@@ -302,8 +298,9 @@ class _PolicyReader:
             labels = self._checker.model(TopicLabels, entry.only(_LABELS))
             (_, tests) = entry.entries.get(_TESTS, (None, None))
             asked = read_tests(self._checker, tests)
+            table = read_table(self._checker, entry)
             own = self._checker.configs(
-                entry.without(*_LABELS, _TESTS), TOPIC_NAMES, _LABELS | {_TESTS}
+                entry.without(*_LABELS, *_MORE), TOPIC_NAMES, _LABELS | _MORE
             )
             self._checker.rules(defaults, own)
             self._warn(own)
@@ -315,8 +312,11 @@ class _PolicyReader:
             if whom in seen:
                 self._checker.report(value, f"already has an entry at {seen[whom]}")
             seen.setdefault(whom, value.mark)
-            policy = TopicPolicy(labels=labels, settings=own.pairs, marks=_marks(own), tests=asked)
+            policy = TopicPolicy(
+                labels=labels, settings=own.pairs, marks=_marks(own), tests=asked, table=table
+            )
             found.append((policy, own))
+        report_shared_paths(self._checker, self._entries)
         for policy, own in found:
             self._check_together(policy, own, defaults, found)
         return tuple(policy for policy, _ in found)

@@ -4,6 +4,7 @@
                          from settings.json, since there is no cluster metadata
 <home>/landing/signups/  input files for the asset `ingested` and the sensor `landing`
 <home>/policies/         policy files, made from settings.json
+<home>/tables/           the table of the topic customers
 <home>/dagster/          DAGSTER_HOME, SQLite; Spark's event log is in storage/spark_events
 <home>/sweep.log         Dagster's output of the runs
 <home>/sweep.json        results of the runs, for the tables
@@ -38,6 +39,29 @@ ARCHIVE: Final = HERE / "kafka-logs.tar.xz"
 SETTINGS: Final = HERE / "settings.json"
 DEFAULTS: Final = {"file.delete.delay.ms": 3_600_000}
 """Keep the old segments for an hour, before the sensor `purge_due` requests their removal."""
+TABLE_TOPIC: Final = "customers"
+TABLE: Final = {
+    "format": "parquet",
+    "preview": True,
+    "key": "string",
+    "value": {
+        "format": "debezium",
+        "of": {
+            "format": "json",
+            "schema": {
+                "id": "long",
+                "name": "string",
+                "email": "string",
+                "city": "string",
+                "country": "string",
+                "tier": "string",
+                "points": "long",
+                "newsletter": "boolean",
+            },
+        },
+    },
+}
+"""The table of that topic: its values are change events, as Debezium writes them."""
 MARKER: Final = ".logwright-demo"
 DEFINITIONS: Final = "logwright.pipelines.definitions"
 
@@ -68,6 +92,11 @@ class DemoHome:
     def policies(self) -> Path:
         """The directory of policy files."""
         return self.root / "policies"
+
+    @property
+    def tables(self) -> Path:
+        """The parent of the tables, one per topic."""
+        return self.root / "tables"
 
     @property
     def landing(self) -> Path:
@@ -148,7 +177,8 @@ def prepare(home: DemoHome, progress: Progress) -> None:
     """
     settings = json.loads(SETTINGS.read_text())
     try:
-        for directory in (home.log_dir, home.landing, home.policies, home.instance):
+        made = (home.log_dir, home.landing, home.policies, home.instance, home.tables)
+        for directory in made:
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir()
         _unpack(home.root, progress)
@@ -191,7 +221,11 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> None:
 
 def _write_policies(home: DemoHome, topics: Mapping[str, Mapping[str, str]]) -> None:
     every = {**topics, landing.TOPIC: landing.POLICY}
-    entries = [{"name": topic, **configs} for topic, configs in every.items()]
+    tables = {TABLE_TOPIC: {**TABLE, "path": str(home.tables / TABLE_TOPIC)}}
+    entries = [
+        {"name": topic, **configs} | ({"table": tables[topic]} if topic in tables else {})
+        for topic, configs in every.items()
+    ]
     sources = [landing.source(home.landing / landing.TOPIC)]
     files = {
         "topics.yml": {"version": 1, "defaults": DEFAULTS, "topics": entries},

@@ -88,8 +88,8 @@ def _unpack(console: Console, demo: DemoHome) -> None:
 
 
 def _sweep(console: Console, demo: DemoHome) -> None:
-    """Run the jobs `sweep` and `retention` over all logs, then the inventory, in a child process;
-    print one line per step.
+    """Run the jobs `sweep` and `retention` over all logs, then the inventory and the table, in a
+    child process; print one line per step.
 
     Effects: compacts and retains the logs, writes to stdout.
 
@@ -98,7 +98,7 @@ def _sweep(console: Console, demo: DemoHome) -> None:
     """
     log_path = demo.root / "sweep.log"
     command = [sys.executable, "-m", WORK, str(demo.report)]
-    console.print("Running the jobs sweep and retention, then the fleet inventory:")
+    console.print("Running the jobs sweep and retention, then the fleet inventory and a table:")
     with (
         console.status("starting Dagster") as status,
         log_path.open("w") as log,
@@ -157,6 +157,7 @@ def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, secon
         f"Show the logs: {command} inspect {demo.log_dir}",
         f"What is due:   {command} plan {demo.log_dir}",
         f"All logs:      {report['page']}",
+        *(f"Latest state of {topic}: {path}" for topic, path in report["tables"].items()),
         *(f"Spark's tasks: {path}" for path in report["spark_events"]),
     ]
     for line in lines:

@@ -14,20 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.offset_map import has_bit
+from logwright.compaction.rewrite.copy import count_dead
 from logwright.compaction.unpack import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
 from logwright.format.batch import CONTROL, HEADER_BYTES, LOG_APPEND_TIME
-from logwright.format.crc import copy_span, load_u64
 from logwright.format.scan import has_right_crc
-from logwright.format.walk import (
-    LENGTH,
-    OFFSET_DELTA,
-    OK,
-    TRAILING,
-    read_varint,
-    read_varlong,
-    skip_headers,
-)
-from logwright.kernel import inline_kernel, intrinsic, kernel
+from logwright.format.walk import OFFSET_DELTA, OK, TRAILING
+from logwright.kernel import inline_kernel, kernel
+from logwright.records.locate import check_records, copy_bytes, locate_record, step_over
 
 # Statuses of `fill_rows` besides those of `logwright.format.walk`.
 WRONG_CRC: Final = 1
@@ -69,11 +62,9 @@ of its records that the caller has put into the scratch memory. `rows` and the b
 that the buffers hold, and their nulls. `needed`: bytes of the record that has no room. `batches`
 that were read, and their `bytes`."""
 
-_store_u64 = intrinsic("store_u64")
 _NO_LIMIT = np.int64(1) << np.int64(62)
 _LARGEST_MS = np.int64(9_223_372_036_854_775)
 """The largest that is an int64 in microseconds; it stands for those beyond."""
-_SHORT: Final = 32
 
 
 class RowScope(NamedTuple):
@@ -85,6 +76,7 @@ class RowScope(NamedTuple):
         by_time: timestamps matter.
         checks_first: all records of a batch are checked before the first becomes a row.
         dead: uint8[n], bitmap of records that are left out, by ordinal; empty if there are none.
+            Whoever set it has checked the records.
         skip_tombstones, skip_null_keys: see `Selection`.
         key, value, headers, offset, timestamp, timestamp_type: the column is wanted.
         most_bytes: of keys, values and headers together.
@@ -134,73 +126,18 @@ class RowBuffers(NamedTuple):
     types: NDArray[np.int32]
 
 
-@inline_kernel
-def locate_record(source: Any, at: int, end: int) -> Any:
-    """Return (next position or a status below 0, timestamp delta in ms, offset delta, key position,
-    key length or -1, value position, value length or -1, headers position) of one record; the
-    records end at `end`. All lengths are checked, as by `walk.read_record`.
-    """
-    zero = np.int64(0)
-    length, body = read_varint(source, at, end)
-    if body < 0:
-        return body, zero, zero, zero, zero, zero, zero, zero
-    if length < 1 or length > end - body:
-        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
-    stop = body + length
-    time_delta, position = read_varlong(source, body + 1, stop)
-    if position < 0:
-        return position, zero, zero, zero, zero, zero, zero, zero
-    delta, position = read_varint(source, position, stop)
-    if position < 0:
-        return position, zero, zero, zero, zero, zero, zero, zero
-    key_length, key = read_varint(source, position, stop)
-    if key < 0:
-        return key, zero, zero, zero, zero, zero, zero, zero
-    if key_length < -1 or key_length > stop - key:
-        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
-    value_length, value = read_varint(source, key + max(key_length, zero), stop)
-    if value < 0:
-        return value, zero, zero, zero, zero, zero, zero, zero
-    if value_length < -1 or value_length > stop - value:
-        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
-    headers = value + max(value_length, zero)
-    if headers + 1 != stop or source[headers] != np.uint8(0):
-        position = skip_headers(source, headers, stop)
-        if position < 0:
-            return position, zero, zero, zero, zero, zero, zero, zero
-    return stop, time_delta, delta, key, key_length, value, value_length, headers
-
-
-@inline_kernel
-def copy_bytes(out: Any, at: int, source: Any, start: int, length: int) -> None:
-    """Copy source[start : start + length] to out[at:], which has room. What is short is copied
-    without a loop or a call, with what follows it.
-    """
-    if length <= _SHORT and at + _SHORT <= len(out) and start + _SHORT <= len(source):
-        first, second = load_u64(source, start), load_u64(source, start + 8)
-        third, fourth = load_u64(source, start + 16), load_u64(source, start + 24)
-        _store_u64(out, at, first)
-        _store_u64(out, at + 8, second)
-        _store_u64(out, at + 16, third)
-        _store_u64(out, at + 24, fourth)
-    else:
-        copy_span(out, at, source, start, length)
-
-
 @kernel
-def _check_records(source: Any, batch: Any, span: Any) -> Any:
-    """Return the status of a batch's records, which are in this span of the source."""
-    position, end = span
-    last_delta = np.int64(-1)
-    delta_limit = batch.last_offset - batch.base_offset
-    for _ in range(np.int64(batch.count)):
-        position, _, delta, _, _, _, _, _ = locate_record(source, position, end)
-        if position < 0:
-            return np.int64(position)
-        if delta <= last_delta or delta > delta_limit:
-            return np.int64(OFFSET_DELTA)
-        last_delta = delta
-    return np.int64(OK if position == end else TRAILING)
+def _has_no_row(batch: Any, scope: Any) -> Any:
+    """Decide by its header, and by the bitmap, that no record of a batch is wanted."""
+    return (
+        batch.last_offset < scope.first_offset
+        or batch.base_offset >= scope.end_offset
+        or (scope.by_time and batch.max_timestamp < scope.min_timestamp_ms)
+        or (
+            len(scope.dead) > 0
+            and count_dead(scope.dead, batch.first_ordinal, batch.count) == batch.count
+        )
+    )
 
 
 @kernel
@@ -223,11 +160,7 @@ def fill_rows(
     while state.row < last:
         batch = batches[state.row]
         if state.is_open == 0:
-            if (
-                batch.last_offset < scope.first_offset
-                or batch.base_offset >= scope.end_offset
-                or (scope.by_time and batch.max_timestamp < scope.min_timestamp_ms)
-            ):
+            if _has_no_row(batch, scope):
                 state.row += 1
                 continue
             if state.given < 0 and not has_right_crc(data, batch):
@@ -235,7 +168,7 @@ def fill_rows(
             is_control = batch.attributes & CONTROL != 0
             if is_control and batch.count > 0:
                 span = (batch.position + HEADER_BYTES, batch.position + batch.size)
-                status = _check_records(data, batch, span)
+                status = check_records(data, batch, span)
                 if status != OK:
                     return status
             if is_control or batch.discard or (batch.count == 0 and batch.size == HEADER_BYTES):
@@ -270,7 +203,7 @@ def _open_batch(data: Any, batch: Any, scope: Any, space: Any, state: Any) -> An
     state.given = NOT_GIVEN
     if scope.checks_first:
         source = scratch if is_packed(batch) else data
-        status = _check_records(source, batch, (position, end))
+        status = check_records(source, batch, (position, end))
         if status != OK:
             return status
     state.position, state.end, state.index, state.last_delta = position, end, 0, -1
@@ -279,9 +212,9 @@ def _open_batch(data: Any, batch: Any, scope: Any, space: Any, state: Any) -> An
 
 
 @inline_kernel
-def _is_wanted(batch: Any, index: int, found: Any, scope: Any) -> Any:
-    """Decide whether a record of a batch becomes a row; `found`: (offset, timestamp, key length,
-    value length).
+def _is_wanted(found: Any, scope: Any) -> Any:
+    """Decide whether a record becomes a row; `found`: (offset, timestamp, key length, value
+    length).
     """
     offset, timestamp, key_length, value_length = found
     wanted = (
@@ -292,8 +225,6 @@ def _is_wanted(batch: Any, index: int, found: Any, scope: Any) -> Any:
     )
     if scope.by_time:
         wanted &= (timestamp >= scope.min_timestamp_ms) & (timestamp <= scope.max_timestamp_ms)
-    if wanted and len(scope.dead) > 0:
-        wanted = not has_bit(scope.dead, batch.first_ordinal + index)
     return wanted
 
 
@@ -343,7 +274,12 @@ def _fill_from(source: Any, batch: Any, scope: Any, state: Any, out: Any) -> Any
     zero, status, append_time = np.int64(0), np.int64(OK), batch.attributes & LOG_APPEND_TIME != 0
     rows, in_headers = state.rows, state.headers_bytes
     keys, values = (state.key_bytes, state.null_keys), (state.value_bytes, state.null_values)
+    has_dead = len(scope.dead) > 0
     while index < np.int64(batch.count):
+        if has_dead and has_bit(scope.dead, batch.first_ordinal + index):
+            # Whoever set the bit has checked the record; what is malformed now ends the batch.
+            position, index = step_over(source, position, end), index + 1
+            continue
         stop, time_delta, delta, key, key_length, value, value_length, headers = locate_record(
             source, position, end
         )
@@ -353,7 +289,7 @@ def _fill_from(source: Any, batch: Any, scope: Any, state: Any, out: Any) -> Any
             return np.int64(OFFSET_DELTA)
         offset = batch.base_offset + delta
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + time_delta
-        if _is_wanted(batch, index, (offset, timestamp, key_length, value_length), scope):
+        if _is_wanted((offset, timestamp, key_length, value_length), scope):
             key_size = max(key_length, zero) if scope.key else zero
             value_size = max(value_length, zero) if scope.value else zero
             headers_size = stop - headers if scope.headers else zero

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from logwright.format.walk import read_varint
 from logwright.kernel import kernel
-from logwright.records.fill import copy_bytes
+from logwright.records.locate import copy_bytes
 from logwright.records.schema import HEADERS_TYPE
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from logwright.compaction.source import Source, decompress_batch
+from logwright.compaction.source import Source, decompress_records
 from logwright.compaction.unpack import Workspace
 from logwright.errors import CorruptBatch, CorruptLogError, UnsupportedFormatError, enough_memory
 from logwright.format.names import TopicPartition
@@ -32,6 +32,7 @@ from logwright.records.model import (
 )
 from logwright.records.pieces import Pieces
 from logwright.records.rows import Rows
+from logwright.records.segment_file import Piece, in_file
 from logwright.units import INT64_MAX
 
 _ALL: Final = Selection()
@@ -48,7 +49,7 @@ def read_range(
     counts: ReadCounts | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records of a range, in order, as record batches of `records_schema(columns)`.
-    Effects: maps the segments; until its end it keeps brokers out of the log directory.
+    Effects: reads the segments; until its end it keeps brokers out of the log directory.
 
     Args:
         columns: which columns, of `schema.RECORDS`; others cost nothing.
@@ -63,12 +64,22 @@ def read_range(
         LogDirLocked, NotALogDir, UnreadableFile, OutOfMemory: the directory, a file or the machine.
     """
     counts = ReadCounts() if counts is None else counts
-    scope = _scope(one, columns, batch_bytes, selection or _ALL)
     rows = Rows(
         partition=one.partition, columns=columns, most_rows=batch_rows, most_bytes=batch_bytes
     )
+    scope = _scope(one, columns, batch_bytes, selection or _ALL)
     with broker_kept_out(one.log_dir), enough_memory(one.directory):
-        yield from _read(Pieces(one, counts), rows, scope, counts)
+        yield from _read(Pieces(one, counts).in_memory(), rows, scope, counts)
+
+
+def read_pieces(
+    pieces: Iterable[Piece], one: RecordsRange, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of some pieces of a range; see `read_range`."""
+    rows = Rows(
+        partition=one.partition, columns=columns, most_rows=BATCH_ROWS, most_bytes=BATCH_BYTES
+    )
+    return _read(pieces, rows, _scope(one, columns, BATCH_BYTES, _ALL), ReadCounts())
 
 
 def read_sources(
@@ -94,7 +105,10 @@ def read_sources(
     limits = (offsets[0], offsets[1], -INT64_MAX, INT64_MAX)
     scope = _row_scope(limits, columns, batch_bytes, selection or _ALL, checks_first=False)
     rows = Rows(partition=partition, columns=columns, most_rows=batch_rows, most_bytes=batch_bytes)
-    yield from _read(sources, rows, scope, counts)
+    pieces = (
+        Piece(source.path, 0, source.data, source.batches, source.log.bytes) for source in sources
+    )
+    yield from _read(pieces, rows, scope, counts)
 
 
 def _scope(
@@ -141,10 +155,10 @@ def _row_scope(
 
 
 def _read(
-    sources: Iterable[Source], rows: Rows, scope: RowScope, counts: ReadCounts
+    pieces: Iterable[Piece], rows: Rows, scope: RowScope, counts: ReadCounts
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of sources; what was read before a batch that cannot be read comes first."""
-    filled = _fill(sources, rows, scope, counts)
+    """Yield the rows of pieces; what was read before a batch that cannot be read comes first."""
+    filled = _fill(pieces, rows, scope, counts)
     more, problem = True, None
     while more:
         try:
@@ -159,18 +173,18 @@ def _read(
 
 
 def _fill(
-    sources: Iterable[Source], rows: Rows, scope: RowScope, counts: ReadCounts
+    pieces: Iterable[Piece], rows: Rows, scope: RowScope, counts: ReadCounts
 ) -> Iterator[bool]:
     """Fill the buffers, and yield True whenever they are full."""
     space = Workspace()
     state: Any = rows.state
-    for source in sources:
+    for piece in pieces:
         rows.begin(0)
-        last, status = len(source.batches), fill.ROWS_FULL
+        last, status = len(piece.batches), fill.ROWS_FULL
         while status != OK:
             memory = (space.scratch, space.cells)
             status = fill.fill_rows(
-                source.data, source.batches, last, scope, memory, state, rows.buffers
+                piece.data, piece.batches, last, scope, memory, state, rows.buffers
             )
             if status == fill.ROWS_FULL:
                 yield True
@@ -179,44 +193,45 @@ def _fill(
                 rows.make_room()
             elif status != OK:
                 try:
-                    _remove_obstacle(space, source, rows, int(status))
+                    with in_file(piece.shift):
+                        _remove_obstacle(space, piece, rows, int(status))
                 except CorruptBatch:
                     if not scope.checks_first:
                         raise
-                    _skip(source, rows, counts)
+                    _skip(piece, rows, counts)
         counts.add_read(int(state["batches"]), int(state["bytes"]))
         state["batches"] = state["bytes"] = 0
         space.release_scratch()
 
 
-def _remove_obstacle(space: Workspace, source: Source, rows: Rows, status: int) -> None:
+def _remove_obstacle(space: Workspace, piece: Piece, rows: Rows, status: int) -> None:
     """Remove what prevents the kernel from reading a batch.
 
     Raises:
         CorruptBatch: the batch cannot be read.
     """
     row = int(rows.state["row"])
-    batch = source.batches[row]
+    batch = piece.batches[row]
     match status:
         case fill.SCRATCH_FULL:
             space.double_scratch()
         case fill.NOT_UNPACKED:
             space.release_scratch()
-            rows.state["given"] = space.fill(decompress_batch(source, batch))
+            rows.state["given"] = space.fill(decompress_records(piece.data, piece.path, batch))
         case fill.WRONG_CRC:
-            check_crcs(source.data, source.batches, source.path, first=row, last=row + 1)
+            check_crcs(piece.data, piece.batches, piece.path, first=row, last=row + 1)
         case _:
             raise_for_status(
                 status,
-                path=source.path,
+                path=piece.path,
                 position=int(batch["position"]),
                 base_offset=int(batch["base_offset"]),
             )
 
 
-def _skip(source: Source, rows: Rows, counts: ReadCounts) -> None:
+def _skip(piece: Piece, rows: Rows, counts: ReadCounts) -> None:
     """Go to the next batch."""
     row = int(rows.state["row"])
-    position, size, offset = source.batches[row][["position", "size", "base_offset"]].tolist()
-    counts.add_corrupt(str(source.path), position, size, offset)
+    position, size, offset = piece.batches[row][["position", "size", "base_offset"]].tolist()
+    counts.add_corrupt(str(piece.path), piece.shift + position, size, offset)
     rows.begin(row + 1)

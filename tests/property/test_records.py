@@ -20,7 +20,7 @@ from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog
-from logwright.records import pieces
+from logwright.records import pieces, segment_file
 from logwright.records.model import Isolation, OnCorrupt, ReadRequest
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
@@ -59,7 +59,7 @@ def read(log: PartitionLog, request: ReadRequest, random: Random) -> list[Row]:
 def test_rows_of_any_log(made_up: MadeUpLog, random: Random) -> None:
     """Both isolation levels, any offsets, ranges, pieces and record batches."""
     with written(made_up) as builder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "PIECE_BYTES", random.choice((1, 300, 1 << 20)))
+        patch.setattr(segment_file, "PIECE_BYTES", random.choice((1, 300, 1 << 20)))
         patch.setattr(pieces, "AHEAD_BYTES", random.choice((1, 300, 1 << 20)))
         log = observe(builder.log_dir, builder.partition, high_watermark="end")
         for isolation in ISOLATIONS:

@@ -47,9 +47,15 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("logwright.state", "logwright.observe"),
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
-    ("logwright.checks", "logwright.forecast", "logwright.records"),
-    ("logwright.sweep", "logwright.verify"),
-    ("logwright.spark", "logwright.history", "logwright.fleet", "logwright.metrics"),
+    ("logwright.checks", "logwright.forecast", "logwright.records", "logwright.decode"),
+    ("logwright.sweep", "logwright.verify", "logwright.latest"),
+    (
+        "logwright.spark",
+        "logwright.history",
+        "logwright.fleet",
+        "logwright.metrics",
+        "logwright.tables",
+    ),
     ("logwright.resources",),
     ("logwright.assets",),
     ("logwright.pipelines",),
@@ -69,6 +75,10 @@ ONLY_IN = {
     "matplotlib": ("logwright.assets",),
     "prometheus_client": ("logwright.metrics",),
     "confluent_kafka": ("logwright.ingest.broker",),
+    "fastavro": ("logwright.decode",),
+    "google.protobuf": ("logwright.decode",),
+    "orjson": ("logwright.decode",),
+    "requests": ("logwright.decode",),
 }
 """Where a library of the platform may be imported: the engine knows none of them."""
 

@@ -43,6 +43,79 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
         VERSION + "ingest:\n  sources:\n    - {topic: t, path: p, pat: x}\n",
         ["4:27: ingest.sources[t].pat: unknown key (got 'x'); did you mean 'path'?"],
     ),
+    "unknown key of a table": (
+        TOPICS + "  - name: t\n    table: {format: delta, path: p, bucket: 4}\n",
+        ["4:37: topics[t].table.bucket: unknown key (got '4'); did you mean 'buckets'?"],
+    ),
+    "unknown decoder of a table": (
+        TOPICS + "  - name: t\n    table: {format: delta, path: p, vaule: string}\n",
+        ["4:37: topics[t].table.vaule: unknown key (got 'string'); did you mean 'value'?"],
+    ),
+    "unknown format of a table": (
+        TOPICS + "  - name: t\n    table: {format: csv, path: p}\n",
+        ["4:21: topics[t].table.format: must be 'parquet', 'delta' or 'iceberg' (got 'csv')"],
+    ),
+    "table without a format": (
+        TOPICS + "  - name: t\n    table: {path: p}\n",
+        ["4:12: topics[t].table.format: is required"],
+    ),
+    "table without a path": (
+        TOPICS + "  - name: t\n    table: {format: parquet}\n",
+        ["4:21: topics[t].table.format: path is required"],
+    ),
+    "table of a pattern": (
+        TOPICS + "  - pattern: t.*\n    table: {format: parquet, path: p}\n",
+        ["4:5: topics[t.*].table: needs an entry with a name, not a pattern"],
+    ),
+    "table that is no mapping": (
+        TOPICS + "  - name: t\n    table: parquet\n",
+        ["4:12: topics[t].table: must be a mapping (got 'parquet')"],
+    ),
+    "catalog of another format": (
+        TOPICS + "  - name: t\n    table: {format: delta, path: p, catalog: {type: rest}}\n",
+        ["4:46: topics[t].table.catalog: catalog is for the format iceberg"],
+    ),
+    "identifier without a namespace": (
+        TOPICS + "  - name: t\n    table: {format: iceberg, path: p, identifier: t}\n",
+        [
+            (
+                "4:51: topics[t].table.identifier: must be NAMESPACE.NAME of letters, digits, '_'"
+                " and '-' (got 't')"
+            )
+        ],
+    ),
+    "secret of a catalog": (
+        TOPICS + "  - name: t\n    table: {format: iceberg, catalog: {token: s3cret}}\n",
+        [
+            (
+                "4:47: topics[t].table.catalog.token: a secret must be a reference to the"
+                " environment: ${NAME}"
+            )
+        ],
+    ),
+    "password in a catalog's address": (
+        TOPICS + "  - name: t\n    table: {format: iceberg, catalog: {uri: 'http://a:b@c'}}\n",
+        [
+            (
+                "4:45: topics[t].table.catalog.uri: has a password: make it a reference to the"
+                " environment, ${NAME}"
+            )
+        ],
+    ),
+    "catalog that is no mapping": (
+        TOPICS + "  - name: t\n    table: {format: iceberg, path: p, catalog: rest}\n",
+        ["4:48: topics[t].table.catalog: must be a mapping (got a value)"],
+    ),
+    "too many buckets": (
+        TOPICS + "  - name: t\n    table: {format: delta, path: p, buckets: 5000}\n",
+        ["4:46: topics[t].table.buckets: must be less than or equal to 4096 (got '5000')"],
+    ),
+    "one path of two tables": (
+        TOPICS
+        + "  - {name: t, table: {format: delta, path: /a/b}}\n"
+        + "  - {name: u, table: {format: parquet, path: /a//b}}\n",
+        [("4:46: topics[u].table.path: is the path of another table, at p.yml:3:44 (got '/a//b')")],
+    ),
     "removed name": (
         DEFAULTS + "  message.format.version: 2.8\n",
         [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import combinations
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 from logwright.compaction.source import open_source
-from logwright.errors import CorruptBatch, LogDirLocked, StalePlan
+from logwright.errors import CorruptBatch, LogDirLocked, StalePlan, UnreadableFile
 from logwright.format.record import RecordHeader
 from logwright.log.mapped import MappedFiles
 from logwright.ofd_lock import try_lock
+from logwright.records import segment_file
 from logwright.records.model import ReadCounts, ReadRequest, Selection
 from logwright.records.read import read_range, read_sources
 from logwright.records.schema import COLUMNS, RECORDS, records_schema
@@ -73,7 +75,7 @@ def test_every_size_of_buffers_gives_the_same_rows(
 
 
 def test_rows_say_what_the_records_do(tmp_path: Path) -> None:
-    """Null and empty differ; LogAppendTime has the batch's time; a horizon is no timestamp."""
+    """Null and empty differ; LogAppendTime has the batch's time; a delete horizon is not a time."""
     found = {row[2]: row for row in rows(observed(mixed_log(tmp_path)))}
     assert (b"a", b"1", 0, START_MS, 0, None) == found[0]
     assert (None, b"x", 1, START_MS + 1, 0, None) == found[1]
@@ -227,6 +229,34 @@ def test_a_log_that_changed_since_is_stale(tmp_path: Path) -> None:
     path.unlink()
     path.write_bytes(content)
     with pytest.raises(StalePlan):
+        list(read_range(one, columns=["key"]))
+
+
+def test_a_log_that_becomes_shorter_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused: a map of it would kill the process."""
+    monkeypatch.setattr(segment_file, "PIECE_BYTES", 300)
+    builder = LogBuilder(tmp_path / "logs")
+    segment = builder.segment(0)
+    for at in range(100):
+        segment.batch(at, [("k", "v")])
+    builder.segment(100)
+    (one,) = ranges(observed(builder))
+    batches = read_range(one, columns=["key"], batch_rows=1)
+    next(batches)
+    os.truncate(builder.directory / f"{0:020}.log", 400)
+    with pytest.raises(StalePlan):
+        list(batches)
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    """A segment that became a link to itself elsewhere is not opened."""
+    builder = mixed_log(tmp_path)
+    (one,) = ranges(observed(builder))
+    path = builder.directory / f"{10:020}.log"
+    path.symlink_to(path.rename(tmp_path / "elsewhere"))
+    with pytest.raises(UnreadableFile):
         list(read_range(one, columns=["key"]))
 
 

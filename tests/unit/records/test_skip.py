@@ -13,7 +13,7 @@ from logwright.format.batch import CRC_START
 from logwright.format.codec import GZIP
 from logwright.format.crc import crc32c
 from logwright.log.model import PartitionLog
-from logwright.records import pieces
+from logwright.records import segment_file
 from logwright.records.model import ReadCounts, ReadRequest
 from tests.log_builder import LogBuilder
 from tests.plain_consumer import arrow_rows
@@ -97,7 +97,7 @@ MAGIC = set_bytes(16, ">b", 1)
 @pytest.fixture(params=[1, 1 << 20], autouse=True)
 def sizes_of_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of one batch each, or of everything."""
-    monkeypatch.setattr(pieces, "PIECE_BYTES", request.param)
+    monkeypatch.setattr(segment_file, "PIECE_BYTES", request.param)
 
 
 @pytest.mark.parametrize("damage", AFTER_IT_ALL_IS_READ)

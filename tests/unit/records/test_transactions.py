@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import pytest
 from logwright.errors import CorruptBatch
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.log.model import PartitionLog
-from logwright.records import pieces
-from logwright.records.model import Isolation, ReadRequest
+from logwright.records import pieces, segment_file
+from logwright.records.model import Isolation, ReadCounts, ReadRequest
+from logwright.records.read import read_sources
 from tests.log_builder import LogBuilder, SegmentBuilder
 from tests.plain_consumer import consume
-from tests.unit.records.reading import observed, observed_again, offsets, rows
+from tests.unit.records.reading import observed, observed_again, offsets, ranges, rows
 
 COMMITTED = ReadRequest()
 UNCOMMITTED = ReadRequest(isolation="read_uncommitted")
@@ -55,7 +57,7 @@ def woven_log(tmp_path: Path) -> LogBuilder:
 @pytest.fixture(params=[1, 1 << 20])
 def small_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces and steps ahead of one batch each, or of everything."""
-    monkeypatch.setattr(pieces, "PIECE_BYTES", request.param)
+    monkeypatch.setattr(segment_file, "PIECE_BYTES", request.param)
     monkeypatch.setattr(pieces, "AHEAD_BYTES", request.param)
 
 
@@ -76,6 +78,17 @@ def test_any_part_of_it(tmp_path: Path, isolation: Isolation) -> None:
     for start, end in product(range(16), repeat=2):
         request = ReadRequest(start_offset=start, end_offset=end, isolation=isolation)
         assert consume(log, isolation, start, end) == rows(log, request)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_sources_have_aborted_data_marked(tmp_path: Path) -> None:
+    """Mapped pieces are the same, and all of them stay valid."""
+    (one,) = ranges(observed(woven_log(tmp_path)), UNCOMMITTED)
+    sources = list(pieces.Pieces(replace(one, isolation="read_committed"), ReadCounts()))
+    batches = [batch for source in sources for batch in source.batches]
+    assert [0, 1, 6, 10] == [batch["base_offset"] for batch in batches if batch["discard"]]
+    found = read_sources(sources, partition=one.partition, offsets=(0, 13), columns=["offset"])
+    assert [2, 4, 5, 9] == [row for batch in found for row in batch.column(0).to_pylist()]
 
 
 def test_transactions_below_the_log_start_offset(tmp_path: Path) -> None:

@@ -1,0 +1,171 @@
+"""The table with the latest state of a topic, as the topic's entry in the policies has it.
+
+::
+
+    table:
+      format: delta                    # parquet, delta or iceberg
+      path: /var/lib/tables/customers  # the table's directory
+      value: {format: json, schema: {id: long, name: string}}
+
+How keys and values are decoded: `logwright.config.decoding`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from logwright.config.decoding import (
+    DECODING_KEYS,
+    DecoderSpec,
+    Decoding,
+    ScalarSpec,
+    read_decoding,
+)
+from logwright.config.marked import Entries, Mark, Marked, Text
+from logwright.config.policy_checks import Checker
+from logwright.config.values import Boolean, Int32, Int64, contradiction
+
+if TYPE_CHECKING:
+    from logwright.config.policies import Policies
+
+TABLE: Final = "table"
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECRET: Final = re.compile(r"token|credential|password|secret|access-key|sas", re.IGNORECASE)
+_PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@")
+_PART: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_MOST_PROPERTIES: Final = 100
+
+
+def _identifier(name: str) -> str:
+    parts = name.split(".")
+    if len(parts) < 2 or not all(map(_PART.fullmatch, parts)):  # noqa: PLR2004 - namespace and name
+        raise ValueError("must be NAMESPACE.NAME of letters, digits, '_' and '-'")
+    return name
+
+
+class TopicTable(BaseModel):
+    """The table with the latest state of a topic.
+
+    Attributes:
+        format: of the table.
+        path: its directory, absolute or relative to the platform's working directory. A table of
+            Iceberg may be without one: then the catalog decides.
+        buckets: files of each partition; by size, if it is not given. It stays for the life of the
+            table.
+        log_dir: name of the log directory that is read; required if two have the same partition.
+        preview: show a few rows in the asset's page.
+        keep_versions_ms: how long the files of earlier versions are kept (Delta, Iceberg).
+        identifier: NAMESPACE.NAME of a table of Iceberg; ``latest_state.<topic>`` by default.
+        catalog: properties of an Iceberg catalog, as pyiceberg has them; a file of SQLite in the
+            table's directory, if there are none. Secrets are references to the environment, such as
+            ``${CATALOG_TOKEN}``.
+        key, value: how records are decoded.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: Literal["parquet", "delta", "iceberg"]
+    path: str | None = Field(None, min_length=1, max_length=4096)
+    buckets: Annotated[Int32, Field(ge=1, le=4096)] | None = None
+    log_dir: str | None = Field(None, min_length=1)
+    preview: Boolean = False
+    keep_versions_ms: Annotated[Int64, Field(ge=0)] = 604_800_000
+    identifier: Annotated[str, AfterValidator(_identifier)] | None = None
+    catalog: Mapping[str, str] = Field(default_factory=dict)
+    key: DecoderSpec = Field(default_factory=ScalarSpec)
+    value: DecoderSpec = Field(default_factory=ScalarSpec)
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        if self.format != "iceberg":
+            for name in ("catalog", "identifier"):
+                if getattr(self, name):
+                    raise contradiction(f"{name} is for the format iceberg", name)
+        if self.path is None and not self.catalog:
+            raise contradiction("path is required", "format")
+        return self
+
+    @property
+    def decoding(self) -> Decoding:
+        """How records are decoded."""
+        return Decoding(key=self.key, value=self.value)
+
+
+def read_table(checker: Checker, entry: Entries) -> TopicTable | None:
+    """Return the table of a topic's entry; None if it has none, or not a valid one: the problems
+    are reported to the checker.
+    """
+    if TABLE not in entry.entries:
+        return None
+    mark, node = entry.entries[TABLE]
+    if "name" not in entry.entries:
+        checker.report(node, "needs an entry with a name, not a pattern", at=mark, value=False)
+    given = checker.mapping(node)
+    if not given.whole:
+        return None
+    table = checker.model(TopicTable, given.without(*DECODING_KEYS))
+    decoding = read_decoding(checker, given)
+    good = _has_no_secrets(checker, given)
+    if table is None or decoding is None or not good or "name" not in entry.entries:
+        return None
+    return table.model_copy(update={"key": decoding.key, "value": decoding.value})
+
+
+def report_shared_paths(checker: Checker, entries: Iterable[Marked]) -> None:
+    """Report tables whose path another one has too."""
+    seen: dict[Path, Mark] = {}
+    for entry in entries:
+        if not isinstance(entry, Entries):
+            continue
+        (_, table) = entry.entries.get(TABLE, (None, None))
+        if not isinstance(table, Entries):
+            continue
+        (_, path) = table.entries.get("path", (None, None))
+        if not isinstance(path, Text) or not path.text:
+            continue
+        place = Path(path.text)
+        if place in seen:
+            checker.report(path, f"is the path of another table, at {seen[place]}")
+        seen.setdefault(place, path.mark)
+
+
+def tables_of(policies: Policies) -> dict[str, TopicTable]:
+    """Return topic → table, for the topics that have one."""
+    return {
+        entry.labels.name: entry.table
+        for entry in policies.topics
+        if entry.table is not None and entry.labels.name is not None
+    }
+
+
+def references(catalog: Mapping[str, str]) -> dict[str, str]:
+    """Return property → variable, for the properties that refer to the environment."""
+    found = {name: _REFERENCE.fullmatch(value) for name, value in catalog.items()}
+    return {name: one[1] for name, one in found.items() if one is not None}
+
+
+def _has_no_secrets(checker: Checker, table: Entries) -> bool:
+    """Return whether the secrets of the catalog are references to the environment."""
+    (_, catalog) = table.entries.get("catalog", (None, None))
+    if not isinstance(catalog, Entries):
+        return True
+    if len(catalog.entries) > _MOST_PROPERTIES:
+        checker.report(catalog, f"must be at most {_MOST_PROPERTIES} properties", value=False)
+        return False
+    good = True
+    for name, (_, value) in catalog.entries.items():
+        if not isinstance(value, Text) or value.text is None or _REFERENCE.fullmatch(value.text):
+            continue
+        if _SECRET.search(name):
+            rule = "a secret must be a reference to the environment: ${NAME}"
+        elif _PASSWORD.search(value.text):
+            rule = "has a password: make it a reference to the environment, ${NAME}"
+        else:
+            continue
+        checker.report(value, rule, value=False)
+        good = False
+    return good

@@ -1,0 +1,46 @@
+"""Data in Avro's binary encoding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from logwright.decode.avro_read import read_datum
+from logwright.decode.avro_schema import AvroSchema
+from logwright.decode.columns import Node, build
+from logwright.decode.model import MAX_VALUE_BYTES, TOO_LARGE, Part
+from logwright.decode.refusal import Refused
+
+
+class AvroDecoder:
+    """Decodes data of one schema."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._read = schema.read
+        self.node: Node = schema.node
+        self.name = schema.name
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the decoded values."""
+        return self.node.type
+
+    def decode(self, column: pa.Array) -> Part:
+        """Decode a column of type binary."""
+        reasons: dict[int, str] = {}
+        values: list[Any] = column.to_pylist()
+        present = set()
+        read = self._read
+        for row, content in enumerate(values):
+            if content is None:
+                continue
+            try:
+                if len(content) > MAX_VALUE_BYTES:
+                    raise Refused(TOO_LARGE)
+                values[row] = read_datum(read, content)
+                present.add(row)
+            except Refused as refused:
+                values[row] = None
+                reasons[row] = refused.reason
+        return Part(build(self.node, values, reasons), reasons)

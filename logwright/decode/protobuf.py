@@ -1,0 +1,245 @@
+"""Messages of Protobuf, parsed by Google's library.
+
+A field with presence (a message, ``optional``, a member of a oneof) is null if it is not set; any
+other has Protobuf's default. Fields that the schema does not have are ignored, as Protobuf has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+from google.protobuf import descriptor_pb2, message_factory
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError
+
+from logwright.decode import leaves
+from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build, required
+from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
+from logwright.decode.model import MAX_VALUE_BYTES, TIMESTAMP, TOO_LARGE, Part
+from logwright.decode.refusal import Refused
+
+Value = Callable[[Any], Any]
+"""A field's value in a message → what its column is built of."""
+
+_FLOAT: Final = Leaf(type=pa.float32(), accepts=frozenset({float}), convert=lambda value: value)
+_UINT64: Final = Leaf(type=pa.decimal128(20), accepts=frozenset({Decimal}), convert=Decimal)
+_LEAVES: Final[Mapping[int, Leaf]] = MappingProxyType(
+    {
+        FieldDescriptor.CPPTYPE_INT32: leaves.INT,
+        FieldDescriptor.CPPTYPE_INT64: leaves.LONG,
+        FieldDescriptor.CPPTYPE_UINT32: leaves.LONG,
+        FieldDescriptor.CPPTYPE_UINT64: _UINT64,
+        FieldDescriptor.CPPTYPE_DOUBLE: leaves.DOUBLE,
+        FieldDescriptor.CPPTYPE_FLOAT: _FLOAT,
+        FieldDescriptor.CPPTYPE_BOOL: leaves.BOOLEAN,
+        FieldDescriptor.CPPTYPE_ENUM: leaves.STRING,
+        FieldDescriptor.CPPTYPE_STRING: leaves.STRING,
+    }
+)
+_DEFAULTS: Final[Mapping[int, object]] = MappingProxyType(
+    {
+        FieldDescriptor.CPPTYPE_UINT64: Decimal(0),
+        FieldDescriptor.CPPTYPE_DOUBLE: 0.0,
+        FieldDescriptor.CPPTYPE_FLOAT: 0.0,
+        FieldDescriptor.CPPTYPE_BOOL: False,
+        FieldDescriptor.CPPTYPE_STRING: "",
+    }
+)
+_WRAPPERS: Final = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+_TIMESTAMP_NAME: Final = "google.protobuf.Timestamp"
+_FIRST_SECOND: Final = -62_135_596_800
+_LAST_SECOND: Final = 253_402_300_799
+_NANOSECONDS: Final = 1_000_000_000
+
+
+class ProtobufDecoder:
+    """Decodes messages of one type.
+
+    Raises:
+        UnusableSchema: the message contains itself, or has too many fields.
+    """
+
+    def __init__(self, descriptor: Any) -> None:
+        self._message = message_factory.GetMessageClass(descriptor)
+        kinds = _Kinds()
+        (self.node, self._value) = kinds.message(descriptor, ())
+        self._has_required = kinds.has_required
+        self.name: str = descriptor.full_name
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the decoded values."""
+        return self.node.type
+
+    def decode(self, column: pa.Array) -> Part:
+        """Decode a column of type binary."""
+        reasons: dict[int, str] = {}
+        values: list[Any] = column.to_pylist()
+        for row, content in enumerate(values):
+            if content is None:
+                continue
+            try:
+                values[row] = self._value(self._parse(content))
+            except Refused as refused:
+                values[row] = None
+                reasons[row] = refused.reason
+        return Part(build(self.node, values, reasons), reasons)
+
+    def _parse(self, content: bytes) -> Any:
+        if len(content) > MAX_VALUE_BYTES:
+            raise Refused(TOO_LARGE)
+        try:
+            found = self._message.FromString(content)
+        except DecodeError:
+            raise Refused(f"is not a message {self.name}") from None
+        if self._has_required and not found.IsInitialized():
+            raise Refused("misses a required field")
+        return found
+
+
+class _Kinds:
+    """Builds columns and what reads them from messages."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self.has_required = False
+
+    def message(self, descriptor: Any, path: tuple[str, ...]) -> tuple[Node, Value]:
+        """Return the column of a message. `path`: the messages that it is in."""
+        name = descriptor.full_name
+        if name in path:
+            raise UnusableSchema(f"is recursive: {name} contains itself")
+        if len(path) > DEEPEST:
+            raise UnusableSchema(f"is nested more than {DEEPEST} deep")
+        if name == _TIMESTAMP_NAME:
+            return _TIMESTAMP, _microseconds
+        if name in _WRAPPERS:
+            (node, value) = self._single(descriptor.fields_by_name["value"], path)
+            return node, lambda message: value(message.value)
+        fields: dict[str, Node] = {}
+        values: list[tuple[str, bool, Value]] = []
+        labels = _labels(descriptor)
+        for field in descriptor.fields:
+            self._count += 1
+            if self._count > MOST_FIELDS:
+                raise UnusableSchema(f"has more than {MOST_FIELDS} fields")
+            (node, value, presence) = self._field(field, labels[field.name], (*path, name))
+            fields[field.name] = node
+            values.append((field.name, presence, value))
+        return Struct(fields=fields), _reader(values)
+
+    def _field(self, field: Any, label: int, path: tuple[str, ...]) -> tuple[Node, Value, bool]:
+        """Return the column of a field, what reads it, and whether it can be absent."""
+        entry = field.message_type
+        if entry is not None and entry.GetOptions().map_entry:
+            (key, read_key) = self._single(entry.fields_by_name["key"], path)
+            (item, read) = self._single(entry.fields_by_name["value"], path)
+            pairs = Pairs(key=required(key), value=required(item), nullable=False, default={})
+            return pairs, lambda found: {read_key(k): read(found[k]) for k in found}, False
+        (node, value) = self._single(field, path)
+        if label == FieldDescriptor.LABEL_REPEATED:
+            items = Items(item=required(node), nullable=False, default=[])
+            return items, lambda found: [value(one) for one in found], False
+        self.has_required |= label == FieldDescriptor.LABEL_REQUIRED
+        if field.has_presence:
+            return node, value, True
+        default = _DEFAULTS.get(field.cpp_type, 0)
+        if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
+            default = value(0)
+        elif field.type == FieldDescriptor.TYPE_BYTES:
+            default = b""
+        return replace(node, nullable=False, default=default), value, False
+
+    def _single(self, field: Any, path: tuple[str, ...]) -> tuple[Node, Value]:
+        """Return the column of one value of a field, and what reads it."""
+        kind = field.cpp_type
+        if kind == FieldDescriptor.CPPTYPE_MESSAGE:
+            return self.message(field.message_type, path)
+        if field.type == FieldDescriptor.TYPE_BYTES:
+            return leaves.BINARY, _same
+        if kind == FieldDescriptor.CPPTYPE_ENUM:
+            names = {one.number: one.name for one in reversed(field.enum_type.values)}
+            return leaves.STRING, lambda number: names.get(number) or str(number)
+        return _LEAVES[kind], Decimal if kind == FieldDescriptor.CPPTYPE_UINT64 else _same
+
+
+def _labels(descriptor: Any) -> dict[str, int]:
+    """Return whether each field is optional, required or repeated."""
+    copied = descriptor_pb2.DescriptorProto()
+    descriptor.CopyToProto(copied)
+    return {one.name: one.label for one in copied.field}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _reader(fields: list[tuple[str, bool, Value]]) -> Value:
+    """Return what reads the fields of a message: name, whether it can be absent, its reader."""
+
+    def read(message: Any) -> dict[str, Any]:
+        return {
+            name: value(getattr(message, name)) if not presence or message.HasField(name) else None
+            for name, presence, value in fields
+        }
+
+    return read
+
+
+def _microseconds(message: Any) -> int:
+    """Return a timestamp as microseconds since the epoch; nanoseconds are cut off."""
+    seconds, nanoseconds = message.seconds, message.nanos
+    if not _FIRST_SECOND <= seconds <= _LAST_SECOND or not 0 <= nanoseconds < _NANOSECONDS:
+        raise Refused("has a timestamp that is not of the years 1 to 9999")
+    return int(seconds * 1_000_000 + nanoseconds // 1000)
+
+
+_TIMESTAMP: Final = Leaf(
+    type=TIMESTAMP, storage=pa.int64(), accepts=frozenset({int}), convert=leaves.integer(64)
+)
+
+
+def message_at(file: Any, indexes: tuple[int, ...]) -> Any:
+    """Return the descriptor of a message of a file, by its place.
+
+    Args:
+        file: the file's descriptor.
+        indexes: of the message in the file, of one in that message, and so on.
+
+    Raises:
+        Refused: there is none.
+    """
+    found = None
+    messages = list(file.message_types_by_name.values())
+    for index in indexes:
+        if not 0 <= index < len(messages):
+            raise Refused("has the index of an unknown message")
+        found = messages[index]
+        messages = list(found.nested_types)
+    if found is None:
+        raise Refused("has the index of an unknown message")
+    return found
+
+
+def place_of(file: Any, name: str) -> tuple[int, ...]:
+    """Return the indexes of a message, as for `message_at`.
+
+    Raises:
+        UnusableSchema: the file has none of this name.
+    """
+    pending: list[tuple[tuple[int, ...], Any]] = [((), file.message_types_by_name.values())]
+    while pending:
+        (above, messages) = pending.pop()
+        for index, one in enumerate(messages):
+            if one.full_name == name:
+                return (*above, index)
+            pending.append(((*above, index), one.nested_types))
+    raise UnusableSchema(f"has no message {name}")

@@ -1,0 +1,294 @@
+"""The wire format of Confluent's schema registry.
+
+::
+
+    magic    int8    0
+    id       int32   of the schema
+    indexes          Protobuf only: zigzag varints, a count and the message's place in its file;
+                     a count of 0 stands for the first message
+    datum
+
+Records are decoded with their writer's schema and converted to the columns of one schema, by names
+(`conform`), so that a topic whose schema evolved has one set of columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from logwright.decode.avro import AvroDecoder
+from logwright.decode.avro_read import long
+from logwright.decode.avro_schema import parse_avro, parse_names
+from logwright.decode.columns import Node
+from logwright.decode.conform import DoesNotConform, conform
+from logwright.decode.json_fields import UnusableSchema, of_json_schema, struct_of
+from logwright.decode.json_values import JsonDecoder
+from logwright.decode.model import Part
+from logwright.decode.protobuf import ProtobufDecoder, message_at, place_of
+from logwright.decode.protoc import Compiled, compile_file
+from logwright.decode.refusal import Refused
+from logwright.decode.schema_sources import SchemaSource, SchemaText, as_files
+
+_HEADER_BYTES: Final = 5
+_MOST_UNKNOWN: Final = 1000
+"""Unknown ids that a source is asked for."""
+
+_DEEPEST: Final = 20
+_FIRST: Final = (0,)
+_UNKNOWN: Final = "has the id of an unknown schema"
+_UNUSABLE: Final = "has a schema that "
+_TRUNCATED: Final = "ends within the indexes of its message"
+
+
+class _NodeDecoder(Protocol):
+    """A decoder that knows its column."""
+
+    node: Node
+    name: str
+
+    def decode(self, column: pa.Array) -> Part: ...
+
+
+class _Frame(NamedTuple):
+    """The header of a value: schema id, place of the message in it, and where the datum starts."""
+
+    schema_id: int
+    indexes: tuple[int, ...]
+    start: int
+
+
+class _Json(JsonDecoder):
+    """JSON of a JSON Schema, which has no name that counts."""
+
+    name = ""
+
+
+class _Schema:
+    """A schema of the registry, and the decoders of its types."""
+
+    def __init__(self, schema: SchemaText) -> None:
+        self.kind = schema.kind
+        self._decoders: dict[tuple[int, ...], _NodeDecoder] = {}
+        self._compiled: Compiled | None = None
+        self._make: Callable[[tuple[int, ...]], _NodeDecoder]
+        if schema.kind == "AVRO":
+            known: dict[str, object] = {}
+            for text in schema.references.values():
+                (_, known) = parse_names(text, known)
+            avro = AvroDecoder(parse_avro(schema.text, known))
+            self._make = lambda _: avro
+        elif schema.kind == "JSON":
+            objects = _Json(struct_of(of_json_schema(_parsed(schema.text))))
+            self._make = lambda _: objects
+        elif schema.kind == "PROTOBUF":
+            compiled = self._compiled = _compiled(schema)
+            self._make = lambda indexes: ProtobufDecoder(message_at(compiled.file, indexes))
+        else:
+            raise UnusableSchema("has an unknown type")
+
+    def place(self, message: str | None, indexes: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the place of a message, by its name or indexes.
+
+        Raises:
+            UnusableSchema: it has none of this name.
+        """
+        if self._compiled is None:
+            return _FIRST
+        return indexes if message is None else place_of(self._compiled.file, message)
+
+    def decoder(self, indexes: tuple[int, ...]) -> _NodeDecoder:
+        """Return the decoder of a type.
+
+        Raises:
+            Refused: it has no such type.
+            UnusableSchema: the type cannot be columns.
+        """
+        if indexes not in self._decoders:
+            self._decoders[indexes] = self._make(indexes)
+        return self._decoders[indexes]
+
+
+def _parsed(text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise UnusableSchema("is not JSON") from None
+
+
+def _compiled(schema: SchemaText) -> Compiled:
+    with as_files(schema) as path:
+        return compile_file(path, schema.directory)
+
+
+class RegistryDecoder:
+    """Decodes values with the schemas of a source.
+
+    Attributes:
+        message: the name of the message that the columns are made of; None if it is not Protobuf.
+
+    Args:
+        source: of the schemas.
+        schema_id: of the schema whose columns the values get.
+        message: the name of its message, of Protobuf.
+        indexes: the place of its message, without a name.
+
+    Raises:
+        UnusableSchema: it is unknown or cannot be columns.
+        SchemaUnavailable: the source cannot be read.
+    """
+
+    def __init__(
+        self,
+        source: SchemaSource,
+        schema_id: int,
+        *,
+        message: str | None = None,
+        indexes: tuple[int, ...] = _FIRST,
+    ) -> None:
+        self._source = source
+        self._schemas: dict[int, _Schema | str] = {}
+        reader = self._schema(schema_id)
+        if isinstance(reader, str):
+            unusable = reader.removeprefix(_UNUSABLE)
+            raise UnusableSchema("is unknown" if reader == _UNKNOWN else unusable)
+        try:
+            self._reader = reader.decoder(reader.place(message, indexes))
+        except Refused as refused:
+            raise UnusableSchema(refused.reason) from None
+        self.node = self._reader.node
+        self.message = self._reader.name if reader.kind == "PROTOBUF" else None
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the decoded values."""
+        return self.node.type
+
+    def decode(self, column: pa.Array) -> Part:
+        """Decode a column of type binary. Effects: may read schemas.
+
+        Raises:
+            SchemaUnavailable: the source cannot be read.
+        """
+        reasons: dict[int, str] = {}
+        values = column.to_pylist()
+        groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+        for row, content in enumerate(values):
+            if content is None:
+                continue
+            try:
+                frame = self._frame(content)
+                groups.setdefault(frame[:2], []).append(row)
+                values[row] = content[frame.start :]
+            except Refused as refused:
+                values[row] = None
+                reasons[row] = refused.reason
+        found = [pa.nulls(1, self.type)]
+        order = np.zeros(len(values), np.int64)
+        position = 1
+        for (schema_id, indexes), rows in groups.items():
+            part = self._group(schema_id, indexes, [values[row] for row in rows])
+            reasons.update({rows[number]: reason for number, reason in part.reasons.items()})
+            found.append(part.values)
+            order[rows] = np.arange(position, position + len(rows))
+            position += len(rows)
+        return Part(pa.concat_arrays(found).take(pa.array(order)), reasons)
+
+    def _frame(self, content: bytes) -> _Frame:
+        """Return the header of a value.
+
+        Raises:
+            Refused: it has none, or its schema is unknown or unusable.
+        """
+        if len(content) < _HEADER_BYTES or content[0] != 0:
+            raise Refused("is not in the wire format of a schema registry")
+        schema_id = int.from_bytes(content[1:_HEADER_BYTES], "big", signed=True)
+        schema = self._schema(schema_id)
+        if isinstance(schema, str):
+            raise Refused(schema)
+        if schema.kind != "PROTOBUF":
+            return _Frame(schema_id, _FIRST, _HEADER_BYTES)
+        (indexes, start) = read_indexes(content, _HEADER_BYTES)
+        return _Frame(schema_id, indexes, start)
+
+    def _schema(self, schema_id: int) -> _Schema | str:
+        """Return a schema, or why values of it are refused."""
+        if schema_id in self._schemas:
+            return self._schemas[schema_id]
+        unknown = sum(isinstance(one, str) for one in self._schemas.values())
+        if schema_id < 0 or unknown >= _MOST_UNKNOWN:
+            return _UNKNOWN
+        try:
+            text = self._source.get(schema_id)
+            found = _UNKNOWN if text is None else _Schema(text)
+        except UnusableSchema as error:
+            found = f"{_UNUSABLE}{error.problem}"
+        self._schemas[schema_id] = found
+        return found
+
+    def _group(self, schema_id: int, indexes: tuple[int, ...], values: list[bytes]) -> Part:
+        """Decode data of one type."""
+        schema = self._schema(schema_id)
+        everything = range(len(values))
+        try:
+            if isinstance(schema, str):
+                raise Refused(schema)
+            decoder = schema.decoder(indexes)
+            if decoder.name != self._reader.name:
+                raise Refused("has another type than the schema of the columns")
+            part = decoder.decode(pa.array(values, pa.binary()))
+            rows = np.arange(len(values))
+            refused = np.isin(rows, list(part.reasons))
+            accepted = part.values.take(pa.array(rows, mask=refused))
+            return Part(conform(accepted, self.node), part.reasons)
+        except Refused as refused:
+            reason = refused.reason
+        except UnusableSchema as error:
+            reason = f"{_UNUSABLE}{error.problem}"
+        except DoesNotConform as error:
+            reason = f"has a schema whose field {error.field} does not fit the columns"
+        return Part(pa.nulls(len(values), self.type), dict.fromkeys(everything, reason))
+
+
+def read_indexes(content: bytes, position: int) -> tuple[tuple[int, ...], int]:
+    """Return the place of a message in its file, and the position after it.
+
+    Raises:
+        Refused: it is malformed.
+    """
+    try:
+        count, position = long(content, position)
+        if not count:
+            return _FIRST, position
+        if not 0 < count <= _DEEPEST:
+            raise Refused("has malformed indexes of its message")
+        found = []
+        for _ in range(count):
+            index, position = long(content, position)
+            found.append(index)
+    except IndexError:
+        raise Refused(_TRUNCATED) from None
+    return tuple(found), position
+
+
+def highest_schema(column: pa.Array) -> tuple[int, tuple[int, ...]] | None:
+    """Return the highest schema id of values in the wire format, and what would be the indexes of
+    the message of its first value; None if there is none.
+    """
+    headers = [
+        (int.from_bytes(content[1:_HEADER_BYTES], "big", signed=True), content)
+        for content in column.to_pylist()
+        if content is not None and len(content) >= _HEADER_BYTES and content[0] == 0
+    ]
+    if not headers:
+        return None
+    (schema_id, content) = max(headers, key=lambda header: header[0])
+    try:
+        (indexes, _) = read_indexes(content, _HEADER_BYTES)
+    except Refused:
+        indexes = _FIRST
+    return schema_id, indexes

@@ -1,0 +1,134 @@
+"""Decoded keys and values as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logwright.config.decoding import Decoding
+from logwright.decode.model import ORIGIN, REFUSED, Decoded, PartDecoder
+
+_KEY: Final = "key"
+_VALUE: Final = "value"
+_PREFIX: Final = "value_"
+_CHUNK_ROWS: Final = 8192
+_CHUNK_BYTES: Final = 16 << 20
+"""Rows and bytes that are decoded together: parsed values take many times the memory."""
+
+RESERVED: Final = frozenset(
+    {*(field.name for field in ORIGIN), _KEY, "_key", "bucket", "headers", "timestamptype"}
+)
+"""Names, in lower case, that a field of a value does not keep."""
+
+
+class RowsDecoder:
+    """Decodes keys and values separately.
+
+    A key is the column ``key``, a struct if it has fields. A value without fields is the column
+    ``value``; of one with fields each is a column of its name, preceded by ``value_`` if another
+    column has the name, in any case of its letters.
+    """
+
+    def __init__(self, *, key: PartDecoder, value: PartDecoder, decoding: Decoding) -> None:
+        self._key = key
+        self._value = value
+        self.decoding = decoding
+        columns = value_columns(value.type)
+        self.schema = pa.schema([*ORIGIN, pa.field(_KEY, key.type), *columns])
+
+    def decode(self, batch: pa.RecordBatch) -> Decoded:
+        """Decode a batch."""
+        columns: dict[str, list[pa.Array]] = {name: [] for name in (_KEY, _VALUE, "deleted")}
+        reasons: dict[str, dict[int, str]] = {_KEY: {}, _VALUE: {}}
+        for start, chunk in _chunks(batch):
+            key = self._key.decode(chunk.column(_KEY).cast(pa.binary()))
+            value = self._value.decode(chunk.column(_VALUE).cast(pa.binary()))
+            deleted = value.deleted
+            columns["deleted"].append(
+                chunk.column(_VALUE).is_null() if deleted is None else deleted
+            )
+            for name, part in ((_KEY, key), (_VALUE, value)):
+                columns[name].append(part.values)
+                reasons[name].update({start + row: why for row, why in part.reasons.items()})
+        kinds = {_KEY: self._key.type, _VALUE: self._value.type, "deleted": pa.bool_()}
+        arrays = {
+            name: pa.concat_arrays([pa.array([], kinds[name]), *parts])
+            for name, parts in columns.items()
+        }
+        return self._rows(batch, arrays, reasons)
+
+    def _rows(
+        self,
+        batch: pa.RecordBatch,
+        arrays: dict[str, pa.Array],
+        reasons: dict[str, dict[int, str]],
+    ) -> Decoded:
+        origin = [batch.column(field.name).cast(field.type) for field in ORIGIN]
+        bad = reasons[_KEY].keys() | reasons[_VALUE].keys()
+        kept = np.arange(batch.num_rows)
+        if bad:
+            kept = kept[~np.isin(kept, list(bad))]
+            arrays = {name: one.take(pa.array(kept)) for name, one in arrays.items()}
+        rows = [one.take(pa.array(kept)) for one in origin] if bad else origin
+        columns = [*rows, arrays[_KEY], *_flattened(arrays[_VALUE])]
+        return Decoded(
+            rows=pa.RecordBatch.from_arrays(columns, schema=self.schema),
+            positions=pa.array(kept),
+            deleted=arrays["deleted"],
+            refused=refused_rows(origin, reasons),
+        )
+
+
+def refused_rows(origin: list[pa.Array], reasons: dict[str, dict[int, str]]) -> pa.RecordBatch:
+    """Return the refused records, by row; a key before a value.
+
+    Args:
+        origin: the columns of `ORIGIN`, of the batch.
+        reasons: part → row → reason.
+    """
+    found = sorted((row, part, why) for part, rows in reasons.items() for row, why in rows.items())
+    rows = pa.array([row for row, _, _ in found], pa.int64())
+    parts = pa.array([part for _, part, _ in found], pa.string())
+    why = pa.array([reason for _, _, reason in found], pa.string())
+    return pa.RecordBatch.from_arrays(
+        [*(one.take(rows) for one in origin), parts, why], schema=REFUSED
+    )
+
+
+def value_columns(kind: pa.DataType) -> list[pa.Field]:
+    """Return the columns of values of a type, all nullable: a tombstone has none of them."""
+    if not pa.types.is_struct(kind):
+        return [pa.field(_VALUE, kind)]
+    taken = set(RESERVED)
+    columns = []
+    for field in kind:
+        name = field.name
+        while name.lower() in taken:
+            name = f"{_PREFIX}{name}"
+        taken.add(name.lower())
+        columns.append(pa.field(name, field.type))
+    return columns
+
+
+def _flattened(values: pa.Array) -> list[pa.Array]:
+    return values.flatten() if pa.types.is_struct(values.type) else [values]
+
+
+def _chunks(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the number of the first row and the rows, of parts of a bounded size."""
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for name in (_KEY, _VALUE):
+        lengths = pc.fill_null(pc.binary_length(batch.column(name)), 0)
+        sizes += lengths.to_numpy(zero_copy_only=False)
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < batch.num_rows:
+        before = int(ends[start - 1]) if start else 0
+        fit = int(np.searchsorted(ends, before + _CHUNK_BYTES, side="right"))
+        end = min(max(fit, start + 1), start + _CHUNK_ROWS, batch.num_rows)
+        yield start, batch.slice(start, end - start)
+        start = end

@@ -1,0 +1,230 @@
+"""Where the schemas of a registry are: a directory of files, or a registry's address."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import quote
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
+
+from logwright.decode.json_fields import UnusableSchema
+from logwright.decode.model import SchemaUnavailable
+
+MAX_SCHEMA_BYTES: Final = 4 << 20
+_MOST_REFERENCES: Final = 100
+_TIMEOUTS: Final = (5.0, 30.0)
+"""Seconds to connect, and between two parts of an answer."""
+
+_RETRIES: Final = 3
+_NOT_FOUND: Final = 404
+_CHUNK: Final = 65_536
+_ACCEPTED: Final = "application/vnd.schemaregistry.v1+json, application/json"
+_FILE: Final = re.compile(r"(\d{1,10})\.(avsc|proto|json)", re.ASCII)
+_TYPES: Final = MappingProxyType({"avsc": "AVRO", "proto": "PROTOBUF", "json": "JSON"})
+
+
+class SchemaText(NamedTuple):
+    """A schema with what it refers to.
+
+    Attributes:
+        kind: AVRO, PROTOBUF or JSON, as registries name them.
+        text: of the schema.
+        references: name → the schema that it is, those it needs first.
+        directory: of imports; None if only the references are imported.
+    """
+
+    kind: str
+    text: bytes
+    references: Mapping[str, bytes]
+    directory: Path | None = None
+
+
+class SchemaSource(Protocol):
+    """A source of schemas."""
+
+    def get(self, schema_id: int) -> SchemaText | None:
+        """Return a schema, None if there is none of this id.
+
+        Raises:
+            SchemaUnavailable: the source cannot be read.
+            UnusableSchema: it is too large or malformed.
+        """
+
+    @property
+    def highest_id(self) -> int | None:
+        """The highest id, None if it is unknown."""
+
+
+class SchemaDirectory:
+    """A directory with a file for each id, such as ``7.avsc``."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        try:
+            names = sorted(path.name for path in directory.iterdir())
+        except OSError as error:
+            raise SchemaUnavailable(f"cannot be read: {error.strerror}.", path=directory) from error
+        found = [match for name in names if (match := _FILE.fullmatch(name))]
+        self._files = {int(match[1]): match[0] for match in found}
+
+    @property
+    def highest_id(self) -> int | None:
+        """The highest id."""
+        return max(self._files, default=None)
+
+    def get(self, schema_id: int) -> SchemaText | None:
+        """Return a schema. Effects: reads its file."""
+        name = self._files.get(schema_id)
+        if name is None:
+            return None
+        text = read_schema_file(self._directory / name)
+        return SchemaText(_TYPES[name.rpartition(".")[2]], text, {}, self._directory)
+
+
+def read_schema_file(path: Path) -> bytes:
+    """Return a schema file's content. Effects: reads it.
+
+    Raises:
+        SchemaUnavailable: it cannot be read, is not a regular file, or is too large.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise SchemaUnavailable("is not a regular file.", path=path)
+            content = file.read(MAX_SCHEMA_BYTES + 1)
+    except OSError as error:
+        raise SchemaUnavailable(f"cannot be read: {error.strerror}.", path=path) from error
+    if len(content) > MAX_SCHEMA_BYTES:
+        raise SchemaUnavailable(f"is larger than {MAX_SCHEMA_BYTES} bytes.", path=path)
+    return content
+
+
+class SchemaRegistry:
+    """A registry with Confluent's REST interface. Credentials come from ``~/.netrc``."""
+
+    highest_id: int | None = None
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._session = requests.Session()
+        retries = Retry(
+            total=_RETRIES,
+            backoff_factor=0.2,
+            status_forcelist=(429, 500, 502, 503, 504),
+            raise_on_status=False,
+            redirect=0,
+        )
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, HTTPAdapter(max_retries=retries))
+
+    def get(self, schema_id: int) -> SchemaText | None:
+        """Return a schema. Effects: asks the registry."""
+        answer = self._ask(f"/schemas/ids/{schema_id}")
+        if answer is None:
+            return None
+        references: dict[str, bytes] = {}
+        self._add_references(answer, references, set())
+        kind = answer.get("schemaType", "AVRO")
+        return SchemaText(str(kind), _text(answer), references)
+
+    def _add_references(
+        self, answer: Mapping[str, Any], found: dict[str, bytes], seen: set[tuple[str, int]]
+    ) -> None:
+        """Add what a schema refers to, the deepest first."""
+        references = answer.get("references", [])
+        if not isinstance(references, list):
+            raise UnusableSchema("has malformed references")
+        for one in references:
+            (name, subject, version) = _reference(one)
+            if name in found or (subject, version) in seen:
+                continue
+            seen.add((subject, version))
+            if len(seen) > _MOST_REFERENCES:
+                raise UnusableSchema(f"has more than {_MOST_REFERENCES} references")
+            inner = self._ask(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+            if inner is None:
+                raise UnusableSchema("refers to a schema that the registry does not have")
+            self._add_references(inner, found, seen)
+            found[name] = _text(inner)
+
+    def _ask(self, path: str) -> dict[str, Any] | None:
+        """Return the registry's answer, None if it has nothing there."""
+        try:
+            with self._session.get(
+                f"{self._url}{path}",
+                headers={"Accept": _ACCEPTED},
+                timeout=_TIMEOUTS,
+                stream=True,
+                allow_redirects=False,
+            ) as response:
+                if response.status_code == _NOT_FOUND:
+                    return None
+                if response.status_code != requests.codes.ok:
+                    raise self._unavailable(f"answers with status {response.status_code}")
+                content = bytearray()
+                for chunk in response.iter_content(_CHUNK):
+                    content += chunk
+                    if len(content) > MAX_SCHEMA_BYTES:
+                        raise self._unavailable(f"answers with more than {MAX_SCHEMA_BYTES} bytes")
+            answer = json.loads(content)
+        except requests.RequestException as error:
+            raise self._unavailable(f"does not answer: {type(error).__name__}") from None
+        except (ValueError, RecursionError):
+            raise self._unavailable("does not answer with JSON") from None
+        if not isinstance(answer, dict):
+            raise self._unavailable("does not answer with a JSON object")
+        return answer
+
+    def _unavailable(self, problem: str) -> SchemaUnavailable:
+        return SchemaUnavailable(
+            f"The schema registry {self._url} {problem}.",
+            remedy="Nothing was decoded. Repeat when it does.",
+        )
+
+
+def _text(answer: Mapping[str, Any]) -> bytes:
+    schema = answer.get("schema")
+    if not isinstance(schema, str):
+        raise UnusableSchema("has no text")
+    return schema.encode(errors="replace")
+
+
+def _reference(one: object) -> tuple[str, str, int]:
+    if isinstance(one, dict):
+        name, subject, version = one.get("name"), one.get("subject"), one.get("version")
+        if isinstance(name, str) and isinstance(subject, str) and type(version) is int:
+            return name, subject, version
+    raise UnusableSchema("has malformed references")
+
+
+@contextmanager
+def as_files(schema: SchemaText) -> Iterator[Path]:
+    """Have a schema as a file next to what it refers to. Effects: writes to a temporary directory,
+    which is removed after it.
+
+    Raises:
+        UnusableSchema: the name of a reference leads out of the directory.
+    """
+    with tempfile.TemporaryDirectory(prefix="logwright-schema-") as directory:
+        top = Path(directory)
+        for name, text in schema.references.items():
+            parts = PurePosixPath(name).parts
+            if not parts or ".." in parts or parts[0] == "/" or "\0" in name:
+                raise UnusableSchema("refers to a file outside of its directory")
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_bytes(text)
+        path = top / "logwright-schema.proto"
+        path.write_bytes(schema.text)
+        yield path

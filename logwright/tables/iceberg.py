@@ -1,0 +1,239 @@
+"""A table of Apache Iceberg, by the library `pyiceberg`.
+
+The catalog is any that pyiceberg knows: REST, SQL … Without one it is a file of SQLite below the
+table's path, ``<path>/catalog.db``. The form is in the table's properties, the progress in those of
+each snapshot. The catalog refuses a commit that another process was faster with.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    RESTError,
+    ValidationException,
+)
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
+from sqlalchemy.exc import SQLAlchemyError
+
+from logwright.tables.columns import BUCKET, PARTITION
+from logwright.tables.local_files import refuse_others, sync_file
+from logwright.tables.model import (
+    FORM_KEY,
+    PROGRESS_KEY,
+    Commit,
+    DataFile,
+    Form,
+    Snapshot,
+    UnknownTable,
+    dump_form,
+    dump_progress,
+    load_form,
+    load_progress,
+)
+
+CATALOG_FILE: Final = "catalog.db"
+_NAME_MAPPING: Final = "schema.name-mapping.default"
+"""Property by which readers find columns in files without field ids (Iceberg's specification,
+"Column Projection")."""
+_CATALOG_NAME: Final = "logwright"
+ERRORS: Final = (
+    CommitFailedException,
+    NoSuchTableError,
+    RESTError,
+    SQLAlchemyError,
+    ValidationException,
+)
+"""What a catalog raises; a connection's errors are OSErrors."""
+_PARTS: Final = re.compile(rf"data|metadata|{re.escape(CATALOG_FILE)}.*")
+"""What a killed first update may leave."""
+_FILE: Final = "file://"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergPlace:
+    """Where a table is.
+
+    Attributes:
+        identifier: namespace and name, such as ``("latest_state", "orders")``.
+        directory: of the table; None: the catalog decides.
+        catalog: properties of the catalog; empty: a file of SQLite in the directory.
+    """
+
+    identifier: tuple[str, ...]
+    directory: Path | None
+    catalog: Mapping[str, str] = field(default_factory=dict)
+
+
+class IcebergStore:
+    """A table in a catalog."""
+
+    places_in_files: ClassVar[bool] = True
+    keeps_empty: ClassVar[bool] = False
+
+    def __init__(self, place: IcebergPlace) -> None:
+        self._place = place
+        self._opened: Catalog | None = None
+        self._loaded: Table | None = None
+        self.name = ".".join(place.identifier)
+
+    @property
+    def _catalog(self) -> Catalog:
+        if self._opened is None:
+            properties = dict(self._place.catalog)
+            if not properties and self._place.directory is not None:
+                self._place.directory.mkdir(parents=True, exist_ok=True)
+                file = self._place.directory / CATALOG_FILE
+                warehouse = f"{_FILE}{self._place.directory}"
+                properties = {"type": "sql", "uri": f"sqlite:///{file}", "warehouse": warehouse}
+            self._opened = load_catalog(_CATALOG_NAME, **properties)
+        return self._opened
+
+    @property
+    def _table(self) -> Table:
+        if self._loaded is None:
+            self._loaded = self._catalog.load_table(self._place.identifier)
+        return self._loaded
+
+    def recover(self) -> None:
+        """Nothing is needed: files without a commit are not part of the table."""
+
+    def load(self) -> Snapshot | None:
+        """See `Store.load`."""
+        place = self._place
+        if place.directory and not place.catalog and not (place.directory / CATALOG_FILE).exists():
+            refuse_others(place.directory, _PARTS)
+            return None
+        try:
+            table = self._table.refresh()
+        except NoSuchTableError:
+            return None
+        if FORM_KEY not in table.properties:
+            raise UnknownTable(
+                f"the Iceberg table {self.name} was not made by logwright.",
+                remedy="Give another name or catalog, or remove the table.",
+            )
+        current = _newest(table)
+        progress = None if current is None else _properties(current).get(PROGRESS_KEY)
+        snapshot = table.current_snapshot()
+        return Snapshot(
+            form=load_form(table.properties[FORM_KEY], table=self.name),
+            progress=load_progress(progress, table=self.name),
+            files=tuple(_files(table)),
+            version=str(None if snapshot is None else snapshot.snapshot_id),
+        )
+
+    def prepare(self, form: Form, schema: pa.Schema) -> None:
+        """Make the empty table: it has the place where files are written."""
+        if self._catalog.table_exists(self._place.identifier):
+            return
+        self._catalog.create_namespace_if_not_exists(self._place.identifier[:-1])
+        directory = self._place.directory
+        with self._catalog.create_table_transaction(
+            self._place.identifier,
+            schema=schema,
+            location=None if directory is None else f"{_FILE}{directory}",
+            properties={FORM_KEY: dump_form(form)},
+        ) as change:
+            with change.update_spec() as spec:
+                spec.add_identity(PARTITION)
+                spec.add_identity(BUCKET)
+            mapping = change.table_metadata.schema().name_mapping.model_dump_json()
+            named: dict[str, Any] = {_NAME_MAPPING: mapping}
+            change.set_properties(**named)
+
+    @contextmanager
+    def output(self, partition: int, bucket: int) -> Iterator[tuple[str, Any]]:
+        """See `Store.output`."""
+        table = self._table
+        folder = f"{table.location()}/data/partition={partition}/bucket={bucket}"
+        path = f"{folder}/{secrets.token_hex(16)}.parquet"
+        with table.io.new_output(path).create() as file:
+            yield path, file
+        if self._place.directory is not None:
+            sync_file(Path(path.removeprefix(_FILE)))
+
+    @contextmanager
+    def source(self, file: DataFile) -> Iterator[Any]:
+        """See `Store.source`."""
+        with self._table.io.new_input(file.path).open() as opened:
+            yield opened
+
+    def commit(self, commit: Commit, schema: pa.Schema) -> None:  # noqa: ARG002 - it is the table's
+        """See `Store.commit`."""
+        table = self._table
+        properties = {PROGRESS_KEY: dump_progress(commit.progress)}
+        with (
+            table.transaction() as change,
+            change.update_snapshot(snapshot_properties=properties).overwrite() as files,
+        ):
+            paths = iter([file.path for file in commit.added])
+            for one in parquet_files_to_data_files(table.io, change.table_metadata, paths):
+                files.append_data_file(one)
+            for file in commit.removed:
+                files.delete_data_file(file.handle)  # type: ignore[arg-type]  # `_files` made it
+
+    def remove_old(self, keep_ms: int) -> int:
+        """Let the catalog forget old snapshots, and remove their files if the table is in a local
+        directory. See `Store.remove_old`.
+        """
+        table = self._table
+        before = datetime.now(UTC) - timedelta(milliseconds=keep_ms)
+        table.maintenance.expire_snapshots().older_than(before.replace(tzinfo=None)).commit()
+        directory = self._place.directory
+        if directory is None:
+            return 0
+        used = set(_used_files(table.refresh()))
+        removed = 0
+        for path in (directory / "data").rglob("*.parquet"):
+            if str(path) not in used and path.stat().st_mtime < before.timestamp():
+                path.unlink()
+                removed += 1
+        return removed
+
+
+def _newest(table: Table) -> IcebergSnapshot | None:
+    """Return logwright's newest snapshot: others, such as of a compaction, may follow it."""
+    found = table.current_snapshot()
+    while found is not None and PROGRESS_KEY not in _properties(found):
+        parent = found.parent_snapshot_id
+        found = None if parent is None else table.snapshot_by_id(parent)
+    return found
+
+
+def _properties(snapshot: IcebergSnapshot) -> Mapping[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _used_files(table: Table) -> Iterator[str]:
+    """Yield the paths of the data files of all snapshots. Effects: reads their manifests."""
+    for snapshot in table.snapshots():
+        for manifest in snapshot.manifests(table.io):
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                yield entry.data_file.file_path.removeprefix(_FILE)
+
+
+def _files(table: Table) -> Iterator[DataFile]:
+    for task in table.scan().plan_files():
+        file = task.file
+        yield DataFile(
+            partition=file.partition[0],
+            bucket=file.partition[1],
+            path=file.file_path,
+            rows=file.record_count,
+            bytes=file.file_size_in_bytes,
+            handle=file,
+        )

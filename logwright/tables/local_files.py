@@ -1,0 +1,106 @@
+"""Durable files in a table's directory."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from logwright.errors import LogDirLocked
+from logwright.ofd_lock import release, try_lock
+from logwright.tables.model import UnknownTable
+
+WORK: Final = ".logwright"
+"""Directory of a table for what readers do not see. Engines leave out names with a dot."""
+
+_LOCK: Final = "lock"
+
+
+@contextmanager
+def lock_table(directory: Path) -> Iterator[None]:
+    """Be the only process that updates a table. Effects: makes the directory and the lock file,
+    which stays.
+
+    Raises:
+        LogDirLocked: another process updates it.
+        OSError: the file cannot be made.
+    """
+    work = directory / WORK
+    work.mkdir(parents=True, exist_ok=True)
+    path = work / _LOCK
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        if not try_lock(file, "exclusive"):
+            raise LogDirLocked(
+                "another process updates this table.",
+                path=path,
+                remedy="Wait for it to end, then run it again.",
+            )
+        yield
+        release(file)
+    finally:
+        os.close(file)
+
+
+def refuse_others(directory: Path, known: re.Pattern[str]) -> None:
+    """Refuse a directory that has other files than a killed first update leaves. Effects: lists it.
+
+    Args:
+        directory: where a table is to be made.
+        known: names of its entries. Names with a dot in front do not count.
+
+    Raises:
+        UnknownTable: it has others.
+    """
+    if not directory.is_dir():
+        return
+    names = [one.name for one in directory.iterdir() if not one.name.startswith(".")]
+    others = [name for name in names if not known.fullmatch(name)]
+    if others:
+        raise UnknownTable(
+            f"the directory has {len(others)} entries, but no table of logwright.",
+            path=directory,
+            remedy="Give the path of a directory that does not exist, or is empty.",
+        )
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file so that its name has all of it or what it had before. Effects: as said."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_directory(path.parent)
+
+
+@contextmanager
+def durable(path: Path) -> Iterator[object]:
+    """Open a new file for writing; it is synced when the block has ended. Effects: makes it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_file(path: Path) -> None:
+    """Make the content of a file durable. Effects: as said."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable. Effects: as said."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

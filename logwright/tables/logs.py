@@ -1,0 +1,130 @@
+"""The logs that a table is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from logwright.compaction.build import silent
+from logwright.compaction.runtime import Runtime, available_cores
+from logwright.config.topic import CleanerConfig
+from logwright.errors import LogwrightError
+from logwright.latest.missing import first_missing
+from logwright.latest.plan import plan_latest
+from logwright.latest.read import read_latest
+from logwright.log.model import PartitionLog
+from logwright.records.model import ReadCounts, ReadRequest
+from logwright.records.pieces import Pieces
+from logwright.records.plan import plan_records
+from logwright.records.read import read_range
+from logwright.tables.columns import READ_COLUMNS
+from logwright.tables.plan import Observed, PartitionStep
+from logwright.tables.work import PartitionSource, Reading
+from logwright.units import INT64_MAX
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from logwright.compaction.keys.state import Progress
+
+_SAMPLE_BATCHES: Final = 4
+_SAMPLE_ROWS: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLog:
+    """One partition's log, with the settings that matter for a table.
+
+    Attributes:
+        topic_id: as the partition directory has it.
+        delete_retention_ms: ``delete.retention.ms``.
+        cleaner: has the memory budget of the offset map.
+    """
+
+    log: PartitionLog
+    topic_id: str | None
+    delete_retention_ms: int
+    cleaner: CleanerConfig
+
+    @property
+    def partition(self) -> int:
+        """Number of the partition."""
+        return self.log.partition.partition
+
+
+def source_of(one: TopicLog, *, now_ms: int, progress: Progress = silent) -> PartitionSource:
+    """Return a log as an update takes it.
+
+    Args:
+        one: the log.
+        now_ms: when it was observed.
+        progress: of reading it, see `read_latest`.
+    """
+    log = one.log
+
+    def read(step: PartitionStep) -> Reading:
+        plan = plan_latest(
+            log, start_offset=step.start_offset, end_offset=step.end_offset, cleaner=one.cleaner
+        )
+        batches = read_latest(
+            plan,
+            columns=READ_COLUMNS,
+            tombstones=step.kind == "upsert",
+            runtime=Runtime(threads=available_cores()),
+            progress=progress,
+        )
+        return Reading(0 if plan.records is None else plan.records.bytes, batches)
+
+    return PartitionSource(
+        partition=one.partition,
+        observed=Observed(
+            topic_id=one.topic_id,
+            log_start_offset=log.log_start_offset,
+            end_offset=log.last_stable_offset,
+            delete_retention_ms=one.delete_retention_ms,
+            now_ms=now_ms,
+        ),
+        log_bytes=log.log_bytes,
+        read=read,
+        missing=lambda start, end: missing_offset(log, start, end),
+    )
+
+
+def missing_offset(log: PartitionLog, start: int, end: int) -> int | None:
+    """Return the lowest offset in [start, end) that may have no record, None if all have one.
+    Effects: reads the headers of the batches.
+    """
+    request = ReadRequest(
+        start_offset=start, end_offset=end, isolation="read_uncommitted", range_bytes=INT64_MAX
+    )
+    ranges = plan_records(log, request)
+    return first_missing(
+        (piece for one in ranges for piece in Pieces(one, ReadCounts())), start, end
+    )
+
+
+def sample(logs: Iterable[TopicLog]) -> Iterator[pa.RecordBatch]:
+    """Yield some of the first committed records of some logs, columns `READ_COLUMNS`; of a log that
+    cannot be read, those before that. Effects: reads.
+    """
+    for one in logs:
+        with suppress(LogwrightError):  # the update reports it
+            for part in islice(plan_records(one.log, ReadRequest()), 1):
+                batches = read_range(part, columns=READ_COLUMNS, batch_rows=_SAMPLE_ROWS)
+                yield from islice(batches, _SAMPLE_BATCHES)
+
+
+def first_time_ms(log: PartitionLog, offset: int) -> int | None:
+    """Return the timestamp of the first record at or above an offset, None if there is none.
+    Effects: reads.
+    """
+    request = ReadRequest(start_offset=offset, isolation="read_uncommitted")
+    for part in plan_records(log, request):
+        for batch in read_range(part, columns=("timestamp",), batch_rows=1):
+            return int(np.int64(batch["timestamp"][0].value) // 1000)
+    return None

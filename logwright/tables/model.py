@@ -1,0 +1,201 @@
+"""What a table of the latest state records, as values: stored with the data, in one commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
+
+from logwright.errors import PreconditionError
+
+FORM_KEY: Final = "logwright.table"
+"""Name of a table's form in its properties."""
+PROGRESS_KEY: Final = "logwright.progress"
+"""Name of the progress in the metadata of each commit."""
+
+_VERSION: Final = 1
+
+
+class UnknownTable(PreconditionError):
+    """There is a table, but not one that logwright made, or one of a later version."""
+
+
+class OtherForm(PreconditionError):
+    """The table was made with another topic, other columns or another number of buckets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a table holds of one partition.
+
+    Attributes:
+        end_offset: it holds the log below this offset.
+        topic_id: of the topic, in Kafka's base64; None if the log says none.
+        log_start_offset: of the log, when it was read.
+        read_at_ms: when the log was read.
+        delete_retention_ms: ``delete.retention.ms`` of the topic then.
+    """
+
+    end_offset: int
+    topic_id: str | None
+    log_start_offset: int
+    read_at_ms: int
+    delete_retention_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What stays the same for the life of a table.
+
+    Attributes:
+        topic: whose latest state it is.
+        buckets: number of buckets of each partition.
+        columns: (name, Arrow type as text) of each column.
+        asked: the decoding of the policies, as JSON.
+        decoding: the same with what was inferred from the first records.
+    """
+
+    topic: str
+    buckets: int
+    columns: tuple[tuple[str, str], ...]
+    asked: str = ""
+    decoding: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """A Parquet file of a table.
+
+    Attributes:
+        path: as the format names it.
+        rows: number of rows; bytes: size of the file.
+        handle: what the format needs to remove it.
+    """
+
+    partition: int
+    bucket: int
+    path: str
+    rows: int
+    bytes: int
+    handle: object = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A table at one version.
+
+    Attributes:
+        progress: partition → what the table holds of it.
+        version: number or name of the version, for people.
+    """
+
+    form: Form
+    progress: Mapping[int, Progress]
+    files: tuple[DataFile, ...]
+    version: str
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the files."""
+        return sum(file.bytes for file in self.files)
+
+    def by_bucket(self, partition: int) -> dict[int, tuple[DataFile, ...]]:
+        """Return bucket → files of one partition."""
+        found: dict[int, tuple[DataFile, ...]] = {}
+        for file in self.files:
+            if file.partition == partition:
+                found[file.bucket] = (*found.get(file.bucket, ()), file)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """A change of a table: all of it becomes visible, or nothing.
+
+    Attributes:
+        progress: of all partitions, afterwards.
+        added, removed: files. In a bucket of an added file, all earlier files are in `removed`.
+    """
+
+    form: Form
+    progress: Mapping[int, Progress]
+    added: tuple[DataFile, ...]
+    removed: tuple[DataFile, ...]
+
+
+def dump_form(form: Form) -> str:
+    """Return the form as JSON."""
+    return json.dumps({"version": _VERSION, **asdict(form)}, sort_keys=True)
+
+
+def load_form(text: str | None, *, table: str) -> Form:
+    """Return the form of `dump_form`.
+
+    Raises:
+        UnknownTable: it has another form. `table`: where it is, for the message.
+    """
+    content = _content(text, table)
+    try:
+        return Form(
+            topic=str(content["topic"]),
+            buckets=int(content["buckets"]),
+            columns=tuple((str(name), str(kind)) for name, kind in content["columns"]),
+            asked=str(content["asked"]),
+            decoding=str(content["decoding"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unknown(table) from error
+
+
+def dump_progress(progress: Mapping[int, Progress]) -> str:
+    """Return the progress of all partitions as JSON."""
+    partitions = {str(number): asdict(one) for number, one in sorted(progress.items())}
+    return json.dumps({"version": _VERSION, "partitions": partitions}, sort_keys=True)
+
+
+def load_progress(text: str | None, *, table: str) -> dict[int, Progress]:
+    """Return the progress of `dump_progress`; nothing if there is no text.
+
+    Raises:
+        UnknownTable: it has another form.
+    """
+    if text is None:
+        return {}
+    content = _content(text, table)
+    names = [one.name for one in fields(Progress)]
+    try:
+        return {
+            int(number): Progress(**{name: one[name] for name in names})
+            for number, one in content["partitions"].items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _unknown(table) from error
+
+
+def totals(files: Iterable[DataFile]) -> tuple[int, int]:
+    """Return the rows and the bytes of some files."""
+    found = list(files)
+    return sum(file.rows for file in found), sum(file.bytes for file in found)
+
+
+def _content(text: str | None, table: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text or "")
+    except ValueError as error:
+        raise _unknown(table) from error
+    if not isinstance(content, dict) or content.get("version") != _VERSION:
+        raise _unknown(table)
+    return content
+
+
+def _unknown(table: str) -> UnknownTable:
+    return UnknownTable(
+        f"the table {table} was not made by this version of logwright.",
+        remedy="Give another path, or remove the table; it is then made again.",
+    )

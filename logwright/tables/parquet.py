@@ -1,0 +1,167 @@
+"""A table as a directory of Parquet files.
+
+::
+
+    <path>/partition=0/bucket=3/rows.parquet     the rows; each bucket has one file
+    <path>/_logwright.json                       form, progress and files: the manifest
+    <path>/.logwright/staging/0-3.new            files of a change that is not committed
+    <path>/.logwright/commit.json                a change that is committed: the journal
+
+Engines read ``partition=*/bucket=*/*.parquet`` and know nothing of a manifest. So a bucket keeps
+the name of its file: the new one replaces the old one by one rename, and a reader never sees a key
+twice. Of a change of several buckets a reader may see a part while the files are renamed, which
+takes milliseconds, or after a crash in that moment, until the next update.
+
+1. The new files are staged and synced.
+2. The journal is written: from here on the change is committed. It has the renames, and the
+   manifest as it will be.
+3. The renames are done, the manifest is replaced, and the journal is removed. `recover` does the
+   same: a rename whose staged file is gone has been done.
+
+A bucket that becomes empty keeps a file without rows, so that engines find the columns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+
+from logwright.tables.local_files import WORK, durable, refuse_others, sync_directory, write_file
+from logwright.tables.model import (
+    Commit,
+    DataFile,
+    Form,
+    Snapshot,
+    UnknownTable,
+    dump_form,
+    dump_progress,
+    load_form,
+    load_progress,
+)
+
+MANIFEST: Final = "_logwright.json"
+ROWS: Final = "rows.parquet"
+_PARTS: Final = re.compile(r"(?!)")
+"""Without a manifest and a journal nothing is there."""
+_JOURNAL: Final = "commit.json"
+_STAGING: Final = "staging"
+
+
+class ParquetStore:
+    """A directory of Parquet files."""
+
+    places_in_files: ClassVar[bool] = False
+    keeps_empty: ClassVar[bool] = True
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._work = directory / WORK
+        self._staging = self._work / _STAGING
+        self.name = str(directory)
+
+    def recover(self) -> None:
+        """See `Store.recover`."""
+        journal = self._work / _JOURNAL
+        if journal.exists():
+            self._apply(json.loads(journal.read_bytes()))
+        if self._staging.exists():
+            shutil.rmtree(self._staging)
+
+    def load(self) -> Snapshot | None:
+        """See `Store.load`."""
+        try:
+            content = (self._directory / MANIFEST).read_text()
+        except FileNotFoundError:
+            if not (self._work / _JOURNAL).exists():
+                refuse_others(self._directory, _PARTS)
+            return None
+        try:
+            manifest = json.loads(content)
+            files = tuple(
+                DataFile(
+                    partition=partition,
+                    bucket=bucket,
+                    path=_name(partition, bucket),
+                    rows=rows,
+                    bytes=size,
+                )
+                for partition, bucket, rows, size in manifest["files"]
+            )
+            form, progress = manifest["form"], manifest["progress"]
+            number = manifest["number"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnknownTable("the manifest is not readable.", path=self._directory) from error
+        return Snapshot(
+            form=load_form(form, table=self.name),
+            progress=load_progress(progress, table=self.name),
+            files=files,
+            version=str(number),
+        )
+
+    def prepare(self, form: Form, schema: pa.Schema) -> None:
+        """Nothing is needed."""
+
+    @contextmanager
+    def output(self, partition: int, bucket: int) -> Iterator[tuple[str, Any]]:
+        """See `Store.output`."""
+        with durable(self._staging / f"{partition}-{bucket}.new") as file:
+            yield _name(partition, bucket), file
+
+    def source(self, file: DataFile) -> AbstractContextManager[Any]:
+        """See `Store.source`."""
+        return (self._directory / file.path).open("rb")
+
+    def commit(self, commit: Commit, schema: pa.Schema) -> None:  # noqa: ARG002 - the files have it
+        """See `Store.commit`."""
+        before = self.load()
+        files = {file.path: file for file in (() if before is None else before.files)}
+        files = {path: file for path, file in files.items() if file not in commit.removed}
+        files |= {file.path: file for file in commit.added}
+        removed = {file.path for file in commit.removed} - files.keys()
+        manifest = {
+            "form": dump_form(commit.form),
+            "progress": dump_progress(commit.progress),
+            "files": [[one.partition, one.bucket, one.rows, one.bytes] for one in files.values()],
+            "number": 0 if before is None else int(before.version) + 1,
+        }
+        staged = [[f"{one.partition}-{one.bucket}.new", one.path] for one in commit.added]
+        journal = {"manifest": manifest, "renames": staged, "removals": sorted(removed)}
+        if self._staging.exists():
+            sync_directory(self._staging)
+        self._work.mkdir(parents=True, exist_ok=True)
+        write_file(self._work / _JOURNAL, json.dumps(journal).encode())
+        self._apply(journal)
+
+    def remove_old(self, keep_ms: int) -> int:  # noqa: ARG002 - there is only one version
+        """Return 0: a file is replaced by its successor."""
+        return 0
+
+    def _apply(self, journal: dict[str, Any]) -> None:
+        """Carry out a committed change, or what is left of it. Effects: renames, removes."""
+        folders = set()
+        for staged, path in journal["renames"]:
+            target = self._directory / path
+            source = self._staging / staged
+            if source.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                source.replace(target)
+            folders |= {target.parent, target.parent.parent}
+        for path in journal["removals"]:
+            (self._directory / path).unlink(missing_ok=True)
+            folders.add((self._directory / path).parent)
+        for folder in folders:
+            sync_directory(folder)
+        sync_directory(self._directory)
+        write_file(self._directory / MANIFEST, json.dumps(journal["manifest"]).encode())
+        (self._work / _JOURNAL).unlink()
+
+
+def _name(partition: int, bucket: int) -> str:
+    return f"partition={partition}/bucket={bucket}/{ROWS}"

@@ -1,0 +1,234 @@
+"""The table of a topic, as the policies have it: opened, updated, read.
+
+One process at a time updates a table: it holds a lock in the table's directory. Where a catalog
+decides on the place, there is no such directory; then the catalog refuses the second commit.
+"""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from logwright.compaction.build import silent
+from logwright.compaction.keys.state import Progress
+from logwright.config.decoding import Decoding
+from logwright.config.table import TopicTable
+from logwright.decode.make import make_decoder
+from logwright.errors import DiskFull, LogwrightError, StepFailed
+from logwright.tables.columns import Columns, columns_of
+from logwright.tables.local_files import WORK, lock_table
+from logwright.tables.logs import TopicLog, sample, source_of
+from logwright.tables.model import Snapshot
+from logwright.tables.quarantine import Quarantine
+from logwright.tables.rewrite import read_batches
+from logwright.tables.store import Store
+from logwright.tables.update import update_table
+from logwright.tables.work import Target, UpdateResult
+
+QUARANTINE: Final = "_quarantine"
+"""What the name of the quarantine table has after that of the table."""
+NAMESPACE: Final = "latest_state"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a topic's table is.
+
+    Attributes:
+        table: as the policies have it.
+        catalog: the properties of its catalog, with the secrets.
+        base: directory of the policies, for the paths of schemas.
+    """
+
+    topic: str
+    table: TopicTable
+    catalog: Mapping[str, str]
+    base: Path
+
+    @property
+    def directory(self) -> Path | None:
+        """The table's directory; None: the catalog decides."""
+        return None if self.table.path is None else Path(self.table.path).absolute()
+
+    @property
+    def shown(self) -> str:
+        """What is shown of it."""
+        return self.identifier if self.directory is None else str(self.directory)
+
+    @property
+    def identifier(self) -> str:
+        """Its name in a catalog."""
+        return self.table.identifier or f"{NAMESPACE}.{self.topic}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicUpdate:
+    """What an update of a topic's table did.
+
+    Attributes:
+        quarantined: rows of the quarantine table afterwards.
+        removed_files: files of old versions that were removed.
+    """
+
+    result: UpdateResult
+    columns: Columns
+    quarantined: int
+    removed_files: int
+
+
+def open_store(place: Place, *, quarantine: bool = False) -> Store:
+    """Return the topic's table, or its quarantine table. Effects: imports the format's library."""
+    suffix = QUARANTINE if quarantine else ""
+    directory = place.directory
+    if directory is not None and quarantine:
+        directory = directory.with_name(f"{directory.name}{QUARANTINE}")
+    if place.table.format == "iceberg":
+        from logwright.tables.iceberg import IcebergPlace, IcebergStore  # noqa: PLC0415 -- it costs time
+
+        namespace, _, name = place.identifier.partition(".")
+        if place.table.identifier is not None:
+            namespace, _, name = place.identifier.rpartition(".")
+        identifier = (*namespace.split("."), f"{name}{suffix}")
+        return IcebergStore(
+            IcebergPlace(identifier=identifier, directory=directory, catalog=place.catalog)
+        )
+    if directory is None:
+        raise AssertionError("the policies require a path")
+    if place.table.format == "delta":
+        from logwright.tables.delta import DeltaStore  # noqa: PLC0415 -- it costs time
+
+        return DeltaStore(directory)
+    from logwright.tables.parquet import ParquetStore  # noqa: PLC0415 -- the same
+
+    return ParquetStore(directory)
+
+
+def update_topic(
+    place: Place, logs: Sequence[TopicLog], *, now_ms: int, progress: Progress = silent
+) -> TopicUpdate:
+    """Bring a topic's table up to date. Effects: reads the logs, writes the table and its
+    quarantine table; removes files of old versions. No broker may start meanwhile.
+
+    Args:
+        place: the table.
+        logs: of the topic's partitions, as observed.
+        now_ms: when they were observed.
+        progress: of reading each log, see `read_latest`.
+
+    Raises:
+        LogDirLocked: another process updates it.
+        UnknownTable, OtherForm: there is another table at its place.
+        PolicyError, SchemaUnavailable: it cannot be decoded.
+        DiskFull, StepFailed: it cannot be written.
+    """
+    with table_errors(place), _locked(place) as work:
+        store = open_store(place)
+        store.recover()
+        known = store.load()
+        decoding = place.table.decoding
+        asked = decoding.model_dump_json()
+        if known is not None and known.form.asked == asked:
+            decoding = Decoding.model_validate_json(known.form.decoding)
+        decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
+        columns = columns_of(decoder.schema)
+        refused = open_store(place, quarantine=True)
+        refused.recover()
+        quarantine = Quarantine(store=refused, topic=place.topic, work=work)
+        target = Target(
+            store=store,
+            quarantine=quarantine,
+            topic=place.topic,
+            decoder=decoder,
+            columns=columns,
+            asked=asked,
+            decoding=decoder.decoding.model_dump_json(),
+            work=work,
+            buckets=place.table.buckets,
+        )
+        result = update_table(
+            target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs]
+        )
+        removed = store.remove_old(place.table.keep_versions_ms) if result.changed else 0
+        return TopicUpdate(
+            result=result,
+            columns=columns,
+            quarantined=quarantine.count(),
+            removed_files=removed,
+        )
+
+
+def read_rows(
+    store: Store, snapshot: Snapshot, columns: Sequence[str], *, partition: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a table, file by file. Effects: reads.
+
+    Args:
+        columns: the columns, without partition and bucket.
+        partition: only of this one.
+    """
+    for file in snapshot.files:
+        if partition is None or file.partition == partition:
+            with store.source(file) as opened:
+                yield from read_batches(opened, list(columns))
+
+
+@contextmanager
+def table_errors(place: Place) -> Iterator[None]:
+    """Turn errors of file systems and of the formats' libraries into ours. Their messages may have
+    values of rows, so only their kind is kept.
+
+    Raises:
+        DiskFull: there is no room.
+        StepFailed: any other.
+    """
+    try:
+        yield
+    except LogwrightError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull("not enough disk space for the table.", path=place.directory) from None
+        raise _failed(place, error) from None
+    except _library_errors(place) as error:
+        raise _failed(place, error) from None
+
+
+def _failed(place: Place, error: Exception) -> StepFailed:
+    number = getattr(error, "errno", None)
+    name = errno.errorcode.get(number, "") if isinstance(number, int) else ""
+    kind = f"{type(error).__name__} {name}".strip()
+    return StepFailed(
+        f"the table {place.shown} could not be read or written: {kind}.",
+        path=place.directory,
+        remedy="It has its last version; the next update continues.",
+    )
+
+
+def _library_errors(place: Place) -> tuple[type[Exception], ...]:
+    if place.table.format == "delta":
+        from deltalake.exceptions import DeltaError  # noqa: PLC0415 -- it costs time
+
+        return (pa.ArrowException, DeltaError)
+    if place.table.format == "iceberg":
+        from logwright.tables.iceberg import ERRORS  # noqa: PLC0415 -- it costs time
+
+        return (pa.ArrowException, *ERRORS)
+    return (pa.ArrowException,)
+
+
+@contextmanager
+def _locked(place: Place) -> Iterator[Path]:
+    """Yield a directory for temporary files, while no other process updates the table."""
+    if place.directory is None:
+        with tempfile.TemporaryDirectory(prefix="logwright-") as name:
+            yield Path(name)
+        return
+    with lock_table(place.directory):
+        yield place.directory / WORK

@@ -1,0 +1,120 @@
+"""What an update takes and returns, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from logwright.errors import LogwrightError
+from logwright.tables.columns import Columns
+from logwright.tables.model import Snapshot
+from logwright.tables.plan import Observed, PartitionStep
+from logwright.tables.quarantine import Quarantine
+from logwright.tables.store import Store
+
+if TYPE_CHECKING:
+    from logwright.decode.model import Decoder
+
+
+class Reading(NamedTuple):
+    """What is read of a log.
+
+    Attributes:
+        bytes: ``.log`` bytes that hold it.
+        batches: the newest record of each key, columns `READ_COLUMNS`.
+    """
+
+    bytes: int
+    batches: Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSource:
+    """One partition's log.
+
+    Attributes:
+        observed: the log as it is now.
+        log_bytes: size of its ``.log`` files.
+        read: reads the offsets of a step; tombstones only for an upsert.
+        missing: returns the first of the offsets [start, end) that has no record, None if all have.
+    """
+
+    partition: int
+    observed: Observed
+    log_bytes: int
+    read: Callable[[PartitionStep], Reading]
+    missing: Callable[[int, int], int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionResult:
+    """What an update did for one partition.
+
+    Attributes:
+        held: the table holds the log below this offset.
+        bytes_read: ``.log`` bytes in the range of the step.
+        records: records read: the newest of each key in the range of the step.
+        written: rows that are new, or replace one.
+        deleted: rows that tombstones, or records that cannot be decoded, took away.
+        refused: records that cannot be decoded.
+        buckets: files that were rewritten.
+    """
+
+    partition: int
+    step: PartitionStep
+    held: int
+    bytes_read: int = 0
+    records: int = 0
+    written: int = 0
+    deleted: int = 0
+    refused: int = 0
+    buckets: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateResult:
+    """What an update did.
+
+    Attributes:
+        snapshot: the table afterwards; None: there is none.
+        changed: there is a new version.
+        partitions: those that were planned.
+        failures: partition → error, of those that could not be updated.
+        gone: partitions of an earlier topic of the same name, whose rows were removed.
+    """
+
+    snapshot: Snapshot | None
+    changed: bool
+    partitions: tuple[PartitionResult, ...]
+    failures: Mapping[int, LogwrightError]
+    gone: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The table to update.
+
+    Attributes:
+        store: the table.
+        quarantine: where records go that cannot be decoded.
+        topic: whose state it is.
+        decoder: of its records.
+        columns: of its files.
+        asked: the decoding of the policies, as JSON; decoding: with what was inferred.
+        buckets: wanted number of buckets; None: by size, or as the table has.
+        work: directory of temporary files.
+    """
+
+    store: Store
+    quarantine: Quarantine
+    topic: str
+    decoder: Decoder
+    columns: Columns
+    asked: str
+    decoding: str
+    work: Path
+    buckets: int | None = None

@@ -1,0 +1,96 @@
+"""The rows of tables of the latest state, read without logwright's own code: by DuckDB from Parquet
+files, by the reader of `deltalake`, by Iceberg's metadata as its specification has them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import fastavro
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from tests.latest_rows import replayed
+from tests.sequences.reading import read_content
+
+FORMATS = ("parquet", "delta", "iceberg")
+
+Rows = list[tuple[int, int, bytes, bytes]]
+"""Partition, offset, key and value, sorted."""
+
+
+def expected_rows(log_dir: Path, topic: str) -> Rows:
+    """What a plain dictionary over the decoded records of a topic holds."""
+    found = []
+    for directory in sorted(log_dir.glob(f"{topic}-*")):
+        number = int(directory.name.rpartition("-")[2])
+        found += [
+            (number, offset, key, value)
+            for key, value, offset, _, _ in replayed(read_content(log_dir, directory.name))
+        ]
+    return sorted(found)
+
+
+def table_rows(form: str, path: Path, columns: Iterable[str] = ("key", "value")) -> list[Any]:
+    """The rows of a table: partition, offset, and these columns."""
+    found = read_table(form, path)
+    names = ["partition", "offset", *columns]
+    return sorted(zip(*(found[name].to_pylist() for name in names), strict=True))
+
+
+def read_table(form: str, path: Path) -> pa.Table:
+    """All of a table, by another engine."""
+    if form == "delta":
+        return pa.table(DeltaTable(str(path)).to_pyarrow_table())
+    files = iceberg_files(path) if form == "iceberg" else [f"{path}/partition=*/bucket=*/*.parquet"]
+    with duckdb.connect() as connection:
+        if not files:
+            return pa.table({name: [] for name in ("partition", "offset", "key", "value")})
+        found = connection.read_parquet(files, hive_partitioning=form == "parquet")
+        return found.to_arrow_table()
+
+
+def iceberg_files(path: Path) -> list[str]:
+    """The data files of a table's current snapshot, by catalog, metadata and manifests."""
+    with sqlite3.connect(path / "catalog.db") as catalog:
+        ((location,),) = catalog.execute("SELECT metadata_location FROM iceberg_tables")
+    metadata = json.loads(_local(location).read_text())
+    current = metadata.get("current-snapshot-id")
+    found = []
+    for snapshot in metadata["snapshots"]:
+        if snapshot["snapshot-id"] != current:
+            continue
+        for manifest in _avro(snapshot["manifest-list"]):
+            found += [
+                str(_local(entry["data_file"]["file_path"]))
+                for entry in _avro(manifest["manifest_path"])
+                if entry["status"] != 2
+            ]
+    return found
+
+
+def version_of(form: str, path: Path) -> object:
+    """What changes with each version of a table."""
+    if form == "delta":
+        return DeltaTable(str(path)).version()
+    if form == "iceberg":
+        with sqlite3.connect(path / "catalog.db") as catalog:
+            return catalog.execute("SELECT metadata_location FROM iceberg_tables").fetchall()
+    return [
+        (str(one), one.stat().st_ino, one.stat().st_mtime_ns)
+        for one in sorted([*path.rglob("*.parquet"), path / "_logwright.json"])
+    ]
+
+
+def _avro(location: str) -> list[Any]:
+    with _local(location).open("rb") as file:
+        return list(fastavro.reader(file))
+
+
+def _local(location: str) -> Path:
+    return Path(location.removeprefix("file://"))

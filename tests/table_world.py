@@ -1,0 +1,71 @@
+"""Logs and tables without Dagster: a topic's logs by hand, its table by `update_topic`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from logwright.config.table import TopicTable
+from logwright.config.topic import CleanerConfig
+from logwright.format.names import TopicPartition
+from logwright.log.load import list_partitions, observe
+from logwright.tables.logs import TopicLog
+from logwright.tables.topic import Place, TopicUpdate, update_topic
+from tests.log_builder import LogBuilder, Pair
+
+DAY_MS = 86_400_000
+NOW_MS = 1_760_000_000_000
+BATCH_RECORDS = 10
+
+
+def write_logs(log_dir: Path, partitions: Mapping[int, Sequence[Pair]], **options: int) -> Path:
+    """A log directory with the topic t; each log in batches of 10 records, 5 batches a segment."""
+    for number, pairs in partitions.items():
+        log = LogBuilder(log_dir, f"t-{number}")
+        for start in range(0, len(pairs), BATCH_RECORDS):
+            if start % (5 * BATCH_RECORDS) == 0:
+                segment = log.segment(start)
+            segment.batch(start, list(pairs[start : start + BATCH_RECORDS]))
+        log.write(**options)  # type: ignore[arg-type]  # all but the flags
+    return log_dir
+
+
+def random_pairs(draw: random.Random, count: int, *, keys: int = 40) -> list[Pair]:
+    """Records over few keys; some are tombstones, few have no key."""
+    return [
+        (
+            None if draw.random() < 0.02 else f"k{draw.randrange(keys)}",
+            None if draw.random() < 0.2 else f"v{draw.randrange(1000)}" * draw.randrange(1, 4),
+        )
+        for _ in range(count)
+    ]
+
+
+def topic_logs(
+    log_dir: Path, *, delete_retention_ms: int = DAY_MS, topic_id: str | None = None
+) -> list[TopicLog]:
+    """The logs of the topic t, as they are now."""
+    return [
+        TopicLog(
+            log=observe(log_dir, one, high_watermark="end"),
+            topic_id=topic_id,
+            delete_retention_ms=delete_retention_ms,
+            cleaner=CleanerConfig(),
+        )
+        for one in list_partitions(log_dir)
+        if one.topic == TopicPartition("t", 0).topic
+    ]
+
+
+def place(form: str, path: Path, **settings: object) -> Place:
+    """A table of the topic t."""
+    table = TopicTable.model_validate({"format": form, "path": str(path), **settings})
+    return Place(topic="t", table=table, catalog=table.catalog, base=path.parent)
+
+
+def update(
+    where: Place, log_dir: Path, *, now_ms: int = NOW_MS, topic_id: str | None = None
+) -> TopicUpdate:
+    """Update the table from the logs as they are."""
+    return update_topic(where, topic_logs(log_dir, topic_id=topic_id), now_ms=now_ms)
