@@ -21,8 +21,8 @@ NOW_MS = 1_760_000_000_000
 def write_logs(
     log_dir: Path, partitions: Mapping[int, Sequence[Pair]], *, size: int = 10, **options: int
 ) -> Path:
-    """A log directory with the topic t; each log in batches of some records, 5 batches a segment. Of
-    two logs of which one is the beginning of the other, the shorter one ends with a whole batch.
+    """A log directory with the topic t; each log in batches of some records, 5 for each segment. Of
+    two logs of which one is the beginning of the other, the shorter one must have whole batches.
     """
     for number, pairs in partitions.items():
         log = LogBuilder(log_dir, f"t-{number}")
