@@ -39,7 +39,7 @@ class Request:
         log_dir: the log directory.
         named: the partitions given as TOPIC-N; empty = all of the directory.
         config: the pairs of ``--config``.
-        policies: the policies of ``--policies``, None if not given.
+        policies: the policies of ``--policies``, None if not given; policies_dir: their directory.
         metadata: the directory of ``--metadata``.
         find_metadata: search for the metadata if ``--metadata`` is not given.
         properties: the file of ``--server-properties``.
@@ -53,6 +53,7 @@ class Request:
     named: tuple[TopicPartition, ...]
     config: Mapping[str, str]
     policies: Policies | None
+    policies_dir: Path | None
     metadata: Path | None
     find_metadata: bool
     properties: Path | None
@@ -354,6 +355,7 @@ def _with_options(
             named=given.get("named", ()),
             config=dict(given["config"]),
             policies=policies,
+            policies_dir=given["policies_dir"],
             metadata=given["metadata"],
             find_metadata=not given["no_metadata"],
             properties=given["properties"],

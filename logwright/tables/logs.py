@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from logwright.compaction.build import silent
 from logwright.compaction.runtime import Runtime, available_cores
 from logwright.compaction.source import Source
 from logwright.config.topic import CleanerConfig
@@ -30,6 +31,8 @@ from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from logwright.compaction.keys.state import Progress
 
 _CRC_AT: Final = 17
 """Position of the CRC in a batch (DefaultRecordBatch)."""
@@ -58,8 +61,14 @@ class TopicLog:
         return self.log.partition.partition
 
 
-def source_of(one: TopicLog, *, now_ms: int) -> PartitionSource:
-    """Return a log as an update takes it. `now_ms`: when it was observed."""
+def source_of(one: TopicLog, *, now_ms: int, progress: Progress = silent) -> PartitionSource:
+    """Return a log as an update takes it.
+
+    Args:
+        one: the log.
+        now_ms: when it was observed.
+        progress: of reading it, see `read_latest`.
+    """
     log = one.log
 
     def read(step: PartitionStep) -> Reading:
@@ -71,6 +80,7 @@ def source_of(one: TopicLog, *, now_ms: int) -> PartitionSource:
             columns=READ_COLUMNS,
             tombstones=step.kind == "upsert",
             runtime=Runtime(threads=available_cores()),
+            progress=progress,
         )
         return Reading(0 if plan.records is None else plan.records.bytes, batches)
 
