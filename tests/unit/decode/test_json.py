@@ -148,7 +148,7 @@ def test_too_deep() -> None:
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """A value above the limit is not parsed."""
     monkeypatch.setattr("logwright.decode.json_values.MAX_VALUE_BYTES", 10)
-    assert ["is larger than 64 MiB"] == reasons(by_value(spec("{f: json}"), b"{}", b" " * 11))
+    assert ["is larger than 16 MiB"] == reasons(by_value(spec("{f: json}"), b"{}", b" " * 11))
 
 
 def test_nested() -> None:

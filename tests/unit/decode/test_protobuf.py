@@ -259,6 +259,6 @@ def test_too_large(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = ProtobufDecoder(made.DESCRIPTOR)
     monkeypatch.setattr("logwright.decode.protobuf.MAX_VALUE_BYTES", 1)
     result = decoded(base, b"", made(id=1).SerializeToString(), name="shop.Order")
-    assert ["is larger than 64 MiB"] == reasons(result)
+    assert ["is larger than 16 MiB"] == reasons(result)
     assert [0] == columns(result, "id")
     assert "shop.Order" == decoder.name
