@@ -1,5 +1,5 @@
-"""The latest state of a log as a plain dictionary over its decoded records, and `read_latest`'s rows
-in the same form.
+"""The latest state of a log as a plain dictionary over its decoded records, and the rows of
+`read_latest` in the same form.
 """
 
 from __future__ import annotations
@@ -87,6 +87,12 @@ def plan_of(
     return plan_latest(log, cleaner=cleaner or CleanerConfig(), **point)
 
 
+def has_latest(log_dir: Path, name: str, content: Content) -> bool:
+    """Whether the latest state that is read of a log is that of a content. Effects: reads."""
+    found = read_state(plan_of(log_dir, name), tombstones=True)
+    return found == replayed(content, tombstones=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Batch:
     """A batch as it is in the log: its offsets, and (offset, timestamp) of its records, of markers
@@ -121,6 +127,7 @@ class PastStates:
     """Compares the states of a log as of points in the past with replays.
 
     Attributes:
+        stable: last stable offset, at least the log start offset.
         checkpoint: of the cleaner.
     """
 
@@ -128,6 +135,7 @@ class PastStates:
     name: str
     content: Content
     batches: list[Batch]
+    stable: int
     checkpoint: int | None
 
     @classmethod
@@ -135,12 +143,14 @@ class PastStates:
         """Of a log. Effects: reads it."""
         partition = TopicPartition.parse(name)
         assert partition is not None
+        log = observe(log_dir, partition, high_watermark="end")
         return cls(
             log_dir=log_dir,
             name=name,
             content=read_content(log_dir, name),
             batches=batches_of(log_dir, name),
-            checkpoint=observe(log_dir, partition, high_watermark="end").cleaner_checkpoint,
+            stable=max(log.log_start_offset, log.last_stable_offset),
+            checkpoint=log.cleaner_checkpoint,
         )
 
     def compare(self, draw: random.Random, *, count: int) -> int:
@@ -149,10 +159,10 @@ class PastStates:
 
     def _compare_offsets(self, draw: random.Random) -> int:
         content = self.content
-        end = draw.randint(content.start, content.stable)
+        end = draw.randint(content.start, self.stable)
         start = draw.randint(content.start, end)
         since = plan_of(self.log_dir, self.name, start_offset=start)
-        expected = replayed(content, start=start, tombstones=True)
+        expected = replayed(content, start=start, end=self.stable, tombstones=True)
         assert expected == read_state(since, tombstones=True)
         held = 0
         for first in (content.start, start):
@@ -176,7 +186,7 @@ class PastStates:
             for offset, time in batch.records
             if time > time_ms and offset >= self.content.start
         )
-        end = min(next(later, self.content.stable), self.content.stable)
+        end = min(next(later, self.stable), self.stable)
         try:
             plan = plan_of(self.log_dir, self.name, end_timestamp_ms=time_ms)
         except PointNotHeld:
@@ -190,7 +200,7 @@ class PastStates:
 
     def _require_held(self, start: int, end: int) -> None:
         """What a cleaning can have removed is above the point, or is not missing."""
-        if end == self.content.stable or self._has_all(start, end):
+        if end == self.stable or self._has_all(start, end):
             return
         assert self.checkpoint is not None
         assert self.checkpoint <= end

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 
 import click
 
@@ -22,9 +22,20 @@ if TYPE_CHECKING:
     from logwright.format.names import TopicPartition
     from logwright.latest.model import LatestPlan
     from logwright.latest.parquet import WrittenFile
+    from logwright.log.model import PartitionLog
 
-_FORMATS: Final = ("parquet",)
-_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+_COLUMNS: Final = (
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "headers",
+)
+_KEYS: Final = ("binary", "string", "int", "long", "double", "uuid", "json")
+_VALUES: Final = (*_KEYS, "debezium", "kafka-internal")
 _PLACE: Final = re.compile(r"(?:(\d+):)?(\d+)")
 
 
@@ -33,11 +44,12 @@ class _Given(TypedDict):
 
     topics: tuple[str, ...]
     to: Path
-    form_of_table: str
+    form_of_table: Literal["parquet", "delta", "iceberg"]
+    key: str | None
+    value: str | None
     offsets: tuple[str, ...]
     time: str | None
     columns: str | None
-    threads: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +64,11 @@ class _Point:
     offsets: dict[int, int]
     time_ms: int | None
 
+    @property
+    def is_past(self) -> bool:
+        """Whether it is another point than now."""
+        return bool(self.offsets) or self.time_ms is not None
+
 
 @click.command(name="latest")
 @click.option(
@@ -59,75 +76,93 @@ class _Point:
     metavar="PATH",
     type=click.Path(path_type=Path),
     required=True,
-    help="Directory of the table; must not exist or be empty.",
+    help="Directory of the table.",
 )
 @click.option(
     "--format",
     "form_of_table",
-    type=click.Choice(_FORMATS),
+    type=click.Choice(["parquet", "delta", "iceberg"]),
     default="parquet",
     show_default=True,
     help="Format of the table.",
+)
+@click.option(
+    "--key",
+    type=click.Choice(_KEYS),
+    help="How keys are decoded [default: from --policies, else binary].",
+)
+@click.option(
+    "--value",
+    type=click.Choice(_VALUES),
+    help="The same of values; columns of json are inferred. kafka-internal is for "
+    "__consumer_offsets and __transaction_state, keys included.",
 )
 @click.option(
     "--as-of-offset",
     "offsets",
     metavar="[P:]OFFSET",
     multiple=True,
-    help="The state below this offset, of partition P; repeatable. P may be left out if the topic "
+    help="The state below this offset of partition P; repeatable. P may be left out if the topic "
     "has one partition.",
 )
 @click.option(
     "--as-of-time",
     "time",
     metavar="TIME",
-    help="The state before the first record after this time: ms since the epoch, or ISO 8601 "
-    "[default offset: UTC].",
+    help="The state before the first record after this time: ms since the epoch, or ISO 8601, "
+    "in UTC without an offset.",
 )
 @click.option(
     "--columns",
     metavar="NAMES",
-    help=f"Comma-separated, of {', '.join(_COLUMNS)} and headers [default: all but headers].",
-)
-@click.option(
-    "--threads",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Threads per log [default: all cores].",
+    help="Write plain Parquet files with these columns, which cannot be updated: "
+    f"comma-separated, of {', '.join(_COLUMNS)}.",
 )
 @topic_options
 def command(request: Request, **given: Unpack[_Given]) -> None:
     """Write the newest committed record of each key of TOPIC to a table. Changes no log.
 
     Rows are identified by partition and key. Records without a key are left out, and keys whose
-    newest record is a tombstone.
+    newest record is a tombstone. A repeated run updates the table from what is new in the log.
     """
     if len(given["topics"]) != 1:
         raise click.UsageError("give one TOPIC")
     (topic,) = given["topics"]
+    columns = None if given["columns"] is None else _columns(given["columns"], given)
     require("tables", by="logwright latest")
     from logwright.locks import broker_kept_out  # noqa: PLC0415 -- not for --help
 
-    columns = _columns(given["columns"])
     partitions = _partitions(request, topic)
     point = _point(given["offsets"], given["time"], partitions)
     with broker_kept_out(request.log_dir):
-        plans = [_plan(request, partition, point) for partition in partitions]
+        found = [_plan(request, partition, point) for partition in partitions]
+        plans = [plan for _, plan in found]
         if request.dry_run:
             _show_plans(request, plans)
-            return
-        written = _write(request, plans, given["to"], (columns, given["threads"]))
-    _show(request, plans, written)
+        elif columns is not None:
+            _show(request, plans, _write(request, plans, given["to"], columns))
+        else:
+            from logwright.cli.latest_table import Wanted, write_table  # noqa: PLC0415 -- not for --help
+
+            wanted = Wanted(
+                topic=topic,
+                to=given["to"],
+                form=given["form_of_table"],
+                key=given["key"],
+                value=given["value"],
+                is_past=point.is_past,
+            )
+            status = write_table(request, wanted, found)
+            click.get_current_context().exit(status)
 
 
-def _columns(text: str | None) -> tuple[str, ...]:
-    if text is None:
-        return _COLUMNS
+def _columns(text: str, given: _Given) -> tuple[str, ...]:
+    if given["form_of_table"] != "parquet" or given["key"] or given["value"]:
+        raise click.UsageError("--columns is for --format parquet, and its columns are not decoded")
     columns = tuple(name.strip() for name in text.split(","))
-    unknown = [name for name in columns if name not in (*_COLUMNS, "headers")]
-    if unknown or len(set(columns)) < len(columns):
+    if any(name not in _COLUMNS for name in columns) or len(set(columns)) < len(columns):
         raise click.UsageError(
-            f"--columns {text!r}: expected some of {', '.join(_COLUMNS)}, headers, each once"
+            f"--columns {text!r}: expected some of {', '.join(_COLUMNS)}, each once"
         )
     return columns
 
@@ -182,41 +217,37 @@ def _time_ms(text: str) -> int:
             f"--as-of-time {text!r} is neither ms since the epoch nor ISO 8601"
         ) from None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return int(when.timestamp() * 1000)
+    return (when - datetime.fromtimestamp(0, tz=UTC)) // timedelta(milliseconds=1)
 
 
-def _plan(request: Request, partition: TopicPartition, point: _Point) -> LatestPlan:
-    """Plan one partition. Effects: reads the log."""
+def _plan(
+    request: Request, partition: TopicPartition, point: _Point
+) -> tuple[PartitionLog, LatestPlan]:
+    """Observe and plan one partition. Effects: reads the log."""
     from logwright.latest.plan import plan_latest  # noqa: PLC0415 -- compiled kernels: not for --help
     from logwright.log.load import observe  # noqa: PLC0415
 
     log = observe(request.log_dir, partition, high_watermark=request.high_watermark)
     _, cleaner = request.settings(partition.topic)
-    return plan_latest(
+    plan = plan_latest(
         log,
         end_offset=point.offsets.get(partition.partition),
         end_timestamp_ms=point.time_ms,
         cleaner=cleaner,
     )
+    return log, plan
 
 
 def _write(
-    request: Request,
-    plans: Sequence[LatestPlan],
-    to: Path,
-    options: tuple[tuple[str, ...], int | None],
+    request: Request, plans: Sequence[LatestPlan], to: Path, columns: Sequence[str]
 ) -> list[WrittenFile]:
-    """Write the table. Effects: reads the logs, writes files; output.
-
-    `options`: the columns, and the number of threads.
-    """
+    """Write plain Parquet files. Effects: reads the logs, writes the files; output."""
     from logwright.compaction.runtime import Runtime, available_cores  # noqa: PLC0415 -- compiled kernels
     from logwright.latest.parquet import write_parquet  # noqa: PLC0415
     from logwright.latest.read import read_latest  # noqa: PLC0415
     from logwright.records.schema import records_schema  # noqa: PLC0415
 
-    columns, threads = options
-    runtime = Runtime(threads=threads or available_cores())
+    runtime = Runtime(threads=available_cores())
 
     def rows(plan: LatestPlan) -> Iterator[pa.RecordBatch]:
         with request.output.progress(str(plan.partition)) as progress:

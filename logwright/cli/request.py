@@ -39,8 +39,7 @@ class Request:
         log_dir: the log directory.
         named: the partitions given as TOPIC-N; empty = all of the directory.
         config: the pairs of ``--config``.
-        policies: the policies of ``--policies``, None if not given.
-        policies_dir: their directory.
+        policies: the policies of ``--policies``, None if not given; policies_dir: their directory.
         metadata: the directory of ``--metadata``.
         find_metadata: search for the metadata if ``--metadata`` is not given.
         properties: the file of ``--server-properties``.

@@ -213,9 +213,17 @@ def _enlarged(scratch: NDArray[np.uint8], used: int, size: int) -> NDArray[np.ui
 
 
 def decompress_batch(source: Source, batch: np.void, *, most: int | None = None) -> bytes:
+    """Decompress one batch of a source; see `decompress_records`."""
+    return decompress_records(source.data, source.path, batch, most=most)
+
+
+def decompress_records(
+    data: NDArray[np.uint8], path: Path, batch: np.void, *, most: int | None = None
+) -> bytes:
     """Decompress one batch that the kernels could not decompress, or refused.
 
     Args:
+        data: uint8[n] that holds it. path: for messages.
         most: limit of its bytes, if that is below its own limit.
 
     Raises:
@@ -223,7 +231,7 @@ def decompress_batch(source: Source, batch: np.void, *, most: int | None = None)
             need.
     """
     position, size = int(batch["position"]), int(batch["size"])
-    payload = source.data[position + HEADER_BYTES : position + size].data
+    payload = data[position + HEADER_BYTES : position + size].data
     own = decompression_limit(size)
     problem = None
     try:
@@ -239,7 +247,7 @@ def decompress_batch(source: Source, batch: np.void, *, most: int | None = None)
         problem = f"decompresses to {len(records)} bytes, too few for {count} records"
     raise CorruptBatch(
         f"the record batch at offset {int(batch['base_offset'])} {problem}.",
-        path=source.path,
+        path=path,
         position=position,
         remedy="The log was left untouched. Restore the segment.",
     )

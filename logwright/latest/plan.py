@@ -59,7 +59,7 @@ def plan_latest(
     if end_offset is not None and end_timestamp_ms is not None:
         message = "as of an offset or of a time, not both"
         raise ValueError(message)
-    begin, stable = log.log_start_offset, log.last_stable_offset
+    begin, stable = log.log_start_offset, max(log.log_start_offset, log.last_stable_offset)
     start = begin if start_offset is None else Offset(max(start_offset, begin))
     end = stable
     if end_offset is not None:

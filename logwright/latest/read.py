@@ -8,13 +8,18 @@ record, the batch headers of the range, and a batch of rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Final
 
 from logwright.compaction.build import silent
 from logwright.compaction.keys.superseded import find_superseded
 from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source
 from logwright.errors import enough_memory
+from logwright.latest.ahead import in_order
 from logwright.latest.model import LatestCounts, LatestPlan
 from logwright.locks import broker_kept_out
 from logwright.records.model import BATCH_BYTES, BATCH_ROWS, ReadCounts, Selection
@@ -25,6 +30,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from logwright.compaction.keys.state import Progress
+
+GROUP_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of segments that a thread of the second pass reads at once."""
 
 
 def read_latest(
@@ -40,14 +48,15 @@ def read_latest(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the newest committed record of each key of a plan's range, ascending by offset, as
     record batches of `records_schema(columns)`. Records without a key are left out. Effects: maps
-    the segments; while it goes on, it keeps brokers out of the log directory.
+    the segments; keeps brokers out of the log directory until it ends.
 
     Args:
         columns: which columns, of `logwright.records.schema.RECORDS`.
         tombstones: keys whose newest record is a tombstone are rows too, with a null value.
-        runtime: threads of the first pass, throttle of both; one thread if not given.
+        runtime: threads and throttle of both passes; one thread if not given.
         progress: called with the phases "map" and "read".
-        batch_rows, batch_bytes: bounds of a record batch, see `read_range`.
+        batch_rows, batch_bytes: bounds of a record batch, see `read_range`; each thread has some
+            record batches at a time.
         counts: added to.
 
     Raises:
@@ -64,21 +73,25 @@ def read_latest(
     with broker_kept_out(plan.records.log_dir), enough_memory(plan.records.directory):
         sources = _numbered(Pieces(plan.records, ReadCounts()))
         found = find_superseded(sources, offsets, plan.cleaner, progress=progress, runtime=runtime)
-        counts.distinct_keys += found.distinct_keys
-        counts.map_reads += found.map_reads
-        counts.map_bytes = max(counts.map_bytes, found.map_bytes)
-        selection = Selection(dead=found.dead, skip_tombstones=not tombstones, skip_null_keys=True)
-        for batch in read_sources(
-            _followed(sources, runtime, progress),
+        counts.add(found)
+        read = partial(
+            read_sources,
             partition=plan.partition,
             offsets=offsets,
             columns=columns,
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
-            selection=selection,
-        ):
-            counts.rows += batch.num_rows
-            yield batch
+            selection=Selection(
+                dead=found.dead, skip_tombstones=not tombstones, skip_null_keys=True
+            ),
+        )
+        account = _Account(runtime, progress, sum(map(_bytes_of, sources)))
+        groups = [sources] if runtime.threads == 1 else _grouped(sources)
+        parts = [partial(read, account.follow(group)) for group in groups]
+        with closing(in_order(parts, threads=runtime.threads)) as batches:
+            for batch in batches:
+                counts.rows += batch.num_rows
+                yield batch
 
 
 def _numbered(pieces: Iterable[Source]) -> list[Source]:
@@ -93,16 +106,41 @@ def _numbered(pieces: Iterable[Source]) -> list[Source]:
     return sources
 
 
-def _followed(sources: Sequence[Source], runtime: Runtime, progress: Progress) -> Iterator[Source]:
-    """Yield sources, and account for each when the next one is asked for. Effects: reports the
-    progress; sleeps if it is too fast.
-    """
-    sizes = [
-        source.bytes_before(len(source.batches)) - source.bytes_before(0) for source in sources
-    ]
-    done, total = 0, sum(sizes)
-    for source, size in zip(sources, sizes, strict=True):
-        yield source
-        done += size
-        progress("read", done, total)
-        runtime.throttle.observe(size)
+def _bytes_of(source: Source) -> int:
+    return source.bytes_before(len(source.batches)) - source.bytes_before(0)
+
+
+def _grouped(sources: Sequence[Source]) -> list[list[Source]]:
+    """Return the sources in groups of about `GROUP_BYTES`, at least one."""
+    groups: list[list[Source]] = [[]]
+    size = 0
+    for source in sources:
+        if size >= GROUP_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(source)
+        size += _bytes_of(source)
+    return groups
+
+
+@dataclass(slots=True)
+class _Account:
+    """The account of the second pass, for several threads."""
+
+    runtime: Runtime
+    progress: Progress
+    total_bytes: int
+    done_bytes: int = 0
+    turn: Lock = field(default_factory=Lock)
+
+    def follow(self, sources: Iterable[Source]) -> Iterator[Source]:
+        """Yield sources, and account for each when the next one is asked for. Effects: reports the
+        progress; sleeps if it is too fast.
+        """
+        for source in sources:
+            yield source
+            size = _bytes_of(source)
+            with self.turn:
+                self.done_bytes += size
+                self.progress("read", self.done_bytes, self.total_bytes)
+            self.runtime.throttle.observe(size)

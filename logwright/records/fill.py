@@ -3,7 +3,7 @@
 1. A batch is checked, decompressed into scratch memory if necessary, and its records are walked.
    Keys, values and headers are copied once, from the segment or the scratch memory to the buffers.
 2. Columns that nobody asked for are neither computed nor copied.
-3. When a buffer is full, the state holds where the batch goes on.
+3. When a buffer is full, the state holds where the batch continues.
 """
 
 from __future__ import annotations
@@ -14,20 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.offset_map import has_bit
+from logwright.compaction.rewrite.copy import count_dead
 from logwright.compaction.unpack import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
 from logwright.format.batch import CONTROL, HEADER_BYTES, LOG_APPEND_TIME
-from logwright.format.crc import copy_span, load_u64
 from logwright.format.scan import has_right_crc
-from logwright.format.walk import (
-    LENGTH,
-    OFFSET_DELTA,
-    OK,
-    TRAILING,
-    read_varint,
-    read_varlong,
-    skip_headers,
-)
-from logwright.kernel import inline_kernel, intrinsic, kernel
+from logwright.format.walk import OFFSET_DELTA, OK, TRAILING
+from logwright.kernel import inline_kernel, kernel
+from logwright.records.locate import check_records, copy_bytes, locate_record, step_over
 
 # Statuses of `fill_rows` besides those of `logwright.format.walk`.
 WRONG_CRC: Final = 1
@@ -63,17 +56,15 @@ STATE: Final = np.dtype(
         )
     ]
 )
-"""Where reading is. `row`: of the batches; `is_open`: 1 while its records are read, of which `index`
-are done, from `position` of `end` on, after the offset delta `last_delta`. `given`: bytes of its
-records that the caller has put into the scratch memory. `rows` and the bytes of each column that the
-buffers hold, and their nulls. `needed`: bytes of the record that has no room. Batches that were
-read, and their bytes."""
+"""Where reading is. `row`: of the batches; `is_open`: 1 while its records are read, of which
+`index` are done, from `position` of `end` on, after the offset delta `last_delta`. `given`: bytes
+of its records that the caller has put into the scratch memory. `rows` and the bytes of each column
+that the buffers hold, and their nulls. `needed`: bytes of the record that has no room. `batches`
+that were read, and their `bytes`."""
 
-_store_u64 = intrinsic("store_u64")
 _NO_LIMIT = np.int64(1) << np.int64(62)
 _LARGEST_MS = np.int64(9_223_372_036_854_775)
-"""In microseconds it is the largest int64."""
-_SHORT: Final = 32
+"""The largest that is an int64 in microseconds; it stands for those beyond."""
 
 
 class RowScope(NamedTuple):
@@ -85,6 +76,7 @@ class RowScope(NamedTuple):
         by_time: timestamps matter.
         checks_first: all records of a batch are checked before the first becomes a row.
         dead: uint8[n], bitmap of records that are left out, by ordinal; empty if there are none.
+            Whoever set it has checked the records.
         skip_tombstones, skip_null_keys: see `Selection`.
         key, value, headers, offset, timestamp, timestamp_type: the column is wanted.
         most_bytes: of keys, values and headers together.
@@ -134,83 +126,29 @@ class RowBuffers(NamedTuple):
     types: NDArray[np.int32]
 
 
-@inline_kernel
-def locate_record(source: Any, at: int, end: int) -> Any:
-    """Return (next position or a status below 0, timestamp delta in ms, offset delta, key position,
-    key length or -1, value position, value length or -1, headers position) of one record; the
-    records end at `end`. All lengths are checked, as by `walk.read_record`.
-    """
-    zero = np.int64(0)
-    length, body = read_varint(source, at, end)
-    if body < 0:
-        return body, zero, zero, zero, zero, zero, zero, zero
-    if length < 1 or length > end - body:
-        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
-    stop = body + length
-    time_delta, position = read_varlong(source, body + 1, stop)
-    if position < 0:
-        return position, zero, zero, zero, zero, zero, zero, zero
-    delta, position = read_varint(source, position, stop)
-    if position < 0:
-        return position, zero, zero, zero, zero, zero, zero, zero
-    key_length, key = read_varint(source, position, stop)
-    if key < 0:
-        return key, zero, zero, zero, zero, zero, zero, zero
-    if key_length < -1 or key_length > stop - key:
-        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
-    value_length, value = read_varint(source, key + max(key_length, zero), stop)
-    if value < 0:
-        return value, zero, zero, zero, zero, zero, zero, zero
-    if value_length < -1 or value_length > stop - value:
-        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
-    headers = value + max(value_length, zero)
-    if headers + 1 != stop or source[headers] != np.uint8(0):
-        position = skip_headers(source, headers, stop)
-        if position < 0:
-            return position, zero, zero, zero, zero, zero, zero, zero
-    return stop, time_delta, delta, key, key_length, value, value_length, headers
-
-
-@inline_kernel
-def copy_bytes(out: Any, at: int, source: Any, start: int, length: int) -> None:
-    """Copy source[start : start + length] to out[at:], which has room. What is short is copied
-    without a loop or a call, with what follows it.
-    """
-    if length <= _SHORT and at + _SHORT <= len(out) and start + _SHORT <= len(source):
-        first, second = load_u64(source, start), load_u64(source, start + 8)
-        third, fourth = load_u64(source, start + 16), load_u64(source, start + 24)
-        _store_u64(out, at, first)
-        _store_u64(out, at + 8, second)
-        _store_u64(out, at + 16, third)
-        _store_u64(out, at + 24, fourth)
-    else:
-        copy_span(out, at, source, start, length)
-
-
 @kernel
-def _check_records(source: Any, batch: Any, position: int, end: int) -> Any:
-    """Return the status of a batch's records."""
-    last_delta = np.int64(-1)
-    delta_limit = batch.last_offset - batch.base_offset
-    for _ in range(np.int64(batch.count)):
-        position, _, delta, _, _, _, _, _ = locate_record(source, position, end)
-        if position < 0:
-            return np.int64(position)
-        if delta <= last_delta or delta > delta_limit:
-            return np.int64(OFFSET_DELTA)
-        last_delta = delta
-    return np.int64(OK if position == end else TRAILING)
+def _has_no_row(batch: Any, scope: Any) -> Any:
+    """Decide by its header, and by the bitmap, that no record of a batch is wanted."""
+    return (
+        batch.last_offset < scope.first_offset
+        or batch.base_offset >= scope.end_offset
+        or (scope.by_time and batch.max_timestamp < scope.min_timestamp_ms)
+        or (
+            len(scope.dead) > 0
+            and count_dead(scope.dead, batch.first_ordinal, batch.count) == batch.count
+        )
+    )
 
 
 @kernel
 def fill_rows(
     data: Any, batches: Any, last: int, scope: Any, space: Any, state: Any, out: Any
 ) -> Any:
-    """Read the batches [state.row, last) into the buffers, from where the state is on.
+    """Read the batches [state.row, last) into the buffers, from where the state is.
 
     Args:
-        data: uint8[n], the segment. batches: BATCH[m]; of those to `discard` and of control batches
-            only the CRC is checked.
+        data: uint8[n], the segment. batches: BATCH[m]; those to `discard` and control batches are
+            checked, but have no rows.
         scope: `RowScope`. space: (scratch, cells) of the Workspace; the scratch memory must stay
             as it is while `state.is_open`. state: STATE. out: `RowBuffers`.
 
@@ -222,20 +160,18 @@ def fill_rows(
     while state.row < last:
         batch = batches[state.row]
         if state.is_open == 0:
-            unwanted = (
-                batch.last_offset < scope.first_offset
-                or batch.base_offset >= scope.end_offset
-                or (scope.by_time and batch.max_timestamp < scope.min_timestamp_ms)
-            )
-            if not unwanted:
-                if state.given < 0 and not has_right_crc(data, batch):
-                    return np.int64(WRONG_CRC)
-                unwanted = (
-                    (batch.discard or batch.attributes & CONTROL != 0)
-                    or batch.count == 0
-                    and batch.size == HEADER_BYTES
-                )
-            if unwanted:
+            if _has_no_row(batch, scope):
+                state.row += 1
+                continue
+            if state.given < 0 and not has_right_crc(data, batch):
+                return np.int64(WRONG_CRC)
+            is_control = batch.attributes & CONTROL != 0
+            if is_control and batch.count > 0:
+                span = (batch.position + HEADER_BYTES, batch.position + batch.size)
+                status = check_records(data, batch, span)
+                if status != OK:
+                    return status
+            if is_control or batch.discard or (batch.count == 0 and batch.size == HEADER_BYTES):
                 state.row += 1
                 continue
             status = _open_batch(data, batch, scope, (scratch, cells), state)
@@ -267,7 +203,7 @@ def _open_batch(data: Any, batch: Any, scope: Any, space: Any, state: Any) -> An
     state.given = NOT_GIVEN
     if scope.checks_first:
         source = scratch if is_packed(batch) else data
-        status = _check_records(source, batch, position, end)
+        status = check_records(source, batch, (position, end))
         if status != OK:
             return status
     state.position, state.end, state.index, state.last_delta = position, end, 0, -1
@@ -275,77 +211,102 @@ def _open_batch(data: Any, batch: Any, scope: Any, space: Any, state: Any) -> An
     return np.int64(OK)
 
 
+@inline_kernel
+def _is_wanted(found: Any, scope: Any) -> Any:
+    """Decide whether a record becomes a row; `found`: (offset, timestamp, key length, value
+    length).
+    """
+    offset, timestamp, key_length, value_length = found
+    wanted = (
+        (offset >= scope.first_offset)
+        & (offset < scope.end_offset)
+        & ((value_length >= 0) | (not scope.skip_tombstones))
+        & ((key_length >= 0) | (not scope.skip_null_keys))
+    )
+    if scope.by_time:
+        wanted &= (timestamp >= scope.min_timestamp_ms) & (timestamp <= scope.max_timestamp_ms)
+    return wanted
+
+
+@inline_kernel
+def _put(source: Any, at: int, length: int, row: int, used: Any, out: Any) -> Any:
+    """Write the key or value of a row, of this length or -1; return the (bytes, nulls) then used.
+
+    Args:
+        used: (bytes, nulls) before. out: (bytes, ends, valid) of the column.
+    """
+    column, ends, valid = out
+    taken, nulls = used
+    if length < 0:
+        ends[row + 1] = taken
+        return taken, nulls + 1
+    copy_bytes(column, taken, source, at, length)
+    ends[row + 1] = taken + length
+    valid[row >> 3] |= np.uint8(1) << np.uint8(row & 7)
+    return taken + length, nulls
+
+
+@inline_kernel
+def _status_of_room(state: Any, out: Any, most_bytes: int, rows: int, sizes: Any) -> Any:
+    """Return `OK` if a row has room.
+
+    Args:
+        sizes: the bytes that are used and that are needed, of key, value and headers each.
+    """
+    key, key_size, value, value_size, headers, headers_size = sizes
+    total = key + key_size + value + value_size + headers + headers_size
+    if (
+        rows < out.rows
+        and (total <= most_bytes or rows == 0)
+        and key + key_size <= len(out.key)
+        and value + value_size <= len(out.value)
+        and headers + headers_size <= len(out.headers)
+    ):
+        return np.int64(OK)
+    state.needed = max(key_size, value_size, headers_size)
+    return np.int64(ROWS_FULL if rows > 0 else NEEDS_ROOM)
+
+
 @kernel
 def _fill_from(source: Any, batch: Any, scope: Any, state: Any, out: Any) -> Any:
-    """Write the records of the open batch, from where the state is on; return a status."""
-    position, end, last_delta = state.position, state.end, state.last_delta
-    base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
-    delta_limit = batch.last_offset - base_offset
-    append_time = batch.attributes & LOG_APPEND_TIME != 0
-    first_offset, end_offset = scope.first_offset, scope.end_offset
+    """Write the records of the open batch, from where the state is; return a status."""
+    position, end, last_delta, index = state.position, state.end, state.last_delta, state.index
+    zero, status, append_time = np.int64(0), np.int64(OK), batch.attributes & LOG_APPEND_TIME != 0
+    rows, in_headers = state.rows, state.headers_bytes
+    keys, values = (state.key_bytes, state.null_keys), (state.value_bytes, state.null_values)
     has_dead = len(scope.dead) > 0
-    rows, room = state.rows, out.rows
-    key_bytes, value_bytes = state.key_bytes, state.value_bytes
-    headers_bytes = state.headers_bytes
-    null_keys, null_values = state.null_keys, state.null_values
-    status = np.int64(OK)
-    index, count = state.index, np.int64(batch.count)
-    while index < count:
+    while index < np.int64(batch.count):
+        if has_dead and has_bit(scope.dead, batch.first_ordinal + index):
+            # Whoever set the bit has checked the record; what is malformed now ends the batch.
+            position, index = step_over(source, position, end), index + 1
+            continue
         stop, time_delta, delta, key, key_length, value, value_length, headers = locate_record(
             source, position, end
         )
         if stop < 0:
             return stop
-        if delta <= last_delta or delta > delta_limit:
+        if delta <= last_delta or delta > batch.last_offset - batch.base_offset:
             return np.int64(OFFSET_DELTA)
-        offset = base_offset + delta
-        timestamp = batch.max_timestamp if append_time else base_timestamp + time_delta
-        wanted = (
-            (offset >= first_offset)
-            & (offset < end_offset)
-            & ((value_length >= 0) | (not scope.skip_tombstones))
-            & ((key_length >= 0) | (not scope.skip_null_keys))
-        )
-        if scope.by_time:
-            wanted &= (timestamp >= scope.min_timestamp_ms) & (timestamp <= scope.max_timestamp_ms)
-        if has_dead and wanted:
-            wanted = not has_bit(scope.dead, batch.first_ordinal + index)
-        if wanted:
-            key_size = max(key_length, np.int64(0)) if scope.key else np.int64(0)
-            value_size = max(value_length, np.int64(0)) if scope.value else np.int64(0)
-            headers_size = stop - headers if scope.headers else np.int64(0)
-            total = key_bytes + value_bytes + headers_bytes + key_size + value_size + headers_size
-            if (
-                rows == room
-                or (total > scope.most_bytes and rows > 0)
-                or key_bytes + key_size > len(out.key)
-                or value_bytes + value_size > len(out.value)
-                or headers_bytes + headers_size > len(out.headers)
-            ):
-                state.needed = max(key_size, value_size, headers_size)
-                status = np.int64(ROWS_FULL if rows > 0 else NEEDS_ROOM)
+        offset = batch.base_offset + delta
+        timestamp = batch.max_timestamp if append_time else batch.base_timestamp + time_delta
+        if _is_wanted((offset, timestamp, key_length, value_length), scope):
+            key_size = max(key_length, zero) if scope.key else zero
+            value_size = max(value_length, zero) if scope.value else zero
+            headers_size = stop - headers if scope.headers else zero
+            sizes = (keys[0], key_size, values[0], value_size, in_headers, headers_size)
+            status = _status_of_room(state, out, scope.most_bytes, rows, sizes)
+            if status != OK:
                 break
-            bit = np.uint8(1) << np.uint8(rows & 7)
             if scope.key:
-                copy_bytes(out.key, key_bytes, source, key, key_size)
-                key_bytes += key_size
-                out.key_ends[rows + 1] = key_bytes
-                if key_length >= 0:
-                    out.key_valid[rows >> 3] |= bit
-                else:
-                    null_keys += 1
+                column = (out.key, out.key_ends, out.key_valid)
+                keys = _put(source, key, key_length, rows, keys, column)
             if scope.value:
-                copy_bytes(out.value, value_bytes, source, value, value_size)
-                value_bytes += value_size
-                out.value_ends[rows + 1] = value_bytes
-                if value_length >= 0:
-                    out.value_valid[rows >> 3] |= bit
-                else:
-                    null_values += 1
+                column = (out.value, out.value_ends, out.value_valid)
+                values = _put(source, value, value_length, rows, values, column)
             if scope.headers:
-                copy_bytes(out.headers, headers_bytes, source, headers, headers_size)
-                headers_bytes += headers_size
-                out.headers_ends[rows + 1] = headers_bytes
+                copy_bytes(out.headers, in_headers, source, headers, headers_size)
+                in_headers += headers_size
+                out.headers_ends[rows + 1] = in_headers
             if scope.offset:
                 out.offsets[rows] = offset
             if scope.timestamp:
@@ -353,13 +314,9 @@ def _fill_from(source: Any, batch: Any, scope: Any, state: Any, out: Any) -> Any
             if scope.timestamp_type:
                 out.types[rows] = append_time
             rows += 1
-        last_delta = delta
-        position = stop
-        index += 1
+        last_delta, position, index = delta, stop, index + 1
     state.position, state.index, state.last_delta = position, index, last_delta
-    state.rows, state.key_bytes, state.value_bytes = rows, key_bytes, value_bytes
-    state.headers_bytes = headers_bytes
-    state.null_keys, state.null_values = null_keys, null_values
-    if status == OK and position != end:
-        return np.int64(TRAILING)
-    return status
+    state.rows, state.headers_bytes = rows, in_headers
+    state.key_bytes, state.null_keys = keys
+    state.value_bytes, state.null_values = values
+    return np.int64(TRAILING) if status == OK and position != end else status

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from logwright.format.walk import read_varint
 from logwright.kernel import kernel
-from logwright.records.fill import copy_bytes
+from logwright.records.locate import copy_bytes
 from logwright.records.schema import HEADERS_TYPE
 
 
@@ -89,7 +89,7 @@ def _split_headers(data: Any, ends: Any, out: Any) -> Any:
     return seen < np.uint8(0x80), nulls
 
 
-def headers_array(data: NDArray[np.uint8], ends: NDArray[np.int32]) -> Any:
+def headers_array(data: NDArray[np.uint8], ends: NDArray[np.int32]) -> pa.Array:
     """Return the headers of records as an array of `HEADERS_TYPE`.
 
     Args:
@@ -124,7 +124,7 @@ def headers_array(data: NDArray[np.uint8], ends: NDArray[np.int32]) -> Any:
     )
 
 
-def _texts(ends: NDArray[np.int32], data: NDArray[np.uint8], *, is_ascii: bool) -> Any:
+def _texts(ends: NDArray[np.int32], data: NDArray[np.uint8], *, is_ascii: bool) -> pa.Array:
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
     keys = pa.Array.from_buffers(pa.binary(), len(ends) - 1, buffers, null_count=0)
     if is_ascii:

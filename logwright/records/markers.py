@@ -1,5 +1,5 @@
-"""Which transactional data is aborted, by the markers alone: the next marker of its producer decides
-(KIP-98). A transaction index is a hint, and is not read.
+"""Which transactional data is aborted, by the markers alone: the next marker of its producer
+decides (KIP-98). A transaction index is a hint, and is not read.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ OnCorrupt = Literal["fail", "skip"]
 RANGE_BYTES: Final = 128 * 1024 * 1024
 """Bytes of segments that one range has by default."""
 BATCH_ROWS: Final = 64 * 1024
-BATCH_BYTES: Final = 8 * 1024 * 1024
+BATCH_BYTES: Final = 4 * 1024 * 1024
 """Default bounds of a batch of rows."""
 
 
@@ -35,7 +35,8 @@ class ReadRequest:
         min_timestamp_ms, max_timestamp_ms: of the rows, both included.
         isolation: ``isolation.level`` of a consumer.
         on_corrupt: "skip" leaves out batches that cannot be read, and counts them.
-        range_bytes: bytes of segments in each range; more only where no index entry divides them.
+        range_bytes: bytes of segments in each range, above 0; more only where no index entry
+            divides them.
     """
 
     start_offset: int | None = None
@@ -47,6 +48,11 @@ class ReadRequest:
     isolation: Isolation = "read_committed"
     on_corrupt: OnCorrupt = "fail"
     range_bytes: int = RANGE_BYTES
+
+    def __post_init__(self) -> None:
+        if self.range_bytes < 1:
+            message = f"range_bytes: expected a number above 0, got {self.range_bytes}"
+            raise ValueError(message)
 
 
 class SegmentPart(NamedTuple):

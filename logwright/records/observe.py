@@ -1,39 +1,43 @@
-"""What planning reads of a log: index entries, and the headers that they lead to. An index is a hint:
-the batch that an entry names must be there, with a right CRC.
+"""What planning reads of a log: index entries, and the headers that they lead to. An index is a
+hint: the batch that an entry names must be there, with a right CRC.
 """
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.source import Source
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format.batch import CONTROL, parse_batch
-from logwright.format.index import OFFSET_ENTRY_BYTES, parse_offset_index
+from logwright.format.index import OFFSET_ENTRY_BYTES
 from logwright.format.names import INDEX, LOG, segment_file_name
 from logwright.format.record import read_records
-from logwright.format.scan import bad_crcs, check_crcs, scan_piece
+from logwright.format.scan import bad_crcs, scan_piece
 from logwright.log.mapped import MappedFiles, map_file
 from logwright.log.model import FileStamp, PartitionLog, Segment
 from logwright.records import schema as names
 from logwright.records.model import OnCorrupt, ReadCounts, RecordsRange, SegmentPart
-from logwright.records.pieces import Pieces
-from logwright.records.read import read_sources
+from logwright.records.pieces import Pieces, require_crcs
+from logwright.records.read import read_pieces
+from logwright.records.segment_file import Piece
 from logwright.units import INT64_MAX
 
+_ENTRY: Final = struct.Struct(">ii")
 _HEADER_PIECE: Final = 64 * 1024
 _LARGEST_MS: Final = INT64_MAX // 1000
 
 
 class Place(NamedTuple):
-    """Where a batch begins: its position, and its base offset."""
+    """Where a batch begins: its position, its base offset and its last one."""
 
     position: int
     offset: int
+    last_offset: int
 
 
 def parts_of(log: PartitionLog, start_offset: int, end_offset: int) -> list[SegmentPart]:
@@ -65,8 +69,8 @@ class IndexedSegment:
         file = MappedFiles().open(path, expected_bytes=part.stamp.bytes)
         file.require(part.stamp)
         index = map_file(f"{log.directory_text}/{segment_file_name(part.base_offset, INDEX)}")
-        whole = len(index) // OFFSET_ENTRY_BYTES * OFFSET_ENTRY_BYTES
-        self._entries: NDArray[np.int64] = parse_offset_index(index[:whole].data, part.base_offset)
+        self._entries = index.data
+        self._rows = range(len(index) // OFFSET_ENTRY_BYTES)
         self._part = part
         self._path = path
         self._data = file.data
@@ -75,21 +79,29 @@ class IndexedSegment:
         """Return the last batch with an entry that ends at or before an offset; None if there is
         none, or the entry is wrong.
         """
-        row = int(self._entries[:, 0].searchsorted(offset, side="right")) - 1
-        return self._at(row) if row >= 0 else None
+        row = bisect_right(self._rows, offset, key=lambda row: self._entry(row)[0]) - 1
+        place = self._at(row) if row >= 0 else None
+        # The entries of a wrong index do not ascend.
+        return place if place is not None and place.last_offset <= offset else None
 
     def after(self, offset: int) -> Place | None:
         """Return a batch with an entry, all of which is at or after an offset; as `before`."""
-        row = int(self._entries[:, 0].searchsorted(offset)) + 1
-        return self._at(row) if row < len(self._entries) else None
+        row = bisect_left(self._rows, offset, key=lambda row: self._entry(row)[0]) + 1
+        place = self._at(row) if row < len(self._rows) else None
+        return place if place is not None and place.offset >= offset else None
 
     def near(self, position: int) -> Place | None:
         """Return the first batch with an entry at or after a position; as `before`."""
-        row = int(self._entries[:, 1].searchsorted(position))
-        return self._at(row) if row < len(self._entries) else None
+        row = bisect_left(self._rows, position, key=lambda row: self._entry(row)[1])
+        return self._at(row) if row < len(self._rows) else None
+
+    def _entry(self, row: int) -> tuple[int, int]:
+        """Return (offset of a batch's last record, its position), as one entry says."""
+        offset, position = _ENTRY.unpack_from(self._entries, row * OFFSET_ENTRY_BYTES)
+        return self._part.base_offset + offset, position
 
     def _at(self, row: int) -> Place | None:
-        last_offset, position = self._entries[row].tolist()
+        last_offset, position = self._entry(row)
         part = self._part
         if not part.start < position < part.end:
             return None
@@ -105,7 +117,7 @@ class IndexedSegment:
             return None
         if bad_crcs(self._data, batches[:1]):
             return None
-        return Place(position, int(batches["base_offset"][0]))
+        return Place(position, int(batches["base_offset"][0]), last_offset)
 
 
 def first_offset_at(log: PartitionLog, timestamp_ms: int, on_corrupt: OnCorrupt) -> int | None:
@@ -133,8 +145,8 @@ def first_offset_at(log: PartitionLog, timestamp_ms: int, on_corrupt: OnCorrupt)
             isolation="read_uncommitted",
             on_corrupt=on_corrupt,
         )
-        for source in Pieces(one, ReadCounts()):
-            for offset in _offsets_at(one, source, timestamp_ms):
+        for piece in Pieces(one, ReadCounts()).in_memory():
+            for offset in _offsets_at(one, piece, timestamp_ms):
                 return offset
     return None
 
@@ -144,14 +156,12 @@ def is_before(segment: Segment, timestamp_ms: int) -> bool:
     return segment.timeindex_bytes > 0 and segment.largest_timestamp_ms < timestamp_ms
 
 
-def _offsets_at(one: RecordsRange, source: Source, timestamp_ms: int) -> Iterator[int]:
+def _offsets_at(one: RecordsRange, piece: Piece, timestamp_ms: int) -> Iterator[int]:
     """Yield the offset of the first record at or above a time, of each batch that has one."""
-    batches = source.batches
+    batches = piece.batches
     late = (batches["max_timestamp"] >= timestamp_ms) & (batches["count"] > 0)
     for row in np.flatnonzero(late & (batches["last_offset"] >= one.start_offset)).tolist():
-        single = Source(
-            base_offset=source.base_offset, log=source.log, batches=batches[row : row + 1]
-        )
+        single = piece._replace(batches=batches[row : row + 1])
         try:
             offsets, times = _times(one, single)
         except (CorruptLogError, UnsupportedFormatError):
@@ -162,11 +172,11 @@ def _offsets_at(one: RecordsRange, source: Source, timestamp_ms: int) -> Iterato
         yield from found[:1].tolist()
 
 
-def _times(one: RecordsRange, single: Source) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _times(one: RecordsRange, single: Piece) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return offsets and timestamps in ms, int64[n] each, of a batch."""
     batch = single.batches[0]
     if batch["attributes"] & CONTROL:
-        check_crcs(single.data, single.batches, single.path, first=0, last=1)
+        require_crcs(single, single.batches)
         position, size = int(batch["position"]), int(batch["size"])
         content = single.data[position : position + size].tobytes()
         records = [
@@ -176,9 +186,7 @@ def _times(one: RecordsRange, single: Source) -> tuple[NDArray[np.int64], NDArra
         pairs = np.array(records, dtype=np.int64).reshape(-1, 2)
         pairs = pairs[pairs[:, 0] >= one.start_offset]
         return pairs[:, 0], pairs[:, 1]
-    columns = (names.OFFSET, names.TIMESTAMP)
-    offsets = (one.start_offset, one.end_offset)
-    found = list(read_sources([single], partition=one.partition, offsets=offsets, columns=columns))
+    found = list(read_pieces([single], one, columns=(names.OFFSET, names.TIMESTAMP)))
     if not found:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     parts = [[each.column(at).cast("int64").to_numpy() for each in found] for at in range(2)]

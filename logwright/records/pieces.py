@@ -1,12 +1,11 @@
-"""The batches of a range, piece by piece, so that memory is bounded however many there are; the data
-of aborted transactions is marked.
-
-A piece is a `Source` whose batches are some of its segment's.
+"""The batches of a range, piece by piece, so that memory is bounded however many there are; the
+data of aborted transactions is marked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -20,18 +19,18 @@ from logwright.format.names import LOG, parse_segment_file_name, segment_file_na
 from logwright.format.scan import bad_crcs, check_crcs, scan_piece
 from logwright.log.files import names_in
 from logwright.log.mapped import MappedFile, MappedFiles
+from logwright.records import segment_file
 from logwright.records.markers import NO_MARKERS, decide, markers_of, with_markers
 from logwright.records.model import ReadCounts, RecordsRange, SegmentPart
+from logwright.records.segment_file import MappedSegment, Piece, SegmentFile, in_file, open_segment
 from logwright.units import INT64_MAX
 
-PIECE_BYTES: Final = 8 * 1024 * 1024
-"""Bytes whose batches are found at once."""
 AHEAD_BYTES: Final = 512 * 1024
-"""Bytes in which markers, or the next batch, are looked for at once."""
+"""Bytes in which markers are looked for at once."""
 
 
 class Pieces:
-    """Iterates over a range.
+    """The pieces of a range, to be iterated over once.
 
     Args:
         counts: of what is skipped; added to.
@@ -48,98 +47,98 @@ class Pieces:
         """Segment and position up to which the markers are known."""
 
     def __iter__(self) -> Iterator[Source]:
-        """Yield the pieces. Effects: maps the segments.
+        """Yield the pieces as sources that stay valid, whose batches are some of their segment's.
+        Effects: maps the segments. Errors: as `in_memory`.
+        """
+        for part in self._one.parts:
+            log = self._open(part.base_offset)
+            file = MappedSegment(self._path(part.base_offset), log, part)
+            for piece in self._of_part(part, file):
+                yield Source(base_offset=part.base_offset, log=log, batches=piece.batches)
+
+    def in_memory(self) -> Iterator[Piece]:
+        """Yield the pieces, each valid until the next. Effects: reads the segments.
 
         Raises:
             StalePlan, UnreadableFile: a segment is not what was planned.
             CorruptBatch, UnsupportedFormatError: a header is wrong, and nothing is to be skipped.
         """
+        longest = max((part.end - part.start for part in self._one.parts), default=0)
+        buffer = np.empty(min(segment_file.PIECE_BYTES, longest), dtype=np.uint8)
         for part in self._one.parts:
-            yield from self._of_part(part)
+            with open_segment(self._path(part.base_offset), part, buffer) as file:
+                yield from self._of_part(part, file)
 
-    def _of_part(self, part: SegmentPart) -> Iterator[Source]:
-        log = self._open(part.base_offset)
+    def _of_part(self, part: SegmentPart, file: SegmentFile | MappedSegment) -> Iterator[Piece]:
         position, next_offset = part.start, part.base_offset
         while position < part.end:
             expected = next_offset
-            batches, position, problem = scan_piece(
-                log.data,
-                log.path,
-                span=(position, part.end),
-                next_offset=next_offset,
-                end_offset=part.end_offset,
-                piece_bytes=PIECE_BYTES,
-            )
+            piece, problem = file.piece(position, next_offset)
+            batches, position = piece.batches, piece.end
             if len(batches):
-                source = Source(base_offset=part.base_offset, log=log, batches=batches)
-                self._decide(source, position)
-                yield source
-                if self._reaches_end(source):
+                self._decide(part, piece)
+                yield piece
+                if self._one.end_offset < part.end_offset and self._reaches_end(piece):
                     return
-                next_offset = int(batches["last_offset"][-1]) + 1
-            if problem is not None:
-                if self._one.on_corrupt == "fail":
-                    raise problem
-                wrong = bad_crcs(log.data, batches)
-                right = np.delete(batches["last_offset"], wrong)
-                trusted = int(right[-1]) + 1 if len(right) else expected
-                if trusted == next_offset:
-                    position = self._skip(part, log, position, next_offset)
-                next_offset = trusted
+                next_offset = self._next_offset(piece, expected)
+            if problem is None:
+                continue
+            if self._one.on_corrupt == "fail":
+                raise problem
+            if not len(batches) or next_offset > batches["last_offset"][-1]:
+                position = self._skip(file, position, next_offset)
 
-    def _open(self, base_offset: int) -> MappedFile:
-        part = self._parts.get(base_offset)
-        path = f"{self._one.directory}/{segment_file_name(base_offset, LOG)}"
-        log = self._files.open(path)
-        if part is not None:
-            log.require(part.stamp)
-        return log
+    def _next_offset(self, piece: Piece, expected: int) -> int:
+        """Return the offset after a piece. Where corrupt batches are skipped, one with a wrong CRC
+        does not count: it could make the right ones after it look wrong.
+        """
+        batches = piece.batches
+        if self._one.on_corrupt == "fail":
+            return int(batches["last_offset"][-1]) + 1
+        for row in reversed(range(len(batches))):
+            if not bad_crcs(piece.data, batches[row : row + 1]):
+                return int(batches["last_offset"][row]) + 1
+        return expected
 
-    def _reaches_end(self, source: Source) -> bool:
+    def _reaches_end(self, piece: Piece) -> bool:
         """Whether a batch of the piece has the range's last offset, or a later one; its CRC must be
         right, since a wrong offset would hide what follows.
         """
-        row = source.first_row("last_offset", self._one.end_offset - 1)
-        if row == len(source.batches):
+        row = int(piece.batches["last_offset"].searchsorted(self._one.end_offset - 1))
+        if row == len(piece.batches):
             return False
         if self._one.on_corrupt == "fail":
-            check_crcs(source.data, source.batches, source.path, first=row, last=row + 1)
-        return not bad_crcs(source.data, source.batches[row : row + 1])
+            require_crcs(piece, piece.batches[row : row + 1])
+        return not bad_crcs(piece.data, piece.batches[row : row + 1])
 
-    def _skip(self, part: SegmentPart, log: MappedFile, position: int, expected: int) -> int:
-        """Return where reading can go on after a header that is wrong: after this batch, if its
+    def _skip(self, file: SegmentFile | MappedSegment, position: int, expected: int) -> int:
+        """Return where reading can continue after a header that is wrong: after this batch, if its
         length leads to a batch with a right CRC or to the end; else nowhere in this segment.
         """
-        data, following = log.data, part.end
-        if position + HEADER_BYTES <= part.end:
-            length = int.from_bytes(data[position + 8 : position + 12].tobytes(), "big")
-            after = position + LOG_OVERHEAD_BYTES + length
-            if HEADER_BYTES <= after - position and after < part.end:
-                batches, _, _ = scan_piece(
-                    data,
-                    log.path,
-                    span=(after, part.end),
-                    next_offset=expected,
-                    end_offset=part.end_offset,
-                    piece_bytes=AHEAD_BYTES,
-                )
-                if len(batches) and not bad_crcs(data, batches[:1]):
+        following = end = file.part.end
+        if position + HEADER_BYTES <= end:
+            after = position + LOG_OVERHEAD_BYTES + file.int32_at(position + 8)
+            if after - position >= HEADER_BYTES and after < end:
+                piece, _ = file.piece(after, expected)
+                if len(piece.batches) and not bad_crcs(piece.data, piece.batches[:1]):
                     following = after
-        self._counts.add_corrupt(str(log.path), position, following - position, expected)
+        self._counts.add_corrupt(str(file.path), position, following - position, expected)
         return following
 
-    def _decide(self, source: Source, end: int) -> None:
+    def _path(self, base_offset: int) -> Path:
+        return self._one.directory / segment_file_name(base_offset, LOG)
+
+    def _decide(self, part: SegmentPart, piece: Piece) -> None:
         """Set `discard` of aborted data. Effects: may read headers after the piece, until the
         markers of its transactions are found.
         """
-        if self._one.isolation == "read_uncommitted" or not source.attributes & TRANSACTIONAL:
+        batches, one = piece.batches, self._one
+        if one.isolation == "read_uncommitted" or not (batches["attributes"] & TRANSACTIONAL).any():
             return
-        one, batches = self._one, source.batches
-        first = int(batches["base_offset"][0])
-        here = (source.base_offset, end)
+        first, here = int(batches["base_offset"][0]), (part.base_offset, piece.end)
         if self._seen < here:
             # What was seen ahead is in this piece.
-            self._markers = with_markers(NO_MARKERS, self._checked(source), from_offset=first)
+            self._markers = with_markers(NO_MARKERS, self._checked(piece), from_offset=first)
             self._ahead = self._look_ahead(*here)
         while decide(batches, self._markers, one.start_offset, one.end_offset):
             found = next(self._ahead, None)
@@ -148,12 +147,18 @@ class Pieces:
                 return
             self._markers = with_markers(self._markers, found, from_offset=first)
 
-    def _checked(self, source: Source) -> NDArray[np.int64]:
+    def _checked(self, piece: Piece) -> NDArray[np.int64]:
         """Return the markers among batches, whose CRC must be right."""
         if self._one.on_corrupt == "fail":
-            ends = source.batches[is_end(source.batches)]
-            check_crcs(source.data, ends, source.path, first=0, last=len(ends))
-        return markers_of(source.data, source.batches)
+            require_crcs(piece, piece.batches[is_end(piece.batches)])
+        return markers_of(piece.data, piece.batches)
+
+    def _open(self, base_offset: int) -> MappedFile:
+        part = self._parts.get(base_offset)
+        log = self._files.open(self._path(base_offset))
+        if part is not None:
+            log.require(part.stamp)
+        return log
 
     def _look_ahead(self, base_offset: int, position: int) -> Iterator[NDArray[np.int64]]:
         """Yield the markers after a position, as far as they are looked for."""
@@ -161,12 +166,12 @@ class Pieces:
         bases = sorted({base for base, suffix in filter(None, names) if suffix == LOG})
         later = [base for base in bases if base > base_offset]
         for base, end_offset in zip([base_offset, *later], [*later, INT64_MAX], strict=True):
-            log = self._open(base)
+            log, path = self._open(base), self._path(base)
             next_offset = base
             while position < log.bytes:
                 batches, position, problem = scan_piece(
                     log.data,
-                    log.path,
+                    path,
                     span=(position, log.bytes),
                     next_offset=next_offset,
                     end_offset=end_offset,
@@ -175,7 +180,7 @@ class Pieces:
                 self._seen = (base, position)
                 if len(batches):
                     next_offset = int(batches["last_offset"][-1]) + 1
-                    yield self._checked(Source(base_offset=base, log=log, batches=batches))
+                    yield self._checked(Piece(path, 0, log.data, batches, position))
                 if problem is not None:
                     self._give_up(problem)
                     return
@@ -184,3 +189,13 @@ class Pieces:
     def _give_up(self, problem: LogwrightError) -> None:
         if self._one.on_corrupt == "fail":
             raise problem
+
+
+def require_crcs(piece: Piece, batches: NDArray[np.void]) -> None:
+    """Require the right CRC of batches of a piece.
+
+    Raises:
+        CorruptBatch: for the first with a wrong one.
+    """
+    with in_file(piece.shift):
+        check_crcs(piece.data, batches, piece.path, first=0, last=len(batches))

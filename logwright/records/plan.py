@@ -67,7 +67,7 @@ def visible_offsets(log: PartitionLog, request: ReadRequest) -> tuple[int, int]:
 def _cut(
     log: PartitionLog, part: SegmentPart, offsets: tuple[int, int], range_bytes: int
 ) -> Iterator[Cut]:
-    """Yield the pieces of a segment that hold the offsets [start, end), of about the wanted size."""
+    """Yield the parts of a segment that hold the offsets [start, end), of about this size."""
     start, end = offsets
     first = max(start, part.base_offset)
     is_inside = start <= part.base_offset and end >= part.end_offset
@@ -83,8 +83,10 @@ def _cut(
     count = ceil(size / range_bytes)
     for number in range(1, count):
         place = indexed.near(begin + size * number // count)
-        if place is not None and places[-1][0] < place.position < stop:
-            places.append((place.position, max(place.offset, first)))
+        if place is None or not places[-1][0] < place.position < stop:
+            continue
+        if places[-1][1] < place.offset < end:
+            places.append((place.position, place.offset))
     for (position, offset), (following, _) in pairwise([*places, (stop, end)]):
         yield Cut(offset, part._replace(start=position, end=following))
 
@@ -107,7 +109,7 @@ def _ranges(
     log: PartitionLog, request: ReadRequest, groups: Sequence[Sequence[Cut]], end: int
 ) -> Iterator[RecordsRange]:
     starts = [group[0].start_offset for group in groups]
-    for group, start, following in zip(groups, starts, [*starts[1:], end], strict=True):
+    for group, start, following in zip(groups, starts, [*starts, end][1:], strict=True):
         yield RecordsRange(
             log_dir=log.log_dir,
             partition=log.partition,

@@ -7,15 +7,15 @@ in the middle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from logwright.compaction.source import Source, decompress_batch
+from logwright.compaction.source import Source, decompress_records
 from logwright.compaction.unpack import Workspace
-from logwright.errors import CorruptLogError, UnsupportedFormatError, enough_memory
+from logwright.errors import CorruptBatch, CorruptLogError, UnsupportedFormatError, enough_memory
 from logwright.format.names import TopicPartition
 from logwright.format.scan import check_crcs
 from logwright.format.walk import OK, raise_for_status
@@ -32,6 +32,7 @@ from logwright.records.model import (
 )
 from logwright.records.pieces import Pieces
 from logwright.records.rows import Rows
+from logwright.records.segment_file import Piece, in_file
 from logwright.units import INT64_MAX
 
 _ALL: Final = Selection()
@@ -46,9 +47,9 @@ def read_range(
     batch_bytes: int = BATCH_BYTES,
     selection: Selection | None = None,
     counts: ReadCounts | None = None,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records of a range, in order, as record batches of `records_schema(columns)`.
-    Effects: maps the segments; while it goes on, it keeps brokers out of the log directory.
+    Effects: reads the segments; until its end it keeps brokers out of the log directory.
 
     Args:
         columns: which columns, of `schema.RECORDS`; others cost nothing.
@@ -63,12 +64,30 @@ def read_range(
         LogDirLocked, NotALogDir, UnreadableFile, OutOfMemory: the directory, a file or the machine.
     """
     counts = ReadCounts() if counts is None else counts
-    scope = _scope(one, columns, batch_bytes, selection or _ALL)
     rows = Rows(
-        partition=one.partition, columns=columns, most_rows=batch_rows, most_bytes=batch_bytes
+        partition=one.partition,
+        columns=columns,
+        most_rows=batch_rows,
+        most_bytes=batch_bytes,
+        log_bytes=one.bytes,
     )
+    scope = _scope(one, columns, batch_bytes, selection or _ALL)
     with broker_kept_out(one.log_dir), enough_memory(one.directory):
-        yield from _read(Pieces(one, counts), rows, scope, counts)
+        yield from _read(Pieces(one, counts).in_memory(), rows, scope, counts)
+
+
+def read_pieces(
+    pieces: Iterable[Piece], one: RecordsRange, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of some pieces of a range; see `read_range`."""
+    rows = Rows(
+        partition=one.partition,
+        columns=columns,
+        most_rows=BATCH_ROWS,
+        most_bytes=BATCH_BYTES,
+        log_bytes=one.bytes,
+    )
+    return _read(pieces, rows, _scope(one, columns, BATCH_BYTES, _ALL), ReadCounts())
 
 
 def read_sources(
@@ -81,7 +100,7 @@ def read_sources(
     batch_bytes: int = BATCH_BYTES,
     selection: Selection | None = None,
     counts: ReadCounts | None = None,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records of segments that are open already; see `read_range`. The caller keeps
     brokers out.
 
@@ -94,7 +113,10 @@ def read_sources(
     limits = (offsets[0], offsets[1], -INT64_MAX, INT64_MAX)
     scope = _row_scope(limits, columns, batch_bytes, selection or _ALL, checks_first=False)
     rows = Rows(partition=partition, columns=columns, most_rows=batch_rows, most_bytes=batch_bytes)
-    yield from _read(sources, rows, scope, counts)
+    pieces = (
+        Piece(source.path, 0, source.data, source.batches, source.log.bytes) for source in sources
+    )
+    yield from _read(pieces, rows, scope, counts)
 
 
 def _scope(
@@ -141,64 +163,83 @@ def _row_scope(
 
 
 def _read(
-    sources: Iterable[Source], rows: Rows, scope: RowScope, counts: ReadCounts
+    pieces: Iterable[Piece], rows: Rows, scope: RowScope, counts: ReadCounts
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of pieces; what was read before a batch that cannot be read comes first."""
+    filled = _fill(pieces, rows, scope, counts)
+    more, problem = True, None
+    while more:
+        try:
+            more = next(filled, False)
+        except (CorruptLogError, UnsupportedFormatError) as error:
+            more, problem = False, error
+        if rows.state["rows"]:
+            counts.rows += int(rows.state["rows"])
+            yield rows.take()
+    if problem is not None:
+        raise problem
+
+
+def _fill(
+    pieces: Iterable[Piece], rows: Rows, scope: RowScope, counts: ReadCounts
+) -> Iterator[bool]:
+    """Fill the buffers, and yield True whenever they are full."""
     space = Workspace()
     state: Any = rows.state
-    for source in sources:
+    for piece in pieces:
         rows.begin(0)
-        last = len(source.batches)
-        status = fill.ROWS_FULL
+        last, status = len(piece.batches), fill.ROWS_FULL
         while status != OK:
             memory = (space.scratch, space.cells)
             status = fill.fill_rows(
-                source.data, source.batches, last, scope, memory, state, rows.buffers
+                piece.data, piece.batches, last, scope, memory, state, rows.buffers
             )
             if status == fill.ROWS_FULL:
-                counts.rows += int(state["rows"])
-                yield rows.take()
-                space.use_here()  # the caller may go on in another thread
+                yield True
+                space.use_here()  # the caller may continue in another thread
             elif status == fill.NEEDS_ROOM:
                 rows.make_room()
             elif status != OK:
-                _remove_obstacle(space, source, rows, scope, counts, status)
+                try:
+                    with in_file(piece.shift):
+                        _remove_obstacle(space, piece, rows, int(status))
+                except CorruptBatch:
+                    if not scope.checks_first:
+                        raise
+                    _skip(piece, rows, counts)
         counts.add_read(int(state["batches"]), int(state["bytes"]))
         state["batches"] = state["bytes"] = 0
         space.release_scratch()
-    if state["rows"]:
-        counts.rows += int(state["rows"])
-        yield rows.take()
 
 
-def _remove_obstacle(
-    space: Workspace, source: Source, rows: Rows, scope: RowScope, counts: ReadCounts, status: int
-) -> None:
-    """Remove what prevents the kernel from reading a batch, or skip the batch.
+def _remove_obstacle(space: Workspace, piece: Piece, rows: Rows, status: int) -> None:
+    """Remove what prevents the kernel from reading a batch.
 
     Raises:
-        CorruptBatch, UnsupportedFormatError: the batch cannot be read, and is not to be skipped.
+        CorruptBatch: the batch cannot be read.
     """
     row = int(rows.state["row"])
-    batch = source.batches[row]
-    try:
-        match status:
-            case fill.SCRATCH_FULL:
-                space.double_scratch()
-            case fill.NOT_UNPACKED:
-                space.release_scratch()
-                rows.state["given"] = space.fill(decompress_batch(source, batch))
-            case fill.WRONG_CRC:
-                check_crcs(source.data, source.batches, source.path, first=row, last=row + 1)
-            case _:
-                raise_for_status(
-                    status,
-                    path=source.path,
-                    position=int(batch["position"]),
-                    base_offset=int(batch["base_offset"]),
-                )
-    except (CorruptLogError, UnsupportedFormatError):
-        if not scope.checks_first:
-            raise
-        position, size = int(batch["position"]), int(batch["size"])
-        counts.add_corrupt(str(source.path), position, size, int(batch["base_offset"]))
-        rows.begin(row + 1)
+    batch = piece.batches[row]
+    match status:
+        case fill.SCRATCH_FULL:
+            space.double_scratch()
+        case fill.NOT_UNPACKED:
+            space.release_scratch()
+            rows.state["given"] = space.fill(decompress_records(piece.data, piece.path, batch))
+        case fill.WRONG_CRC:
+            check_crcs(piece.data, piece.batches, piece.path, first=row, last=row + 1)
+        case _:
+            raise_for_status(
+                status,
+                path=piece.path,
+                position=int(batch["position"]),
+                base_offset=int(batch["base_offset"]),
+            )
+
+
+def _skip(piece: Piece, rows: Rows, counts: ReadCounts) -> None:
+    """Go to the next batch."""
+    row = int(rows.state["row"])
+    position, size, offset = piece.batches[row][["position", "size", "base_offset"]].tolist()
+    counts.add_corrupt(str(piece.path), piece.shift + position, size, offset)
+    rows.begin(row + 1)

@@ -20,6 +20,11 @@ from logwright.units import INT32_MAX
 
 _LARGEST_BYTES: Final = INT32_MAX
 """Of a column of a batch: its offsets are int32."""
+_BYTES: Final = ("key_bytes", "value_bytes", "headers_bytes")
+_SMALLEST: Final = {"rows": 1024} | dict.fromkeys(_BYTES, 64 * 1024)
+"""Room that is always made, within the limits."""
+_GROWTH: Final = 4
+"""By how much batches often grow when they are decompressed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +35,7 @@ class Rows:
         columns: which are wanted, in this order.
         most_rows: of a record batch, above 0. most_bytes: of its keys, values and headers
             together, unless one record has more.
+        log_bytes: about how many bytes of segments are read: few need little room.
         state: STATE, of the kernel.
         buffers: its buffers.
     """
@@ -38,10 +44,11 @@ class Rows:
     columns: Sequence[str]
     most_rows: int
     most_bytes: int
+    log_bytes: int = _LARGEST_BYTES
     schema: pa.Schema = field(init=False)
     state: np.void = field(init=False)
     buffers: RowBuffers = field(init=False)
-    _needed: int = field(init=False, default=0)
+    _room: dict[str, int] = field(init=False, default_factory=dict)
     _constants: dict[str, pa.Array] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -51,6 +58,7 @@ class Rows:
             raise ValueError(message)
         self.state = np.zeros(1, dtype=STATE)[0]
         self.state["given"] = NOT_GIVEN
+        self._set_room(dict.fromkeys(_BYTES, _GROWTH * self.log_bytes) | {"rows": self.log_bytes})
         self._renew()
 
     def has(self, column: str) -> bool:
@@ -63,64 +71,80 @@ class Rows:
 
     def make_room(self) -> None:
         """Enlarge the buffers, which are empty, for a record that has no room in them."""
-        self._needed = int(self.state["needed"])
+        for name in _BYTES:
+            self._room[name] = max(self._room[name], int(self.state["needed"]))
         self._renew()
 
     def _renew(self) -> None:
         """Make new buffers: those before belong to a record batch."""
-        rows = (self.most_rows + 7) // 8 * 8
-        size = max(self.most_bytes, self._needed)
-        key, value, headers = (self.has(one) for one in (names.KEY, names.VALUE, names.HEADERS))
+        room, has = self._room, self.has
+        rows = (room["rows"] + 7) // 8 * 8
+        key, value, headers = has(names.KEY), has(names.VALUE), has(names.HEADERS)
         self.buffers = RowBuffers(
-            rows=self.most_rows,
-            key=np.empty(size * key, dtype=np.uint8),
+            rows=room["rows"],
+            key=np.empty(room["key_bytes"] * key, dtype=np.uint8),
             key_ends=_ends(rows * key),
             key_valid=np.zeros(rows // 8 * key, dtype=np.uint8),
-            value=np.empty(size * value, dtype=np.uint8),
+            value=np.empty(room["value_bytes"] * value, dtype=np.uint8),
             value_ends=_ends(rows * value),
             value_valid=np.zeros(rows // 8 * value, dtype=np.uint8),
-            headers=np.empty(size * headers, dtype=np.uint8),
+            headers=np.empty(room["headers_bytes"] * headers, dtype=np.uint8),
             headers_ends=_ends(rows * headers),
-            offsets=np.empty(rows * self.has(names.OFFSET), dtype=np.int64),
-            timestamps=np.empty(rows * self.has(names.TIMESTAMP), dtype=np.int64),
-            types=np.empty(rows * self.has(names.TIMESTAMP_TYPE), dtype=np.int32),
+            offsets=np.empty(rows * has(names.OFFSET), dtype=np.int64),
+            timestamps=np.empty(rows * has(names.TIMESTAMP), dtype=np.int64),
+            types=np.empty(rows * has(names.TIMESTAMP_TYPE), dtype=np.int32),
         )
 
+    def _adapt(self) -> None:
+        """Make the next buffers about as large as these rows needed: a record batch that is kept
+        keeps whole buffers.
+        """
+        names_of = ("rows", *_BYTES)
+        self._set_room({name: int(self.state[name]) * 5 // 4 for name in names_of})
+        for name in (*names_of, "null_keys", "null_values"):
+            self.state[name] = 0
+
+    def _set_room(self, usual: dict[str, int]) -> None:
+        """Set how much room the next buffers have: what is usual, within the limits."""
+        most = dict.fromkeys(_BYTES, self.most_bytes) | {"rows": self.most_rows}
+        self._room = {
+            name: min(max(usual[name], _SMALLEST[name]), limit) for name, limit in most.items()
+        }
+
     def take(self) -> pa.RecordBatch:
-        """Return the rows, at least one, and go on with new buffers."""
-        state, count = self.state, int(self.state["rows"])
+        """Return the rows, at least one, and continue with new buffers."""
+        count = int(self.state["rows"])
         arrays = [self._array(column, count) for column in self.columns]
         if arrays:
             batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         else:
-            batch = pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
-        for name in ("rows", "key_bytes", "value_bytes", "headers_bytes"):
-            state[name] = 0
-        state["null_keys"] = state["null_values"] = 0
-        self._needed = 0
+            batch = pa.RecordBatch.from_struct_array(
+                pa.Array.from_buffers(pa.struct([]), count, [None])
+            )
+        self._adapt()
         self._renew()
         return batch
 
     def _array(self, column: str, count: int) -> pa.Array:
-        out, state = self.buffers, self.state
-        match column:
-            case names.KEY:
-                data = out.key[: int(state["key_bytes"])]
-                return _binary(out.key_ends, out.key_valid, data, count, int(state["null_keys"]))
-            case names.VALUE:
-                data, nulls = out.value[: int(state["value_bytes"])], int(state["null_values"])
-                return _binary(out.value_ends, out.value_valid, data, count, nulls)
-            case names.HEADERS:
-                data = out.headers[: int(state["headers_bytes"])]
-                return headers_array(data, out.headers_ends[: count + 1])
-            case names.OFFSET:
-                return _fixed(out.offsets, count, self.schema.field(column).type)
-            case names.TIMESTAMP:
-                return _fixed(out.timestamps, count, self.schema.field(column).type)
-            case names.TIMESTAMP_TYPE:
-                return _fixed(out.types, count, self.schema.field(column).type)
-            case _:
-                return self._constant(column, count)
+        out, state, kind = self.buffers, self.state, self.schema.field(column).type
+        fixed: dict[str, NDArray[Any]] = {
+            names.OFFSET: out.offsets,
+            names.TIMESTAMP: out.timestamps,
+            names.TIMESTAMP_TYPE: out.types,
+        }
+        if column in fixed:
+            content = _trimmed(fixed[column], count)
+            return pa.Array.from_buffers(kind, count, [None, content], null_count=0)
+        if column == names.KEY:
+            data, nulls = _trimmed(out.key, state["key_bytes"]), int(state["null_keys"])
+            return _binary(_trimmed(out.key_ends, count + 1), out.key_valid, data, nulls)
+        if column == names.VALUE:
+            data, nulls = _trimmed(out.value, state["value_bytes"]), int(state["null_values"])
+            return _binary(_trimmed(out.value_ends, count + 1), out.value_valid, data, nulls)
+        if column == names.HEADERS:
+            data = out.headers[: int(state["headers_bytes"])]
+            return headers_array(data, out.headers_ends[: count + 1])
+        return self._constant(column, count)
 
     def _constant(self, column: str, count: int) -> pa.Array:
         """Return the same topic or partition for all rows; made once."""
@@ -138,20 +162,14 @@ def _ends(rows: int) -> NDArray[np.int32]:
     return ends
 
 
-def _binary(
-    ends: NDArray[np.int32],
-    valid: NDArray[np.uint8],
-    data: NDArray[np.uint8],
-    count: int,
-    nulls: int,
-) -> Any:
-    buffers = [
-        pa.py_buffer(valid[: (count + 7) // 8]) if nulls else None,
-        pa.py_buffer(ends[: count + 1]),
-        pa.py_buffer(data),
-    ]
-    return pa.Array.from_buffers(pa.binary(), count, buffers, null_count=nulls)
+def _trimmed(values: NDArray[Any], count: int) -> pa.Buffer:
+    """Return a buffer of the first elements; a copy if most of its memory would be unused."""
+    used = values[: int(count)]
+    return pa.py_buffer(used if 2 * len(used) >= len(values) else used.copy())
 
 
-def _fixed(values: NDArray[Any], count: int, kind: pa.DataType) -> Any:
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(values[:count])], null_count=0)
+def _binary(ends: pa.Buffer, valid: NDArray[np.uint8], data: pa.Buffer, nulls: int) -> pa.Array:
+    """Return an array of the bytes between the ends; `valid` counts only if there are nulls."""
+    count = ends.size // 4 - 1
+    present = pa.py_buffer(valid[: (count + 7) // 8].copy()) if nulls else None
+    return pa.Array.from_buffers(pa.binary(), count, [present, ends, data], null_count=nulls)

@@ -16,6 +16,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from logwright.compaction.build import silent
+from logwright.compaction.keys.state import Progress
 from logwright.config.decoding import Decoding
 from logwright.config.table import TopicTable
 from logwright.decode.make import make_decoder
@@ -108,7 +110,9 @@ def open_store(place: Place, *, quarantine: bool = False) -> Store:
     return ParquetStore(directory)
 
 
-def update_topic(place: Place, logs: Sequence[TopicLog], *, now_ms: int) -> TopicUpdate:
+def update_topic(
+    place: Place, logs: Sequence[TopicLog], *, now_ms: int, progress: Progress = silent
+) -> TopicUpdate:
     """Bring a topic's table up to date. Effects: reads the logs, writes the table and its
     quarantine table; removes files of old versions. No broker may start meanwhile.
 
@@ -116,6 +120,7 @@ def update_topic(place: Place, logs: Sequence[TopicLog], *, now_ms: int) -> Topi
         place: the table.
         logs: of the topic's partitions, as observed.
         now_ms: when they were observed.
+        progress: of reading each log, see `read_latest`.
 
     Raises:
         LogDirLocked: another process updates it.
@@ -147,7 +152,9 @@ def update_topic(place: Place, logs: Sequence[TopicLog], *, now_ms: int) -> Topi
             work=work,
             buckets=place.table.buckets,
         )
-        result = update_table(target, [source_of(one, now_ms=now_ms) for one in logs])
+        result = update_table(
+            target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs]
+        )
         removed = store.remove_old(place.table.keep_versions_ms) if result.changed else 0
         return TopicUpdate(
             result=result,

@@ -7,22 +7,26 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import dagster as dg
 import pytest
 
+from logwright.assets.ingest import INGESTED
+from logwright.assets.partitions import SEGMENT_SET
+from logwright.assets.table_checks import EQUAL
 from logwright.assets.tables import LATEST_STATE
+from logwright.pipelines.component import LogwrightComponent
 from logwright.pipelines.platform import platform_definitions
-from logwright.resources.policies import PolicyDirectory
 from tests.e2e.command import call
 from tests.e2e.harness import MARKS, Platform
 from tests.e2e.tables import KEY, metadata_of, platform_with_table, results, step_of, update
 from tests.e2e.test_secrets import NOW_MS, SECRETS, forms, plant
 from tests.ingested import append, random_rows
 from tests.log_builder import START_MS, LogBuilder, Pair
+from tests.sequences.reading import read_content
 from tests.table_rows import FORMATS, expected_rows, read_table, table_rows, version_of
 
 pytestmark = MARKS
@@ -153,27 +157,33 @@ def test_a_recovery_that_cuts_the_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("late", [True, False])
 def test_tombstones_that_are_gone(tmp_path: Path, *, late: bool) -> None:
-    """While the table was not updated, two cleans removed tombstones: it is made again, and the keys
-    are gone. If the time was too short for that, only what is new is read.
+    """While the table was not updated, two cleans removed tombstones: it is made again, and the
+    keys are gone. If the time was too short for that, only what is new is read.
     """
     platform, path = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
     begin = [pairs_of(range(10), "a"), pairs_of(range(3), "b")]
     platform = with_log(platform, begin)
     update(platform)
-    rows = [(f"k{number}".encode(), None, [], platform.now_ms) for number in range(5)]
-    rows += [(b"x", b"y", [], platform.now_ms)]
-    append(platform.log_dir, rows, {}, now_ms=platform.now_ms)
-    later = platform.at(platform.now_ms + (DAY_MS if late else 1000))
-    rolled = ("roll", platform.log_dir, "--force", "--yes", "--now", platform.now_ms)
-    assert 0 == call(*rolled).status
-    clean(platform)
-    clean(later)
+    dead = [(f"k{number}".encode(), None, [], platform.now_ms) for number in range(5)]
+    later = platform.at(platform.now_ms + (DAY_MS if late else 0) + 1000)
+    for number, (rows, when) in enumerate(
+        [
+            ([*dead, (b"x", b"y", [], platform.now_ms)], platform),
+            ([(b"y", b"z", [], platform.now_ms)], later),
+        ]
+    ):
+        append(platform.log_dir, rows, {}, now_ms=platform.now_ms, ingest_id=str(number))
+        rolled = ("roll", platform.log_dir, "--force", "--yes", "--now", when.now_ms)
+        assert 0 == call(*rolled).status
+        clean(when)
+    left = read_content(platform.log_dir, "t-0").rows
+    assert late == (None not in [row.value for row in left])
     step = step_of(metadata_of(update(later)), 0)
     assert ("rebuild" if late else "upsert") == step["step"]
     if late:
         assert "a tombstone may have been removed since" in step["why rebuilt"]
     found = table_rows("parquet", path)
-    assert [b"k5", b"k6", b"k7", b"k8", b"k9", b"x"] == sorted(key for _, _, key, _ in found)
+    assert [b"k5", b"k6", b"k7", b"k8", b"k9", b"x", b"y"] == sorted(key for _, _, key, _ in found)
     assert expected_rows(later.log_dir, "t") == found
 
 
@@ -191,7 +201,7 @@ def test_decoded_with_quarantine_and_contract(tmp_path: Path, form: str) -> None
     policy = platform.policies / "policies.yml"
     policy.write_text(policy.read_text().replace("max_value: 7}}}}}", "max_value: 7}}}}]"))
     values = ['{"id": 1, "name": "ann"}', '{"id": 9}', '{"id": "s3cret"}', "no json s3cret"]
-    platform = with_log(platform, [[(f"k{at}", value) for at, value in enumerate(values)], []])
+    platform = with_log(platform, [[(f"k{at}", value) for at, value in enumerate(values)]])
     done = update(platform)
     made = metadata_of(done)
     found = table_rows(form, path, ["_key", "key", "id", "name"])
@@ -278,21 +288,51 @@ def test_a_table_that_is_not_in_the_policies_any_more(tmp_path: Path) -> None:
     platform, path = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
     update(platform)
     found = table_rows("parquet", path)
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    (empty / "p.yml").write_text("version: 1\n")
     definitions = platform_definitions(platform.resources())
-    resources = {
-        **platform.resources(),
-        **replace(platform, policies=empty).resources(),
-        "policies": PolicyDirectory(directory=str(empty)),
-    }
-    job = definitions.resolve_implicit_global_asset_job_def()
-    done = job.execute_in_process(
-        instance=platform.instance, asset_selection=[KEY], raise_on_error=False, resources=resources
+    (platform.policies / "policies.yml").write_text("version: 1\n")
+    done = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=platform.instance, asset_selection=[KEY], raise_on_error=False
     )
     assert not done.success
     assert found == table_rows("parquet", path)
+
+
+def test_made_after_a_sweep_and_after_an_ingest(tmp_path: Path) -> None:
+    """As the daemon evaluates the condition: once for each change."""
+    platform, _ = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
+    definitions = platform_definitions(platform.resources())
+    cursor: Any = None
+    for changed, expected in (
+        (None, 0),
+        (dg.AssetMaterialization(SEGMENT_SET, partition="t-0"), 1),
+        (None, 0),
+        (dg.AssetMaterialization(INGESTED), 1),
+    ):
+        if changed is not None:
+            platform.instance.report_runless_asset_event(changed)
+        found = dg.evaluate_automation_conditions(definitions, platform.instance, cursor=cursor)
+        assert expected == found.get_num_requested(KEY)
+        cursor = found.cursor
+
+
+def test_component(tmp_path: Path) -> None:
+    """A `dg` project has the table and its daily check too."""
+    platform, _ = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
+    component = LogwrightComponent(
+        log_dirs={"a": str(platform.log_dir)}, policies=str(platform.policies), owners=["team:data"]
+    )
+    graph = component.definitions_in(tmp_path).resolve_asset_graph()
+    assert ["team:data"] == graph.get(KEY).owners
+    assert {KEY} == {one.asset_key for one in graph.asset_check_keys if one.name == EQUAL}
+
+
+def test_read_by_spark(tmp_path: Path, observed: Any) -> None:  # noqa: ANN401 - a session
+    """A Parquet table is one that Spark reads by its files."""
+    platform, path = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
+    update(platform)
+    rows = observed.spark.read.parquet(str(path)).select("partition", "offset", "key", "value")
+    found = sorted((p, o, bytes(k), bytes(v)) for p, o, k, v in rows.collect())
+    assert expected_rows(platform.log_dir, "t") == found
 
 
 def keys_of(platform: Platform) -> set[dg.AssetKey]:

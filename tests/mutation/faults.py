@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.mutation.between import BETWEEN
 from tests.mutation.fault import Fault
+from tests.mutation.latest import LATEST
+from tests.mutation.reading import READING
 
 DECODER = (
     "tests/property/test_record_decoder.py",
@@ -244,4 +246,6 @@ FAULTS = (
         tests=DECODER,
     ),
     *BETWEEN,
+    *READING,
+    *LATEST,
 )

@@ -19,6 +19,7 @@ from logwright.recovery.model import RecoveryOptions
 from logwright.sweep.recover import recover_directory
 from logwright.units import Offset, TimestampMs
 from tests.differential.oracle_server import OracleServer
+from tests.latest_rows import has_latest
 from tests.log_builder import START_MS, LogBuilder
 from tests.sequences.content import Content, Row
 from tests.sequences.reading import read_content
@@ -186,6 +187,8 @@ def compare(world: World) -> None:
         if not matches:
             raise Difference(f"{name}: {_described(found)}, allowed: {_sketch(allowed, found)}")
         match = matches[0]
+        if match not in (None, log.content) and not has_latest(places[0], name, match):
+            raise Difference(f"{name}: its latest state is not that of {_described(match)}")
         if world.seen is not None and (found is not None) == (name in world.seen):
             _compare_with_kafka(name, match, world.seen.get(name))
         _note_taken(log, match)

@@ -1,0 +1,168 @@
+"""How `latest` makes and updates a table: by `logwright.tables`, as the assets do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import BaseModel
+
+from logwright.cli.output import human_bytes
+from logwright.cli.planning import FailureLog
+from logwright.config.decoding import DebeziumSpec, InternalSpec, JsonSpec, ScalarSpec
+from logwright.config.table import TopicTable, tables_of
+from logwright.errors import PreconditionError
+from logwright.log.files import open_partition_dir
+from logwright.log.topic_id import read_topic_id
+from logwright.tables.logs import TopicLog
+from logwright.tables.model import totals
+from logwright.tables.topic import Place, TopicUpdate, open_store, table_errors, update_topic
+from logwright.tables.work import PartitionResult
+
+if TYPE_CHECKING:
+    from logwright.cli.request import Request
+    from logwright.latest.model import LatestPlan
+    from logwright.log.model import PartitionLog
+
+_SPECS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
+    {"json": JsonSpec, "debezium": DebeziumSpec, "kafka-internal": InternalSpec}
+)
+"""Formats that need no options; the others are scalars."""
+_INTERNAL: Final = "kafka-internal"
+_LONG_AGO_MS: Final = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The table that is asked for.
+
+    Attributes:
+        to: its directory. form: its format.
+        key, value: formats of keys and values; None is what the policies say.
+        is_past: it has the state as of a point in the past.
+    """
+
+    topic: str
+    to: Path
+    form: Literal["parquet", "delta", "iceberg"]
+    key: str | None
+    value: str | None
+    is_past: bool
+
+
+def write_table(
+    request: Request, wanted: Wanted, found: Sequence[tuple[PartitionLog, LatestPlan]]
+) -> int:
+    """Make or update a table; return the exit status. Effects: reads the logs, writes the table;
+    output.
+
+    Args:
+        found: each partition's log and plan.
+
+    Raises:
+        PreconditionError: there is a table already, and a state in the past is asked for.
+        LogwrightError: as `update_topic`.
+    """
+    place = _place(request, wanted)
+    if wanted.is_past:
+        _require_new(place)
+    logs = [_topic_log(request, log, plan) for log, plan in found]
+    with request.output.progress(wanted.topic) as progress:
+        # A table of the past has not seen what a cleaning may have removed before now: as if it
+        # was read long ago, its update reads the whole log again then.
+        now_ms = _LONG_AGO_MS if wanted.is_past else request.now_ms
+        update = update_topic(place, logs, now_ms=now_ms, progress=progress)
+    _show(request, wanted, update)
+    failures = FailureLog(output=request.output)
+    partitions = {one.partition: one.log.partition for one in logs}
+    for number, error in update.result.failures.items():
+        failures.add(partitions[number], error)
+    return failures.exit_status
+
+
+def _place(request: Request, wanted: Wanted) -> Place:
+    """Return the table; what the options do not say is as the topic's entry in the policies has
+    it.
+    """
+    tables = {} if request.policies is None else tables_of(request.policies)
+    entry = tables.get(wanted.topic)
+    chosen: dict[str, Any] = {} if entry is None else {"key": entry.key, "value": entry.value}
+    if entry is not None:
+        chosen |= {"buckets": entry.buckets, "keep_versions_ms": entry.keep_versions_ms}
+    key = _INTERNAL if wanted.value == _INTERNAL else wanted.key
+    given = {"key": key, "value": wanted.value}
+    chosen |= {name: _spec(one) for name, one in given.items() if one is not None}
+    table = TopicTable(format=wanted.form, path=str(wanted.to), **chosen)
+    base = request.policies_dir or Path()
+    return Place(topic=wanted.topic, table=table, catalog={}, base=base)
+
+
+def _spec(name: str) -> BaseModel:
+    model = _SPECS.get(name)
+    return ScalarSpec.model_validate({"format": name}) if model is None else model()
+
+
+def _require_new(place: Place) -> None:
+    """Require that there is no table. Effects: reads.
+
+    Raises:
+        PreconditionError: there is one.
+    """
+    with table_errors(place):
+        known = open_store(place).load()
+    if known is not None:
+        raise PreconditionError(
+            "a table is there already; a state in the past is not an update of it.",
+            path=place.directory,
+            remedy="Give another path, or remove the table.",
+        )
+
+
+def _topic_log(request: Request, log: PartitionLog, plan: LatestPlan) -> TopicLog:
+    """Return a log as it is to be read: up to the end of the plan. Effects: reads its topic id."""
+    config, cleaner = request.settings(log.partition.topic)
+    with open_partition_dir(log.log_dir, log.partition) as directory:
+        topic_id = read_topic_id(directory)
+    return TopicLog(
+        log=log._replace(last_stable_offset=plan.end_offset),
+        topic_id=topic_id,
+        delete_retention_ms=config.delete_retention_ms,
+        cleaner=cleaner,
+    )
+
+
+def _show(request: Request, wanted: Wanted, update: TopicUpdate) -> None:
+    snapshot = update.result.snapshot
+    files = () if snapshot is None else snapshot.files
+    rows = []
+    for one in update.result.partitions:
+        name = f"{wanted.topic}-{one.partition}"
+        count, size = totals(file for file in files if file.partition == one.partition)
+        request.output.json_object(
+            {"topicPartition": name, "rows": count, "bytes": size, **_as_object(one)}
+        )
+        rows.append((name, one.step.kind, count, one.written, one.deleted, one.refused, one.held))
+    header = ("partition", "step", "rows", "written", "deleted", "refused", "end offset")
+    request.output.table(header, rows)
+    count, size = totals(files)
+    changed = "" if update.result.changed else " Nothing was new."
+    refused = f", {update.quarantined} in quarantine" if update.quarantined else ""
+    request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")
+
+
+def _as_object(one: PartitionResult) -> dict[str, object]:
+    return {
+        "step": one.step.kind,
+        "reason": one.step.reason,
+        "startOffset": one.step.start_offset,
+        "endOffset": one.held,
+        "records": one.records,
+        "rowsWritten": one.written,
+        "rowsDeleted": one.deleted,
+        "recordsRefused": one.refused,
+        "filesWritten": one.buckets,
+        "bytesRead": one.bytes_read,
+    }

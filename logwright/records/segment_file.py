@@ -1,0 +1,170 @@
+"""A segment's log while it is read: piece by piece into memory that is used again.
+
+Read, not mapped: whoever changes the file meanwhile does not change what was checked, and reading
+costs less than the page faults of a map. Only a batch that is larger than a piece is mapped.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.errors import LogwrightError, StalePlan
+from logwright.format.scan import scan_piece
+from logwright.log.files import FILE_FLAGS, not_regular, unreadable
+from logwright.log.mapped import MappedFile
+from logwright.records.model import SegmentPart
+
+PIECE_BYTES: Final = 4 * 1024 * 1024
+"""Bytes that are read at once; they stay in the CPU's cache until they are rows."""
+
+
+class Piece(NamedTuple):
+    """Some batches of a segment.
+
+    Attributes:
+        path: of the ``.log``.
+        shift: position in the file of the first byte of `data`.
+        data: uint8[n].
+        batches: BATCH[m]; their positions are in `data`.
+        end: position in the file after them.
+    """
+
+    path: Path
+    shift: int
+    data: NDArray[np.uint8]
+    batches: NDArray[np.void]
+    end: int
+
+
+@contextmanager
+def in_file(shift: int) -> Iterator[None]:
+    """Make the position of an error one in the file, from one in a piece."""
+    try:
+        yield
+    except LogwrightError as error:
+        if error.position is not None:
+            error.position += shift
+        raise
+
+
+class SegmentFile(NamedTuple):
+    """An open segment; `buffer`: uint8[n], what its pieces are read into."""
+
+    path: Path
+    descriptor: int
+    part: SegmentPart
+    buffer: NDArray[np.uint8]
+
+    def piece(self, position: int, next_offset: int) -> tuple[Piece, LogwrightError | None]:
+        """Return the next batches, at least one unless something is wrong; and what is wrong with
+        the batch after them, if it was read. They are valid until the next call.
+
+        Raises:
+            StalePlan: the file became shorter.
+            UnreadableFile: the device fails.
+        """
+        left = self.part.end - position
+        data = self.buffer[: min(left, len(self.buffer))]
+        self._read(data, position)
+        found = self._scan(data, position, next_offset)
+        if len(found[0].batches) or found[1] is not None:
+            return found
+        return self._scan(self._mapped(position), position, next_offset)
+
+    def int32_at(self, position: int) -> int:
+        """Return a big-endian int32 at a position."""
+        data = np.empty(4, dtype=np.uint8)
+        self._read(data, position)
+        return int.from_bytes(data.tobytes(), "big", signed=True)
+
+    def _scan(
+        self, data: NDArray[np.uint8], position: int, next_offset: int
+    ) -> tuple[Piece, LogwrightError | None]:
+        batches, after, problem = scan_piece(
+            data,
+            self.path,
+            span=(0, self.part.end - position),
+            next_offset=next_offset,
+            end_offset=self.part.end_offset,
+            piece_bytes=len(self.buffer),
+        )
+        if problem is not None:
+            problem.position = position + (problem.position or 0)
+        return Piece(self.path, position, data, batches, position + after), problem
+
+    def _read(self, data: NDArray[np.uint8], position: int) -> None:
+        done = 0
+        while done < len(data):
+            try:
+                count = os.preadv(self.descriptor, [data[done:].data], position + done)
+            except OSError as error:
+                raise unreadable(error, self.path, position) from error
+            if not count:
+                raise StalePlan("became shorter.", path=self.path, remedy="Plan again.")
+            done += count
+
+    def _mapped(self, position: int) -> NDArray[np.uint8]:
+        if os.fstat(self.descriptor).st_size < self.part.end:
+            raise StalePlan("became shorter.", path=self.path, remedy="Plan again.")
+        mapped = mmap.mmap(self.descriptor, self.part.end, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, dtype=np.uint8)[position:]
+
+
+class MappedSegment(NamedTuple):
+    """A segment that is mapped: its pieces stay valid."""
+
+    path: Path
+    log: MappedFile
+    part: SegmentPart
+
+    def piece(self, position: int, next_offset: int) -> tuple[Piece, LogwrightError | None]:
+        """Return the next batches, as `SegmentFile.piece` does; `shift` is 0."""
+        data = self.log.data
+        batches, after, problem = scan_piece(
+            data,
+            self.path,
+            span=(position, self.part.end),
+            next_offset=next_offset,
+            end_offset=self.part.end_offset,
+            piece_bytes=PIECE_BYTES,
+        )
+        return Piece(self.path, 0, data, batches, after), problem
+
+    def int32_at(self, position: int) -> int:
+        """Return a big-endian int32 at a position."""
+        content = self.log.data[position : position + 4].tobytes()
+        return int.from_bytes(content, "big", signed=True)
+
+
+@contextmanager
+def open_segment(path: Path, part: SegmentPart, buffer: NDArray[np.uint8]) -> Iterator[SegmentFile]:
+    """Open the log of a planned segment, without following a symbolic link. Effects: a descriptor,
+    closed on leaving.
+
+    Raises:
+        UnreadableFile: it cannot be opened, or is not a regular file.
+        StalePlan: it has been written or replaced since it was planned.
+    """
+    try:
+        descriptor = os.open(path, FILE_FLAGS)
+    except OSError as error:
+        raise unreadable(error, path) from error
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise not_regular(path)
+        planned = (part.stamp.inode, part.stamp.bytes, part.stamp.modified_ns)
+        if (found.st_ino, found.st_size, found.st_mtime_ns) != planned:
+            raise StalePlan("has been written or replaced.", path=path, remedy="Plan again.")
+        yield SegmentFile(path, descriptor, part, buffer)
+    finally:
+        os.close(descriptor)

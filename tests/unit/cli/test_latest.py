@@ -1,0 +1,257 @@
+"""``logwright latest``: tables in three formats, now and in the past, plain files, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from logwright.locks import lock_log_dir
+from tests.fixtures import case_dir, copy_before
+from tests.latest_rows import replayed
+from tests.log_builder import START_MS, LogBuilder
+from tests.sequences.reading import read_content
+from tests.unit.cli.conftest import Call
+
+NOW = START_MS + 10_000
+JSON = ("--output", "json", "--now", NOW)
+
+
+COLUMNS = 'partition, key, value, "offset"'
+
+
+def rows_of(directory: Path, files: str = "*/**/rows.parquet") -> list[tuple[Any, ...]]:
+    """Partition, key, value and offset of the Parquet files of a directory, by DuckDB."""
+    found = duckdb.read_parquet(f"{directory}/{files}", hive_partitioning=True)
+    return sorted(found.project(COLUMNS).fetchall())
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """A topic of two partitions; the first one is not cleaned."""
+    first = LogBuilder(tmp_path / "logs", "t-0")
+    first.segment(0).batch(0, [("a", "1"), ("b", "2"), (None, "x")])
+    first.segment(3).batch(3, [("a", "3"), ("b", None), ("c", "4")])
+    first.write()
+    second = LogBuilder(tmp_path / "other", "t-1")
+    second.segment(0).batch(0, [("a", "5")])
+    second.write()
+    (second.directory).rename(tmp_path / "logs" / "t-1")
+    return tmp_path / "logs"
+
+
+NOW_ROWS = [(0, b"a", b"3", 3), (0, b"c", b"4", 5), (1, b"a", b"5", 0)]
+
+
+def test_a_table_is_made_and_updated(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """The first run reads everything, a second one nothing; each says what it did."""
+    answer = call("latest", log_dir, "t", "--to", tmp_path / "table", *JSON)
+    assert answer.status == 0, answer.err
+    first, second = answer.lines
+    assert (first["topicPartition"], first["step"], first["rows"]) == ("t-0", "rebuild", 2)
+    assert (second["topicPartition"], second["endOffset"], second["rows"]) == ("t-1", 1, 1)
+    assert rows_of(tmp_path / "table") == NOW_ROWS
+    again = call("latest", log_dir, "t", "--to", tmp_path / "table", *JSON)
+    assert [(one["step"], one["bytesRead"]) for one in again.lines] == [("nothing", 0)] * 2
+    assert rows_of(tmp_path / "table") == NOW_ROWS
+
+
+def test_each_format(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """Delta and Iceberg tables have the same rows, by readers of their own."""
+    for form in ("delta", "iceberg"):
+        target = tmp_path / form
+        assert call("latest", log_dir, "t", "--to", target, "--format", form).status == 0
+    columns = ["partition", "key", "value", "offset"]
+    table = DeltaTable(str(tmp_path / "delta")).to_pyarrow_table(columns=columns)
+    found = sorted(tuple(row.values()) for row in table.to_pylist())
+    assert found == NOW_ROWS
+    assert rows_of(tmp_path / "iceberg", "data/**/*.parquet") == NOW_ROWS
+
+
+def decoded(directory: Path) -> list[tuple[Any, ...]]:
+    """The decoded columns."""
+    found = duckdb.read_parquet(f"{directory}/*/*/rows.parquet")
+    return found.project("key, name, age").fetchall()
+
+
+def test_keys_and_values_are_decoded(call: Call, tmp_path: Path) -> None:
+    """By options, or by the topic's entry in the policies."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", '{"name": "Ada", "age": 36}'), ("b", "no JSON")])
+    log.write()
+    words = ("--key", "string", "--value", "json")
+    answer = call("latest", log.log_dir, "t", "--to", tmp_path / "one", *words, *JSON)
+    assert answer.status == 0, answer.err
+    assert [one["recordsRefused"] for one in answer.lines] == [1]
+    assert decoded(tmp_path / "one") == [("a", "Ada", 36)]
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "topics.yml").write_text(
+        "version: 1\ntopics:\n  - name: t\n    table:\n      format: delta\n"
+        "      path: /elsewhere\n      key: string\n"
+        "      value: {format: json, schema: {name: string, age: long}}\n"
+    )
+    policies = ("--policies", tmp_path / "policies", "--high-watermark", "end")
+    answer = call("latest", log.log_dir, "t", "--to", tmp_path / "two", *policies)
+    assert answer.status == 0, answer.err
+    assert decoded(tmp_path / "two") == [("a", "Ada", 36)]
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        (["--as-of-offset", "0:3"], [(0, b"a", b"1", 0), (0, b"b", b"2", 1), NOW_ROWS[2]]),
+        (["--as-of-offset", "0:0", "--as-of-offset", "1:0"], []),
+        (
+            ["--as-of-time", str(START_MS + 2)],
+            [(0, b"a", b"1", 0), (0, b"b", b"2", 1), NOW_ROWS[2]],
+        ),
+        (["--as-of-time", "2025-10-09T08:53:20.000Z"], [(0, b"a", b"1", 0), NOW_ROWS[2]]),
+        (["--as-of-time", "2025-10-09T08:53:20"], [(0, b"a", b"1", 0), NOW_ROWS[2]]),
+        (["--as-of-time", "2025-10-09T10:53:20+02:00"], [(0, b"a", b"1", 0), NOW_ROWS[2]]),
+        (["--as-of-time", "2200-01-01"], NOW_ROWS),
+    ],
+)
+@pytest.mark.parametrize("plain", [False, True])
+def test_points_in_the_past(
+    call: Call,
+    log_dir: Path,
+    tmp_path: Path,
+    point: list[str],
+    expected: list[tuple[Any, ...]],
+    *,
+    plain: bool,
+) -> None:
+    """Offsets by partition, or a time; partitions that are not named are as they are now."""
+    words = ["--columns", "key,value,offset"] if plain else []
+    answer = call("latest", log_dir, "t", "--to", tmp_path / "table", *point, *words, *JSON)
+    assert answer.status == 0, answer.err
+    assert rows_of(tmp_path / "table") == expected
+
+
+def test_a_table_of_the_past_is_not_an_update(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """It has a path of its own; a later update brings it to now."""
+    words = ("latest", log_dir, "t", "--to", tmp_path / "table", *JSON)
+    assert call(*words, "--as-of-offset", "0:3").status == 0
+    refused = call(*words, "--as-of-offset", "0:4")
+    assert refused.status == 5
+    assert "a table is there already" in refused.err
+    answer = call(*words)
+    assert [one["step"] for one in answer.lines] == ["upsert", "nothing"]
+    assert rows_of(tmp_path / "table") == NOW_ROWS
+
+
+def test_a_table_of_the_past_may_have_missed_tombstones(call: Call, tmp_path: Path) -> None:
+    """Its update reads the log from the start if a cleaning has removed records since that point,
+    however short ago it was made.
+    """
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "1"), ("b", "2")])
+    log.segment(2).batch(3, [("c", "3")])  # the tombstone of b at 2 is gone
+    log.write(cleaner_checkpoint=2)
+    words = ("latest", log.log_dir, "t", "--to", tmp_path / "table", *JSON)
+    assert call(*words, "--as-of-offset", 2).status == 0
+    assert [one["step"] for one in call(*words).lines] == ["rebuild"]
+
+
+def test_a_lost_point_is_refused(call: Call, tmp_path: Path) -> None:
+    """With the offsets, and what can be asked for; nothing is written."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "1")]).batch(2, [("b", "2")]).batch(3, [("c", "3")])
+    log.segment(4).batch(4, [("d", "4"), ("e", "5")])
+    log.write(cleaner_checkpoint=4)
+    words = ("latest", log.log_dir, "t", "--to", tmp_path / "table")
+    for offset, said in (
+        (3, "offset 1 is missing, and the log was cleaned up to 4."),
+        (3, "Ask for an offset up to 1, or from 4 to 6."),
+        (7, "its log start offset is 0, its last stable offset 6."),
+    ):
+        answer = call(*words, "--as-of-offset", offset)
+        assert answer.status == 5
+        assert said in answer.err
+    assert not (tmp_path / "table").exists()
+    for offset in (1, 4, 5, 6):
+        plain = ("--columns", "key,value,offset", "--as-of-offset", offset)
+        target = tmp_path / str(offset)
+        assert call("latest", log.log_dir, "t", "--to", target, *plain).status == 0
+        assert len(rows_of(target)) == {1: 1, 4: 3, 5: 4, 6: 5}[offset]
+
+
+def test_plain_files(call: Call, tmp_path: Path) -> None:
+    """The asked columns, without the partition, which is in the directory's name; once."""
+    log_dir = copy_before("basic-zstd", tmp_path)
+    target = tmp_path / "plain"
+    words = ("latest", log_dir, "t", "--to", target, "--columns", "offset,key,partition,headers")
+    answer = call(*words, *JSON)
+    assert answer.status == 0, answer.err
+    (line,) = answer.lines
+    table = pq.read_table(line["path"], partitioning=None)
+    assert table.schema.names == ["offset", "key", "headers"]
+    expected = [(row[0], row[2]) for row in replayed(read_content(log_dir, "t-0"))]
+    found = list(zip(table["key"].to_pylist(), table["offset"].to_pylist(), strict=True))
+    assert expected == found
+    assert line["rows"] == len(expected)
+    assert [path.name for path in target.parent.iterdir() if path.name.startswith(".")] == []
+    again = call(*words)
+    assert again.status == 5
+    assert "not an empty directory" in again.err
+
+
+def test_dry_run_reads_no_record(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """It shows the offsets, and writes nothing."""
+    point = ("--as-of-offset", "0:3")
+    answer = call("latest", log_dir, "t", "--to", tmp_path / "table", "--dry-run", *point, *JSON)
+    assert answer.lines == [
+        {"topicPartition": "t-0", "startOffset": 0, "endOffset": 3},
+        {"topicPartition": "t-1", "startOffset": 0, "endOffset": 1},
+    ]
+    assert not (tmp_path / "table").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "give one TOPIC"),
+        (["t", "u"], "give one TOPIC"),
+        (["t", "--as-of-offset", "3"], "has 2 partitions: give P:OFFSET"),
+        (["t", "--as-of-offset", "0:x"], "is not P:OFFSET or OFFSET"),
+        (["t", "--as-of-offset", "2:3"], "each of the topic's partitions once"),
+        (["t", "--as-of-offset", "0:3", "--as-of-offset", "0:4"], "once at most"),
+        (["t", "--as-of-offset", "0:3", "--as-of-time", "5"], "contradict each other"),
+        (["t", "--as-of-time", "soon"], "is neither ms since the epoch nor ISO 8601"),
+        (["t", "--columns", "key,valeu"], "expected some of key, value"),
+        (["t", "--columns", "key,key"], "each once"),
+        (["t", "--columns", "key", "--format", "delta"], "--columns is for --format parquet"),
+        (["t", "--columns", "key", "--key", "string"], "--columns is for --format parquet"),
+        (["t", "--format", "orc"], "--format"),
+    ],
+)
+def test_wrong_calls(
+    call: Call, log_dir: Path, tmp_path: Path, words: list[str], said: str
+) -> None:
+    """Exit with status 2 and say what is expected."""
+    answer = call("latest", log_dir, "--to", tmp_path / "table", *words)
+    assert answer.status == 2
+    assert said in answer.err
+    assert not (tmp_path / "table").exists()
+
+
+def test_what_cannot_be_read(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """A missing topic, a running broker, a file in the way, a directory that needs a recovery."""
+    to = ("--to", tmp_path / "table")
+    answer = call("latest", log_dir, "absent", *to)
+    assert (answer.status, "no partition of topic absent" in answer.err) == (5, True)
+    (tmp_path / "file").write_text("")
+    plain = ("--columns", "key")
+    assert call("latest", log_dir, "t", "--to", tmp_path / "file", *plain).status == 5
+    assert call("latest", case_dir("torn-tail") / "before", "t", *to).status == 5
+    assert not (tmp_path / "table").exists()
+
+
+def test_reads_beside_other_readers(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """The lock on the log directory is a shared one."""
+    with lock_log_dir(log_dir):
+        assert call("latest", log_dir, "t", "--to", tmp_path / "table").status == 0
