@@ -16,17 +16,20 @@ from tests.log_builder import LogBuilder, Pair
 
 DAY_MS = 86_400_000
 NOW_MS = 1_760_000_000_000
-BATCH_RECORDS = 10
 
 
-def write_logs(log_dir: Path, partitions: Mapping[int, Sequence[Pair]], **options: int) -> Path:
-    """A log directory with the topic t; each log in batches of 10 records, 5 batches a segment."""
+def write_logs(
+    log_dir: Path, partitions: Mapping[int, Sequence[Pair]], *, size: int = 10, **options: int
+) -> Path:
+    """A log directory with the topic t; each log in batches of some records, 5 for each segment. Of
+    two logs of which one is the beginning of the other, the shorter one must have whole batches.
+    """
     for number, pairs in partitions.items():
         log = LogBuilder(log_dir, f"t-{number}")
-        for start in range(0, len(pairs), BATCH_RECORDS):
-            if start % (5 * BATCH_RECORDS) == 0:
+        for start in range(0, len(pairs), size):
+            if start % (5 * size) == 0:
                 segment = log.segment(start)
-            segment.batch(start, list(pairs[start : start + BATCH_RECORDS]))
+            segment.batch(start, list(pairs[start : start + size]))
         log.write(**options)  # type: ignore[arg-type]  # all but the flags
     return log_dir
 

@@ -71,8 +71,8 @@ def write_table(
         _require_new(place)
     logs = [_topic_log(request, log, plan) for log, plan in found]
     with request.output.progress(wanted.topic) as progress:
-        # A table with a state in the past has missed all that follows: read long ago, it is made
-        # anew if a tombstone may have been removed since.
+        # A table of the past has not seen what a cleaning may have removed before now: as if it
+        # was read long ago, its update reads the whole log again then.
         now_ms = _LONG_AGO_MS if wanted.is_past else request.now_ms
         update = update_topic(place, logs, now_ms=now_ms, progress=progress)
     _show(request, wanted, update)

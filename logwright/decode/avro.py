@@ -28,8 +28,11 @@ class AvroDecoder:
 
     def decode(self, column: pa.Array) -> Part:
         """Decode a column of type binary."""
+        return self.decode_values(column.to_pylist())
+
+    def decode_values(self, values: list[Any]) -> Part:
+        """Decode values; the list is used for what they are parsed to."""
         reasons: dict[int, str] = {}
-        values: list[Any] = column.to_pylist()
         present = set()
         read = self._read
         for row, content in enumerate(values):

@@ -31,7 +31,17 @@ from logwright.decode.avro_read import (
     record_of,
     string,
 )
-from logwright.decode.columns import MISSING, Items, Leaf, Node, Pairs, Struct, optional, required
+from logwright.decode.columns import (
+    MISSING,
+    Items,
+    Leaf,
+    Node,
+    Pairs,
+    Struct,
+    is_empty,
+    optional,
+    required,
+)
 from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
 from logwright.decode.model import TIMESTAMP
 from logwright.decode.refusal import Refused
@@ -132,6 +142,8 @@ def parse_avro(text: str | bytes, known: Mapping[str, Any] | None = None) -> Avr
     (parsed, named) = parse_names(text, known)
     try:
         kind = _Parser(named).kind(parsed, ())
+        if is_empty(kind.node):
+            raise UnusableSchema("has no fields that can be columns")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise UnusableSchema("is not an Avro schema") from None
     return AvroSchema(kind.read, kind.node, kind.name)
@@ -198,7 +210,7 @@ class _Parser:
         fields = {
             name: optional(one.node)
             for name, one in zip(names, kinds, strict=True)
-            if one.name != "null"
+            if one.name != "null" and not is_empty(one.node)
         }
         tagged = [
             (None if one.name == "null" else name, one.read)
@@ -213,6 +225,8 @@ class _Parser:
         fields: dict[str, Node] = {}
         for one in schema["fields"]:
             kind = kinds[one["name"]]
+            if is_empty(kind.node):
+                continue
             node = _required(kind.node) if not _has_null(one["type"]) else kind.node
             default = _default(one, node)
             fields[one["name"]] = node if default is MISSING else replace(node, default=default)

@@ -134,6 +134,17 @@ def struct_field(name: str, node: Node) -> pa.Field:
     return pa.field(name, node.type, node.nullable)
 
 
+def is_empty(node: Node) -> bool:
+    """Return whether a column would have no values: null alone, or records without fields. Files of
+    tables cannot have such columns.
+    """
+    if isinstance(node, Leaf):
+        return bool(pa.types.is_null(node.type))
+    if isinstance(node, Struct):
+        return not node.fields
+    return is_empty(node.item if isinstance(node, Items) else node.value)
+
+
 def optional(node: Node) -> Node:
     """Return a node that allows null."""
     return node if node.nullable else replace(node, nullable=True)

@@ -22,6 +22,7 @@ from logwright.decode.model import ORIGIN, TIMESTAMP, Decoded
 from logwright.decode.refusal import Refused
 from logwright.decode.rows import refused_rows
 from logwright.errors import PolicyError
+from logwright.garbage import rare_collections
 
 _PARTITIONS: Final = pa.list_(
     pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))])
@@ -123,6 +124,10 @@ class InternalDecoder:
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         """Decode a batch."""
+        with rare_collections():
+            return self._decode(batch)
+
+    def _decode(self, batch: pa.RecordBatch) -> Decoded:
         reasons: dict[str, dict[int, str]] = {"key": {}, "value": {}}
         kept: list[int] = []
         found: list[Facts] = []

@@ -18,7 +18,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from logwright.decode import leaves
-from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build, required
+from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build, is_empty, required
 from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
 from logwright.decode.model import MAX_VALUE_BYTES, TIMESTAMP, TOO_LARGE, Part
 from logwright.decode.refusal import Refused
@@ -71,6 +71,8 @@ class ProtobufDecoder:
         self._message = message_factory.GetMessageClass(descriptor)
         kinds = _Kinds()
         (self.node, self._value) = kinds.message(descriptor, ())
+        if is_empty(self.node):
+            raise UnusableSchema("has no fields that can be columns")
         self._has_required = kinds.has_required
         self.name: str = descriptor.full_name
 
@@ -81,8 +83,11 @@ class ProtobufDecoder:
 
     def decode(self, column: pa.Array) -> Part:
         """Decode a column of type binary."""
+        return self.decode_values(column.to_pylist())
+
+    def decode_values(self, values: list[Any]) -> Part:
+        """Decode values; the list is used for what they are parsed to."""
         reasons: dict[int, str] = {}
-        values: list[Any] = column.to_pylist()
         for row, content in enumerate(values):
             if content is None:
                 continue
@@ -132,6 +137,8 @@ class _Kinds:
             if self._count > MOST_FIELDS:
                 raise UnusableSchema(f"has more than {MOST_FIELDS} fields")
             (node, value, presence) = self._field(field, labels[field.name], (*path, name))
+            if is_empty(node):
+                continue
             fields[field.name] = node
             values.append((field.name, presence, value))
         return Struct(fields=fields), _reader(values)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from logwright.config.decoding import Decoding
 from logwright.decode.model import ORIGIN, REFUSED, Decoded, PartDecoder
+from logwright.garbage import rare_collections
 
 _KEY: Final = "key"
 _VALUE: Final = "value"
@@ -45,8 +46,9 @@ class RowsDecoder:
         columns: dict[str, list[pa.Array]] = {name: [] for name in (_KEY, _VALUE, "deleted")}
         reasons: dict[str, dict[int, str]] = {_KEY: {}, _VALUE: {}}
         for start, chunk in _chunks(batch):
-            key = self._key.decode(chunk.column(_KEY).cast(pa.binary()))
-            value = self._value.decode(chunk.column(_VALUE).cast(pa.binary()))
+            with rare_collections():
+                key = self._key.decode(chunk.column(_KEY).cast(pa.binary()))
+                value = self._value.decode(chunk.column(_VALUE).cast(pa.binary()))
             deleted = value.deleted
             columns["deleted"].append(
                 chunk.column(_VALUE).is_null() if deleted is None else deleted

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from logwright.compaction.keys.superseded import Superseded
 from logwright.config.topic import CleanerConfig
 from logwright.format.names import TopicPartition
 from logwright.records.model import RecordsRange
@@ -43,3 +44,9 @@ class LatestCounts:
     distinct_keys: int = 0
     map_reads: int = 0
     map_bytes: int = 0
+
+    def add(self, found: Superseded) -> None:
+        """Add what the first pass came to."""
+        self.distinct_keys += found.distinct_keys
+        self.map_reads += found.map_reads
+        self.map_bytes = max(self.map_bytes, found.map_bytes)

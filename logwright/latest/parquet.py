@@ -57,7 +57,7 @@ def write_parquet(
         partitions: each with its rows.
 
     Raises:
-        PreconditionError: the directory is not empty, or is no directory.
+        PreconditionError: there is something else, or a directory that is not empty.
         OSError: the files cannot be written.
     """
     _require_free(directory)

@@ -48,7 +48,7 @@ def read_latest(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the newest committed record of each key of a plan's range, ascending by offset, as
     record batches of `records_schema(columns)`. Records without a key are left out. Effects: maps
-    the segments; while it goes on, it keeps brokers out of the log directory.
+    the segments; keeps brokers out of the log directory until it ends.
 
     Args:
         columns: which columns, of `logwright.records.schema.RECORDS`.
@@ -73,22 +73,18 @@ def read_latest(
     with broker_kept_out(plan.records.log_dir), enough_memory(plan.records.directory):
         sources = _numbered(Pieces(plan.records, ReadCounts()))
         found = find_superseded(sources, offsets, plan.cleaner, progress=progress, runtime=runtime)
-        counts.distinct_keys += found.distinct_keys
-        counts.map_reads += found.map_reads
-        counts.map_bytes = max(counts.map_bytes, found.map_bytes)
-        selection = Selection(dead=found.dead, skip_tombstones=not tombstones, skip_null_keys=True)
-
-        def read(group: Iterable[Source]) -> Iterator[pa.RecordBatch]:
-            return read_sources(
-                group,
-                partition=plan.partition,
-                offsets=offsets,
-                columns=columns,
-                batch_rows=batch_rows,
-                batch_bytes=batch_bytes,
-                selection=selection,
-            )
-
+        counts.add(found)
+        read = partial(
+            read_sources,
+            partition=plan.partition,
+            offsets=offsets,
+            columns=columns,
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
+            selection=Selection(
+                dead=found.dead, skip_tombstones=not tombstones, skip_null_keys=True
+            ),
+        )
         account = _Account(runtime, progress, sum(map(_bytes_of, sources)))
         groups = [sources] if runtime.threads == 1 else _grouped(sources)
         parts = [partial(read, account.follow(group)) for group in groups]

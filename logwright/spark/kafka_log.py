@@ -132,6 +132,8 @@ class KafkaLogReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._pruning: Pruning | None = None
+        report = options.corrupt_report
+        self._report = None if report is None else Path(report).absolute()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks; each has its ranges. Effects and errors: see `plan_read`."""
@@ -158,7 +160,7 @@ class KafkaLogReader(DataSourceReader):
             tombstones = self._options.include_tombstones
             batches = read_latest(work, columns=columns, tombstones=tombstones)
         else:
-            batches = _read_ranges(work, columns, self._options.corrupt_report)
+            batches = _read_ranges(work, columns, self._report)
         return _as_spark_has_it(batches, self._schema)
 
 
@@ -176,7 +178,7 @@ class FilteringReader(KafkaLogReader):
 
 
 def _read_ranges(
-    ranges: Iterable[RecordsRange], columns: Sequence[str], corrupt_report: str | None
+    ranges: Iterable[RecordsRange], columns: Sequence[str], corrupt_report: Path | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of some ranges. Effects: as `read_range` and `_report`."""
     from logwright.records.model import ReadCounts  # noqa: PLC0415 -- see the module
@@ -196,9 +198,8 @@ def _as_spark_has_it(
     may be null.
     """
     import pyarrow as pa  # noqa: PLC0415 -- see the module
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
 
-    expected = to_arrow_schema(schema, timezone="UTC")
+    expected = pa.schema([_arrow_field(field) for field in schema.fields])
     try:
         for batch in batches:
             arrays = [
@@ -211,7 +212,26 @@ def _as_spark_has_it(
         raise
 
 
-def _report(one: RecordsRange, counts: ReadCounts, directory: str | None) -> None:
+def _arrow_field(field: T.StructField) -> pa.Field:
+    """Return a column as Spark has it in Arrow. Its own function has other arguments in each
+    version.
+    """
+    import pyarrow as pa  # noqa: PLC0415 -- see the module
+
+    from logwright.records.schema import RECORDS  # noqa: PLC0415
+
+    kind = RECORDS.field(field.name).type
+    if isinstance(field.dataType, T.ArrayType) and isinstance(
+        field.dataType.elementType, T.StructType
+    ):
+        pair = zip(field.dataType.elementType.fields, (pa.string(), pa.binary()), strict=True)
+        parts = [pa.field(one.name, type_, nullable=one.nullable) for one, type_ in pair]
+        nullable = field.dataType.containsNull
+        kind = pa.list_(pa.field("element", pa.struct(parts), nullable=nullable))
+    return pa.field(field.name, kind, nullable=field.nullable)
+
+
+def _report(one: RecordsRange, counts: ReadCounts, directory: Path | None) -> None:
     """Report batches that were skipped. Effects: logs a warning; writes a file that replaces that
     of an earlier attempt.
     """
@@ -236,9 +256,8 @@ def _report(one: RecordsRange, counts: ReadCounts, directory: str | None) -> Non
         "firstPosition": position,
         "firstOffset": offset,
     }
-    place = Path(directory)
-    place.mkdir(parents=True, exist_ok=True)
-    path = place / f"{one.partition}-{one.start_offset}.json"
-    unfinished = place / f".{path.name}.{os.getpid()}"
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{one.partition}-{one.start_offset}.json"
+    unfinished = directory / f".{path.name}.{os.getpid()}"
     unfinished.write_text(json.dumps(report))
     unfinished.replace(path)

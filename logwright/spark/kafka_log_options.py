@@ -156,8 +156,9 @@ class ReadOptions(_Options):
 
     @property
     def log_dirs(self) -> tuple[Path, ...]:
-        """The log directories."""
-        return tuple(map(Path, self.paths if self.path is None else (self.path,)))
+        """The log directories. A task may have another working directory."""
+        paths = self.paths if self.path is None else (self.path,)
+        return tuple(Path(path).absolute() for path in paths)
 
     @model_validator(mode="after")
     def _names_what_to_read(self) -> Self:

@@ -12,8 +12,10 @@ import numpy as np
 
 from logwright.compaction.build import silent
 from logwright.compaction.runtime import Runtime, available_cores
+from logwright.compaction.source import Source
 from logwright.config.topic import CleanerConfig
 from logwright.errors import LogwrightError
+from logwright.format.scan import read_uint32
 from logwright.latest.missing import first_missing
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
     from logwright.compaction.keys.state import Progress
 
+_CRC_AT: Final = 17
+"""Position of the CRC in a batch (DefaultRecordBatch)."""
 _SAMPLE_BATCHES: Final = 4
 _SAMPLE_ROWS: Final = 4_096
 
@@ -88,24 +92,45 @@ def source_of(one: TopicLog, *, now_ms: int, progress: Progress = silent) -> Par
             end_offset=log.last_stable_offset,
             delete_retention_ms=one.delete_retention_ms,
             now_ms=now_ms,
+            cleaned_to=log.cleaner_checkpoint,
         ),
         log_bytes=log.log_bytes,
         read=read,
+        tail=lambda end: tail_of(log, end),
         missing=lambda start, end: missing_offset(log, start, end),
     )
+
+
+def tail_of(log: PartitionLog, end_offset: int) -> tuple[int, int] | None:
+    """Return base offset and CRC of the batch that has the offset before this one, None if no batch
+    has it. Effects: reads headers.
+    """
+    offset = end_offset - 1
+    for piece in _pieces(log, offset, end_offset):
+        row = piece.first_row("last_offset", offset)
+        if row < len(piece.batches) and piece.batches["base_offset"][row] <= offset:
+            position = int(piece.batches["position"][row])
+            crc = read_uint32(piece.data, position + _CRC_AT)
+            return int(piece.batches["base_offset"][row]), int(crc)
+    return None
 
 
 def missing_offset(log: PartitionLog, start: int, end: int) -> int | None:
     """Return the lowest offset in [start, end) that may have no record, None if all have one.
     Effects: reads the headers of the batches.
     """
+    return first_missing(_pieces(log, start, end), start, end)
+
+
+def _pieces(log: PartitionLog, start: int, end: int) -> Iterator[Source]:
+    """Yield the batches of the offsets [start, end), those of open transactions too. Effects: reads
+    headers.
+    """
     request = ReadRequest(
         start_offset=start, end_offset=end, isolation="read_uncommitted", range_bytes=INT64_MAX
     )
-    ranges = plan_records(log, request)
-    return first_missing(
-        (piece for one in ranges for piece in Pieces(one, ReadCounts())), start, end
-    )
+    for one in plan_records(log, request):
+        yield from Pieces(one, ReadCounts())
 
 
 def sample(logs: Iterable[TopicLog]) -> Iterator[pa.RecordBatch]:

@@ -35,6 +35,7 @@ class Progress:
         log_start_offset: of the log, when it was read.
         read_at_ms: when the log was read.
         delete_retention_ms: ``delete.retention.ms`` of the topic then.
+        tail: base offset and CRC of the batch that has the last offset; None if it is missing.
     """
 
     end_offset: int
@@ -42,6 +43,7 @@ class Progress:
     log_start_offset: int
     read_at_ms: int
     delete_retention_ms: int
+    tail: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,12 +170,8 @@ def load_progress(text: str | None, *, table: str) -> dict[int, Progress]:
     if text is None:
         return {}
     content = _content(text, table)
-    names = [one.name for one in fields(Progress)]
     try:
-        return {
-            int(number): Progress(**{name: one[name] for name in names})
-            for number, one in content["partitions"].items()
-        }
+        return {int(number): _progress(one) for number, one in content["partitions"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _unknown(table) from error
 
@@ -182,6 +180,14 @@ def totals(files: Iterable[DataFile]) -> tuple[int, int]:
     """Return the rows and the bytes of some files."""
     found = list(files)
     return sum(file.rows for file in found), sum(file.bytes for file in found)
+
+
+def _progress(one: dict[str, Any]) -> Progress:
+    known = {field.name: one[field.name] for field in fields(Progress)}
+    if known["tail"] is not None:
+        base_offset, crc = known["tail"]
+        known["tail"] = (int(base_offset), int(crc))
+    return Progress(**known)
 
 
 def _content(text: str | None, table: str) -> dict[str, Any]:

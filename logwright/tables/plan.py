@@ -28,6 +28,9 @@ class Observed:
         end_offset: the last stable offset: what a read_committed consumer may read is below it.
         delete_retention_ms: ``delete.retention.ms`` of the topic.
         now_ms: when the log was observed.
+        cleaned_to: the cleaner checkpoint; None if there is none.
+        tail: of the log's batch that has the last offset that the table holds: base offset and CRC;
+            None if no batch has it.
         missing_offset: the first offset between the table's end and the log's that has no record;
             None if there is none, or if `asks_for_missing` said that it does not matter.
     """
@@ -37,17 +40,20 @@ class Observed:
     end_offset: int
     delete_retention_ms: int
     now_ms: int
+    cleaned_to: int | None = None
+    tail: tuple[int, int] | None = None
     missing_offset: int | None = None
 
     @property
     def progress(self) -> Progress:
-        """What a table records that holds all of it."""
+        """What a table records that holds all of it. `tail` must be that of the end."""
         return Progress(
             end_offset=self.end_offset,
             topic_id=self.topic_id,
             log_start_offset=self.log_start_offset,
             read_at_ms=self.now_ms,
             delete_retention_ms=self.delete_retention_ms,
+            tail=self.tail,
         )
 
 
@@ -168,12 +174,28 @@ def _other_log(recorded: Progress, observed: Observed) -> str | None:
             f"the last stable offset {observed.end_offset} is below offset {recorded.end_offset},"
             " where the table ends"
         )
+    if _has_another_tail(recorded, observed):
+        assert recorded.tail is not None  # noqa: S101 - it is another one
+        return f"the batch of offset {recorded.tail[0]} is another one: the log was cut off before"
     return None
 
 
 def _forgets(recorded: Progress, observed: Observed) -> bool:
     """Return whether offsets that the table holds are of other records now, or of none."""
-    return recorded.topic_id != observed.topic_id or observed.end_offset < recorded.end_offset
+    return (
+        recorded.topic_id != observed.topic_id
+        or observed.end_offset < recorded.end_offset
+        or _has_another_tail(recorded, observed)
+    )
+
+
+def _has_another_tail(recorded: Progress, observed: Observed) -> bool:
+    """Return whether the last batch that the table holds is another one now, and not because it was
+    cleaned: the log was cut off, and has grown again.
+    """
+    if recorded.tail is None or recorded.tail == observed.tail:
+        return False
+    return observed.cleaned_to is None or observed.cleaned_to <= recorded.tail[0]
 
 
 def _patience_ms(recorded: Progress, observed: Observed) -> int:

@@ -49,7 +49,8 @@ class _Pending:
 
     def add(self, source: PartitionSource, added: list[DataFile], removed: list[DataFile]) -> None:
         """Take what was done for a partition."""
-        self.progress[source.partition] = source.observed.progress
+        observed = replace(source.observed, tail=source.tail(source.observed.end_offset))
+        self.progress[source.partition] = observed.progress
         self.added += added
         self.removed += removed
         self.changed = True
@@ -98,12 +99,14 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
 
 
 def _plan(source: PartitionSource, recorded: Progress | None) -> PartitionStep:
-    """Plan a partition's step. Effects: reads headers if it depends on them.
+    """Plan a partition's step. Effects: reads a header; all new ones if it depends on them.
 
     Raises:
         LogwrightError: the log cannot be read.
     """
     observed = source.observed
+    if recorded is not None:
+        observed = replace(observed, tail=source.tail(recorded.end_offset))
     if recorded is not None and asks_for_missing(recorded, observed):
         missing = source.missing(recorded.end_offset, observed.end_offset)
         observed = replace(observed, missing_offset=missing)

@@ -40,6 +40,8 @@ class PartitionSource:
         observed: the log as it is now.
         log_bytes: size of its ``.log`` files.
         read: reads the offsets of a step; tombstones only for an upsert.
+        tail: returns the base offset and the CRC of the batch with the offset before this one; None
+            if there is none.
         missing: returns the first of the offsets [start, end) that has no record, None if all have.
     """
 
@@ -47,6 +49,7 @@ class PartitionSource:
     observed: Observed
     log_bytes: int
     read: Callable[[PartitionStep], Reading]
+    tail: Callable[[int], tuple[int, int] | None]
     missing: Callable[[int, int], int | None]
 
 

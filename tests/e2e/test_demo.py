@@ -22,10 +22,13 @@ from logwright.spark.session import TASKS_PER_CORE
 from tests.e2e.harness import MARKS, NO_TELEMETRY, Platform
 from tests.oracle_runner import run_oracle
 from tests.spark_events import read_event_log
+from tests.table_rows import expected_rows, table_rows
+from tests.tidy.trees import ROOT
 
 pytestmark = [*MARKS, pytest.mark.oracle]
 
 LOGWRIGHT = Path(sys.executable).with_name("logwright")
+README = (ROOT / "README.md").read_text()
 RUN_SECONDS = 500
 DUE_LOGS = 7
 STEPS = [
@@ -37,7 +40,9 @@ STEPS = [
     "retain_logs",
     "kafka_logs__fleet_inventory",
     "kafka_logs__maintenance_history",
+    "latest_state__customers",
     "kafka_logs__fleet_page",
+    "latest_state__customers_rows_equal_live_keys",
 ]
 
 
@@ -182,3 +187,33 @@ def asked(platform: Platform) -> list[dict[str, str]]:
         instance=platform.instance, resources=platform.resources()
     ) as context:
         return [dict(run.tags) for run in landing.evaluate_tick(context).run_requests or ()]
+
+
+def test_customers_are_a_table(said: str, demo_home: Path) -> None:
+    """The line has its path; the README's command and DuckDB read it, one row for each live key;
+    the asset's page has a preview and passed checks.
+    """
+    (path,) = re.findall(r"^Latest state of customers: (.+)$", said, re.MULTILINE)
+    assert demo_home / "tables/customers" == Path(path)
+    expected = expected_rows(demo_home / "kafka-logs", "customers")
+    assert [row[:3] for row in expected] == [
+        (partition, offset, key)
+        for partition, offset, key in table_rows("parquet", Path(path), ["_key"])
+    ]
+    (command,) = re.findall(r'^\.venv/bin/python -c "(import pandas.+)"$', README, re.MULTILINE)
+    shown = subprocess.run(
+        [sys.executable, "-c", command.replace("logwright-demo", str(demo_home))],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert f"[{len(expected)} rows x " in shown
+    with dg.DagsterInstance.from_config(str(demo_home / "dagster")) as instance:
+        event = instance.get_latest_materialization_event(
+            dg.AssetKey(["latest_state", "customers"])
+        )
+    assert event is not None
+    assert event.asset_materialization is not None
+    metadata = event.asset_materialization.metadata
+    assert len(expected) == metadata["dagster/row_count"].value
+    assert "Customer " in str(metadata["preview"].value)

@@ -139,6 +139,7 @@ def _substituted(command: str, log_dir: Path, tmp_path: Path) -> list[str]:
         ("[t-0 ...]", "t-0"),
         ("LOOK", str(log_dir)),
         ("recover --accept-loss", f"recover --accept-loss {log_dir}"),
+        (" customers --to ", f" t --to {tmp_path}/"),
         ("--from PATH", f"--from {tmp_path / 'rows.json'}"),
         ("--topic T", "--topic new"),
         ("--partitions N", "--partitions 2"),

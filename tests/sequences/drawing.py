@@ -30,6 +30,7 @@ WEIGHTS: Final = {
     "broker-crash": 5,
     "broker": 4,
     "fail": 4,
+    "table": 12,
 }
 THEMES: Final = (
     tuple(WEIGHTS),
@@ -38,7 +39,8 @@ THEMES: Final = (
     ("ingest", "clean", "broker-crash", "recover"),
     ("ingest", "archive"),
     ("delete", "restore", "purge-deleted", "retain"),
-    ("clean", "undo", "roll", "purge", "ingest"),
+    ("clean", "undo", "roll", "purge", "ingest", "table"),
+    ("table", "clean", "ingest", "roll", "retain", "undo", "delete", "restore"),
     ("clean", "fail", "undo", "purge", "move", "delete", "restore"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""

@@ -40,6 +40,7 @@ from tests.sequences.content import (
 from tests.sequences.ingests import archive, ingest
 from tests.sequences.reading import bases_of
 from tests.sequences.step import Step, pick, unchanged
+from tests.sequences.tables import table
 from tests.sequences.world import (
     COMPACTED,
     DELETE_RETENTION_MS,
@@ -337,6 +338,7 @@ OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
     "archive": archive,
     "pause": pause,
     "move": move,
+    "table": table,
     "broker-crash": broker_crash,
     "broker": broker,
 }

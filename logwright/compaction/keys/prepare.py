@@ -4,6 +4,7 @@ room for their keys within the memory budget.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil, floor
 from typing import Final
@@ -54,7 +55,7 @@ def dirty_records(plan: CleanPlan, sources: list[Source]) -> int:
     )
 
 
-def other_bytes(sources: list[Source], *, rebuilt: bool) -> int:
+def other_bytes(sources: Sequence[Source], *, rebuilt: bool) -> int:
     """Return how much memory a cleaning takes, apart from the map, that grows with the log: the
     headers of all batches, an entry for each that may be rebuilt on the way, and two bitmaps with
     one bit for each record.

@@ -62,37 +62,7 @@ def find_superseded(
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: a batch cannot be read.
         PolicyError: ``log.cleaner.dedupe.buffer.size`` has no room for one key.
     """
-    first, end = offsets
-    records = sum(source.records for source in sources)
-    spans = [
-        (source, source.first_row("last_offset", first), source.first_row("base_offset", end))
-        for source in sources
-    ]
-    keys = sum(
-        source.records_before(last) - source.records_before(row)
-        for source, row, last in spans
-        if row < last
-    )
-    others = other_bytes(list(sources), rebuilt=False)
-    bits = (records + 7) // 8
-    task = MapTask(
-        now_ms=_NO_HORIZON,
-        last_mapped_offset=end - 1,
-        ends_when_full=False,
-        runtime=runtime,
-        progress=progress,
-        total_bytes=sum(
-            source.bytes_before(last) - source.bytes_before(row)
-            for source, row, last in spans
-            if row < last
-        ),
-        records=keys,
-        state=new_map(cleaner, keys=keys, records=records, other_bytes=others),
-        dead=np.zeros(bits, dtype=np.uint8),
-        expired=np.zeros(bits, dtype=np.uint8),
-        readers=[Reader.new(records) for _ in range(runtime.threads)],
-        horizon_ms=INT64_MAX,
-    )
+    task = _map_task(sources, offsets, cleaner, progress, runtime)
     while task.shards:
         insert_rows(task, sources, offsets, primary=begin_pass(task))
         end_pass(task)
@@ -101,4 +71,38 @@ def find_superseded(
         distinct_keys=task.distinct_keys,
         map_reads=task.passes,
         map_bytes=task.state.table.entries.nbytes,
+    )
+
+
+def _map_task(
+    sources: Sequence[Source],
+    offsets: tuple[int, int],
+    cleaner: CleanerConfig,
+    progress: Progress,
+    runtime: Runtime,
+) -> MapTask:
+    """Return the state with an empty map."""
+    first, end = offsets
+    records = sum(source.records for source in sources)
+    keys = total_bytes = 0
+    for source in sources:
+        row, last = source.first_row("last_offset", first), source.first_row("base_offset", end)
+        if row < last:
+            keys += source.records_before(last) - source.records_before(row)
+            total_bytes += source.bytes_before(last) - source.bytes_before(row)
+    others = other_bytes(sources, rebuilt=False)
+    bits = (records + 7) // 8
+    return MapTask(
+        now_ms=_NO_HORIZON,
+        last_mapped_offset=end - 1,
+        ends_when_full=False,
+        runtime=runtime,
+        progress=progress,
+        total_bytes=total_bytes,
+        records=keys,
+        state=new_map(cleaner, keys=keys, records=records, other_bytes=others),
+        dead=np.zeros(bits, dtype=np.uint8),
+        expired=np.zeros(bits, dtype=np.uint8),
+        readers=[Reader.new(records) for _ in range(runtime.threads)],
+        horizon_ms=INT64_MAX,
     )

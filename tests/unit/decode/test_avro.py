@@ -146,7 +146,9 @@ RECORD = {
 
 
 def test_record() -> None:
-    """Fields, nested and named types; fields that cannot be null are not."""
+    """Fields, nested and named types; fields that cannot be null are not; without those that have
+    no values.
+    """
     value = {
         "id": 1,
         "inner": None,
@@ -155,9 +157,10 @@ def test_record() -> None:
         "m": {"k": {"s": "y"}, "l": None},
     }
     expected = value | {"m": [("k", {"s": "y"}), ("l", None)]}
+    del expected["inner"]
     assert ([expected, None], {}) == decoded(RECORD, written(RECORD, value), None)
     kind = decoder(RECORD).type
-    assert [False, True, False, True, False] == [field.nullable for field in kind]
+    assert [False, False, True, False] == [field.nullable for field in kind]
 
 
 @pytest.mark.parametrize(
@@ -229,6 +232,12 @@ def test_fastavro_reads_some_of_them() -> None:
     ("schema", "problem"),
     [
         ("{", "is not an Avro schema in JSON"),
+        ('"null"', "has no fields that can be columns"),
+        ('["null"]', "has no fields that can be columns"),
+        (
+            '{"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]}',
+            "has no fields that can be columns",
+        ),
         ('"nothing"', "is not an Avro schema"),
         ('{"type": "record"}', "is not an Avro schema"),
         ('{"type": "array", "items": "null"}', "has an array whose items have no bytes"),

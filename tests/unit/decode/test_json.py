@@ -235,6 +235,13 @@ def test_too_many_fields_to_infer() -> None:
     assert 2000 == len(infer([{f"f{number}": 1 for number in range(3000)}]))
 
 
+@pytest.mark.parametrize("name", ["", "x" * 256])
+def test_names_that_are_no_columns(name: str) -> None:
+    """An inferred field needs a name of bounded length."""
+    assert ["a"] == [one.name for one in infer([{name: 1, "a": 1, "o": {name: 1}}])][:1]
+    assert "json" == infer([{"o": {name: 1}}])[0].type
+
+
 def test_too_deep_to_infer() -> None:
     """What is nested deeper than 20 is JSON."""
     value: Any = 1

@@ -50,6 +50,32 @@ message M { google.protobuf.Struct s = 1; }
 UTC = dt.UTC
 
 
+VALUES: dict[str, Any] = {
+    "i32": -(2**31),
+    "s64": -(2**63),
+    "u32": 2**32 - 1,
+    "u64": 2**64 - 1,
+    "f32": 2**32 - 1,
+    "f": 0.5,
+    "d": -0.1,
+    "b": True,
+    "s": "é",
+    "raw": b"\xff",
+    "kind": 1,
+    "maybe": 0,
+    "address": {"city": "x", "lines": ["a", "b"]},
+    "old": [{"city": "y"}],
+    "counts": {"k": 1},
+    "kinds": [1, 0],
+    "phone": 5,
+    "since": dt.datetime(2024, 1, 1, 0, 0, 0, 5, UTC),
+    "wrapped": {"value": 0},
+    "part": {"n": -1},
+    "big": {"value": 2**64 - 1},
+}
+"""A value of every field, but for the map of messages."""
+
+
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     """A directory with schemas."""
@@ -73,29 +99,7 @@ def decoded(base: Path, *content: bytes | None, name: str = "shop.Customer") -> 
 def test_all_types(base: Path) -> None:
     """Numbers with their ranges, presence, lists, maps, well-known types."""
     made = message(base, "shop.proto", "shop.Customer")
-    full = made(
-        i32=-(2**31),
-        s64=-(2**63),
-        u32=2**32 - 1,
-        u64=2**64 - 1,
-        f32=2**32 - 1,
-        f=0.5,
-        d=-0.1,
-        b=True,
-        s="é",
-        raw=b"\xff",
-        kind=1,
-        maybe=0,
-        address={"city": "x", "lines": ["a", "b"]},
-        old=[{"city": "y"}],
-        counts={"k": 1},
-        kinds=[1, 0],
-        phone=5,
-        since=dt.datetime(2024, 1, 1, 0, 0, 0, 5, UTC),
-        wrapped={"value": 0},
-        part={"n": -1},
-        big={"value": 2**64 - 1},
-    )
+    full = made(**VALUES)
     full.places[-1].city = "z"
     result = decoded(base, full.SerializeToString(), b"", None)
     first, second, tombstone = result.rows
@@ -208,6 +212,12 @@ def test_required_fields(base: Path) -> None:
         ("message", "M", r"s.proto: the schema is not accepted by protoc: s.proto:1:"),
         ('syntax = "proto3"; import "no.proto"; message M {}', "M", "no.proto"),
         ('syntax = "proto3"; message N {}', "M", "has no message M"),
+        ('syntax = "proto3"; message M {}', "M", "has no fields that can be columns"),
+        (
+            'syntax = "proto3"; message M { N n = 1; } message N {}',
+            "M",
+            "has no fields that can be columns",
+        ),
         ('syntax = "proto3"; message M { M m = 1; }', "M", "is recursive: M contains itself"),
         (
             'syntax = "proto3"; message M { N n = 1; } message N { repeated M m = 1; }',

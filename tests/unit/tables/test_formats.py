@@ -138,16 +138,16 @@ def test_tombstones(tmp_path: Path, form: str) -> None:
     """They take rows away, and what has no row changes nothing; a table can become empty."""
     pairs = [("a", "1"), ("b", "2")]
     where = place(form, tmp_path / "table", buckets=2)
-    update(where, write_logs(tmp_path / "1", {0: pairs}))
+    update(where, write_logs(tmp_path / "1", {0: pairs}, size=1))
     gone = [*pairs, ("a", None), ("x", None)]
-    done = update(where, write_logs(tmp_path / "2", {0: gone})).result
+    done = update(where, write_logs(tmp_path / "2", {0: gone}, size=1)).result
     assert (1, 2) == (done.partitions[0].deleted, done.partitions[0].records)
     assert [(0, 1, b"b", b"2")] == table_rows(form, tmp_path / "table")
     empty = [*gone, ("b", None)]
-    assert update(where, write_logs(tmp_path / "3", {0: empty})).result.snapshot is not None
+    assert update(where, write_logs(tmp_path / "3", {0: empty}, size=1)).result.snapshot is not None
     assert [] == table_rows(form, tmp_path / "table")
     back = [*empty, ("a", "3")]
-    update(where, write_logs(tmp_path / "4", {0: back}))
+    update(where, write_logs(tmp_path / "4", {0: back}, size=1))
     assert [(0, 5, b"a", b"3")] == table_rows(form, tmp_path / "table")
 
 
@@ -179,6 +179,19 @@ def test_a_log_that_was_cut_off(tmp_path: Path, form: str, seed: int) -> None:
     done = update(where, logs[0])
     assert all("is below offset" in one.step.reason for one in done.result.partitions)
     assert expected_rows(logs[0], "t") == table_rows(form, tmp_path / "table")
+
+
+@pytest.mark.parametrize("end", [60, 80, 100])
+def test_a_log_that_was_cut_off_and_grew_again(tmp_path: Path, end: int, seed: int) -> None:
+    """To less, as much or more: the table notices by the last batch that it holds."""
+    draw = random.Random(seed)
+    same, one, other = (random_pairs(draw, 40) for _ in range(3))
+    where = place("parquet", tmp_path / "table", buckets=BUCKETS)
+    update(where, write_logs(tmp_path / "a", {0: [*same, *one]}))
+    log_dir = write_logs(tmp_path / "b", {0: [*same, *other, *one][:end]})
+    (step,) = [part.step for part in update(where, log_dir).result.partitions]
+    assert "rebuild" == step.kind
+    assert expected_rows(log_dir, "t") == table_rows("parquet", tmp_path / "table")
 
 
 @pytest.mark.crash

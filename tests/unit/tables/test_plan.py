@@ -25,10 +25,20 @@ from logwright.tables.plan import (
 
 READ_AT = 1_000_000
 RECORDED = Progress(
-    end_offset=100, topic_id="A", log_start_offset=10, read_at_ms=READ_AT, delete_retention_ms=5000
+    end_offset=100,
+    topic_id="A",
+    log_start_offset=10,
+    read_at_ms=READ_AT,
+    delete_retention_ms=5000,
+    tail=(95, 7),
 )
 SEEN = Observed(
-    topic_id="A", log_start_offset=10, end_offset=150, delete_retention_ms=5000, now_ms=READ_AT
+    topic_id="A",
+    log_start_offset=10,
+    end_offset=150,
+    delete_retention_ms=5000,
+    now_ms=READ_AT,
+    tail=(95, 7),
 )
 
 CASES = {
@@ -55,6 +65,20 @@ CASES = {
         None,
         "the last stable offset 99 is below offset 100",
     ),
+    "cut off and grown again": (
+        {"tail": (95, 8)},
+        *("rebuild", None, "the batch of offset 95 is another one"),
+    ),
+    "cut off and grown again, above the checkpoint": (
+        {"tail": None, "cleaned_to": 95},
+        *("rebuild", None, "the batch of offset 95 is another one"),
+    ),
+    "cut off and grown to the same end": (
+        {"tail": (95, 8), "end_offset": 100},
+        *("rebuild", None, "the batch of offset 95 is another one"),
+    ),
+    "the last batch was cleaned": ({"tail": (95, 8), "cleaned_to": 96}, "upsert", 100, ""),
+    "the last batch was removed": ({"tail": None, "cleaned_to": 150}, "upsert", 100, ""),
     "a gap, in time": (
         {"missing_offset": 120, "now_ms": READ_AT + 4999},
         *("upsert", 100, ""),
@@ -115,6 +139,7 @@ def test_the_first_time() -> None:
     [
         ({"topic_id": "B"}, True),
         ({"end_offset": 99}, True),
+        ({"tail": None}, True),
         ({"log_start_offset": 11}, False),
         ({"missing_offset": 120, "now_ms": READ_AT + 5000}, False),
     ],
@@ -167,7 +192,7 @@ def test_tables_of_another_form(changes: dict[str, object], why: str | None) -> 
 def test_what_is_stored_comes_back() -> None:
     """Form and progress as JSON."""
     assert load_form(dump_form(FORM), table="x") == FORM
-    progress = {0: RECORDED, 11: replace(RECORDED, topic_id=None)}
+    progress = {0: RECORDED, 11: replace(RECORDED, topic_id=None, tail=None)}
     assert load_progress(dump_progress(progress), table="x") == progress
     assert load_progress(None, table="x") == {}
 

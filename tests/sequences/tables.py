@@ -1,0 +1,61 @@
+"""The table of a log's latest state, in sequences: updated now and then, and always right."""
+
+from __future__ import annotations
+
+from logwright.config.topic import CleanerConfig
+from logwright.log.files import open_partition_dir
+from logwright.log.load import observe
+from logwright.log.topic_id import read_topic_id
+from logwright.tables.logs import TopicLog
+from logwright.tables.topic import open_store, read_rows, update_topic
+from tests.latest_rows import replayed
+from tests.sequences.step import Step, pick, unchanged
+from tests.sequences.world import (
+    COMPACTED,
+    DELETE_RETENTION_MS,
+    RETAINED,
+    TAKEN_IN,
+    Difference,
+    World,
+    parsed,
+    repair,
+)
+from tests.table_world import place
+
+COLUMNS = ("key", "value", "offset")
+
+
+def table(world: World, choice: int) -> Step:
+    """Bring a log's table up to date, and hold its rows against the model."""
+    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
+    log = world.logs[name]
+
+    def run() -> None:
+        repair(world)
+        if log.content is None:
+            return
+        partition = parsed(name)
+        with open_partition_dir(log.where, partition) as directory:
+            topic_id = read_topic_id(directory)
+        one = TopicLog(
+            log=observe(log.where, partition, high_watermark="end"),
+            topic_id=topic_id,
+            delete_retention_ms=DELETE_RETENTION_MS,
+            cleaner=CleanerConfig(),
+        )
+        where = place("parquet", world.root / "tables" / name, buckets=2)
+        done = update_topic(where, [one], now_ms=world.now)
+        for error in done.result.failures.values():
+            raise error
+        assert done.result.snapshot is not None
+        found = sorted(
+            (row["offset"], row["key"], row["value"])
+            for batch in read_rows(open_store(where), done.result.snapshot, COLUMNS)
+            for row in batch.to_pylist()
+        )
+        expected = [(row[2], row[0], row[1]) for row in replayed(log.content)]
+        if found != expected:
+            (step,) = [part.step for part in done.result.partitions]
+            raise Difference(f"the table of {name} after {step}: {found}, expected {expected}")
+
+    return Step(name, run, unchanged(world, name))

@@ -1,0 +1,163 @@
+"""Parts of an update: names of columns, buckets, spilled rows, the comparison with the log."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from logwright.config.decoding import Decoding
+from logwright.decode.make import make_decoder
+from logwright.tables.buckets import FILE_BYTES, MOST_BUCKETS, bucket_count, buckets_of
+from logwright.tables.columns import columns_of
+from logwright.tables.compare import compare, largest_offsets
+from logwright.tables.quarantine import Quarantine
+from logwright.tables.spill import Spill
+from logwright.tables.topic import open_store
+from tests.table_world import place, random_pairs, topic_logs, update, write_logs
+
+
+@pytest.mark.parametrize(
+    ("sizes", "buckets"),
+    [
+        ([], 1),
+        ([0], 1),
+        ([FILE_BYTES], 1),
+        ([1, FILE_BYTES + 1], 2),
+        ([10 * FILE_BYTES], 10),
+        ([10**15], MOST_BUCKETS),
+    ],
+)
+def test_number_of_buckets(sizes: list[int], buckets: int) -> None:
+    """By the largest partition, within limits."""
+    assert buckets == bucket_count(sizes)
+
+
+def test_buckets_are_even_within_a_partition() -> None:
+    """Also for the keys that Kafka's partitioner put into one of 16 partitions: without the
+    finalizer they would all be in one of 16 buckets.
+    """
+    keys = pa.array([f"key-{number}".encode() for number in range(160_000)], pa.binary())
+    of_partition = keys.filter(pa.array(murmur2(keys) % 16 == 3))
+    assert 9_000 < len(of_partition)
+    found = Counter(buckets_of(of_partition, 16).tolist())
+    expected = len(of_partition) / 16
+    assert found.keys() == set(range(16))
+    assert all(abs(count - expected) < 0.2 * expected for count in found.values())
+
+
+def murmur2(keys: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Kafka's murmur2 with the sign bit cleared, as plainly as can be."""
+    found = []
+    for key in keys.to_pylist():
+        digest = 0x9747B28C ^ len(key)
+        whole = len(key) - len(key) % 4
+        for at in range(0, whole, 4):
+            word = int.from_bytes(key[at : at + 4], "little") * 0x5BD1E995 % 2**32
+            word = (word ^ word >> 24) * 0x5BD1E995 % 2**32
+            digest = digest * 0x5BD1E995 % 2**32 ^ word
+        if key[whole:]:
+            digest = (digest ^ int.from_bytes(key[whole:], "little")) * 0x5BD1E995 % 2**32
+        digest = (digest ^ digest >> 13) * 0x5BD1E995 % 2**32
+        found.append((digest ^ digest >> 15) & 0x7FFFFFFF)
+    return np.array(found, dtype=np.int64)
+
+
+def test_buckets_stay() -> None:
+    """The hash is part of the format of tables on disk: these are its results."""
+    keys = pa.array([b"", b"a", b"key-1", b"\x00\xff"], pa.binary())
+    assert [5, 5, 4, 3] == buckets_of(keys, 7).tolist()
+    assert buckets_of(keys.slice(2), 7).tolist() == buckets_of(keys, 7).tolist()[2:]
+
+
+def test_columns_of_bytes() -> None:
+    """Without decoding the key is the raw key."""
+    columns = columns_of(make_decoder(Decoding(), base=Path()).schema)
+    assert ["offset", "timestamp", "key", "value"] == columns.stored.names
+    assert "key" == columns.key
+    assert ["partition", "bucket"] == columns.full.names[:2]
+
+
+def test_columns_that_are_decoded() -> None:
+    """The raw key has a column of its own, and no two names differ only in case."""
+    fields = ("Offset", "BUCKET", "key", "_key", "name", "Name", "value")
+    spec = {
+        "key": {"format": "string"},
+        "value": {"format": "json", "fields": [{"name": name, "type": "long"} for name in fields]},
+    }
+    columns = columns_of(make_decoder(Decoding.model_validate(spec), base=Path()).schema)
+    names = columns.full.names
+    assert "_key" == columns.key
+    assert len(names) == len({name.casefold() for name in names}) == len(fields) + 6
+    assert {"partition", "bucket", "offset", "timestamp", "_key", "key"} <= set(names)
+
+
+@pytest.mark.parametrize("limit", [1, 5_000, 1 << 30])
+def test_spilled_rows_come_back(tmp_path: Path, limit: int, seed: int) -> None:
+    """Each in its bucket, in their order; a file has no name, so that nothing is left of it."""
+    draw = random.Random(seed)
+    schema = pa.schema([("key", pa.binary()), ("number", pa.int64())])
+    rows = [(f"k{draw.randrange(500)}".encode(), number) for number in range(3_000)]
+    with Spill(schema, "key", 7, tmp_path, limit=limit) as spill:
+        for start in range(0, len(rows), 250):
+            part = rows[start : start + 250]
+            columns = [pa.array([key for key, _ in part], pa.binary())]
+            columns.append(pa.array([number for _, number in part], pa.int64()))
+            spill.add(pa.RecordBatch.from_arrays(columns, schema=schema))
+        assert [] == list(tmp_path.iterdir())
+        assert len(rows) == spill.rows
+        found = []
+        for bucket in spill.buckets:
+            read = [
+                (row["key"], row["number"])
+                for batch in spill.read(bucket)
+                for row in batch.to_pylist()
+            ]
+            assert read == sorted(read, key=lambda row: row[1])
+            keys = pa.array([key for key, _ in read], pa.binary())
+            assert {bucket} == set(buckets_of(keys, 7).tolist())
+            found += read
+    assert sorted(rows) == sorted(found)
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+    """Beyond the limit, what waits is in the file."""
+    schema = pa.schema([("key", pa.binary())])
+    batch = pa.RecordBatch.from_arrays([pa.array([bytes(1000)] * 100, pa.binary())], schema=schema)
+    before = pa.total_allocated_bytes()
+    with Spill(schema, "key", 2, tmp_path, limit=1 << 20) as spill:
+        for _ in range(200):
+            spill.add(batch)
+            assert pa.total_allocated_bytes() - before < 4 << 20
+
+
+def test_a_comparison_finds_what_is_wrong(tmp_path: Path, seed: int) -> None:
+    """A table that lacks a row, or has one too many, is not equal to the log."""
+    draw = random.Random(seed)
+    pairs = random_pairs(draw, 200)
+    log_dir = write_logs(tmp_path / "logs", {0: pairs})
+    where = place("delta", tmp_path / "table", buckets=3)
+    snapshot = update(where, log_dir).result.snapshot
+    assert snapshot is not None
+    store = open_store(where)
+    refused = Quarantine(store=open_store(where, quarantine=True), topic="t", work=tmp_path)
+    (one,) = topic_logs(log_dir)
+    same = compare(store, snapshot, refused, one)
+    assert same is not None
+    assert same.equal
+    assert (snapshot.rows, 0) == (same.live_keys, same.refused)
+    assert largest_offsets(store, snapshot)[0] < snapshot.progress[0].end_offset
+    dead = write_logs(tmp_path / "dead", {0: [*pairs, *((f"k{n}", None) for n in range(40))]})
+    (other,) = topic_logs(dead)
+    changed = update(where, dead).result.snapshot
+    assert changed is not None
+    assert 0 == changed.rows
+    wrong = compare(store, replace(changed, files=snapshot.files), refused, other)
+    assert wrong is not None
+    assert not wrong.equal
+    assert (0, snapshot.rows) == (wrong.live_keys, wrong.rows)
