@@ -65,7 +65,11 @@ def read_range(
     """
     counts = ReadCounts() if counts is None else counts
     rows = Rows(
-        partition=one.partition, columns=columns, most_rows=batch_rows, most_bytes=batch_bytes
+        partition=one.partition,
+        columns=columns,
+        most_rows=batch_rows,
+        most_bytes=batch_bytes,
+        log_bytes=one.bytes,
     )
     scope = _scope(one, columns, batch_bytes, selection or _ALL)
     with broker_kept_out(one.log_dir), enough_memory(one.directory):
@@ -77,7 +81,11 @@ def read_pieces(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of some pieces of a range; see `read_range`."""
     rows = Rows(
-        partition=one.partition, columns=columns, most_rows=BATCH_ROWS, most_bytes=BATCH_BYTES
+        partition=one.partition,
+        columns=columns,
+        most_rows=BATCH_ROWS,
+        most_bytes=BATCH_BYTES,
+        log_bytes=one.bytes,
     )
     return _read(pieces, rows, _scope(one, columns, BATCH_BYTES, _ALL), ReadCounts())
 

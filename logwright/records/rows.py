@@ -23,6 +23,8 @@ _LARGEST_BYTES: Final = INT32_MAX
 _BYTES: Final = ("key_bytes", "value_bytes", "headers_bytes")
 _SMALLEST: Final = {"rows": 1024} | dict.fromkeys(_BYTES, 64 * 1024)
 """Room that is always made, within the limits."""
+_GROWTH: Final = 4
+"""By how much batches often grow when they are decompressed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +35,7 @@ class Rows:
         columns: which are wanted, in this order.
         most_rows: of a record batch, above 0. most_bytes: of its keys, values and headers
             together, unless one record has more.
+        log_bytes: about how many bytes of segments are read: few need little room.
         state: STATE, of the kernel.
         buffers: its buffers.
     """
@@ -41,6 +44,7 @@ class Rows:
     columns: Sequence[str]
     most_rows: int
     most_bytes: int
+    log_bytes: int = _LARGEST_BYTES
     schema: pa.Schema = field(init=False)
     state: np.void = field(init=False)
     buffers: RowBuffers = field(init=False)
@@ -54,7 +58,7 @@ class Rows:
             raise ValueError(message)
         self.state = np.zeros(1, dtype=STATE)[0]
         self.state["given"] = NOT_GIVEN
-        self._room = dict.fromkeys(_BYTES, self.most_bytes) | {"rows": self.most_rows}
+        self._set_room(dict.fromkeys(_BYTES, _GROWTH * self.log_bytes) | {"rows": self.log_bytes})
         self._renew()
 
     def has(self, column: str) -> bool:
@@ -95,12 +99,17 @@ class Rows:
         """Make the next buffers about as large as these rows needed: a record batch that is kept
         keeps whole buffers.
         """
-        most = dict.fromkeys(_BYTES, self.most_bytes) | {"rows": self.most_rows}
-        for name, limit in most.items():
-            usual = max(int(self.state[name]) * 5 // 4, _SMALLEST[name])
-            self._room[name] = min(usual, limit)
+        names_of = ("rows", *_BYTES)
+        self._set_room({name: int(self.state[name]) * 5 // 4 for name in names_of})
+        for name in (*names_of, "null_keys", "null_values"):
             self.state[name] = 0
-        self.state["null_keys"] = self.state["null_values"] = 0
+
+    def _set_room(self, usual: dict[str, int]) -> None:
+        """Set how much room the next buffers have: what is usual, within the limits."""
+        most = dict.fromkeys(_BYTES, self.most_bytes) | {"rows": self.most_rows}
+        self._room = {
+            name: min(max(usual[name], _SMALLEST[name]), limit) for name, limit in most.items()
+        }
 
     def take(self) -> pa.RecordBatch:
         """Return the rows, at least one, and continue with new buffers."""
@@ -109,7 +118,9 @@ class Rows:
         if arrays:
             batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         else:
-            batch = pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+            batch = pa.RecordBatch.from_struct_array(
+                pa.Array.from_buffers(pa.struct([]), count, [None])
+            )
         self._adapt()
         self._renew()
         return batch

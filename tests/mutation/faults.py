@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutation.between import BETWEEN
 from tests.mutation.fault import Fault
+from tests.mutation.reading import READING
 
 DECODER = (
     "tests/property/test_record_decoder.py",
@@ -244,4 +245,5 @@ FAULTS = (
         tests=DECODER,
     ),
     *BETWEEN,
+    *READING,
 )

@@ -71,6 +71,20 @@ def test_a_part_costs_a_part(tmp_path: Path, start: int, end: int) -> None:
     assert sum(one.bytes for one in ranges(log, request)) <= wanted + 1_500
 
 
+def test_nothing_else_is_looked_at(tmp_path: Path) -> None:
+    """Rubbish in other segments, and before and after the wanted part of one, is not noticed."""
+    builder = long_log(tmp_path)
+    for base in (0, 200, 400):
+        path = builder.directory / f"{base:020}.log"
+        content = bytearray(path.read_bytes())
+        keep = (len(content) // 3, len(content) * 2 // 3) if base == 200 else (61, 61)
+        content[61 : keep[0]] = b"\xff" * (keep[0] - 61)
+        content[max(keep[1], 61) :] = b"\xff" * (len(content) - max(keep[1], 61))
+        path.write_bytes(content)
+    request = ReadRequest(start_offset=290, end_offset=310)
+    assert list(range(290, 310)) == offsets(observed_again(builder), request)
+
+
 def test_nothing_is_planned_without_records(tmp_path: Path) -> None:
     """Beyond the end, below the log start offset, or the wrong way round."""
     log = observed_again(long_log(tmp_path))

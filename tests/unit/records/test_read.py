@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from itertools import combinations
 from pathlib import Path
 
@@ -248,6 +249,28 @@ def test_a_log_that_becomes_shorter_while_it_is_read(
     os.truncate(builder.directory / f"{0:020}.log", 400)
     with pytest.raises(StalePlan):
         list(batches)
+
+
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the piece, the record batch and one decompressed batch; not by the range."""
+    monkeypatch.setattr(segment_file, "PIECE_BYTES", 64 * 1024)
+    builder = LogBuilder(tmp_path / "logs")
+    segment = builder.segment(0)
+    for at in range(0, 8_000, 4):
+        segment.batch(at, [(f"key-{at + number}", "v" * 1_000) for number in range(4)])
+    builder.segment(8_000)
+    log = observed(builder)
+    assert log.log_bytes > 8_000_000
+    (one,) = ranges(log)
+    next(read_range(one, columns=RECORDS.names)).validate()  # loads the kernels
+    tracemalloc.start()
+    try:
+        batches = read_range(one, columns=RECORDS.names, batch_rows=100, batch_bytes=64 * 1024)
+        assert 8_000 == sum(len(batch) for batch in batches)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 2_000_000
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
