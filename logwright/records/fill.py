@@ -165,13 +165,14 @@ def fill_rows(
                 continue
             if state.given < 0 and not has_right_crc(data, batch):
                 return np.int64(WRONG_CRC)
-            is_control = batch.attributes & CONTROL != 0
-            if is_control and batch.count > 0:
+            # One without records is opened like any other: it must not have anything else either.
+            is_marker = batch.attributes & CONTROL != 0 and batch.count > 0
+            if is_marker:
                 span = (batch.position + HEADER_BYTES, batch.position + batch.size)
                 status = check_records(data, batch, span)
                 if status != OK:
                     return status
-            if is_control or batch.discard or (batch.count == 0 and batch.size == HEADER_BYTES):
+            if is_marker or batch.discard or (batch.count == 0 and batch.size == HEADER_BYTES):
                 state.row += 1
                 continue
             status = _open_batch(data, batch, scope, (scratch, cells), state)

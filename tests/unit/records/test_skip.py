@@ -75,6 +75,12 @@ def wrong_count_and_length(content: bytearray, position: int) -> None:
     set_bytes(57, ">i", -1)(content, position)
 
 
+def count_no_record(content: bytearray, position: int) -> None:
+    """Make a control batch of it that has no records, as a cleaning leaves them."""
+    set_bytes(21, ">h", 0x20)(content, position)
+    set_bytes(57, ">i", 0)(content, position)
+
+
 AFTER_IT_ALL_IS_READ = {
     "a flipped bit": flip_in_records,
     "another length of a record": with_right_crc(set_bytes(61, ">b", 0x7C)),
@@ -88,6 +94,8 @@ AFTER_IT_ALL_IS_READ = {
     "an unknown codec": with_right_crc(set_bytes(21, ">h", 7)),
     "not compressed by its codec": with_right_crc(set_bytes(21, ">h", 3)),
     "a control batch without a type": with_right_crc(set_bytes(21, ">h", 0x20)),
+    "a control batch without records but with bytes": with_right_crc(count_no_record),
+    "a data batch without records but with bytes": with_right_crc(set_bytes(57, ">i", 0)),
     "an offset of the segment before": set_bytes(0, ">q", 1),
     "an offset of the segment after": set_bytes(0, ">q", 12),
 }
