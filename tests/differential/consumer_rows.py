@@ -154,7 +154,7 @@ def compare_rows(place: Place, read: Consumed, rnd: random.Random) -> Found:
         what = f"{place.name}: {isolation}"
         case = Case(found, what, log, rnd)
         found.expect(f"{what}: rows", expected, read_rows(log, request))
-        pieces = replace(request, range_bytes=rnd.choice((1, 100, 700, 5000)))
+        pieces = replace(request, range_bytes=rnd.choice((60, 300, 700, 5000)))
         small = Reading(batch_rows=rnd.randint(1, 12), batch_bytes=rnd.choice((1, 50, 1000)))
         found.expect(f"{what}: pieces", expected, read_rows(log, pieces, small))
         _compare_columns(case, request, expected)

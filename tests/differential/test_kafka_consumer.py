@@ -76,7 +76,7 @@ def is_only_cleaned(name: str) -> bool:
     return fixtures.description(name)["ops"] == ["clean"] and name != LOSES
 
 
-@pytest.mark.timeout(300, method="thread")
+@pytest.mark.timeout(600, method="thread")
 def test_fixtures_are_read_as_by_consumers(scratch: Path) -> None:
     """Every log that Kafka wrote and that a broker opens, its offsets and transactions too."""
     judged = Judged()
@@ -101,7 +101,7 @@ def test_a_torn_tail_is_refused_by_name() -> None:
         observe(log_dir, TopicPartition("t", 0), high_watermark="end")
 
 
-@pytest.mark.timeout(300, method="thread")
+@pytest.mark.timeout(600, method="thread")
 def test_random_logs_are_read_as_by_consumers(
     server: OracleServer, seed: int, scratch: Path
 ) -> None:
@@ -113,7 +113,7 @@ def test_random_logs_are_read_as_by_consumers(
     assert judged.through_spark >= LOGS // 12
 
 
-@pytest.mark.timeout(300, method="thread")
+@pytest.mark.timeout(600, method="thread")
 def test_the_past_is_a_replay(server: OracleServer, seed: int, scratch: Path) -> None:
     """A log that was never cleaned has its state as of any offset and any time."""
     seeds = range(seed * 1_000_000, seed * 1_000_000 + 2)
