@@ -71,7 +71,7 @@ def read_state(
         counts=counts,
     ):
         times = batch.column("timestamp").cast("int64").to_pylist()
-        for one, time in zip(batch.to_pylist(), times, strict=True):
+        for one, time in zip(batch.drop_columns("timestamp").to_pylist(), times, strict=True):
             headers = tuple((each["key"].encode(), each["value"]) for each in one["headers"] or ())
             rows.append((one["key"], one["value"], one["offset"], time // 1000, headers))
     return tuple(rows)

@@ -211,6 +211,25 @@ def test_dry_run_reads_no_record(call: Call, log_dir: Path, tmp_path: Path) -> N
     assert not (tmp_path / "table").exists()
 
 
+def test_only_what_was_replicated(call: Call, tmp_path: Path) -> None:
+    """With the high watermark of the checkpoint; an offset above it is refused."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "1"), ("a", "2"), ("b", "3")])
+    log.write(high_watermark=1)
+    words = (
+        "latest",
+        log.log_dir,
+        "t",
+        "--high-watermark",
+        "checkpoint",
+        "--columns",
+        "offset,key",
+    )
+    answer = call(*words, "--to", tmp_path / "table", *JSON)
+    assert [(one["rows"], one["endOffset"]) for one in answer.lines] == [(1, 1)]
+    assert call(*words, "--to", tmp_path / "other", "--as-of-offset", 2).status == 5
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logwright.compaction.runtime import Runtime
 from logwright.config.topic import CleanerConfig
 from logwright.errors import StalePlan
+from logwright.latest import read
 from logwright.latest.model import LatestCounts
+from logwright.records import segment_file
 from tests.fixtures import CASES, Side, case_dir, description, partitions
 from tests.latest_rows import PastStates, plan_of, read_state, replayed, stable_offset
 from tests.log_builder import LogBuilder
@@ -136,6 +139,30 @@ def test_a_plan_is_small_and_can_be_sent(tmp_path: Path) -> None:
     there = pickle.loads(sent)  # noqa: S301, TID251 -- as Spark does
     assert plan == there
     assert len(read_state(there)) == 1000
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_progress_ends_at_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """Both phases report bytes, ascending; the first one once for each pass over the keys."""
+    log = _many_keys(tmp_path)
+    monkeypatch.setattr(segment_file, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(read, "GROUP_BYTES", 5_000)
+    shown: dict[str, list[tuple[int, int]]] = {}
+    batches = read.read_latest(
+        plan_of(log.log_dir, "t-0"),
+        columns=("key",),
+        runtime=Runtime(threads=threads),
+        progress=lambda phase, done, total: shown.setdefault(phase, []).append((done, total)),
+    )
+    assert sum(batch.num_rows for batch in batches) == 1000
+    assert list(shown) == ["map", "read"]
+    size = (log.directory / f"{0:020d}.log").stat().st_size
+    for steps in shown.values():
+        assert len(steps) > 1
+        assert steps == sorted(steps)
+        assert steps[-1] == (size, size)
 
 
 def test_a_log_that_changed_is_refused(tmp_path: Path) -> None:
