@@ -6,6 +6,7 @@ from tests.mutation.between import BETWEEN
 from tests.mutation.fault import Fault
 from tests.mutation.latest import LATEST
 from tests.mutation.reading import READING
+from tests.mutation.tables import TABLES
 
 DECODER = (
     "tests/property/test_record_decoder.py",
@@ -248,4 +249,5 @@ FAULTS = (
     *BETWEEN,
     *READING,
     *LATEST,
+    *TABLES,
 )
