@@ -22,6 +22,7 @@ from benchmarks.report import (
     PICTURE,
     SCALE,
     SWEEPS,
+    TABLES,
     memory_table,
     page,
     put_section,
@@ -32,6 +33,8 @@ from benchmarks.scale import scale_rows
 from benchmarks.schedule import DAYS, LOGS, schedules
 from benchmarks.startup import startup
 from benchmarks.sweeps import sweeps
+from benchmarks.tables import CASES as TABLE_CASES
+from benchmarks.tables import table_sections
 from benchmarks.ticks import tick_rows
 
 scale_option = click.option(
@@ -73,6 +76,17 @@ file.
 
 A log that grows has the keys of the smallest: what is kept of it does not grow with it. So a part
 of the time is the same for all sizes, and the rest is for each further GB, or segment."""
+
+_TABLES = """`make bench ARGS=tables`: topics of two partitions, of scale {scale:g} (at 1 they have
+1 GB of records and 1 million keys), read on two cores, next to consumers of a live broker on the
+loopback interface that has the same segments and the same two cores. Wall seconds; medians of
+{rounds} rounds in turn, the smallest and largest in brackets. All segments are in the system's
+cache, and each session of Spark (`local[2]`) has done the same once before.
+
+Spark's source is `spark-sql-kafka-0-10`, with its defaults. `kafka-consumer-perf-test` counts its
+fetching only, librdkafka (`confluent_kafka`, batches of 10,000) from its first call on, `logwright
+latest` the whole command. A kernel's speed is that of one core, by its CPU seconds: all columns to
+Arrow; a copy's is `numpy.copyto` of 512 MiB."""
 
 
 @click.group()
@@ -188,6 +202,50 @@ def scale_command(
         )
     print(rows)
     _put_section(out, SCALE, f"{_SCALE.format(rounds=rounds)}\n\n{rows}")
+
+
+def _table_cases(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(value.split(","))
+    unknown = [name for name in names if name not in TABLE_CASES]
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)}; there are {', '.join(TABLE_CASES)}")
+    return names
+
+
+@main.command(name="tables")
+@scale_option
+@work_option
+@click.option("--cases", callback=_table_cases, default=",".join(TABLE_CASES), show_default=True)
+@click.option("--growth", callback=_numbers, default="1,4", show_default=True, help="GB")
+@click.option("--keys", type=click.IntRange(min=0), default=50_000_000, show_default=True)
+@click.option("--update", type=float, default=10.0, show_default=True, help="GB")
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@out_option
+def tables_command(
+    *,
+    scale: float,
+    work_directory: Path | None,
+    cases: tuple[str, ...],
+    growth: tuple[float, ...],
+    keys: int,
+    update: float,
+    rounds: int,
+    out: Path,
+) -> None:
+    """Topics as rows and tables, next to consumers of a live broker."""
+    with _work(work_directory) as work:
+        sections = table_sections(
+            scale=scale,
+            cases=cases,
+            growth=growth,
+            keys=keys,
+            update=update,
+            rounds=rounds,
+            work=work,
+            say=_progress,
+        )
+    print(sections)
+    _put_section(out, TABLES, f"{_TABLES.format(scale=scale, rounds=rounds)}\n\n{sections}")
 
 
 @main.command(name="platform")

@@ -61,20 +61,30 @@ class BenchLog:
         return self.directory / str(self.partition)
 
 
-def prepare(name: str, *, scale: float, work: Path) -> BenchLog:
+def prepare(
+    name: str, *, scale: float, work: Path, partitions: int = 1, segment_bytes: int | None = None
+) -> BenchLog:
     """The log of a case, 1 GB of records at scale 1. Effects: writes it below `work`, unless an
     earlier call did.
+
+    Args:
+        partitions: among which the records are divided; one unless it is a topic to read.
+        segment_bytes: of its segments; 128 MiB if not given.
     """
     if name == AGAIN[0]:
         return _prepare_again(prepare(AGAIN[1], scale=scale, work=work), work)
     if name == ROOMY[0]:
         return _prepare_roomy(prepare(ROOMY[1], scale=scale, work=work), work)
     version = hashlib.sha256(_GENERATOR.read_bytes()).hexdigest()[:8]
-    directory = work / f"{name}-{scale:g}-{version}"
+    shape = f"x{partitions}" * (partitions > 1) + f"-{segment_bytes}" * (segment_bytes is not None)
+    directory = work / f"{name}-{scale:g}{shape}-{version}"
     if not directory.exists():
         unfinished = directory.with_suffix(".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        options = ("--case", name, "--out", unfinished, "--scale", str(scale), "--seed", str(SEED))
+        options = ["--case", name, "--out", unfinished, "--scale", str(scale / partitions)]
+        options += ["--seed", str(SEED), "--partitions", str(partitions)]
+        if segment_bytes is not None:
+            options += ["--segment-bytes", str(segment_bytes)]
         run_oracle("generate", *options)
         unfinished.rename(directory)
     return read(directory)

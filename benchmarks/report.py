@@ -19,8 +19,9 @@ PAGE: Final = "performance.md"
 PICTURE: Final = "performance.svg"
 SWEEPS: Final = "Sweeps by Spark"
 SCALE: Final = "Scale"
-OTHER_SECTIONS: Final = (SWEEPS, SCALE)
-"""Of the page; `spark` and `scale` write them."""
+TABLES: Final = "Reading a topic"
+OTHER_SECTIONS: Final = (SWEEPS, SCALE, TABLES)
+"""Of the page; `spark`, `scale` and `tables` write them."""
 _SECTION: Final = re.compile(r"^## ", re.MULTILINE)
 MEANING: Final = {
     "u100": "values of 100 bytes",

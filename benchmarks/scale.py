@@ -127,7 +127,7 @@ def _note_growth(
     log = prepare("u100", scale=min(growth), work=work)
     times = [round(size / min(growth)) for size in growth]
     measured_cpu = [
-        [_clean(log, _grown(log, work / "big", each), small)[0]["cpu"] for each in times]
+        [_clean(log, grown(log, work / "big", each), small)[0]["cpu"] for each in times]
         for _ in range(rounds)
     ]
     sizes = [each * log.log_bytes / 1e9 for each in times]
@@ -199,7 +199,7 @@ def _clean(
     return found, peak, anonymous
 
 
-def _grown(log: BenchLog, target: Path, times: int) -> Path:
+def grown(log: BenchLog, target: Path, times: int) -> Path:
     """A log with the records of another, repeated, flushed."""
     copies(log, target, 0)
     directory = target / str(log.partition)

@@ -20,6 +20,7 @@ from logwright.assets.holds import holds_of
 from logwright.assets.partitions import SEGMENT_SET
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
+from logwright.garbage import rare_collections
 from logwright.pipelines.due import Reading, dump_cursor, load_cursor, shortened
 from logwright.pipelines.markers import read_markers
 from logwright.pipelines.sensors import read_changed
@@ -130,6 +131,7 @@ def find_unmaintained(
     minimum_interval_seconds=PAUSES_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
+@rare_collections()
 def pauses(
     context: dg.SensorEvaluationContext,
     log_dirs: LogDirs,

@@ -19,6 +19,7 @@ from logwright.config.sources import DirectorySettings
 from logwright.deletion.commit import plan_purge_deleted, purge_deleted
 from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError
+from logwright.garbage import rare_collections
 from logwright.history.model import HistoryRow, RowOrigin, purge_rows, purged_log_rows
 from logwright.pipelines.due import shortened, skip_message
 from logwright.pipelines.runs import RUNS_IN_FLIGHT
@@ -329,6 +330,7 @@ def deleted_outlook(
     minimum_interval_seconds=PURGE_SECONDS,
     default_status=dg.DefaultSensorStatus.STOPPED,
 )
+@rare_collections()
 def purge_due(
     context: dg.SensorEvaluationContext,
     log_dirs: LogDirs,

@@ -11,6 +11,7 @@ from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.format.names import LOG
+from logwright.garbage import rare_collections
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
 from logwright.pipelines.due import (
@@ -97,6 +98,7 @@ def _natural_order(key: str) -> tuple[str, int]:
     minimum_interval_seconds=DUE_SECONDS,
     default_status=dg.DefaultSensorStatus.STOPPED,
 )
+@rare_collections()
 def due_logs(
     context: dg.SensorEvaluationContext,
     log_dirs: LogDirs,

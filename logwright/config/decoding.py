@@ -23,9 +23,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from logwright.config.json_fields import JsonField, read_fields
-from logwright.config.marked import Entries, Marked, Text
+from logwright.config.marked import Entries, Marked, Text, read_marked_text
 from logwright.config.policy_checks import Checker
 from logwright.config.values import Int32, contradiction
+from logwright.errors import PolicyError
 
 _FROZEN: Final = ConfigDict(frozen=True, extra="forbid")
 _PROTOBUF_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
@@ -188,6 +189,17 @@ class Decoding(BaseModel):
         return self
 
 
+_INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def default_decoding(topic: str) -> Decoding:
+    """Return how a topic without specs is decoded: `InternalSpec` for Kafka's internal topics whose
+    records are known, else as bytes.
+    """
+    spec = InternalSpec() if topic in _INTERNAL_TOPICS else ScalarSpec()
+    return Decoding(key=spec, value=spec)
+
+
 _SCALARS: Final = ("binary", "string", "int", "long", "double", "uuid")
 _MODELS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
     {
@@ -226,6 +238,36 @@ def read_decoding(checker: Checker, node: Entries) -> Decoding | None:
         checker.report(at, rule, value=False)
         return None
     return Decoding(key=key or ScalarSpec(), value=value or ScalarSpec())
+
+
+def decoding_of(text: str, base: Path) -> Decoding:
+    """Return the decoding of a text of the command line: YAML of a value's spec, or of a mapping of
+    key and value. Effects: looks whether the files are there.
+
+    Args:
+        text: such as ``json`` or ``{key: string, value: {format: avro, schema_file: v.avsc}}``.
+        base: the directory of relative paths.
+
+    Raises:
+        PolicyError: it is not valid.
+    """
+    document, problems = read_marked_text(f"decode: {text}", base / "--decode")
+    checker = Checker()
+    checker.problems += problems
+    (_, node) = document.entries.get("decode", (None, None))
+    decoding = None
+    if isinstance(node, Entries) and _FORMAT not in node.entries:
+        for name in node.entries.keys() - DECODING_KEYS:
+            checker.unknown(node, name, DECODING_KEYS)
+        decoding = read_decoding(checker, node)
+    elif node is not None and (spec := read_spec(checker, node)) is not None:
+        internal = isinstance(spec, InternalSpec)
+        decoding = Decoding(key=spec if internal else ScalarSpec(), value=spec)
+    if decoding is None or checker.problems:
+        said = [str(one).removeprefix(f"{one.mark}: ") for one in checker.problems]
+        lines = "; ".join(one.removeprefix("decode.").removeprefix("decode: ") for one in said)
+        raise PolicyError(f"--decode is invalid: {lines or 'needs a spec'}.")
+    return decoding
 
 
 def read_spec(

@@ -192,10 +192,16 @@ def read_marked(path: Path) -> tuple[Entries, list[Problem]]:
     except UnicodeDecodeError as error:
         mark = _mark_at(path, content[: error.start].decode())
         return _nothing(path, f"is not UTF-8: byte 0x{content[error.start]:02x}", mark)
-    return _parse(path, text)
+    return read_marked_text(text, path)
 
 
-def _parse(path: Path, text: str) -> tuple[Entries, list[Problem]]:
+def read_marked_text(text: str, path: Path) -> tuple[Entries, list[Problem]]:
+    """Read YAML whose top level is a mapping, as `read_marked`.
+
+    Args:
+        text: the content.
+        path: the file that marks name.
+    """
     try:
         loader = _Loader(text)
         try:

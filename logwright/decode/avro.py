@@ -18,6 +18,7 @@ class AvroDecoder:
 
     def __init__(self, schema: AvroSchema) -> None:
         self._read = schema.read
+        self._cells = schema.cells
         self.node: Node = schema.node
         self.name = schema.name
 
@@ -28,8 +29,11 @@ class AvroDecoder:
 
     def decode(self, column: pa.Array) -> Part:
         """Decode a column of type binary."""
+        return self.decode_values(column.to_pylist())
+
+    def decode_values(self, values: list[Any]) -> Part:
+        """Decode values; the list is used for what they are parsed to."""
         reasons: dict[int, str] = {}
-        values: list[Any] = column.to_pylist()
         present = set()
         read = self._read
         for row, content in enumerate(values):
@@ -38,6 +42,7 @@ class AvroDecoder:
             try:
                 if len(content) > MAX_VALUE_BYTES:
                     raise Refused(TOO_LARGE)
+                self._cells.start()
                 values[row] = read_datum(read, content)
                 present.add(row)
             except Refused as refused:

@@ -31,11 +31,24 @@ from logwright.decode.avro_read import (
     record_of,
     string,
 )
-from logwright.decode.columns import MISSING, Items, Leaf, Node, Pairs, Struct, optional, required
+from logwright.decode.cells import Cells
+from logwright.decode.columns import (
+    MISSING,
+    Items,
+    Leaf,
+    Node,
+    Pairs,
+    Struct,
+    is_empty,
+    optional,
+    required,
+)
 from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
+from logwright.decode.model import TIMESTAMP
 from logwright.decode.refusal import Refused
 
 _LARGEST_PRECISION: Final = 38
+_DAY: Final = 86_400_000_000
 _LARGEST_FIXED: Final = 1 << 20
 _FLOAT: Final = Leaf(type=pa.float32(), accepts=frozenset({float}), convert=lambda value: value)
 _NULL: Final = Leaf(type=pa.null(), accepts=frozenset(), convert=lambda _: None)
@@ -71,18 +84,31 @@ _PRIMITIVES: Final[Mapping[str, _Kind]] = MappingProxyType(
 )
 
 
-def _stored(kind: pa.DataType, storage: Leaf) -> Leaf:
-    """Return the leaf of a logical type whose values are stored as another's."""
-    return Leaf(type=kind, storage=storage.type, accepts=storage.accepts, convert=storage.convert)
+def _time(kind: pa.DataType, numerator: int, denominator: int) -> Leaf:
+    """Return the leaf of a time, with what its values are multiplied by and divided by to have
+    microseconds; what is smaller is cut off.
+    """
+
+    def convert(value: int) -> int:
+        return leaves.in_years(value * numerator // denominator)
+
+    return Leaf(type=kind, storage=pa.int64(), accepts=frozenset(), convert=convert)
+
+
+def _days(value: int) -> int:
+    leaves.in_years(value * _DAY)
+    return value
 
 
 _TIMES: Final[Mapping[tuple[str, str], Leaf]] = MappingProxyType(
     {
-        ("int", "date"): _stored(pa.date32(), leaves.INT),
+        ("int", "date"): Leaf(
+            type=pa.date32(), storage=pa.int32(), accepts=frozenset(), convert=_days
+        ),
         **{
-            ("long", f"{prefix}timestamp-{name}"): _stored(pa.timestamp(unit, tz), leaves.LONG)
-            for prefix, tz in (("", "UTC"), ("local-", None))
-            for name, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+            ("long", f"{prefix}timestamp-{name}"): _time(kind, *scale)
+            for prefix, kind in (("", TIMESTAMP), ("local-", pa.timestamp("us")))
+            for name, scale in (("millis", (1000, 1)), ("micros", (1, 1)), ("nanos", (1, 1000)))
         },
         ("string", "uuid"): leaves.UUID,
     }
@@ -97,11 +123,13 @@ class AvroSchema(NamedTuple):
         read: reads a datum.
         node: its column.
         name: the name of its type, without namespace.
+        cells: counts while it reads.
     """
 
     read: Read
     node: Node
     name: str
+    cells: Cells
 
 
 def parse_avro(text: str | bytes, known: Mapping[str, Any] | None = None) -> AvroSchema:
@@ -116,10 +144,13 @@ def parse_avro(text: str | bytes, known: Mapping[str, Any] | None = None) -> Avr
     """
     (parsed, named) = parse_names(text, known)
     try:
-        kind = _Parser(named).kind(parsed, ())
+        parser = _Parser(named)
+        kind = parser.kind(parsed, ())
+        if is_empty(kind.node):
+            raise UnusableSchema("has no fields that can be columns")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise UnusableSchema("is not an Avro schema") from None
-    return AvroSchema(kind.read, kind.node, kind.name)
+    return AvroSchema(kind.read, kind.node, kind.name, parser.cells)
 
 
 def parse_names(
@@ -145,6 +176,7 @@ class _Parser:
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
         self._count = 0
+        self.cells = Cells()
 
     def kind(self, schema: Any, path: tuple[str, ...]) -> _Kind:
         """Return the kind of a schema. `path`: the named types that it is in."""
@@ -183,7 +215,7 @@ class _Parser:
         fields = {
             name: optional(one.node)
             for name, one in zip(names, kinds, strict=True)
-            if one.name != "null"
+            if one.name != "null" and not is_empty(one.node)
         }
         tagged = [
             (None if one.name == "null" else name, one.read)
@@ -198,10 +230,12 @@ class _Parser:
         fields: dict[str, Node] = {}
         for one in schema["fields"]:
             kind = kinds[one["name"]]
+            if is_empty(kind.node):
+                continue
             node = _required(kind.node) if not _has_null(one["type"]) else kind.node
             default = _default(one, node)
             fields[one["name"]] = node if default is MISSING else replace(node, default=default)
-        read = record_of([(name, kind.read) for name, kind in kinds.items()])
+        read = record_of([(name, kind.read) for name, kind in kinds.items()], self.cells)
         least = sum(kind.least for kind in kinds.values())
         return _Kind(read, Struct(fields=fields), _short(schema["name"]), least)
 
@@ -211,13 +245,15 @@ class _Parser:
         if not item.least:
             raise UnusableSchema("has an array whose items have no bytes")
         node = item.node if _has_null(schema["items"]) else _required(item.node)
-        return _Kind(array_of(item.read), Items(item=node), "array")
+        return _Kind(array_of(item.read, self.cells), Items(item=node), "array")
 
     def map(self, schema: Any, path: tuple[str, ...]) -> _Kind:
         """Return the kind of a map."""
         value = self.kind(schema["values"], (*path, "{}"))
         node = value.node if _has_null(schema["values"]) else _required(value.node)
-        return _Kind(map_of(value.read), Pairs(key=_required(leaves.STRING), value=node), "map")
+        return _Kind(
+            map_of(value.read, self.cells), Pairs(key=_required(leaves.STRING), value=node), "map"
+        )
 
     def enum(self, schema: Any, path: tuple[str, ...]) -> _Kind:  # noqa: ARG002 - as the others
         """Return the kind of an enum: its symbols as strings."""

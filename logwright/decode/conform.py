@@ -59,12 +59,6 @@ def _leaf(values: pa.Array, node: Leaf, path: str) -> pa.Array:
         return pa.nulls(len(values), node.type)
     if node.type in _WIDER.get(values.type, ()):
         return pc.cast(values, node.type, safe=False)
-    timestamps = pa.types.is_timestamp(values.type) and pa.types.is_timestamp(node.type)
-    if timestamps and values.type.tz == node.type.tz:
-        try:
-            return pc.cast(values, node.type)
-        except pa.ArrowInvalid:
-            pass
     raise DoesNotConform(path)
 
 

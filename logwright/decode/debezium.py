@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from logwright.config.json_fields import STRUCT, JsonField
 from logwright.decode.json_fields import UnusableSchema
+from logwright.decode.leaves import FIRST_MS, LAST_MS, NOT_IN_YEARS
 from logwright.decode.model import TIMESTAMP, Part, PartDecoder
-from logwright.units import INT64_MAX
 
 AFTER: Final = "after"
 _OP: Final = "op"
@@ -26,7 +26,6 @@ _DELETE: Final = "d"
 _ROWS: Final = ("c", "u", "r")
 _MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
 _MICROSECONDS: Final = 1000
-_LAST_MS: Final = INT64_MAX // _MICROSECONDS
 _COLUMNS: Final = (pa.field("_op", pa.string()), pa.field("_source_time", TIMESTAMP))
 
 
@@ -71,23 +70,23 @@ class DebeziumDecoder:
         is_delete = pc.fill_null(pc.equal(ops, _DELETE), False)  # noqa: FBT003 - a value
         has_row = pc.is_in(ops, value_set=pa.array(_ROWS))
         milliseconds = self._milliseconds(envelope)
-        in_range = pc.less_equal(pc.abs(milliseconds), _LAST_MS)
+        in_range = pc.and_(
+            pc.greater_equal(milliseconds, FIRST_MS), pc.less_equal(milliseconds, LAST_MS)
+        )
         faults = (
             (pc.or_(is_delete, has_row), "is not a change of a row: its op is none of c, u, r, d"),
             (pc.or_(is_delete, after.is_valid()), "is a change without the row after it"),
-            (pc.fill_null(in_range, True), "has a source time out of range"),  # noqa: FBT003 - a value
+            (pc.fill_null(in_range, True), f"field source.ts_ms {NOT_IN_YEARS}"),  # noqa: FBT003 - a value
         )
         for holds, reason in faults:
             wrong = pc.and_(envelope.is_valid(), pc.invert(holds))
             for row in np.flatnonzero(wrong.to_numpy(zero_copy_only=False)).tolist():
                 reasons.setdefault(row, reason)
         times = pc.multiply(pc.if_else(in_range, milliseconds, None), _MICROSECONDS)
-        fields = [
-            pc.if_else(is_delete, pa.scalar(None, field.type), pc.struct_field(after, field.name))
-            for field in self._row
-        ]
+        deletes = is_delete.to_numpy(zero_copy_only=False)
+        kept = after.take(pa.array(np.arange(len(after)), mask=deletes))
         values = pa.StructArray.from_arrays(
-            [ops, times.view(TIMESTAMP), *fields], fields=list(self.type)
+            [ops, times.view(TIMESTAMP), *kept.flatten()], fields=list(self.type)
         )
         return Part(values, reasons, pc.or_(column.is_null(), is_delete))
 

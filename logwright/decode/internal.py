@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from logwright.config.decoding import Decoding, InternalSpec, ScalarSpec
+from logwright.config.decoding import Decoding
 from logwright.decode.internal_facts import (
     Facts,
     group_key,
@@ -22,6 +22,7 @@ from logwright.decode.model import ORIGIN, TIMESTAMP, Decoded
 from logwright.decode.refusal import Refused
 from logwright.decode.rows import refused_rows
 from logwright.errors import PolicyError
+from logwright.garbage import rare_collections
 
 _PARTITIONS: Final = pa.list_(
     pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))])
@@ -105,14 +106,6 @@ _TOPICS: Final[Mapping[str, _Topic]] = MappingProxyType(
 _MICROSECONDS: Final = 1000
 
 
-def default_decoding(topic: str) -> Decoding:
-    """Return how a topic without specs is decoded: `InternalSpec` for `__consumer_offsets` and
-    `__transaction_state`, else as bytes.
-    """
-    spec = InternalSpec() if topic in _TOPICS else ScalarSpec()
-    return Decoding(key=spec, value=spec)
-
-
 class InternalDecoder:
     """Decodes the records of one of Kafka's internal topics.
 
@@ -131,6 +124,10 @@ class InternalDecoder:
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         """Decode a batch."""
+        with rare_collections():
+            return self._decode(batch)
+
+    def _decode(self, batch: pa.RecordBatch) -> Decoded:
         reasons: dict[str, dict[int, str]] = {"key": {}, "value": {}}
         kept: list[int] = []
         found: list[Facts] = []

@@ -18,11 +18,10 @@ from logwright.decode.internal_messages import (
     subscribed_topics,
 )
 from logwright.decode.refusal import Refused
-from logwright.units import INT64_MAX
 
 _CONSUMER: Final = "consumer"
 _OFFSETS: Final = frozenset({OFFSET_COMMIT, "legacy_offset_commit"})
-_LAST_MS: Final = INT64_MAX // 1000
+_LAST_MS: Final = 253_402_300_799_999
 _STATES: Final[Mapping[int, str]] = MappingProxyType(
     {
         0: "Empty",
@@ -48,7 +47,7 @@ def group_key(topic: str, key: bytes | None) -> tuple[RecordType, Facts]:
         Refused: it cannot be decoded.
     """
     kind, fields = parse_key(topic, key)
-    facts: Facts = {"type": kind.name, "group_id": fields["groupId"]}
+    facts: Facts = {"type": kind.name, "group_id": fields.get("group") or fields.get("groupId", "")}
     if kind.name in _OFFSETS:
         facts |= {"committed_topic": fields["topic"], "committed_partition": fields["partition"]}
     elif "memberId" in fields:
@@ -68,11 +67,11 @@ def group_value(kind: RecordType, value: bytes) -> Facts:
     if kind.name in _OFFSETS:
         return {
             "committed_offset": fields["offset"],
-            "committed_leader_epoch": _known(fields["leaderEpoch"]),
+            "committed_leader_epoch": _known(fields.get("leaderEpoch")),
             "committed_metadata": fields["metadata"],
             "commit_time": _time(fields["commitTimestamp"]),
-            "expire_time": _time(fields["expireTimestamp"]),
-            "committed_topic_id": fields["topicId"],
+            "expire_time": _time(fields.get("expireTimestamp", -1)),
+            "committed_topic_id": fields.get("topicId"),
         }
     if kind.name == GROUP_METADATA:
         is_consumer = fields["protocolType"] == _CONSUMER
@@ -81,7 +80,7 @@ def group_value(kind: RecordType, value: bytes) -> Facts:
             "generation": fields["generation"],
             "protocol": fields["protocol"],
             "leader": fields["leader"],
-            "state_time": _time(fields["currentStateTimestamp"]),
+            "state_time": _time(fields.get("currentStateTimestamp", -1)),
             "members": [_member(one, is_consumer=is_consumer) for one in fields["members"]],
         }
     return {"details": json.dumps(fields, default=_base64, separators=(",", ":"))}
@@ -91,10 +90,10 @@ def _member(fields: Mapping[str, Any], *, is_consumer: bool) -> Facts:
     """Return the facts of a member of a classic group."""
     return {
         "member_id": fields["memberId"],
-        "group_instance_id": fields["groupInstanceId"],
+        "group_instance_id": fields.get("groupInstanceId"),
         "client_id": fields["clientId"],
         "client_host": fields["clientHost"],
-        "rebalance_timeout_ms": _known(fields["rebalanceTimeout"]),
+        "rebalance_timeout_ms": _known(fields.get("rebalanceTimeout")),
         "session_timeout_ms": fields["sessionTimeout"],
         "subscribed_topics": subscribed_topics(fields["subscription"]) if is_consumer else None,
         "assigned_partitions": assigned_partitions(fields["assignment"]) if is_consumer else None,
@@ -125,28 +124,28 @@ def transaction_value(kind: RecordType, value: bytes) -> Facts:
     return {
         "producer_id": fields["producerId"],
         "producer_epoch": fields["producerEpoch"],
-        "previous_producer_id": _known(fields["previousProducerId"]),
-        "next_producer_id": _known(fields["nextProducerId"]),
-        "next_producer_epoch": _known(fields["nextProducerEpoch"]),
+        "previous_producer_id": _known(fields.get("previousProducerId")),
+        "next_producer_id": _known(fields.get("nextProducerId")),
+        "next_producer_epoch": _known(fields.get("nextProducerEpoch")),
         "state": state,
         "timeout_ms": fields["transactionTimeoutMs"],
         "partitions": partitions
         and [{"topic": one["topic"], "partitions": one["partitionIds"]} for one in partitions],
         "start_time": _time(fields["transactionStartTimestampMs"]),
         "update_time": _time(fields["transactionLastUpdateTimestampMs"]),
-        "transaction_version": fields["clientTransactionVersion"],
+        "transaction_version": fields.get("clientTransactionVersion", 0),
     }
 
 
-def _known(value: int) -> int | None:
+def _known(value: int | None) -> int | None:
     """Return a number, None for Kafka's -1, which stands for none."""
     return None if value == -1 else value
 
 
 def _time(value: int) -> int | None:
     """Return a time in milliseconds, None for -1."""
-    if not -_LAST_MS <= value <= _LAST_MS:
-        raise Refused("has a time out of range")
+    if not -1 <= value <= _LAST_MS:
+        raise Refused("has a time that is not of the years 1970 to 9999")
     return _known(value)
 
 

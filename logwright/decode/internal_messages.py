@@ -62,24 +62,25 @@ _SHARE_TOPIC: Final = (
 _OFFSET_VALUE: Final = Message(
     (
         Field("offset", "int64"),
-        Field("leaderEpoch", "int32", since=3, default=-1),
+        Field("leaderEpoch", "int32", since=3),
         Field("metadata", "string"),
         Field("commitTimestamp", "int64"),
-        Field("expireTimestamp", "int64", since=1, until=1, default=-1),
+        Field("expireTimestamp", "int64", since=1, until=1),
         Field("topicId", "uuid", since=4, tag=0),
     ),
     latest=4,
     flexible_since=4,
 )
+_CLASSIC_GROUP: Final = Field("group", "string")
 _OFFSET_KEY: Final = Message(
-    (_GROUP, Field("topic", "string"), Field("partition", "int32")),
+    (_CLASSIC_GROUP, Field("topic", "string"), Field("partition", "int32")),
 )
 _CLASSIC_MEMBER: Final = (
     Field("memberId", "string"),
     Field("groupInstanceId", "string", since=3, nullable_since=3),
     Field("clientId", "string"),
     Field("clientHost", "string"),
-    Field("rebalanceTimeout", "int32", since=1, default=-1),
+    Field("rebalanceTimeout", "int32", since=1),
     Field("sessionTimeout", "int32"),
     Field("subscription", "bytes"),
     Field("assignment", "bytes"),
@@ -90,7 +91,7 @@ _GROUP_VALUE: Final = Message(
         Field("generation", "int32"),
         Field("protocol", "string", nullable_since=_ANY),
         Field("leader", "string", nullable_since=_ANY),
-        Field("currentStateTimestamp", "int64", since=2, default=-1),
+        Field("currentStateTimestamp", "int64", since=2),
         Field("members", "[]struct", _CLASSIC_MEMBER),
     ),
     latest=4,
@@ -106,7 +107,7 @@ def _value(*fields: Field) -> Message:
 _BY_GROUP: Final = Message((_GROUP,))
 _BY_MEMBER: Final = Message((_GROUP, _MEMBER))
 _TARGET: Final = _value(
-    Field("assignmentEpoch", "int32"), Field("assignmentTimestamp", "int64", tag=0, default=0)
+    Field("assignmentEpoch", "int32"), Field("assignmentTimestamp", "int64", tag=0)
 )
 _TARGET_MEMBER: Final = _value(Field("topicPartitions", "[]struct", _TOPIC_PARTITION))
 _MEMBER_STATE: Final = (
@@ -122,11 +123,11 @@ _GROUP_TYPES: Final[Mapping[int, RecordType]] = MappingProxyType(
     {
         0: RecordType("legacy_offset_commit", _OFFSET_KEY, _OFFSET_VALUE),
         1: RecordType(OFFSET_COMMIT, _OFFSET_KEY, _OFFSET_VALUE),
-        2: RecordType(GROUP_METADATA, _BY_GROUP, _GROUP_VALUE),
+        2: RecordType(GROUP_METADATA, Message((_CLASSIC_GROUP,)), _GROUP_VALUE),
         3: RecordType(
             "consumer_group_metadata",
             _BY_GROUP,
-            _value(Field("epoch", "int32"), Field("metadataHash", "int64", tag=0, default=0)),
+            _value(Field("epoch", "int32"), Field("metadataHash", "int64", tag=0)),
         ),
         4: RecordType(
             "consumer_group_partition_metadata",
@@ -225,7 +226,7 @@ _GROUP_TYPES: Final[Mapping[int, RecordType]] = MappingProxyType(
             _value(
                 Field("epoch", "int32"),
                 Field("metadataHash", "int64"),
-                Field("validatedTopologyEpoch", "int32", tag=0, default=-1),
+                Field("validatedTopologyEpoch", "int32", tag=0),
                 Field("lastAssignmentConfigs", "[]struct", _PAIR, nullable_since=_ANY, tag=1),
             ),
         ),
@@ -308,10 +309,10 @@ _TRANSACTION_TYPES: Final[Mapping[int, RecordType]] = MappingProxyType(
             Message(
                 (
                     Field("producerId", "int64"),
-                    Field("previousProducerId", "int64", since=1, tag=0, default=-1),
-                    Field("nextProducerId", "int64", since=1, tag=1, default=-1),
+                    Field("previousProducerId", "int64", since=1, tag=0),
+                    Field("nextProducerId", "int64", since=1, tag=1),
                     Field("producerEpoch", "int16"),
-                    Field("nextProducerEpoch", "int16", since=1, tag=3, default=-1),
+                    Field("nextProducerEpoch", "int16", since=1, tag=3),
                     Field("transactionTimeoutMs", "int32"),
                     Field("transactionStatus", "int8"),
                     Field(
@@ -322,7 +323,7 @@ _TRANSACTION_TYPES: Final[Mapping[int, RecordType]] = MappingProxyType(
                     ),
                     Field("transactionLastUpdateTimestampMs", "int64"),
                     Field("transactionStartTimestampMs", "int64"),
-                    Field("clientTransactionVersion", "int16", since=1, tag=2, default=0),
+                    Field("clientTransactionVersion", "int16", since=1, tag=2),
                 ),
                 latest=1,
                 flexible_since=1,

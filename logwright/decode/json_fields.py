@@ -19,6 +19,7 @@ from logwright.units import INT64_MAX
 
 MOST_FIELDS: Final = 2000
 DEEPEST: Final = 20
+_LONGEST_NAME: Final = 255
 _ELEMENT: Final = "element"
 _ANYTHING: Final = "json"
 _LEAVES: Final[Mapping[str, Leaf]] = MappingProxyType(
@@ -61,7 +62,8 @@ def node_of(one: JsonField) -> Node:
 def infer(objects: Iterable[Mapping[str, Any]]) -> tuple[JsonField, ...]:
     """Return the fields of a sample: all that occur, each nullable and with the widest of its
     types: long and double give double, other differences, null alone and what is nested too deep
-    give json. In the order of their first occurrence.
+    give json. In the order of their first occurrence; an empty name, and one of more than 255
+    characters, is ignored.
     """
     found: dict[str, JsonField] = {}
     for one in objects:
@@ -72,6 +74,8 @@ def infer(objects: Iterable[Mapping[str, Any]]) -> tuple[JsonField, ...]:
 def _add(found: dict[str, JsonField], one: Mapping[str, Any], depth: int) -> None:
     """Widen the fields so that an object fits."""
     for name, value in one.items():
+        if not 0 < len(name) <= _LONGEST_NAME:
+            continue
         field = _field(name, value, depth)
         known = found.get(name)
         found[name] = field if known is None else _wider(known, field)

@@ -45,8 +45,12 @@ class JsonDecoder:
 
     def decode(self, column: pa.Array) -> Part:
         """Decode a column of type binary."""
+        return self.decode_values(column.to_pylist())
+
+    def decode_values(self, values: list[Any]) -> Part:
+        """Decode values; the list is used for what they are parsed to."""
         reasons: dict[int, str] = {}
-        values = parse(column.to_pylist(), reasons)
+        values = parse(values, reasons)
         if self._unwrap:
             values = [None if one is None else unwrapped(one) for one in values]
         objects: list[Any] = []

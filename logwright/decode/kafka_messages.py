@@ -42,7 +42,6 @@ class Field:
         since, until: the versions that have it.
         nullable: null is allowed, in versions since `nullable_since`.
         tag: of a tagged field; None: it is not tagged.
-        default: its value in a version without it, and of a tagged field that is not there.
     """
 
     name: str
@@ -52,7 +51,6 @@ class Field:
     until: int = _LATEST
     nullable_since: int = _NEVER
     tag: int | None = None
-    default: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,8 @@ class Message:
 
 
 def read_message(message: Message, content: bytes, position: int, version: int) -> dict[str, Any]:
-    """Return the fields of the message that the rest of a content is.
+    """Return the fields of the message that the rest of a content is: those of its version, and
+    the tagged ones that are there.
 
     Raises:
         Refused: the version is unknown, or the content is malformed.
@@ -113,7 +112,6 @@ class _Reader:
         found: dict[str, Any] = {}
         tagged: dict[int, Field] = {}
         for field in fields:
-            found[field.name] = field.default
             if not field.since <= self._version <= field.until:
                 continue
             if field.tag is None:
@@ -147,12 +145,15 @@ class _Reader:
         if kind.startswith("[]"):
             return self._items(field, nullable=nullable)
         if kind == "struct":
-            absent = nullable and self.number("int8") < 0
-            return None if absent else self.fields(field.fields)
+            return None if nullable and self._is_null(field) else self.fields(field.fields)
         if kind in {"uuid", "rest"}:
             content = self._take(_UUID_BYTES if kind == "uuid" else self.left)
             return base64.urlsafe_b64encode(content).decode("ascii").rstrip("=")
         return self._text_or_bytes(kind, nullable=nullable)
+
+    def _is_null(self, field: Field) -> bool:
+        """Read whether a struct is null: a tagged one by a varint, any other by a byte."""
+        return self.number("int8") < 0 if field.tag is None else self._varint() == 0
 
     def _text_or_bytes(self, kind: str, *, nullable: bool) -> str | bytes | None:
         size = self._length("int16" if kind == "string" else "int32")

@@ -26,6 +26,11 @@ _EXACT_DIGITS: Final = 15
 """Decimal digits that a double has without loss."""
 
 _MICROSECONDS: Final = 1000
+FIRST_MS: Final = -62_135_596_800_000
+LAST_MS: Final = 253_402_300_799_999
+"""The years 1 to 9999, in milliseconds since the epoch."""
+
+NOT_IN_YEARS: Final = "is not a time of the years 1 to 9999"
 _LONGEST_DECIMAL: Final = 100
 _DATE_CHARACTERS: Final = 10
 
@@ -98,24 +103,36 @@ def _date(value: Any) -> dt.date:
     raise Refused("is not a date (YYYY-MM-DD)")
 
 
+def in_years(microseconds: int) -> int:
+    """Return a time since the epoch that is within the years 1 to 9999: others are unknown to
+    Python and to most tables.
+
+    Raises:
+        Refused: it is not.
+    """
+    if not FIRST_MS * _MICROSECONDS <= microseconds <= LAST_MS * _MICROSECONDS:
+        raise Refused(NOT_IN_YEARS)
+    return microseconds
+
+
 def _timestamp(value: Any) -> int:
     """Return microseconds since the epoch, of ISO 8601 with a zone or of milliseconds."""
     if type(value) is int:
-        found = value * _MICROSECONDS
-        if not -INT64_MAX - 1 <= found <= INT64_MAX:
-            raise Refused("is out of the range of a timestamp")
-        return found
+        return in_years(value * _MICROSECONDS)
     try:
         time = dt.datetime.fromisoformat(_string(value))
         if time.tzinfo is not None:
-            return (time - _EPOCH) // dt.timedelta(microseconds=1)
+            return in_years((time - _EPOCH) // dt.timedelta(microseconds=1))
     except (ValueError, OverflowError):
         pass
     raise Refused("is not a timestamp (ISO 8601 with a zone, or milliseconds)")
 
 
 def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # it does not write all depths that it reads
+        raise Refused("is nested too deep") from None
 
 
 def uuid_text(value: Any) -> str:
@@ -151,16 +168,19 @@ def decimal_of(precision: int, scale: int) -> Callable[[Any], Decimal]:
 
 
 def fitting(found: Decimal, precision: int, scale: int) -> Decimal:
-    """Return a decimal that has no more digits than these.
+    """Return a finite decimal with exactly this scale.
 
     Raises:
-        Refused: it has.
+        Refused: it has more digits.
     """
-    (_, digits, exponent) = found.normalize().as_tuple() if found else (0, (), 0)
-    invalid = not isinstance(exponent, int) or -exponent > scale
-    if invalid or len(digits) + int(exponent) > precision - scale:
-        raise Refused(f"does not fit into decimal({precision},{scale})")
-    return found
+    (sign, digits, exponent) = found.as_tuple()
+    shift = scale + int(exponent)
+    if not found:
+        return Decimal((0, (0,), -scale))
+    if shift + len(digits) <= precision and not any(digits[shift:] if shift < 0 else ()):
+        kept = digits[:shift] if shift < 0 else digits + (0,) * shift
+        return Decimal((sign, kept, -scale))
+    raise Refused(f"does not fit into decimal({precision},{scale})")
 
 
 BOOLEAN: Final = Leaf(type=pa.bool_(), accepts=frozenset({bool}), convert=_boolean)

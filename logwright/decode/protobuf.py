@@ -18,7 +18,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from logwright.decode import leaves
-from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build, required
+from logwright.decode.cells import Cells
+from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build, is_empty, required
 from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
 from logwright.decode.model import MAX_VALUE_BYTES, TIMESTAMP, TOO_LARGE, Part
 from logwright.decode.refusal import Refused
@@ -71,7 +72,10 @@ class ProtobufDecoder:
         self._message = message_factory.GetMessageClass(descriptor)
         kinds = _Kinds()
         (self.node, self._value) = kinds.message(descriptor, ())
+        if is_empty(self.node):
+            raise UnusableSchema("has no fields that can be columns")
         self._has_required = kinds.has_required
+        self._cells = kinds.cells
         self.name: str = descriptor.full_name
 
     @property
@@ -81,12 +85,16 @@ class ProtobufDecoder:
 
     def decode(self, column: pa.Array) -> Part:
         """Decode a column of type binary."""
+        return self.decode_values(column.to_pylist())
+
+    def decode_values(self, values: list[Any]) -> Part:
+        """Decode values; the list is used for what they are parsed to."""
         reasons: dict[int, str] = {}
-        values: list[Any] = column.to_pylist()
         for row, content in enumerate(values):
             if content is None:
                 continue
             try:
+                self._cells.start()
                 values[row] = self._value(self._parse(content))
             except Refused as refused:
                 values[row] = None
@@ -110,6 +118,7 @@ class _Kinds:
 
     def __init__(self) -> None:
         self._count = 0
+        self.cells = Cells()
         self.has_required = False
 
     def message(self, descriptor: Any, path: tuple[str, ...]) -> tuple[Node, Value]:
@@ -132,9 +141,11 @@ class _Kinds:
             if self._count > MOST_FIELDS:
                 raise UnusableSchema(f"has more than {MOST_FIELDS} fields")
             (node, value, presence) = self._field(field, labels[field.name], (*path, name))
+            if is_empty(node):
+                continue
             fields[field.name] = node
             values.append((field.name, presence, value))
-        return Struct(fields=fields), _reader(values)
+        return Struct(fields=fields), _reader(values, self.cells)
 
     def _field(self, field: Any, label: int, path: tuple[str, ...]) -> tuple[Node, Value, bool]:
         """Return the column of a field, what reads it, and whether it can be absent."""
@@ -182,10 +193,12 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _reader(fields: list[tuple[str, bool, Value]]) -> Value:
+def _reader(fields: list[tuple[str, bool, Value]], cells: Cells) -> Value:
     """Return what reads the fields of a message: name, whether it can be absent, its reader."""
+    count = len(fields)
 
     def read(message: Any) -> dict[str, Any]:
+        cells.take(count)
         return {
             name: value(getattr(message, name)) if not presence or message.HasField(name) else None
             for name, presence, value in fields
@@ -198,7 +211,7 @@ def _microseconds(message: Any) -> int:
     """Return a timestamp as microseconds since the epoch; nanoseconds are cut off."""
     seconds, nanoseconds = message.seconds, message.nanos
     if not _FIRST_SECOND <= seconds <= _LAST_SECOND or not 0 <= nanoseconds < _NANOSECONDS:
-        raise Refused("has a timestamp out of range")
+        raise Refused("has a timestamp that is not of the years 1 to 9999")
     return int(seconds * 1_000_000 + nanoseconds // 1000)
 
 

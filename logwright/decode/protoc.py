@@ -68,16 +68,18 @@ def compile_file(file: Path, imports: Path | None = None) -> Compiled:
         except subprocess.TimeoutExpired:
             raise UnusableSchema(f"takes protoc more than {_SECONDS} s") from None
         if done.returncode != 0:
-            raise UnusableSchema(f"is not accepted by protoc{_error(done.stderr, file.name)}")
+            raise UnusableSchema(
+                f"is not accepted by protoc{_error(done.stderr, file.absolute().parent)}"
+            )
         if output.stat().st_size > _LARGEST:
             raise UnusableSchema("has descriptors of more than 64 MiB")
         return _load(output.read_bytes(), file.name)
 
 
-def _error(messages: bytes, name: str) -> str:
+def _error(messages: bytes, directory: Path) -> str:
     """Return protoc's first message about a file: of the schema, with line and column."""
-    lines = messages.decode(errors="replace").splitlines()
-    text = next((line for line in lines if line.startswith(f"{name}:")), "")
+    lines = messages.decode(errors="replace").replace(f"{directory}/", "").splitlines()
+    text = next((line for line in lines if ".proto:" in line), "")
     shown = "".join(one if one.isprintable() else "?" for one in text)[:_LONGEST_ERROR]
     return f": {shown}" if shown else ""
 

@@ -40,7 +40,9 @@ _MOST_UNKNOWN: Final = 1000
 
 _DEEPEST: Final = 20
 _FIRST: Final = (0,)
+_NO_INDEXES: Final[tuple[int, ...]] = ()
 _UNKNOWN: Final = "has the id of an unknown schema"
+_UNUSABLE: Final = "has a schema that "
 _TRUNCATED: Final = "ends within the indexes of its message"
 
 
@@ -50,7 +52,7 @@ class _NodeDecoder(Protocol):
     node: Node
     name: str
 
-    def decode(self, column: pa.Array) -> Part: ...
+    def decode_values(self, values: list[bytes | None]) -> Part: ...
 
 
 class _Frame(NamedTuple):
@@ -59,6 +61,13 @@ class _Frame(NamedTuple):
     schema_id: int
     indexes: tuple[int, ...]
     start: int
+
+
+_Type = tuple[int, tuple[int, ...]]
+"""A schema id, and the place of the message in it."""
+
+_Group = tuple[list[int], list[bytes]]
+"""The rows of a type, and their data."""
 
 
 class _Json(JsonDecoder):
@@ -151,9 +160,11 @@ class RegistryDecoder:
     ) -> None:
         self._source = source
         self._schemas: dict[int, _Schema | str] = {}
+        self._unusable = 0
         reader = self._schema(schema_id)
         if isinstance(reader, str):
-            raise UnusableSchema(reader)
+            unusable = reader.removeprefix(_UNUSABLE)
+            raise UnusableSchema("is unknown" if reader == _UNKNOWN else unusable)
         try:
             self._reader = reader.decoder(reader.place(message, indexes))
         except Refused as refused:
@@ -173,24 +184,34 @@ class RegistryDecoder:
             SchemaUnavailable: the source cannot be read.
         """
         reasons: dict[int, str] = {}
-        values = column.to_pylist()
-        groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
-        for row, content in enumerate(values):
+        groups: dict[_Type, _Group] = {}
+        headers: dict[bytes, _Group] = {}
+        count = 0
+        for row, content in enumerate(column.to_pylist()):
+            count += 1
             if content is None:
                 continue
-            try:
-                frame = self._frame(content)
-                groups.setdefault(frame[:2], []).append(row)
-                values[row] = content[frame.start :]
-            except Refused as refused:
-                values[row] = None
-                reasons[row] = refused.reason
+            group = headers.get(content[:_HEADER_BYTES])
+            start = _HEADER_BYTES
+            if group is None:
+                try:
+                    (schema_id, indexes, start) = self._frame(content)
+                except Refused as refused:
+                    reasons[row] = refused.reason
+                    continue
+                group = groups.setdefault((schema_id, indexes), ([], []))
+                if indexes is _NO_INDEXES:
+                    headers[content[:_HEADER_BYTES]] = group
+            group[0].append(row)
+            group[1].append(content[start:])
         found = [pa.nulls(1, self.type)]
-        order = np.zeros(len(values), np.int64)
+        order = np.zeros(count, np.int64)
         position = 1
-        for (schema_id, indexes), rows in groups.items():
-            part = self._group(schema_id, indexes, [values[row] for row in rows])
+        for one, (rows, data) in groups.items():
+            part = self._group(one, data)
             reasons.update({rows[number]: reason for number, reason in part.reasons.items()})
+            if len(rows) == count:
+                return Part(part.values, reasons)
             found.append(part.values)
             order[rows] = np.arange(position, position + len(rows))
             position += len(rows)
@@ -209,7 +230,7 @@ class RegistryDecoder:
         if isinstance(schema, str):
             raise Refused(schema)
         if schema.kind != "PROTOBUF":
-            return _Frame(schema_id, _FIRST, _HEADER_BYTES)
+            return _Frame(schema_id, _NO_INDEXES, _HEADER_BYTES)
         (indexes, start) = read_indexes(content, _HEADER_BYTES)
         return _Frame(schema_id, indexes, start)
 
@@ -217,39 +238,41 @@ class RegistryDecoder:
         """Return a schema, or why values of it are refused."""
         if schema_id in self._schemas:
             return self._schemas[schema_id]
-        unknown = sum(isinstance(one, str) for one in self._schemas.values())
-        if schema_id < 0 or unknown >= _MOST_UNKNOWN:
+        if schema_id < 0 or self._unusable >= _MOST_UNKNOWN:
             return _UNKNOWN
         try:
             text = self._source.get(schema_id)
             found = _UNKNOWN if text is None else _Schema(text)
         except UnusableSchema as error:
-            found = f"has a schema that {error.problem}"
+            found = f"{_UNUSABLE}{error.problem}"
         self._schemas[schema_id] = found
+        self._unusable += isinstance(found, str)
         return found
 
-    def _group(self, schema_id: int, indexes: tuple[int, ...], values: list[bytes]) -> Part:
+    def _group(self, one: _Type, values: list[bytes]) -> Part:
         """Decode data of one type."""
+        (schema_id, indexes) = one
         schema = self._schema(schema_id)
-        everything = range(len(values))
         try:
             if isinstance(schema, str):
                 raise Refused(schema)
             decoder = schema.decoder(indexes)
             if decoder.name != self._reader.name:
                 raise Refused("has another type than the schema of the columns")
-            part = decoder.decode(pa.array(values, pa.binary()))
-            rows = np.arange(len(values))
-            refused = np.isin(rows, list(part.reasons))
-            accepted = part.values.take(pa.array(rows, mask=refused))
+            part = decoder.decode_values(list(values))
+            accepted = part.values
+            if part.reasons:
+                rows = np.arange(len(values))
+                refused = np.isin(rows, list(part.reasons))
+                accepted = accepted.take(pa.array(rows, mask=refused))
             return Part(conform(accepted, self.node), part.reasons)
         except Refused as refused:
             reason = refused.reason
         except UnusableSchema as error:
-            reason = f"has a schema that {error.problem}"
+            reason = f"{_UNUSABLE}{error.problem}"
         except DoesNotConform as error:
             reason = f"has a schema whose field {error.field} does not fit the columns"
-        return Part(pa.nulls(len(values), self.type), dict.fromkeys(everything, reason))
+        return Part(pa.nulls(len(values), self.type), dict.fromkeys(range(len(values)), reason))
 
 
 def read_indexes(content: bytes, position: int) -> tuple[tuple[int, ...], int]:

@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 
 from logwright.config.decoding import Decoding
 from logwright.decode.model import ORIGIN, REFUSED, Decoded, PartDecoder
+from logwright.garbage import rare_collections
 
 _KEY: Final = "key"
 _VALUE: Final = "value"
 _PREFIX: Final = "value_"
 _CHUNK_ROWS: Final = 8192
-_CHUNK_BYTES: Final = 16 << 20
+_CHUNK_BYTES: Final = 4 << 20
 """Rows and bytes that are decoded together: parsed values take many times the memory."""
 
 RESERVED: Final = frozenset(
@@ -45,8 +46,9 @@ class RowsDecoder:
         columns: dict[str, list[pa.Array]] = {name: [] for name in (_KEY, _VALUE, "deleted")}
         reasons: dict[str, dict[int, str]] = {_KEY: {}, _VALUE: {}}
         for start, chunk in _chunks(batch):
-            key = self._key.decode(chunk.column(_KEY).cast(pa.binary()))
-            value = self._value.decode(chunk.column(_VALUE).cast(pa.binary()))
+            with rare_collections():
+                key = self._key.decode(chunk.column(_KEY).cast(pa.binary()))
+                value = self._value.decode(chunk.column(_VALUE).cast(pa.binary()))
             deleted = value.deleted
             columns["deleted"].append(
                 chunk.column(_VALUE).is_null() if deleted is None else deleted

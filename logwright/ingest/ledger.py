@@ -115,7 +115,9 @@ def next_run(
         StalePlan: a file of an interrupted run was removed or has changed.
         UnreadableFile: a file cannot be read.
     """
-    interrupted = next((run for run in runs if run.topic == topic and not run.done), None)
+    # A run without files has an id of its own, and only its caller has its input.
+    unfinished = [run for run in runs if run.topic == topic and not run.done and run.files]
+    interrupted = next(iter(unfinished), None)
     if interrupted is not None:
         here = set(files)
         for file in interrupted.files:

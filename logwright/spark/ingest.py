@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -25,19 +24,20 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
-from logwright.config.topic import TopicConfig
-from logwright.errors import LogwrightError, PolicyError, RefusedRecord, UnreadableFile, invariant
+from logwright.errors import LogwrightError, PolicyError, UnreadableFile
 from logwright.format.names import TopicPartition
 from logwright.ingest.appender import Appender
-from logwright.ingest.columns import byte_column
-from logwright.ingest.commit import commit_append, plan_append, prepare_log_dir, stage_append
-from logwright.ingest.model import Appended, AppendOptions, AppendPlan, StagedAppend
-from logwright.ingest.partitioner import UNKNOWN, assign_partitions
+from logwright.ingest.commit import prepare_log_dir
+from logwright.ingest.model import Appended, AppendPlan, StagedAppend
 from logwright.ingest.schema import SCHEMA
-from logwright.ingest.staging import staging
-from logwright.log.load import list_partitions
+from logwright.spark.append import (
+    Target,
+    append_rows,
+    first_slots,
+    no_such_partition,
+    place_rows,
+)
 from logwright.spark.session import spark_at_work
-from logwright.units import TimestampMs
 
 COLUMNS: Final = ("key", "value", "headers", "topic", "partition", "timestamp")
 """The columns of a frame; only ``value`` is required."""
@@ -51,47 +51,6 @@ _ROWS_DDL: Final = (
 _RESULT: Final = pa.schema([("slot", pa.int32()), ("result", pa.binary())])
 _RESULT_DDL: Final = "slot int, result binary"
 _HEADERS_DDL: Final = "array<struct<key:binary,value:binary>>"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """The topics that rows are appended to.
-
-    Attributes:
-        topic: the topic of all rows; None if each row has its own.
-        partitions: topic → partition count; missing partitions are created.
-        settings: topic → its settings.
-        topic_ids: topic → id of new partitions, if the topic has none yet.
-    """
-
-    log_dir: Path
-    topic: str | None
-    partitions: Mapping[str, int]
-    settings: Mapping[str, TopicConfig]
-    ingest_id: str
-    now_ms: TimestampMs
-    options: AppendOptions = field(default_factory=AppendOptions)
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-
-
-def partition_counts(log_dir: Path, topics: Iterable[str], wanted: int) -> dict[str, int]:
-    """Return the partition count of each topic: the current one, or `wanted` if that is larger.
-    Effects: lists the log directory, which `prepare_log_dir` has made one.
-
-    Raises:
-        PolicyError: a topic does not exist, and no partition count is given.
-    """
-    present: dict[str, int] = {}
-    for found in list_partitions(log_dir):
-        present[found.topic] = max(present.get(found.topic, 0), found.partition + 1)
-    counts = {topic: max(present.get(topic, 0), wanted) for topic in topics}
-    for topic, count in counts.items():
-        if count == 0:
-            raise PolicyError(
-                f"topic {topic} does not exist, and no partition count was given.",
-                remedy="Give one, for example with --partitions.",
-            )
-    return counts
 
 
 def read_input(
@@ -140,32 +99,7 @@ def ingest_frame(
         a run with the same id does the rest.
     """
     prepare_log_dir(target.log_dir)
-    counts = target.partitions
-    slots = [TopicPartition(topic, n) for topic in sorted(counts) for n in range(counts[topic])]
-    plans: list[AppendPlan | None] = []
-    results: dict[int, Appended] = {}
-    for slot, partition in enumerate(slots):
-        plan = plan_append(
-            target.log_dir,
-            partition,
-            target.settings[partition.topic],
-            ingest_id=target.ingest_id,
-            now_ms=target.now_ms,
-            options=target.options,
-            topic_id=target.topic_ids.get(partition.topic),
-        )
-        if isinstance(plan, Appended):
-            results[slot] = plan
-        plans.append(plan if isinstance(plan, AppendPlan) else None)
-    with staging([plan for plan in plans if plan is not None]):
-        staged = _stage(frame, target, slots, plans)
-        if before_commit is not None:
-            before_commit()
-        for slot, one in staged.items():
-            planned = plans[slot]
-            invariant(planned is not None, "what was done before is not staged again")
-            results[slot] = commit_append(cast("AppendPlan", planned), one)
-    return [results[slot] for slot in sorted(results)]
+    return append_rows(target, partial(_stage, frame, target), before_commit=before_commit)
 
 
 def _stage(
@@ -174,16 +108,12 @@ def _stage(
     slots: Sequence[TopicPartition],
     plans: Sequence[AppendPlan | None],
 ) -> dict[int, StagedAppend]:
-    """Stage all rows."""
+    """Stage all rows, in a Spark job."""
     try:
         with spark_at_work():
-            staged = _staged_rows(frame, target.topic, slots, plans)
+            return _staged_rows(frame, target.topic, slots, plans)
     except PySparkException as error:
         raise _spark_error(error, target.log_dir) from error
-    for slot, one in enumerate(plans):
-        if one is not None and one.log is None and slot not in staged:
-            staged[slot] = stage_append(one, [])
-    return dict(sorted(staged.items()))
 
 
 def _staged_rows(
@@ -193,10 +123,7 @@ def _staged_rows(
     plans: Sequence[AppendPlan | None],
 ) -> dict[int, StagedAppend]:
     """Run the Spark job; return the result of each slot that has rows."""
-    first: dict[str, tuple[int, int]] = {}
-    for slot, partition in enumerate(slots):
-        begin, count = first.get(partition.topic, (slot, 0))
-        first[partition.topic] = (begin, count + 1)
+    first = first_slots(slots)
     tasks = int(cast("str", frame.sparkSession.conf.get("spark.sql.shuffle.partitions")))
     rows = _canonical(frame, topic)
     placed = rows.mapInArrow(partial(_assign, first, tasks), _ROWS_DDL)
@@ -274,22 +201,7 @@ def _assign(
     for batch in batches:
         if not len(batch):
             continue
-        topics = batch["topic"].dictionary_encode()
-        places = [first.get(name, (0, 0)) for name in topics.dictionary.to_pylist()]
-        begins = np.array([begin for begin, _ in places] or [0], dtype=np.int64)
-        counts = np.array([count for _, count in places] or [0], dtype=np.int64)
-        index = topics.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        unnamed = batch["topic"].is_null().to_numpy(zero_copy_only=False)
-        given = batch["partition"].fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        wrong = (given < 0) & batch["partition"].is_valid().to_numpy(zero_copy_only=False)
-        given[wrong] = np.iinfo(np.int64).min
-        chosen = assign_partitions(
-            given,
-            byte_column(batch["key"]),
-            byte_column(batch["value"]),
-            np.where(unnamed, 0, counts[index]),
-        )
-        slot = np.where(chosen == UNKNOWN, UNKNOWN, begins[index] + chosen).astype(np.int32)
+        slot = place_rows(first, batch)
         task = ((slot + 1) % tasks).astype(np.int32)
         names = ("key", "value", "headers", "timestamp", *_ORDER)
         yield pa.RecordBatch.from_arrays(
@@ -311,7 +223,7 @@ def _stage_rows(
             appender, current = None, slot
             plan = plans[slot] if slot >= 0 else None
             if slot < 0:
-                yield _result(slot, _no_such_partition())
+                yield _result(slot, no_such_partition())
             elif plan is not None:
                 opened = _open(plan)
                 appender = opened if isinstance(opened, Appender) else None
@@ -357,13 +269,6 @@ def _finish(appender: Appender) -> StagedAppend | LogwrightError:
 def _result(slot: int, result: StagedAppend | LogwrightError) -> pa.RecordBatch:
     row = {"slot": slot, "result": pickle.dumps(result)}
     return pa.RecordBatch.from_pylist([row], schema=_RESULT)
-
-
-def _no_such_partition() -> RefusedRecord:
-    return RefusedRecord(
-        "a row has a topic or partition that does not exist.",
-        remedy="Nothing was appended. Fix the input, or increase the number of partitions.",
-    )
 
 
 def _spark_error(error: PySparkException, path: Path | str) -> UnreadableFile:

@@ -16,7 +16,8 @@ from logwright.config.sources import keep_given
 from logwright.ingest.commit import prepare_log_dir
 from logwright.ingest.ledger import Run, list_input, next_run, read_ledger, record_run
 from logwright.ingest.model import Appended, AppendOptions
-from logwright.spark.ingest import Target, ingest_frame, partition_counts, read_input
+from logwright.spark.append import Target, partition_counts
+from logwright.spark.ingest import ingest_frame, read_input
 from logwright.units import TimestampMs
 
 _GLOB: Final = re.compile(r"[\\*?\[\]{}]")

@@ -1,6 +1,7 @@
 """`python -m tests.differential`: random logs against Kafka, as many as wanted, and the figures.
 
-`--shrink DIR` makes a named case below DIR of each of the first failing seeds.
+`--shrink DIR` makes a named case below DIR of each of the first failing seeds. `--consumer`
+compares rows and tables with what real consumers read; `--spark N` one of N logs by Spark, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.differential.consumer_logs import judge_random
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import Shape, Tally, run_many, scratch_directory
 from tests.differential.random_plans import SMALL, run_plans
@@ -57,15 +59,39 @@ def compare_plans(arguments: argparse.Namespace, shape: Shape, scratch: Path) ->
     return 1 if failed else 0
 
 
+def compare_consumers(arguments: argparse.Namespace, shape: Shape, scratch: Path) -> int:
+    """Read the logs by real consumers and say what differs."""
+    seeds = range(arguments.seed, arguments.seed + arguments.count)
+    started = time.monotonic()
+    with OracleServer() as server:
+        judged = judge_random(
+            server,
+            seeds,
+            shape,
+            scratch,
+            points=arguments.points,
+            spark_every=arguments.spark,
+            say=say,
+        )
+    for line in judged.lines():
+        say(line)
+    say(f"{time.monotonic() - started:.0f} s")
+    return 1 if judged.failed else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1, help="how many seeds")
     parser.add_argument("--shape", type=json.loads, default={}, help="as Shape.java says, JSON")
     parser.add_argument("--plans", action="store_true", help="compare decisions, clean nothing")
+    parser.add_argument("--consumer", action="store_true", help="compare rows with consumers'")
+    parser.add_argument("--points", type=int, default=10, help="in the past, for --consumer")
+    parser.add_argument("--spark", type=int, default=0, help="each N-th log, for --consumer")
     parser.add_argument("--shrink", type=Path, help="where the cases of failing seeds go")
     arguments = parser.parse_args()
     compare = compare_plans if arguments.plans else compare_logs
+    compare = compare_consumers if arguments.consumer else compare
     with scratch_directory() as scratch:
         return compare(arguments, arguments.shape, scratch)
 

@@ -98,3 +98,19 @@ def test_sweeps_are_compared_with_as_many_threads_of_kafka(work: Path, tmp_path:
     printed = run("spark", *options, "--out", tmp_path)
     assert printed.strip() in page.read_text()
     assert 4 == sum("**" in line for line in printed.splitlines())
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+@pytest.mark.spark
+def test_topics_are_read_next_to_consumers_of_a_broker(work: Path, tmp_path: Path) -> None:
+    """Every way of reading has its figures, and the rows of Spark's own source are as many."""
+    page = a_page(tmp_path)
+    sizes = ("--scale", "0.001", "--keys", "20000", "--growth", "0.001,0.002", "--update", "0.01")
+    options = ("--cases", "u100,lz4-1k", "--rounds", "1", "--work", work, "--out", tmp_path)
+    printed = run("tables", *sizes, *options)
+    assert printed.strip() in page.read_text()
+    assert 2 * 2 == sum("**" in line for line in printed.splitlines())
+    rows = [line.split("|")[1].strip() for line in printed.splitlines() if "|" in line]
+    assert "table of 0.01 GB, updated by the last hundredth" in rows
+    assert "0.002 GB of the same keys: the latest state" in rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutation.between import BETWEEN
 from tests.mutation.fault import Fault
+from tests.mutation.kafka_log import KAFKA_LOG
 from tests.mutation.latest import LATEST
 from tests.mutation.reading import READING
 from tests.mutation.tables import TABLES
@@ -248,6 +249,7 @@ FAULTS = (
     ),
     *BETWEEN,
     *READING,
+    *KAFKA_LOG,
     *LATEST,
     *TABLES,
 )

@@ -35,6 +35,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
         for end in ["/__init__" if module.path.name == "__init__.py" else ""]
         if module.name.partition(".")[0] == "logwright"
     }
+    expected.add("pyspark_logwright.py")
     assert expected == {name for name in names if name.endswith(".py")}
     others = {re.sub(r"[\w-]+\.yml$", "*.yml", name) for name in names - expected}
     assert others == {

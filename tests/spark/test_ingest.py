@@ -19,7 +19,8 @@ from logwright.format.names import TopicPartition
 from logwright.ingest.ledger import list_input, next_run
 from logwright.ingest.model import Appended
 from logwright.locks import lock_partition
-from logwright.spark.ingest import Target, ingest_frame, read_input
+from logwright.spark.append import Target
+from logwright.spark.ingest import ingest_frame, read_input
 from logwright.spark.intake import Source, ingest_files
 from logwright.units import TimestampMs
 from tests.ingested import read_batches

@@ -14,7 +14,8 @@ from logwright.cli.main import main
 from tests.tidy.trees import ROOT, text_files
 
 SPAN = re.compile(r"`(?:\$ )?(logwright [^`\n]+)`")
-BLOCK = re.compile(r"^```(?:sh|bash|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHELLS = {"", "sh", "bash", "console"}
 END = re.compile(r" (?:#|\||>|&&)")
 LINE = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*(logwright .+)$", re.MULTILINE)
 
@@ -25,7 +26,8 @@ def documented() -> list[tuple[str, str]]:
     for path in text_files():
         if path.suffix == ".md":
             text = path.read_text()
-            lines = [line for block in BLOCK.findall(text) for line in LINE.findall(block)]
+            blocks = [block for language, block in BLOCK.findall(text) if language in SHELLS]
+            lines = [line for block in blocks for line in LINE.findall(block)]
             found += [(str(path.relative_to(ROOT)), line) for line in (*SPAN.findall(text), *lines)]
     return sorted(set(found))
 

@@ -38,6 +38,7 @@ def run_without(
     [
         ("spark", "pyspark", ("clean", "LOG_DIR", "--engine", "spark", "--yes")),
         ("spark", "pyarrow", ("ingest", "LOG_DIR", "--from", "LOG_DIR", "--topic", "t", "--yes")),
+        ("tables", "deltalake", ("latest", "LOG_DIR", "t", "--to", "LOG_DIR")),
         ("dagster", "dagster", ("demo", "--no-ui", "--home", "LOG_DIR")),
         (
             "archive",
@@ -104,3 +105,11 @@ def test_extras_are_those_of_the_project() -> None:
     """A remedy that names another one would install nothing."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert MODULES.keys() <= project["optional-dependencies"].keys()
+
+
+@pytest.mark.parametrize(("hidden", "found"), [("", "True"), ("pandas", "False")])
+def test_sparks_discovery_survives_a_missing_extra(hidden: str, found: str) -> None:
+    """An import that fails there would take all other data sources from a session."""
+    program = "import pyspark_logwright as found; print(hasattr(found, 'DefaultSource'))"
+    done = run_without(hidden.split(), program)
+    assert (0, found) == (done.returncode, done.stdout.strip()), done.stderr

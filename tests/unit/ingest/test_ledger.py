@@ -11,6 +11,7 @@ import pytest
 from logwright.errors import CorruptLogError, StalePlan, UnreadableFile
 from logwright.ingest.ledger import (
     LEDGER,
+    Run,
     list_input,
     next_run,
     read_ledger,
@@ -45,6 +46,15 @@ def test_a_file_is_new_once(tmp_path: Path) -> None:
     again = next_run(runs, "t", 1, list_input(source))
     assert again is not None
     assert ["b"] == [Path(file.path).name for file in again.files]
+
+
+def test_a_run_without_files_is_not_completed_by_another(tmp_path: Path) -> None:
+    """It is repeated by its id: nobody else has its input."""
+    source = landing(tmp_path, "a")
+    other = Run(id="x", topic="t", partitions=1, files=())
+    run = next_run((other,), "t", 1, list_input(source))
+    assert run is not None
+    assert ["a"] == [Path(file.path).name for file in run.files]
 
 
 def test_an_interrupted_run_is_completed_first_with_its_own_files(tmp_path: Path) -> None:

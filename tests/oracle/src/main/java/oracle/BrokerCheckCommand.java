@@ -29,7 +29,8 @@ final class BrokerCheckCommand {
     private static final int SMALLEST_SEGMENT_BYTES = 1024 * 1024;
 
     /** One partition: where its files are, under which name the broker gets it, where what was read is kept. */
-    private record Placement(File source, TopicPartition from, TopicPartition to, Map<String, String> settings, String out) {
+    private record Placement(File source, TopicPartition from, TopicPartition to, Map<String, String> settings, String out,
+                             List<Long> times) {
     }
 
     private BrokerCheckCommand() {
@@ -82,10 +83,10 @@ final class BrokerCheckCommand {
         TopicPartition from = LogDir.parse(args.get("topic-partition"));
         // an internal topic's name is the broker's own to make
         TopicPartition to = from.topic().startsWith("__") ? new TopicPartition("check" + from.topic(), from.partition()) : from;
-        return new Placement(new File(args.get("log-dir")).getAbsoluteFile(), from, to, allowed(settings), args.has("out") ? args.get("out") : null);
+        return new Placement(new File(args.get("log-dir")).getAbsoluteFile(), from, to, allowed(settings), args.has("out") ? args.get("out") : null, List.of());
     }
 
-    /** Each line: {@code {"logDir", "topicPartition", "as", "config": {}, "out"}}; the last three need not be there. */
+    /** Each line: {@code {"logDir", "topicPartition", "as", "config": {}, "out", "times": []}}; the last four need not be there. */
     private static List<Placement> jobs(Args args) throws Exception {
         List<Placement> placements = new ArrayList<>();
         for (String line : Files.readAllLines(Path.of(args.get("jobs")))) {
@@ -96,7 +97,9 @@ final class BrokerCheckCommand {
             job.path("config").fields().forEachRemaining(e -> settings.put(e.getKey(), e.getValue().asText()));
             settings.putAll(args.pairs("config"));
             String out = job.has("out") ? job.get("out").asText() : null;
-            placements.add(new Placement(new File(job.get("logDir").asText()).getAbsoluteFile(), from, to, allowed(settings), out));
+            List<Long> times = new ArrayList<>();
+            job.path("times").forEach(time -> times.add(time.asLong()));
+            placements.add(new Placement(new File(job.get("logDir").asText()).getAbsoluteFile(), from, to, allowed(settings), out, times));
         }
         return placements;
     }
@@ -119,8 +122,11 @@ final class BrokerCheckCommand {
             if (out != null) {
                 out.close();
             }
-            ok &= read.get("complete").asBoolean();
+            ok &= read.get("complete").asBoolean() || read.get("settled").asBoolean();
             result.set(isolation, read);
+        }
+        if (!one.times.isEmpty()) {
+            result.set("offsetsForTimes", Clients.offsetsForTimes(broker.bootstrap(), one.to, one.times));
         }
         result.put("ok", ok);
         return result;

@@ -14,19 +14,22 @@ final class BrokerCommand {
     }
 
     static int run(List<String> argv) throws Exception {
-        Args args = new Args(argv, Set.of("dir", "port", "server-config", "seconds", "until-file", "create"));
+        Args args = new Args(argv, Set.of("dir", "port", "server-config", "seconds", "until-file", "create", "partitions"));
         long seconds = args.getLong("seconds", 600);
         File until = args.has("until-file") ? new File(args.get("until-file")) : null;
         try (Broker broker = new Broker(new File(args.get("dir")), args.getInt("port", 19092), args.pairs("server-config"))) {
             Runtime.getRuntime().addShutdownHook(new Thread(broker::stop));
             broker.start();
             if (args.has("create")) {
+                int partitions = args.getInt("partitions", 1);
                 try (Admin admin = broker.admin()) {
-                    admin.createTopics(args.all("create").stream().map(name -> new NewTopic(name, 1, (short) 1)).toList()).all().get();
+                    admin.createTopics(args.all("create").stream().map(name -> new NewTopic(name, partitions, (short) 1)).toList()).all().get();
                 }
                 for (String name : args.all("create")) {
-                    while (!new File(broker.logs, name + "-0/partition.metadata").exists()) {
-                        Thread.sleep(50);
+                    for (int partition = 0; partition < partitions; partition++) {
+                        while (!new File(broker.logs, name + "-" + partition + "/partition.metadata").exists()) {
+                            Thread.sleep(50);
+                        }
                     }
                 }
                 Thread.sleep(500);

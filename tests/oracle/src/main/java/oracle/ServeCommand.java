@@ -44,6 +44,7 @@ final class ServeCommand {
                 case "partitions" -> AppendRequest.partitions(request);
                 case "metadata" -> RandomMetadata.run(request);
                 case "configs" -> ConfigsRequest.run(request);
+                case "internal" -> InternalRecords.run(request);
                 default -> throw new Args.UsageException("no such request: " + request.path("request").asText());
             };
         } catch (RandomCase.CleanerFailed e) {

@@ -1,0 +1,104 @@
+"""A live broker that serves the segments of benchmark logs; the jars of Spark's Kafka source."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from benchmarks.logs import BenchLog
+from benchmarks.runs import JVM_OPTIONS
+from tests.e2e.command import free_port
+from tests.oracle_runner import java, oracle_classpath
+
+CONNECTOR: Final = Path(__file__).parent / "connector"
+SERVER: Final = (
+    *("log.cleaner.enable=false", "log.retention.ms=-1", "log.roll.ms=9000000000000000"),
+    *("log.segment.delete.delay.ms=3600000", "num.network.threads=2", "num.io.threads=4"),
+)
+"""Nothing is cleaned, deleted or rolled: what is served stays what it is."""
+SECONDS: Final = 4 * 3600
+
+
+def connector_jars() -> list[Path]:
+    """Spark's own Kafka source and what it needs. Effects: Maven fetches it if it is not there."""
+    jars = CONNECTOR / "target/lib"
+    if not jars.is_dir():
+        subprocess.run(
+            ["mvn", "-q", "-B", "package"],  # noqa: S607 -- as the oracle is built
+            cwd=CONNECTOR,
+            check=True,
+            capture_output=True,
+        )
+    return sorted(jars.glob("*.jar"))
+
+
+@contextmanager
+def live_broker(logs: Sequence[BenchLog], work: Path) -> Iterator[str]:
+    """A broker with a topic for each log, of its name; yields where it listens. Effects: a process;
+    files below `work`, the segments as links.
+    """
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    port = free_port()
+    partitions = {log.name: len(directories(log)) for log in logs}
+    for number in sorted(set(partitions.values())):
+        names = [name for name, count in partitions.items() if count == number]
+        with _broker(work, port, "--create", *names, "--partitions", str(number)):
+            pass
+    for log in logs:
+        for directory in directories(log):
+            place = work / "broker/logs" / f"{log.name}-{directory.name.rpartition('-')[2]}"
+            _put(directory, place)
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (work / "broker/logs" / name).unlink(missing_ok=True)
+    with _broker(work, port) as bootstrap:
+        yield bootstrap
+
+
+def directories(log: BenchLog) -> list[Path]:
+    """The partitions' directories of a log."""
+    return sorted(log.directory.glob(f"{log.partition.topic}-[0-9]*"))
+
+
+def _put(source: Path, place: Path) -> None:
+    """A stopped broker's partition with other files; what is read only is linked."""
+    for path in place.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in source.iterdir():
+        if path.name == "partition.metadata" or not path.is_file():
+            continue
+        if path.suffix == ".log" and path.stat().st_size:
+            os.link(path, place / path.name)
+        else:
+            shutil.copy2(path, place / path.name)
+
+
+@contextmanager
+def _broker(work: Path, port: int, *words: str) -> Iterator[str]:
+    stop = work / "stop"
+    stop.unlink(missing_ok=True)
+    command = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), "oracle.Main", "broker"]
+    place = ["--dir", str(work / "broker"), "--port", str(port), "--seconds", str(SECONDS)]
+    more = ["--until-file", str(stop), "--server-config", *SERVER]
+    with (
+        (work / "said.txt").open("a") as said,
+        subprocess.Popen(
+            [*command, *place, *more, *words], stdout=subprocess.PIPE, stderr=said, text=True
+        ) as process,
+    ):
+        try:
+            said_first = process.stdout.readline() if process.stdout else ""
+            yield str(json.loads(said_first)["bootstrap"])
+        finally:
+            stop.touch()
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()

@@ -1,0 +1,131 @@
+"""Memory of reading, and the work of an update, as logs grow: parts of ``tables``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.logs import prepare
+from benchmarks.runs import ROOT, measured
+from benchmarks.scale import KEYS_PER_SCALE, grown
+
+MAP_BYTES: Final = 1 << 30
+MIB: Final = 1 << 20
+SHARE: Final = 100
+"""The number of records of which one is new to the table."""
+_SUFFIXES: Final = (".log", ".index", ".timeindex")
+
+Say = Callable[[str], None]
+Rows = list[list[str]]
+
+
+def growth_rows(growth: Sequence[float], work: Path, say: Say) -> Rows:
+    """Memory of reading a log with ever more records of the same keys, and the time for each GB.
+    Effects: writes logs below `work`.
+    """
+    rows: Rows = []
+    if not growth:
+        return rows
+    log = prepare("u100", scale=min(growth), work=work)
+    for size in growth:
+        target = grown(log, work / "grown", round(size / min(growth)))
+        for what, more in (("rows", ()), ("latest", (MAP_BYTES,))):
+            said, _, anonymous = _worker(what, target, log.partition.topic, *more)
+            name = {"rows": "all records", "latest": "the latest state"}[what]
+            rows.append(
+                [
+                    f"{size:g} GB of the same keys: {name}",
+                    f"anonymous memory {anonymous / MIB:.0f} MiB at most; CPU {said['cpu']:.2f} s",
+                ]
+            )
+            say(": ".join(rows[-1]))
+        shutil.rmtree(target)
+    return rows
+
+
+def key_rows(keys: int, work: Path, say: Say) -> Rows:
+    """The latest state of a log of nearly unique keys. Effects: writes the log below `work`."""
+    if not keys:
+        return []
+    log = prepare("unique", scale=keys / KEYS_PER_SCALE, work=work)
+    said, _, anonymous = _worker("latest", log.directory, log.partition.topic, MAP_BYTES)
+    memory = f"map {said['mapBytes'] / MIB:.0f} MiB, anonymous memory {anonymous / MIB:.0f} MiB"
+    row = [
+        f"{said['keys']} distinct keys, map of 1 GiB at most",
+        f"{said['reads']} reads of the keys; {memory} at most; CPU {said['cpu']:.0f} s",
+    ]
+    say(": ".join(row))
+    return [row]
+
+
+def update_rows(size: float, work: Path, say: Say) -> Rows:
+    """A table of a topic, and its update after the last hundredth of it. Effects: writes the log
+    and the table below `work`.
+
+    Args:
+        size: of the topic, in GB.
+    """
+    segment_bytes = round(size * 1e9 / SHARE)
+    log = prepare("u100", scale=size, work=work, segment_bytes=segment_bytes)
+    target, to = work / "updated", work / "updated-table"
+    for directory in (target, to):
+        shutil.rmtree(directory, ignore_errors=True)
+    source, place = log.partition_directory, target / str(log.partition)
+    place.mkdir(parents=True)
+    (target / ".kafka_cleanshutdown").touch()
+    logs = sorted(path for path in source.glob("*.log") if path.stat().st_size)
+    last = logs[-1].stem
+    for path in logs[:-1]:
+        _put(source, place, path.stem)
+    for suffix in _SUFFIXES:
+        (place / f"{last}{suffix}").touch()
+    rows: Rows = []
+    for what in ("made", "updated by the last hundredth", "updated by nothing"):
+        if what != "made":
+            _put(source, place, last)
+            for suffix in _SUFFIXES:
+                (place / f"{log.records:020d}{suffix}").touch()
+        start = time.perf_counter()
+        said = list(_latest_command(target, log.partition.topic, to))
+        taken = time.perf_counter() - start
+        rows.append([f"table of {size:g} GB, {what}", _updated(said, taken)])
+        say(": ".join(rows[-1]))
+    shutil.rmtree(target)
+    shutil.rmtree(to)
+    return rows
+
+
+def _put(source: Path, place: Path, stem: str) -> None:
+    for suffix in _SUFFIXES:
+        (place / f"{stem}{suffix}").unlink(missing_ok=True)
+        (place / f"{stem}{suffix}").hardlink_to(source / f"{stem}{suffix}")
+
+
+def _updated(said: Sequence[dict[str, Any]], taken: float) -> str:
+    read, records, files = (
+        sum(line[name] for line in said) for name in ("bytesRead", "records", "filesWritten")
+    )
+    return (
+        f"{taken:.1f} s; {read / 1e6:.0f} MB of log read, {records} records; {files} files of the"
+        f" table written, of {said[0]['rows']} rows"
+    )
+
+
+def _latest_command(log_dir: Path, topic: str, to: Path) -> Iterator[dict[str, Any]]:
+    program = "from logwright.cli.main import main; main(prog_name='logwright')"
+    words = ["latest", log_dir, topic, "--to", to, "--output", "json"]
+    command = [sys.executable, "-c", program, *map(str, words)]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    yield from map(json.loads, done.stdout.splitlines())
+
+
+def _worker(what: str, *arguments: object) -> tuple[dict[str, Any], int, int]:
+    words = [sys.executable, "-m", "benchmarks.tables_worker", what, *map(str, arguments)]
+    (found,), peak, anonymous = measured(words)
+    return found, peak, anonymous

@@ -1,0 +1,163 @@
+"""Keys and values in the lines of ``dump`` as JSON, where they can be decoded.
+
+Records of Kafka's internal topics look as its own message formatters print them: type and data of
+the key, version and data of the value. Of any other topic a value with fields is an object. A
+record that cannot be decoded stays base64, and has why in ``keyRefused`` or ``valueRefused``.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import math
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from logwright.config.decoding import Decoding, InternalSpec
+from logwright.decode.internal_messages import TYPES, parse_key, parse_value
+from logwright.decode.kafka_messages import read_int16
+from logwright.decode.refusal import Refused
+from logwright.errors import PolicyError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from logwright.decode.model import Decoder
+
+Line = dict[str, Any]
+Decode = Callable[[list[Line]], None]
+"""Decodes keys and values of a batch's records in place."""
+
+_PARTS: Final = ("key", "value")
+_ORIGIN: Final = ("topic", "partition", "offset", "timestamp")
+
+
+def decoded_lines(lines: Iterable[Line], decode: Decode) -> Iterator[Line]:
+    """Yield the lines of `dump_partition` with decoded records; those of control batches as they
+    are.
+    """
+    for line in lines:
+        if line["type"] == "batch" and not line["control"]:
+            decode(line["records"])
+        yield line
+
+
+def is_internal(topic: str, decoding: Decoding) -> bool:
+    """Return whether these are the records of one of Kafka's internal topics.
+
+    Raises:
+        PolicyError: the specs are for these, and the topic is not one of them.
+    """
+    if not isinstance(decoding.value, InternalSpec):
+        return False
+    if topic not in TYPES:
+        raise PolicyError(f"The format kafka-internal is for {', '.join(TYPES)}, not for {topic}.")
+    return True
+
+
+def internal_records(topic: str) -> Decode:
+    """Return what decodes the records of an internal topic. Needs no extra."""
+
+    def decode(records: list[Line]) -> None:
+        for record in records:
+            _internal(topic, record)
+
+    return decode
+
+
+def _internal(topic: str, record: Line) -> None:
+    key, value = (_bytes(record[part]) for part in _PARTS)
+    part = "key"
+    try:
+        (kind, fields) = parse_key(topic, key)
+        named = {"type": read_int16(key or b""), "name": kind.name}
+        record["key"] = {**named, "data": _json(fields)}
+        part = "value"
+        if value is not None:
+            fields = parse_value(kind, value)
+            record["value"] = {"version": read_int16(value), "data": _json(fields)}
+    except Refused as refused:
+        record[f"{part}Refused"] = refused.reason
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def decoded_records(topic: str, decoding: Decoding, base: Path, lines: Iterable[Line]) -> Decode:
+    """Return what decodes records by specs. Effects: as `make_decoder`. Needs the extra tables.
+
+    Args:
+        topic: of the records.
+        decoding: the specs.
+        base: the directory of relative paths.
+        lines: of the dump, for what is inferred; taken only if something is.
+
+    Raises:
+        PolicyError, SchemaUnavailable: as `make_decoder`.
+    """
+    from logwright.decode.make import make_decoder  # noqa: PLC0415 - pyarrow: not for internal topics
+
+    batches = (
+        batch_of(line["records"])
+        for line in lines
+        if line["type"] == "batch" and not line["control"]
+    )
+    decoder = make_decoder(decoding, base=base, sample=batches, topic=topic)
+    return lambda records: _by_specs(decoder, records)
+
+
+def batch_of(records: list[Line]) -> pa.RecordBatch:
+    """Return the records of a line as a batch; topic, partition and timestamp are null."""
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    count = len(records)
+    return pa.record_batch(
+        {
+            "key": pa.array([_bytes(one["key"]) for one in records], pa.binary()),
+            "value": pa.array([_bytes(one["value"]) for one in records], pa.binary()),
+            "topic": pa.nulls(count, pa.string()),
+            "partition": pa.nulls(count, pa.int32()),
+            "offset": pa.array([one["offset"] for one in records], pa.int64()),
+            "timestamp": pa.nulls(count, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def _by_specs(decoder: Decoder, records: list[Line]) -> None:
+    """Decode records in place."""
+    found = decoder.decode(batch_of(records))
+    by_offset = {record["offset"]: record for record in records}
+    names = decoder.schema.names[len(_ORIGIN) :]
+    for number, position in enumerate(found.positions.to_pylist()):
+        record = records[position]
+        try:
+            (row,) = found.rows.select(names).slice(number, 1).to_pylist()
+        except (ValueError, OverflowError):
+            record["valueRefused"] = "has a time that cannot be shown"
+            continue
+        record["key"] = _json(row.pop("key"))
+        if record["value"] is not None:
+            record["value"] = _json(row["value"] if names == ["key", "value"] else row)
+    for refused in found.refused.select(["offset", "part", "reason"]).to_pylist():
+        by_offset[refused["offset"]][f"{refused['part']}Refused"] = refused["reason"]
+
+
+def _json(value: Any) -> Any:
+    """Return a value as JSON has it: bytes as base64, times in ISO 8601, decimals as text."""
+    found = value
+    if isinstance(value, dict):
+        found = {name: _json(one) for name, one in value.items()}
+    elif isinstance(value, list):
+        found = [_json(one) for one in value]
+    elif isinstance(value, tuple):  # of a map
+        found = {"key": _json(value[0]), "value": _json(value[1])}
+    elif isinstance(value, bytes):
+        found = base64.b64encode(value).decode("ascii")
+    elif isinstance(value, dt.date):
+        found = value.isoformat()
+    elif isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
+        found = str(value)
+    return found

@@ -1,0 +1,263 @@
+"""``spark.read.format("kafka-log")``: the records of offline logs as rows, without a broker.
+
+The data source API of Spark 4 in Python. What Spark does with it (docs/adr/0026 has the figures):
+
+1. ``load()`` makes the `KafkaLog` in a Python process of the driver's machine and asks it for the
+   schema. Options are checked there.
+2. Each query makes a reader in another such process and asks it for its tasks. The reader is sent
+   to all tasks; each gets its own ranges.
+3. Tasks yield Arrow record batches; Spark makes rows of them in the JVM. Their size is not limited
+   by ``spark.sql.execution.arrow.maxRecordsPerBatch``.
+
+Little is imported here: Spark also imports this where it only looks for data sources.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import types as T  # noqa: N812 -- Spark's own convention
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
+
+from logwright.errors import PolicyError, StalePlan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+
+    from logwright.records.model import ReadCounts, RecordsRange
+    from logwright.spark.kafka_log_options import Pruning, ReadOptions
+    from logwright.spark.kafka_log_plan import Work
+
+NAME: Final = "kafka-log"
+
+_LOG = logging.getLogger(__name__)
+
+_HEADERS: Final = T.ArrayType(
+    T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
+)
+SCHEMA: Final = T.StructType(
+    [
+        T.StructField("key", T.BinaryType()),
+        T.StructField("value", T.BinaryType()),
+        T.StructField("topic", T.StringType()),
+        T.StructField("partition", T.IntegerType()),
+        T.StructField("offset", T.LongType()),
+        T.StructField("timestamp", T.TimestampType()),
+        T.StructField("timestampType", T.IntegerType()),
+    ]
+)
+"""The schema of Spark's Kafka source (KafkaRecordToRowConverter, Spark 4)."""
+WITH_HEADERS: Final = T.StructType([*SCHEMA.fields, T.StructField("headers", _HEADERS)])
+"""The same with ``includeHeaders``."""
+
+
+class KafkaLog(DataSource):
+    """The format ``kafka-log``: reads logs, and appends to them. Options: `ReadOptions` and
+    `WriteOptions`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return NAME
+
+    def schema(self) -> T.StructType:
+        """Return the schema of a read.
+
+        Raises:
+            PolicyError: an option is unknown, malformed or contradicts another one.
+        """
+        return WITH_HEADERS if self._read_options().include_headers else SCHEMA
+
+    def reader(self, schema: T.StructType) -> DataSourceReader:
+        """Return a reader of these columns: those of a schema that the user gives are not read
+        with the others.
+
+        Raises:
+            PolicyError: as `schema`; or the user's schema has another column, or another type.
+        """
+        options = self._read_options()
+        refuse_schema(schema)
+        kind = FilteringReader if options.push_filters else KafkaLogReader
+        return kind(options, schema)
+
+    def writer(self, schema: T.StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 -- Spark's signature
+        """Return a writer that appends rows to logs, see `logwright.spark.kafka_log_write`.
+
+        Raises:
+            PolicyError: an option or a column is refused, or the mode is not append.
+        """
+        from logwright.spark.kafka_log_write import make_writer  # noqa: PLC0415 -- kernels
+
+        return make_writer(self.options, schema, overwrite=overwrite)
+
+    def _read_options(self) -> ReadOptions:
+        from logwright.spark.kafka_log_options import read_options  # noqa: PLC0415 -- see the module
+
+        return read_options(self.options)
+
+
+def refuse_schema(schema: T.StructType) -> None:
+    """Refuse columns that records do not have.
+
+    Raises:
+        PolicyError: a column is unknown or has another type, or there is none.
+    """
+    known = {field.name: field.dataType for field in WITH_HEADERS.fields}
+    for field in schema.fields:
+        kind = known.get(field.name)
+        if kind is None or field.dataType.simpleString() != kind.simpleString():
+            wanted = "unknown" if kind is None else f"of type {kind.simpleString()}"
+            raise PolicyError(
+                f"the schema has the column {field.name} {field.dataType.simpleString()}, which is"
+                f" {wanted}.",
+                remedy=f"Valid columns are {WITH_HEADERS.simpleString()[len('struct<') : -1]}.",
+            )
+    if not schema.fields:
+        raise PolicyError(
+            "the schema has no column.", remedy="To count records, read the column offset."
+        )
+
+
+class KafkaLogReader(DataSourceReader):
+    """Plans a read, and reads what it planned. Pickled into each task before it plans."""
+
+    def __init__(self, options: ReadOptions, schema: T.StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._pruning: Pruning | None = None
+        report = options.corrupt_report
+        self._report = None if report is None else Path(report).absolute()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks; each has its ranges. Effects and errors: see `plan_read`."""
+        from logwright.spark.kafka_log_options import Pruning  # noqa: PLC0415 -- see the module
+        from logwright.spark.kafka_log_plan import plan_read  # noqa: PLC0415
+
+        pruning = self._pruning or Pruning()
+        return [InputPartition(work) for work in plan_read(self._options, pruning)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the rows of one task. Effects: reads segments, with brokers kept out; writes a
+        report of what it skips, if there is a place for one.
+
+        Raises:
+            StalePlan: a segment changed since the read was planned: load again.
+            LogwrightError: as `read_range` and `read_latest`.
+        """
+        from logwright.latest.model import LatestPlan  # noqa: PLC0415 -- see the module
+        from logwright.latest.read import read_latest  # noqa: PLC0415
+
+        columns = self._schema.fieldNames()
+        work: Work = partition.value or ()  # Spark makes one with None for no tasks
+        if isinstance(work, LatestPlan):
+            tombstones = self._options.include_tombstones
+            batches = read_latest(work, columns=columns, tombstones=tombstones)
+        else:
+            batches = _read_ranges(work, columns, self._report)
+        return _as_spark_has_it(batches, self._schema)
+
+
+class FilteringReader(KafkaLogReader):
+    """A reader that a query's filters limit. Spark needs
+    ``spark.sql.python.filterPushdown.enabled``.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 -- Spark's name
+        """Return the filters that Spark must evaluate."""
+        from logwright.spark.kafka_log_filters import push_down  # noqa: PLC0415 -- Spark 4.1
+
+        self._pruning, rest = push_down(filters, view=self._options.view)
+        return rest
+
+
+def _read_ranges(
+    ranges: Iterable[RecordsRange], columns: Sequence[str], corrupt_report: Path | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some ranges. Effects: as `read_range` and `_report`."""
+    from logwright.records.model import ReadCounts  # noqa: PLC0415 -- see the module
+    from logwright.records.read import read_range  # noqa: PLC0415
+
+    for one in ranges:
+        counts = ReadCounts()
+        yield from read_range(one, columns=columns, counts=counts)
+        if counts.corrupt_batches:
+            _report(one, counts, corrupt_report)
+
+
+def _as_spark_has_it(
+    batches: Iterable[pa.RecordBatch], schema: T.StructType
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with exactly the schema that Spark expects: it compares whether a column
+    may be null.
+    """
+    import pyarrow as pa  # noqa: PLC0415 -- see the module
+
+    expected = pa.schema([_arrow_field(field) for field in schema.fields])
+    try:
+        for batch in batches:
+            arrays = [
+                column if column.type == field.type else column.cast(field.type)
+                for column, field in zip(batch.columns, expected, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=expected)
+    except StalePlan as error:
+        error.remedy = "The log changed after the frame was planned. Load it again."
+        raise
+
+
+def _arrow_field(field: T.StructField) -> pa.Field:
+    """Return a column as Spark has it in Arrow. Its own function has other arguments in each
+    version.
+    """
+    import pyarrow as pa  # noqa: PLC0415 -- see the module
+
+    from logwright.records.schema import RECORDS  # noqa: PLC0415
+
+    kind = RECORDS.field(field.name).type
+    if isinstance(field.dataType, T.ArrayType) and isinstance(
+        field.dataType.elementType, T.StructType
+    ):
+        pair = zip(field.dataType.elementType.fields, (pa.string(), pa.binary()), strict=True)
+        parts = [pa.field(one.name, type_, nullable=one.nullable) for one, type_ in pair]
+        nullable = field.dataType.containsNull
+        kind = pa.list_(pa.field("element", pa.struct(parts), nullable=nullable))
+    return pa.field(field.name, kind, nullable=field.nullable)
+
+
+def _report(one: RecordsRange, counts: ReadCounts, directory: Path | None) -> None:
+    """Report batches that were skipped. Effects: logs a warning; writes a file that replaces that
+    of an earlier attempt.
+    """
+    file, position, offset = counts.first_corrupt or ("", -1, -1)
+    _LOG.warning(
+        "corrupt batches skipped topic-partition=%s batches=%d bytes=%d file=%s position=%d",
+        one.partition,
+        counts.corrupt_batches,
+        counts.corrupt_bytes,
+        file,
+        position,
+    )
+    if directory is None:
+        return
+    report = {
+        "topicPartition": str(one.partition),
+        "startOffset": one.start_offset,
+        "endOffset": one.end_offset,
+        "corruptBatches": counts.corrupt_batches,
+        "corruptBytes": counts.corrupt_bytes,
+        "firstFile": file,
+        "firstPosition": position,
+        "firstOffset": offset,
+    }
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{one.partition}-{one.start_offset}.json"
+    unfinished = directory / f".{path.name}.{os.getpid()}"
+    unfinished.write_text(json.dumps(report))
+    unfinished.replace(path)

@@ -1,0 +1,180 @@
+"""Change events of Debezium as rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from logwright.config.decoding import AvroSpec, DebeziumSpec, Decoding, JsonSpec, RegistrySpec
+from logwright.config.json_fields import JsonField
+from logwright.decode.make import make_decoder
+from logwright.errors import PolicyError
+from tests.unit.decode.records import batch, by_value, columns, decode, reasons, values
+
+UTC = dt.UTC
+ROW = (JsonField(name="id", type="long", nullable=False), JsonField(name="tags", type="json"))
+SPEC = DebeziumSpec(of=JsonSpec(fields=ROW))
+
+
+def event(op: object, after: object, source: object = None, **more: object) -> bytes:
+    """A change event in JSON."""
+    time = {"ts_ms": 1500, "db": "shop"} if source is None else source
+    return json.dumps({"op": op, "before": None, "after": after, "source": time, **more}).encode()
+
+
+def wrapped(content: bytes) -> bytes:
+    """As JsonConverter writes it, with its schema."""
+    return json.dumps({"schema": {"type": "struct"}, "payload": json.loads(content)}).encode()
+
+
+@pytest.mark.parametrize("op", ["c", "u", "r"])
+@pytest.mark.parametrize("wrap", [wrapped, bytes])
+def test_a_row_after_the_change(op: str, wrap: Any) -> None:
+    """Created, updated, read by a snapshot; with and without Kafka Connect's envelope."""
+    result = by_value(SPEC, wrap(event(op, {"id": 7, "tags": [1], "more": 0})))
+    time = dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
+    assert [{"key": b"k", "_op": op, "_source_time": time, "id": 7, "tags": "[1]"}] == result.rows
+    assert ([], []) == (result.refused, result.deleted)
+
+
+@pytest.mark.parametrize("after", [None, {"id": 7}])
+def test_a_delete_deletes(after: object) -> None:
+    """Op d is a deletion like the tombstone after it, also if a row is given."""
+    result = by_value(SPEC, event("c", {"id": 7}), event("d", after), None)
+    assert [7, None, None] == columns(result, "id")
+    assert ["c", "d", None] == columns(result, "_op")
+    assert [1, 2] == result.deleted
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (event("t", None), "is not a change of a row: its op is none of c, u, r, d"),
+        (event("", {"id": 1}), "is not a change of a row: its op is none of c, u, r, d"),
+        (event(None, {"id": 1}), "field op is missing or null"),
+        (event(1, {"id": 1}), "field op is not a string"),
+        (b"{}", "field op is missing or null"),
+        (event("c", None), "is a change without the row after it"),
+        (event("u", "x"), "field after is not an object"),
+        (event("u", {"id": "x"}), "field after.id is not a long"),
+        (event("u", {}), "field after.id is missing or null"),
+        (event("u", {"id": 1}, {"ts_ms": "x"}), "field source.ts_ms is not a long"),
+        (
+            event("u", {"id": 1}, {"ts_ms": 2**62}),
+            "field source.ts_ms is not a time of the years 1 to 9999",
+        ),
+        (b'{"schema": {}, "payload": null}', "is not a JSON object"),
+        (b"[]", "is not a JSON object"),
+    ],
+)
+def test_refused(content: bytes, reason: str) -> None:
+    """The events before and after are rows."""
+    good = event("c", {"id": 7})
+    result = by_value(SPEC, good, content, good)
+    assert [(1, "value", reason)] == result.refused
+    assert [7, 7] == columns(result, "id")
+
+
+def test_a_source_without_a_time() -> None:
+    """Its time is null."""
+    result = by_value(SPEC, event("c", {"id": 1}, {}), event("c", {"id": 1}, {"ts_ms": None}))
+    assert [None, None] == columns(result, "_source_time")
+
+
+def test_fields_are_inferred() -> None:
+    """Of the rows of the first events; keys in Kafka Connect's envelope are unwrapped too."""
+    records = batch(
+        [
+            (wrapped(b'{"id": 1}'), wrapped(event("c", {"id": 1, "n": "a"}))),
+            (b'{"id": 2}', event("u", {"id": 2.5, "tags": [True]})),
+            (b'{"id": 2}', event("d", None)),
+            (b'{"id": 2}', None),
+        ]
+    )
+    decoding = Decoding(key=JsonSpec(), value=DebeziumSpec())
+    decoder = make_decoder(decoding, base=Path("/"), sample=[records])
+    result = decode(decoder, records)
+    assert [{"id": 1}, {"id": 2}, {"id": 2}, {"id": 2}] == columns(result, "key")
+    assert [1.0, 2.5, None, None] == columns(result, "id")
+    assert ["a", None, None, None] == columns(result, "n")
+    assert [None, [True], None, None] == columns(result, "tags")
+    again = Decoding.model_validate_json(decoder.decoding.model_dump_json())
+    assert result == decode(make_decoder(again, base=Path("/")), records)
+
+
+ENVELOPE = {
+    "type": "record",
+    "name": "Envelope",
+    "fields": [
+        {
+            "name": "before",
+            "type": [
+                "null",
+                {
+                    "type": "record",
+                    "name": "Value",
+                    "fields": [
+                        {"name": "id", "type": "int"},
+                        {"name": "m", "type": {"type": "map", "values": "string"}},
+                        {"name": "l", "type": {"type": "array", "items": "int"}},
+                    ],
+                },
+            ],
+        },
+        {"name": "after", "type": ["null", "Value"]},
+        {
+            "name": "source",
+            "type": {"type": "record", "name": "S", "fields": [{"name": "ts_ms", "type": "long"}]},
+        },
+        {"name": "op", "type": "string"},
+        {"name": "ts_ms", "type": ["null", "long"]},
+    ],
+}
+
+
+def avro(op: str, after: object) -> bytes:
+    """A change event in Avro."""
+    content = io.BytesIO()
+    value = {"before": None, "after": after, "source": {"ts_ms": 1500}, "op": op, "ts_ms": None}
+    fastavro.schemaless_writer(content, fastavro.parse_schema(ENVELOPE), value)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("of", ["avro", "registry"])
+def test_avro(of: str, tmp_path: Path) -> None:
+    """The envelope may be Avro, with a file or a registry's ids."""
+    (tmp_path / "7.avsc").write_text(json.dumps(ENVELOPE))
+    header = b"" if of == "avro" else b"\0" + struct.pack(">i", 7)
+    spec = AvroSpec(schema_file="7.avsc") if of == "avro" else RegistrySpec(schemas=".")
+    content = (
+        header + avro("c", {"id": 1, "m": {"a": "b"}, "l": [1]}),
+        header + avro("d", None),
+        header + avro("t", None),
+        header + b"\xff",
+    )
+    result = by_value(DebeziumSpec(of=spec), *content, base=tmp_path)
+    assert [1, None] == columns(result, "id")
+    assert [[("a", "b")], None] == columns(result, "m")
+    assert [[1], None] == columns(result, "l")
+    assert ([1], [2, 3]) == (result.deleted, [number for number, _, _ in result.refused])
+
+
+def test_not_an_envelope(tmp_path: Path) -> None:
+    """A schema without op and after is not one of change events."""
+    (tmp_path / "v.avsc").write_text('"long"')
+    with pytest.raises(PolicyError, match="it has no op and after"):
+        by_value(DebeziumSpec(of=AvroSpec(schema_file="v.avsc")), base=tmp_path)
+
+
+def test_nothing_to_infer() -> None:
+    """Events without rows give no columns."""
+    with pytest.raises(PolicyError, match="cannot be inferred"):
+        by_value(DebeziumSpec(), sample=[values(event("d", None))])
+    assert ["is not JSON"] == reasons(by_value(SPEC, b"x"))
