@@ -9,6 +9,7 @@ from tests.mutation.fault import Fault
 RULES: Final = ("tests/unit/tables/test_plan.py",)
 PARTS: Final = ("tests/unit/tables/test_parts.py",)
 FORMATS: Final = ("tests/unit/tables/test_formats.py",)
+DIED: Final = ("tests/unit/tables/test_died.py",)
 
 TABLES: Final = (
     Fault(
@@ -58,14 +59,14 @@ TABLES: Final = (
         file="tables/parquet.py",
         right="            self._apply(json.loads(journal.read_bytes()))",
         wrong="            journal.unlink()",
-        tests=FORMATS,
+        tests=DIED,
     ),
     Fault(
         family="table: renamed before the journal",
         file="tables/parquet.py",
         right="        write_file(self._work / _JOURNAL, json.dumps(journal).encode())\n",
         wrong="        (self._work / _JOURNAL).touch()\n",
-        tests=FORMATS,
+        tests=DIED,
     ),
     Fault(
         family="table: files of versions that are read",
@@ -79,7 +80,7 @@ TABLES: Final = (
         file="tables/quarantine.py",
         right="        kept = () if lost else old",
         wrong="        kept: tuple[DataFile, ...] = ()",
-        tests=FORMATS,
+        tests=DIED,
     ),
     Fault(
         family="table: buckets that are uneven",
