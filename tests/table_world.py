@@ -16,6 +16,7 @@ from tests.log_builder import LogBuilder, Pair
 
 DAY_MS = 86_400_000
 NOW_MS = 1_760_000_000_000
+RECORDS = 150
 
 
 def write_logs(
@@ -42,6 +43,18 @@ def random_pairs(draw: random.Random, count: int, *, keys: int = 40) -> list[Pai
             None if draw.random() < 0.2 else f"v{draw.randrange(1000)}" * draw.randrange(1, 4),
         )
         for _ in range(count)
+    ]
+
+
+def three_logs(tmp_path: Path, draw: random.Random) -> list[Path]:
+    """The same two partitions at three times."""
+    whole = {number: random_pairs(draw, 3 * RECORDS) for number in range(2)}
+    return [
+        write_logs(
+            tmp_path / f"logs-{time}",
+            {number: pairs[: time * RECORDS] for number, pairs in whole.items()},
+        )
+        for time in (1, 2, 3)
     ]
 
 

@@ -20,6 +20,9 @@ from logwright.assets.table_checks import EQUAL
 from logwright.assets.tables import LATEST_STATE
 from logwright.pipelines.component import LogwrightComponent
 from logwright.pipelines.platform import platform_definitions
+from logwright.resources.catalogue import platform_resources
+from logwright.resources.clock import Clock
+from logwright.resources.policies import PolicyDirectory
 from tests.e2e.command import call
 from tests.e2e.harness import MARKS, Platform
 from tests.e2e.tables import KEY, metadata_of, platform_with_table, results, step_of, update
@@ -313,6 +316,51 @@ def test_made_after_a_sweep_and_after_an_ingest(tmp_path: Path) -> None:
         found = dg.evaluate_automation_conditions(definitions, platform.instance, cursor=cursor)
         assert expected == found.get_num_requested(KEY)
         cursor = found.cursor
+
+
+def test_an_open_transaction(tmp_path: Path) -> None:
+    """Its records and those after it are not held; the lag counts them, from the first one on."""
+    platform, path = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
+    shutil.rmtree(platform.log_dir)
+    log = LogBuilder(platform.log_dir)
+    log.segment(0).batch(0, [("a", "1"), ("b", "2")]).batch(
+        2, [("a", "3")], producer_id=7, transactional=True
+    ).batch(3, [("b", "4")])
+    log.write(producers=True)
+    platform = platform.at(START_MS + 60_002)
+    done = update(platform)
+    metadata = metadata_of(done)
+    assert [(0, 0, b"a", b"1"), (0, 1, b"b", b"2")] == table_rows("parquet", path)
+    step = step_of(metadata, 0)
+    assert (2, 2, 4) == tuple(
+        step[name] for name in ("held offset", "last stable offset", "high watermark")
+    )
+    assert (2, 60.0) == (metadata["lag offsets"], metadata["lag seconds"])
+    assert CHECKS == results(done)
+
+
+def test_a_partition_in_two_directories(tmp_path: Path) -> None:
+    """The table says which one it reads; without that the run fails."""
+    platform, path = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
+    other = tmp_path / "other-logs"
+    shutil.copytree(platform.log_dir, other)
+    directories = [f"a={platform.log_dir}", f"b={other}"]
+    policies = PolicyDirectory(directory=str(platform.policies))
+
+    def run() -> bool:
+        resources = platform_resources(
+            directories=directories, policies=policies, clock=Clock(fixed_now_ms=platform.now_ms)
+        )
+        job = platform_definitions(resources).resolve_implicit_global_asset_job_def()
+        return job.execute_in_process(
+            instance=platform.instance, asset_selection=[KEY], raise_on_error=False
+        ).success
+
+    assert not run()
+    policy = platform.policies / "policies.yml"
+    policy.write_text(policy.read_text().replace("}\n", ", log_dir: b}\n"))
+    assert run()
+    assert expected_rows(other, "t") == table_rows("parquet", path)
 
 
 def test_component(tmp_path: Path) -> None:

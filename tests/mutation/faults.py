@@ -7,6 +7,7 @@ from tests.mutation.fault import Fault
 from tests.mutation.kafka_log import KAFKA_LOG
 from tests.mutation.latest import LATEST
 from tests.mutation.reading import READING
+from tests.mutation.tables import TABLES
 
 DECODER = (
     "tests/property/test_record_decoder.py",
@@ -250,4 +251,5 @@ FAULTS = (
     *READING,
     *KAFKA_LOG,
     *LATEST,
+    *TABLES,
 )

@@ -1,93 +1,29 @@
-"""Each format: the table is what a plain dictionary over the log's records holds, also after the
-process died at any of its effects.
-"""
+"""Each format: the table is what a plain dictionary over the log's records holds."""
 
 from __future__ import annotations
 
 import os
 import random
-import shutil
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from deltalake import DeltaTable
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.io.pyarrow import PyArrowFile
 
 from logwright.errors import LogDirLocked, StepFailed
-from logwright.tables import delta
 from logwright.tables.local_files import lock_table
 from logwright.tables.model import OtherForm, UnknownTable
-from logwright.tables.topic import Place
-from tests.table_rows import FORMATS, expected_rows, read_table, table_rows, version_of
-from tests.table_world import DAY_MS, NOW_MS, place, random_pairs, update, write_logs
+from tests.table_rows import FORMATS, expected_rows, table_rows, version_of
+from tests.table_world import (
+    DAY_MS,
+    NOW_MS,
+    RECORDS,
+    place,
+    random_pairs,
+    three_logs,
+    update,
+    write_logs,
+)
 
 BUCKETS = 3
-RECORDS = 150
-
-
-class Died(BaseException):
-    """The process is gone: nothing catches it."""
-
-
-class Effects:
-    """Counts effects, and dies before or after one of them."""
-
-    def __init__(self) -> None:
-        self.done = 0
-        self.dies_at: int | None = None
-
-    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, counted."""
-
-        def called(*arguments: object, **named: object) -> object:
-            self._step()
-            result = function(*arguments, **named)
-            self._step()
-            return result
-
-        return called
-
-    def _step(self) -> None:
-        self.done += 1
-        if self.done == self.dies_at:
-            self.dies_at = None
-            raise Died
-
-
-@contextmanager
-def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Effects]:
-    """Count the effects of an update on the table: of the file system, and commits of libraries."""
-    effects = Effects()
-    places: list[tuple[Any, str]] = [
-        *((os, name) for name in ("fsync", "replace", "unlink")),
-        *((Path, name) for name in ("replace", "unlink", "mkdir")),
-        (shutil, "rmtree"),
-        (delta, "create_table_with_add_actions"),
-        *((DeltaTable, name) for name in ("create_write_transaction", "vacuum")),
-        *((SqlCatalog, name) for name in ("commit_table", "create_namespace_if_not_exists")),
-        (PyArrowFile, "create"),
-    ]
-    with monkeypatch.context() as patched:
-        for owner, name in places:
-            patched.setattr(owner, name, effects.wrap(getattr(owner, name)))
-        yield effects
-
-
-def three_logs(tmp_path: Path, draw: random.Random) -> list[Path]:
-    """The same two partitions at three times."""
-    whole = {number: random_pairs(draw, 3 * RECORDS) for number in range(2)}
-    return [
-        write_logs(
-            tmp_path / f"logs-{time}",
-            {number: pairs[: time * RECORDS] for number, pairs in whole.items()},
-        )
-        for time in (1, 2, 3)
-    ]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -192,127 +128,6 @@ def test_a_log_that_was_cut_off_and_grew_again(tmp_path: Path, end: int, seed: i
     (step,) = [part.step for part in update(where, log_dir).result.partitions]
     assert "rebuild" == step.kind
     assert expected_rows(log_dir, "t") == table_rows("parquet", tmp_path / "table")
-
-
-@pytest.mark.crash
-@pytest.mark.parametrize("form", FORMATS)
-def test_died_at_every_effect(
-    tmp_path: Path, form: str, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Wherever an update dies, the table is the old one or the new one, and the next update makes
-    it right; a reader of Parquet files may see both, bucket by bucket, but no key twice.
-    """
-    logs = three_logs(tmp_path, random.Random(seed))
-    settings = {"buckets": BUCKETS, "keep_versions_ms": 0}
-    start = place(form, tmp_path / "start" / "table", **settings)
-    with counted(monkeypatch) as effects:
-        update(start, logs[0])
-        first = effects.done
-    counts = {}
-    for time, log_dir in enumerate(logs[:2]):
-        trial = tmp_path / f"count-{time}"
-        where = moved(start, trial, form) if time else place(form, trial / "table", **settings)
-        with counted(monkeypatch) as effects:
-            update(where, log_dir)
-            counts[time] = effects.done
-    assert counts[0] == first
-    for time, log_dir in enumerate(logs[:2]):
-        old = [] if time == 0 else expected_rows(logs[0], "t")
-        new = expected_rows(log_dir, "t")
-        for at in range(1, counts[time] + 1):
-            trial = tmp_path / f"{time}-{at}"
-            where = moved(start, trial, form) if time else place(form, trial / "table", **settings)
-            with counted(monkeypatch) as effects:
-                effects.dies_at = at
-                with pytest.raises(Died):
-                    update(where, log_dir)
-            check_what_is_seen(form, trial / "table", old, new)
-            update(where, log_dir)
-            assert new == table_rows(form, trial / "table"), at
-            update(where, logs[2])
-            assert expected_rows(logs[2], "t") == table_rows(form, trial / "table"), at
-            shutil.rmtree(trial)
-
-
-@pytest.mark.crash
-@pytest.mark.parametrize("form", FORMATS)
-def test_died_with_refused_records(
-    tmp_path: Path, form: str, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each is in the quarantine table once, whenever the update died, and its key has no row."""
-    draw = random.Random(seed)
-    pairs = [
-        (f"k{draw.randrange(20)}", draw.choice(['{"id": 1}', '{"id": 2}', "bad", None]))
-        for _ in range(80)
-    ]
-    pairs[-1] = ("k0", "bad")
-    logs = [write_logs(tmp_path / f"logs-{end}", {0: pairs[:end]}) for end in (40, 80)]
-    value = {"format": "json", "fields": [{"name": "id", "type": "long"}]}
-    settings = {"buckets": 2, "value": value, "keep_versions_ms": 0}
-    known = {}
-    for at in range(1, 500):
-        where = place(form, tmp_path / str(at) / "table", **settings)
-        update(where, logs[0])
-        first = refused_offsets(form, where)
-        with counted(monkeypatch) as effects:
-            effects.dies_at = at
-            try:
-                update(where, logs[1])
-            except Died:
-                known[at] = refused_offsets(form, where)
-        update(where, logs[1])
-        latest = [(0, row[1], row[2]) for row in expected_rows(logs[1], "t") if row[3] != b"bad"]
-        assert latest == table_rows(form, tmp_path / str(at) / "table", ["key"])
-        refused = refused_offsets(form, where)
-        assert sorted(set(refused)) == sorted(refused)
-        assert set(first) <= set(refused)
-        assert 79 in refused
-        shutil.rmtree(tmp_path / str(at))
-        if at not in known:
-            break
-    assert len(known) > 10
-    assert any(79 in found for found in known.values())
-
-
-def refused_offsets(form: str, where: Place) -> list[int]:
-    assert where.directory is not None
-    path = where.directory.with_name("table_quarantine")
-    if not path.exists():
-        return []
-    return [int(offset) for offset in read_table(form, path)["offset"].to_pylist()]
-
-
-def moved(start: Place, trial: Path, form: str) -> Place:
-    """A copy of a table. That of Iceberg has absolute paths: it is made there again."""
-    assert start.directory is not None
-    if form != "iceberg":
-        shutil.copytree(start.directory, trial / "table")
-    where = place(form, trial / "table", buckets=BUCKETS, keep_versions_ms=0)
-    if form == "iceberg":
-        update(where, start.directory.parent.parent / "logs-1")
-    return where
-
-
-def check_what_is_seen(form: str, path: Path, old: list[Any], new: list[Any]) -> None:
-    """What a reader sees after the death."""
-    exists = {
-        "parquet": any(path.glob("partition=*/bucket=*/*.parquet")),
-        "delta": DeltaTable.is_deltatable(str(path)),
-        "iceberg": (path / "catalog.db").exists() and is_in_catalog(path),
-    }[form]
-    seen = table_rows(form, path) if exists else []
-    if form != "parquet":
-        assert seen in (old, new)
-        return
-    assert len({(one[0], one[2]) for one in seen}) == len(seen)
-    assert set(seen) <= {*old, *new}
-
-
-def is_in_catalog(path: Path) -> bool:
-    with closing(sqlite3.connect(path / "catalog.db")) as catalog:
-        query = "SELECT count(*) FROM sqlite_master WHERE name = 'iceberg_tables'"
-        ((made,),) = catalog.execute(query)
-        return bool(made and list(catalog.execute("SELECT * FROM iceberg_tables")))
 
 
 @pytest.mark.parametrize("form", FORMATS)
