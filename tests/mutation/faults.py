@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutation.between import BETWEEN
+from tests.mutation.decoding import DECODING
 from tests.mutation.fault import Fault
 from tests.mutation.latest import LATEST
 from tests.mutation.reading import READING
@@ -246,6 +247,7 @@ FAULTS = (
         tests=DECODER,
     ),
     *BETWEEN,
+    *DECODING,
     *READING,
     *LATEST,
 )
