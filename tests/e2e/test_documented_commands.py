@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -145,7 +146,7 @@ def _substituted(command: str, log_dir: Path, tmp_path: Path) -> list[str]:
         ("--partitions N", "--partitions 2"),
     ):
         command = command.replace(old, new)
-    return command.split()[1:]
+    return shlex.split(command)[1:]
 
 
 @pytest.mark.parametrize(("command", "test"), ELSEWHERE.items())

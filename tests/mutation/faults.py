@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutation.between import BETWEEN
+from tests.mutation.decoding import DECODING
 from tests.mutation.fault import Fault
 from tests.mutation.kafka_log import KAFKA_LOG
 from tests.mutation.latest import LATEST
@@ -248,6 +249,7 @@ FAULTS = (
         tests=DECODER,
     ),
     *BETWEEN,
+    *DECODING,
     *READING,
     *KAFKA_LOG,
     *LATEST,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from logwright.config.decoding import (
-    FORMATS,
     AvroSpec,
     DebeziumSpec,
     Decoding,
@@ -24,12 +22,8 @@ from logwright.config.decoding import (
 )
 from logwright.config.json_fields import JsonField
 from logwright.config.marked import read_marked
-from logwright.config.policies import check_policies
 from logwright.config.policy_checks import Checker
 from logwright.errors import PolicyError
-from tests.tidy.trees import ROOT
-
-PAGE = (ROOT / "docs/decoding.md").read_text()
 
 
 @pytest.fixture
@@ -290,20 +284,3 @@ def test_invalid_on_the_command_line(text: str, problem: str, base: Path) -> Non
     """The error names the option."""
     with pytest.raises(PolicyError, match=f"--decode is invalid: .*{problem}"):
         decoding_of(text, base)
-
-
-@pytest.mark.parametrize("text", re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
-def test_documented_policies(text: str, base: Path) -> None:
-    """The examples are policies without problems."""
-    (base / "p.yml").write_text(text)
-    checked = check_policies(base)
-    assert () == checked.problems
-    assert checked.policies is not None
-    assert all(entry.table is not None for entry in checked.policies.topics)
-
-
-def test_documented_formats() -> None:
-    """The page has each format in its table."""
-    (table,) = re.findall(r"^## Formats\n(.*?)^A key", PAGE, re.MULTILINE | re.DOTALL)
-    first = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
-    assert set(FORMATS) == set(re.findall(r"`([^`]+)`", " ".join(first)))

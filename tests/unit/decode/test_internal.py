@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -21,7 +20,6 @@ from logwright.errors import PolicyError
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.record import read_records
 from tests.fixtures import case_dir
-from tests.tidy.trees import ROOT
 from tests.unit.decode.records import Pair, Result, batch, decode, reasons
 
 OFFSETS, STATES = "__consumer_offsets", "__transaction_state"
@@ -274,14 +272,6 @@ def test_schemas() -> None:
         assert {"group_id"} & set(schema.names) or {"transactional_id"} & set(schema.names)
         assert len(schema.names) == len(set(schema.names))
     assert pa.timestamp("us", "UTC") == decoder(OFFSETS).schema.field("commit_time").type
-
-
-@pytest.mark.parametrize("topic", TYPES)
-def test_documented_columns(topic: str) -> None:
-    """The page has each column."""
-    page = (ROOT / "docs/decoding.md").read_text()
-    (row,) = [line for line in page.splitlines() if line.startswith(f"| `{topic}` |")]
-    assert decoder(topic).schema.names[4:] == re.findall(r"`([a-z_]+)`", row.split("|")[2])
 
 
 def test_only_for_internal_topics() -> None:

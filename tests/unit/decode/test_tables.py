@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 
 import pandas as pd
@@ -10,11 +9,12 @@ import pytest
 
 from logwright.config.table import TopicTable
 from logwright.config.topic import CleanerConfig
+from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions, observe
 from logwright.tables.logs import TopicLog
 from logwright.tables.topic import Place, update_topic
-from tests.e2e.command import call
 from tests.fixtures import copy_before
+from tests.plain_consumer import consume
 
 NOW_MS = 1_800_000_000_000
 
@@ -40,12 +40,15 @@ def test_internal_topic(topic: str, tmp_path: Path) -> None:
     place = Place(topic=topic, table=table, catalog={}, base=tmp_path)
     assert 0 == update_topic(place, logs, now_ms=NOW_MS).quarantined
     last = {}
-    for name in names:
-        for line in call("dump", log_dir, name).lines:
-            if line["type"] == "batch" and not line["control"]:
-                last.update({one["key"]: one for one in line["records"]})
+    for one in logs:
+        for row in consume(one.log, "read_committed"):
+            last[one.log.partition, row[0]] = row
     rows = pd.read_parquet(tmp_path / "table")
-    keys = [base64.b64encode(key).decode() for key in rows["_key"]]
-    offsets = {key: one["offset"] for key, one in last.items() if one["value"] is not None}
-    assert offsets == dict(zip(keys, rows["offset"].tolist(), strict=True))
-    assert len(offsets) == len(keys)
+    found = {
+        (TopicPartition(topic, int(partition)), key): offset
+        for partition, key, offset in zip(
+            rows["partition"], rows["_key"], rows["offset"], strict=True
+        )
+    }
+    assert {place: row[2] for place, row in last.items() if row[1] is not None} == found
+    assert len(found) == len(rows)
