@@ -180,7 +180,7 @@ def cpu_of_all() -> Iterator[list[float]]:
 
 
 def cpu_of_tree(root: int) -> float:
-    """CPU seconds of a process, of what it started and still lives, and of what these waited for."""
+    """CPU seconds of a process, of those that it started and that live, and of those that ended."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
