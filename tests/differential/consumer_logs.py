@@ -31,7 +31,7 @@ SIDES: Final = ("before", "after")
 
 TRUE_CHECKPOINTS: Final[Shape] = {"checkpointEdited": False}
 """A cleaner checkpoint above what was cleaned lets Kafka's cleaner remove a tombstone and keep the
-value before it. Then nothing in the log tells that its past has changed."""
+value before it. Then nothing in the log shows that its past has changed."""
 NEVER_CLEANED: Final[Shape] = {
     "earlierCleanings": 0,
     "gaps": False,
