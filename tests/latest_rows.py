@@ -87,6 +87,13 @@ def plan_of(
     return plan_latest(log, cleaner=cleaner or CleanerConfig(), **point)
 
 
+def stable_offset(log_dir: Path, name: str) -> int:
+    """The last stable offset of a log, all of it committed. Effects: reads it."""
+    partition = TopicPartition.parse(name)
+    assert partition is not None
+    return observe(log_dir, partition, high_watermark="end").last_stable_offset
+
+
 def has_latest(log_dir: Path, name: str, content: Content) -> bool:
     """Whether the latest state that is read of a log is that of a content. Effects: reads."""
     found = read_state(plan_of(log_dir, name), tombstones=True)

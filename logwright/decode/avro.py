@@ -18,6 +18,7 @@ class AvroDecoder:
 
     def __init__(self, schema: AvroSchema) -> None:
         self._read = schema.read
+        self._cells = schema.cells
         self.node: Node = schema.node
         self.name = schema.name
 
@@ -41,6 +42,7 @@ class AvroDecoder:
             try:
                 if len(content) > MAX_VALUE_BYTES:
                     raise Refused(TOO_LARGE)
+                self._cells.start()
                 values[row] = read_datum(read, content)
                 present.add(row)
             except Refused as refused:

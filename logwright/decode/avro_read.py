@@ -2,7 +2,7 @@
 
 fastavro, the usual library, takes an index of a union or enum below zero, a boolean of 7 and a
 varint of any length, and counts an array of nulls up to 2^63; here each is refused, and every
-length is compared with the bytes that are left.
+length is compared with the bytes that are left (docs/adr/0028).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from logwright.decode.cells import Cells
 from logwright.decode.refusal import Refused
 from logwright.units import INT32_MAX
 
@@ -158,10 +159,12 @@ def choice_of(choices: Sequence[tuple[str | None, Read]]) -> Read:
     return read
 
 
-def record_of(fields: Sequence[tuple[str, Read]]) -> Read:
+def record_of(fields: Sequence[tuple[str, Read]], cells: Cells) -> Read:
     """Return what reads fields, one after the other."""
+    count = len(fields)
 
     def read(content: bytes, position: int) -> tuple[dict[str, Any], int]:
+        cells.take(count)
         found = {}
         for name, inner in fields:
             found[name], position = inner(content, position)
@@ -181,7 +184,7 @@ def _block(content: bytes, position: int) -> tuple[int, int]:
     return count, position
 
 
-def array_of(inner: Read) -> Read:
+def array_of(inner: Read, cells: Cells) -> Read:
     """Return what reads blocks of items, each of at least one byte."""
 
     def read(content: bytes, position: int) -> tuple[list[Any], int]:
@@ -190,6 +193,7 @@ def array_of(inner: Read) -> Read:
             count, position = _block(content, position)
             if not count:
                 return found, position
+            cells.take(count)
             for _ in range(count):
                 item, position = inner(content, position)
                 found.append(item)
@@ -197,7 +201,7 @@ def array_of(inner: Read) -> Read:
     return read
 
 
-def map_of(inner: Read) -> Read:
+def map_of(inner: Read, cells: Cells) -> Read:
     """Return what reads blocks of keys and values."""
 
     def read(content: bytes, position: int) -> tuple[dict[str, Any], int]:
@@ -206,6 +210,7 @@ def map_of(inner: Read) -> Read:
             count, position = _block(content, position)
             if not count:
                 return found, position
+            cells.take(count)
             for _ in range(count):
                 key, position = string(content, position)
                 found[key], position = inner(content, position)

@@ -31,6 +31,7 @@ from logwright.decode.avro_read import (
     record_of,
     string,
 )
+from logwright.decode.cells import Cells
 from logwright.decode.columns import (
     MISSING,
     Items,
@@ -122,11 +123,13 @@ class AvroSchema(NamedTuple):
         read: reads a datum.
         node: its column.
         name: the name of its type, without namespace.
+        cells: counts while it reads.
     """
 
     read: Read
     node: Node
     name: str
+    cells: Cells
 
 
 def parse_avro(text: str | bytes, known: Mapping[str, Any] | None = None) -> AvroSchema:
@@ -141,12 +144,13 @@ def parse_avro(text: str | bytes, known: Mapping[str, Any] | None = None) -> Avr
     """
     (parsed, named) = parse_names(text, known)
     try:
-        kind = _Parser(named).kind(parsed, ())
+        parser = _Parser(named)
+        kind = parser.kind(parsed, ())
         if is_empty(kind.node):
             raise UnusableSchema("has no fields that can be columns")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise UnusableSchema("is not an Avro schema") from None
-    return AvroSchema(kind.read, kind.node, kind.name)
+    return AvroSchema(kind.read, kind.node, kind.name, parser.cells)
 
 
 def parse_names(
@@ -172,6 +176,7 @@ class _Parser:
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
         self._count = 0
+        self.cells = Cells()
 
     def kind(self, schema: Any, path: tuple[str, ...]) -> _Kind:
         """Return the kind of a schema. `path`: the named types that it is in."""
@@ -230,7 +235,7 @@ class _Parser:
             node = _required(kind.node) if not _has_null(one["type"]) else kind.node
             default = _default(one, node)
             fields[one["name"]] = node if default is MISSING else replace(node, default=default)
-        read = record_of([(name, kind.read) for name, kind in kinds.items()])
+        read = record_of([(name, kind.read) for name, kind in kinds.items()], self.cells)
         least = sum(kind.least for kind in kinds.values())
         return _Kind(read, Struct(fields=fields), _short(schema["name"]), least)
 
@@ -240,13 +245,15 @@ class _Parser:
         if not item.least:
             raise UnusableSchema("has an array whose items have no bytes")
         node = item.node if _has_null(schema["items"]) else _required(item.node)
-        return _Kind(array_of(item.read), Items(item=node), "array")
+        return _Kind(array_of(item.read, self.cells), Items(item=node), "array")
 
     def map(self, schema: Any, path: tuple[str, ...]) -> _Kind:
         """Return the kind of a map."""
         value = self.kind(schema["values"], (*path, "{}"))
         node = value.node if _has_null(schema["values"]) else _required(value.node)
-        return _Kind(map_of(value.read), Pairs(key=_required(leaves.STRING), value=node), "map")
+        return _Kind(
+            map_of(value.read, self.cells), Pairs(key=_required(leaves.STRING), value=node), "map"
+        )
 
     def enum(self, schema: Any, path: tuple[str, ...]) -> _Kind:  # noqa: ARG002 - as the others
         """Return the kind of an enum: its symbols as strings."""

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from logwright.decode.cells import MOST_CELLS, TOO_MANY
 from logwright.decode.refusal import Refused
 
 MISSING: Final = object()
@@ -237,7 +238,28 @@ def _fields(
     return pa.StructArray.from_arrays(arrays, fields=list(node.type))
 
 
+def _width(node: Node) -> int:
+    """Return how many cells a value of a column has, items not counted."""
+    if isinstance(node, Struct):
+        return sum(map(_width, node.fields.values()))
+    return 1
+
+
+def _within_limits(node: Items | Pairs, values: Sequence[Any], place: _Place) -> Sequence[Any]:
+    """Return the values with null for those that would have too many cells, which are refused."""
+    most = MOST_CELLS // _width(node.item if isinstance(node, Items) else node.value)
+    if all(one is None or len(one) <= most for one in values):
+        return values
+    kept = list(values)
+    for position, one in enumerate(values):
+        if one is not None and len(one) > most:
+            place.refuse(position, TOO_MANY)
+            kept[position] = None
+    return kept
+
+
 def _repeated(node: Items | Pairs, values: Sequence[Any], place: _Place) -> pa.Array:
+    values = _within_limits(node, values, place)
     lengths = np.fromiter((0 if one is None else len(one) for one in values), np.int64)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     positions = np.repeat(np.arange(len(values)), lengths)

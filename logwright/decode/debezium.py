@@ -83,12 +83,10 @@ class DebeziumDecoder:
             for row in np.flatnonzero(wrong.to_numpy(zero_copy_only=False)).tolist():
                 reasons.setdefault(row, reason)
         times = pc.multiply(pc.if_else(in_range, milliseconds, None), _MICROSECONDS)
-        fields = [
-            pc.if_else(is_delete, pa.scalar(None, field.type), pc.struct_field(after, field.name))
-            for field in self._row
-        ]
+        deletes = is_delete.to_numpy(zero_copy_only=False)
+        kept = after.take(pa.array(np.arange(len(after)), mask=deletes))
         values = pa.StructArray.from_arrays(
-            [ops, times.view(TIMESTAMP), *fields], fields=list(self.type)
+            [ops, times.view(TIMESTAMP), *kept.flatten()], fields=list(self.type)
         )
         return Part(values, reasons, pc.or_(column.is_null(), is_delete))
 

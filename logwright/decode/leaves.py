@@ -129,7 +129,10 @@ def _timestamp(value: Any) -> int:
 
 
 def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # it does not write all depths that it reads
+        raise Refused("is nested too deep") from None
 
 
 def uuid_text(value: Any) -> str:

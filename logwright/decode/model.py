@@ -27,7 +27,7 @@ REFUSED: Final = pa.schema(
 and no bytes of the record.
 """
 
-MAX_VALUE_BYTES: Final = 64 << 20
+MAX_VALUE_BYTES: Final = 16 << 20
 """The largest key or value with fields that is decoded; Kafka's default limit is 1 MB."""
 
 TOO_LARGE: Final = f"is larger than {MAX_VALUE_BYTES >> 20} MiB"
@@ -80,7 +80,8 @@ class Decoded:
 
 
 class Decoder(Protocol):
-    """Decodes the records of a topic. Not for pickling: make one where it is used.
+    """Decodes the records of a topic. Not for pickling, nor for several threads at the same time:
+    make one where it is used.
 
     Attributes:
         schema: of the rows: `ORIGIN`, then the decoded columns.

@@ -18,6 +18,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from logwright.decode import leaves
+from logwright.decode.cells import Cells
 from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build, is_empty, required
 from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
 from logwright.decode.model import MAX_VALUE_BYTES, TIMESTAMP, TOO_LARGE, Part
@@ -74,6 +75,7 @@ class ProtobufDecoder:
         if is_empty(self.node):
             raise UnusableSchema("has no fields that can be columns")
         self._has_required = kinds.has_required
+        self._cells = kinds.cells
         self.name: str = descriptor.full_name
 
     @property
@@ -92,6 +94,7 @@ class ProtobufDecoder:
             if content is None:
                 continue
             try:
+                self._cells.start()
                 values[row] = self._value(self._parse(content))
             except Refused as refused:
                 values[row] = None
@@ -115,6 +118,7 @@ class _Kinds:
 
     def __init__(self) -> None:
         self._count = 0
+        self.cells = Cells()
         self.has_required = False
 
     def message(self, descriptor: Any, path: tuple[str, ...]) -> tuple[Node, Value]:
@@ -141,7 +145,7 @@ class _Kinds:
                 continue
             fields[field.name] = node
             values.append((field.name, presence, value))
-        return Struct(fields=fields), _reader(values)
+        return Struct(fields=fields), _reader(values, self.cells)
 
     def _field(self, field: Any, label: int, path: tuple[str, ...]) -> tuple[Node, Value, bool]:
         """Return the column of a field, what reads it, and whether it can be absent."""
@@ -189,10 +193,12 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _reader(fields: list[tuple[str, bool, Value]]) -> Value:
+def _reader(fields: list[tuple[str, bool, Value]], cells: Cells) -> Value:
     """Return what reads the fields of a message: name, whether it can be absent, its reader."""
+    count = len(fields)
 
     def read(message: Any) -> dict[str, Any]:
+        cells.take(count)
         return {
             name: value(getattr(message, name)) if not presence or message.HasField(name) else None
             for name, presence, value in fields

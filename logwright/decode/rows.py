@@ -17,7 +17,7 @@ _KEY: Final = "key"
 _VALUE: Final = "value"
 _PREFIX: Final = "value_"
 _CHUNK_ROWS: Final = 8192
-_CHUNK_BYTES: Final = 16 << 20
+_CHUNK_BYTES: Final = 4 << 20
 """Rows and bytes that are decoded together: parsed values take many times the memory."""
 
 RESERVED: Final = frozenset(

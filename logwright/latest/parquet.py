@@ -7,6 +7,7 @@ then that directory gets its name. So the rows of all partitions appear together
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from logwright.errors import PreconditionError
+from logwright.errors import DiskFull, PreconditionError, StepFailed
 from logwright.format.names import TopicPartition
 from logwright.records import schema as names
 
@@ -58,12 +59,11 @@ def write_parquet(
 
     Raises:
         PreconditionError: there is something else, or a directory that is not empty.
-        OSError: the files cannot be written.
+        DiskFull, StepFailed: the files cannot be written.
     """
-    _require_free(directory)
     columns = [column for column in schema.names if column != names.PARTITION]
     written: list[WrittenFile] = []
-    with _appears_at(directory) as staged:
+    with _write_errors(directory), _appears_at(directory) as staged:
         for partition, batches in partitions:
             name = Path(f"{names.PARTITION}={partition.partition}") / FILE_NAME
             (staged / name).parent.mkdir()
@@ -73,12 +73,38 @@ def write_parquet(
     return written
 
 
+@contextmanager
+def _write_errors(directory: Path) -> Iterator[None]:
+    """Turn the errors of the file system into ours.
+
+    Raises:
+        DiskFull: there is no room.
+        StepFailed: any other.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(
+                "not enough disk space for the files.",
+                path=directory,
+                remedy="Nothing was left there. Free some space, then run it again.",
+            ) from error
+        raise StepFailed(
+            f"the files cannot be written: {error.strerror}.",
+            path=directory,
+            remedy="Nothing was left there.",
+        ) from error
+
+
 def _require_free(directory: Path) -> None:
     try:
         holds = any(directory.iterdir())
     except FileNotFoundError:
         return
     except NotADirectoryError:
+        if not directory.exists():  # something on the way is a file
+            raise
         holds = True
     if holds:
         raise PreconditionError(
@@ -92,7 +118,11 @@ def _require_free(directory: Path) -> None:
 def _appears_at(directory: Path) -> Iterator[Path]:
     """Give a directory with a temporary name, which gets this one in the end. Effects: makes it,
     and its parents; removes it if an error occurs.
+
+    Raises:
+        PreconditionError: there is something else.
     """
+    _require_free(directory)
     parent = directory.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
     staged = parent / f".{directory.name}.{secrets.token_hex(8)}.tmp"

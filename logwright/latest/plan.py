@@ -62,7 +62,7 @@ def plan_latest(
     begin, stable = log.log_start_offset, max(log.log_start_offset, log.last_stable_offset)
     start = begin if start_offset is None else Offset(max(start_offset, begin))
     end = stable
-    if end_offset is not None:
+    if end_offset not in (None, log.last_stable_offset):
         end = Offset(end_offset)
     elif end_timestamp_ms is not None:
         end = _offset_after(log, end_timestamp_ms)

@@ -33,11 +33,10 @@ _LARGEST_MS: Final = INT64_MAX // 1000
 
 
 class Place(NamedTuple):
-    """Where a batch begins: its position, its base offset and its last one."""
+    """Where a batch begins: its position, and its base offset."""
 
     position: int
     offset: int
-    last_offset: int
 
 
 def parts_of(log: PartitionLog, start_offset: int, end_offset: int) -> list[SegmentPart]:
@@ -80,14 +79,13 @@ class IndexedSegment:
         none, or the entry is wrong.
         """
         row = bisect_right(self._rows, offset, key=lambda row: self._entry(row)[0]) - 1
-        place = self._at(row) if row >= 0 else None
-        # The entries of a wrong index do not ascend.
-        return place if place is not None and place.last_offset <= offset else None
+        return self._at(row) if row >= 0 else None
 
     def after(self, offset: int) -> Place | None:
         """Return a batch with an entry, all of which is at or after an offset; as `before`."""
         row = bisect_left(self._rows, offset, key=lambda row: self._entry(row)[0]) + 1
         place = self._at(row) if row < len(self._rows) else None
+        # The entries of a wrong index do not ascend.
         return place if place is not None and place.offset >= offset else None
 
     def near(self, position: int) -> Place | None:
@@ -117,7 +115,7 @@ class IndexedSegment:
             return None
         if bad_crcs(self._data, batches[:1]):
             return None
-        return Place(position, int(batches["base_offset"][0]), last_offset)
+        return Place(position, int(batches["base_offset"][0]))
 
 
 def first_offset_at(log: PartitionLog, timestamp_ms: int, on_corrupt: OnCorrupt) -> int | None:

@@ -306,7 +306,7 @@ def by_partition(given: Mapping[str, Mapping[int, int]]) -> dict[TopicPartition,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruning:
-    """What filters leave of the records; None is no limit.
+    """What filters leave of the records; None means no limit.
 
     Attributes:
         topics, partitions: those that are read.

@@ -9,11 +9,16 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import dagster as dg
 import pytest
 
+from logwright.assets.ingest import INGESTED
+from logwright.assets.partitions import SEGMENT_SET
+from logwright.assets.table_checks import EQUAL
 from logwright.assets.tables import LATEST_STATE
+from logwright.pipelines.component import LogwrightComponent
 from logwright.pipelines.platform import platform_definitions
 from tests.e2e.command import call
 from tests.e2e.harness import MARKS, Platform
@@ -290,6 +295,44 @@ def test_a_table_that_is_not_in_the_policies_any_more(tmp_path: Path) -> None:
     )
     assert not done.success
     assert found == table_rows("parquet", path)
+
+
+def test_made_after_a_sweep_and_after_an_ingest(tmp_path: Path) -> None:
+    """As the daemon evaluates the condition: once for each change."""
+    platform, _ = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
+    definitions = platform_definitions(platform.resources())
+    cursor: Any = None
+    for changed, expected in (
+        (None, 0),
+        (dg.AssetMaterialization(SEGMENT_SET, partition="t-0"), 1),
+        (None, 0),
+        (dg.AssetMaterialization(INGESTED), 1),
+    ):
+        if changed is not None:
+            platform.instance.report_runless_asset_event(changed)
+        found = dg.evaluate_automation_conditions(definitions, platform.instance, cursor=cursor)
+        assert expected == found.get_num_requested(KEY)
+        cursor = found.cursor
+
+
+def test_component(tmp_path: Path) -> None:
+    """A `dg` project has the table and its daily check too."""
+    platform, _ = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
+    component = LogwrightComponent(
+        log_dirs={"a": str(platform.log_dir)}, policies=str(platform.policies), owners=["team:data"]
+    )
+    graph = component.definitions_in(tmp_path).resolve_asset_graph()
+    assert ["team:data"] == graph.get(KEY).owners
+    assert {KEY} == {one.asset_key for one in graph.asset_check_keys if one.name == EQUAL}
+
+
+def test_read_by_spark(tmp_path: Path, observed: Any) -> None:  # noqa: ANN401 - a session
+    """A Parquet table is one that Spark reads by its files."""
+    platform, path = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
+    update(platform)
+    rows = observed.spark.read.parquet(str(path)).select("partition", "offset", "key", "value")
+    found = sorted((p, o, bytes(k), bytes(v)) for p, o, k, v in rows.collect())
+    assert expected_rows(platform.log_dir, "t") == found
 
 
 def keys_of(platform: Platform) -> set[dg.AssetKey]:

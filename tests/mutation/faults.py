@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.mutation.between import BETWEEN
 from tests.mutation.fault import Fault
+from tests.mutation.kafka_log import KAFKA_LOG
+from tests.mutation.latest import LATEST
 from tests.mutation.reading import READING
 
 DECODER = (
@@ -246,4 +248,6 @@ FAULTS = (
     ),
     *BETWEEN,
     *READING,
+    *KAFKA_LOG,
+    *LATEST,
 )

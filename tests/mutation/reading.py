@@ -69,7 +69,7 @@ READING = (
     Fault(
         family="records: entries out of order are believed",
         file="records/observe.py",
-        right="place if place is not None and place.last_offset <= offset else None",
+        right="place if place is not None and place.offset >= offset else None",
         wrong="place",
         tests=_PLAN,
     ),

@@ -15,6 +15,7 @@ from typing import Any
 
 import fastavro
 from google.protobuf import message_factory
+from google.protobuf.json_format import ParseDict
 
 from logwright.config.decoding import (
     AvroSpec,
@@ -215,18 +216,19 @@ def _avro(schema: dict[str, Any], value: dict[str, Any]) -> bytes:
 def _message(path: Path) -> bytes:
     made = message_factory.GetMessageClass(compile_file(path).message("C"))
     inner = {"s": PLANTED, "n": [1, -1]}
-    content: bytes = made(
-        id=7,
-        secret=PLANTED,
-        maybe=0.5,
-        old=[inner],
-        e=1,
-        t={"seconds": 5, "nanos": 6},
-        raw=b"\xff",
-        big=2**64 - 1,
-        m={"k": inner},
-        packed=[1, 2, 3],
-    ).SerializeToString()
+    fields = {
+        "id": 7,
+        "secret": PLANTED,
+        "maybe": 0.5,
+        "old": [inner],
+        "e": 1,
+        "t": "2024-01-01T00:00:00.000006Z",
+        "raw": "/w==",
+        "big": 2**64 - 1,
+        "m": {"k": inner},
+        "packed": [1, 2, 3],
+    }
+    content: bytes = ParseDict(fields, made()).SerializeToString()
     return content
 
 

@@ -38,6 +38,7 @@ def run_without(
     [
         ("spark", "pyspark", ("clean", "LOG_DIR", "--engine", "spark", "--yes")),
         ("spark", "pyarrow", ("ingest", "LOG_DIR", "--from", "LOG_DIR", "--topic", "t", "--yes")),
+        ("tables", "deltalake", ("latest", "LOG_DIR", "t", "--to", "LOG_DIR")),
         ("dagster", "dagster", ("demo", "--no-ui", "--home", "LOG_DIR")),
         (
             "archive",

@@ -247,6 +247,8 @@ def test_what_cannot_be_read(call: Call, log_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     plain = ("--columns", "key")
     assert call("latest", log_dir, "t", "--to", tmp_path / "file", *plain).status == 5
+    below = call("latest", log_dir, "t", "--to", tmp_path / "file" / "table", *plain)
+    assert (below.status, "cannot be written: Not a directory." in below.err) == (7, True)
     assert call("latest", case_dir("torn-tail") / "before", "t", *to).status == 5
     assert not (tmp_path / "table").exists()
 

@@ -304,7 +304,7 @@ def test_out_of_a_file(tmp_path: Path) -> None:
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """A value above the limit is not parsed."""
     monkeypatch.setattr("logwright.decode.avro.MAX_VALUE_BYTES", 3)
-    assert {1: "is larger than 64 MiB"} == decoded("bytes", b"\x02a", b"\x06abc")[1]
+    assert {1: "is larger than 16 MiB"} == decoded("bytes", b"\x02a", b"\x06abc")[1]
 
 
 def random_schema(random: Random, depth: int, names: list[str]) -> Any:

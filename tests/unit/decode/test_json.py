@@ -127,8 +127,7 @@ def test_refused_field(kind: str, text: str, reason: str) -> None:
         (b"\xef\xbb\xbf{}", "is not JSON"),
         (b'{"f": "\xff"}', "is not JSON"),
         (b'{"f": "\\ud800"}', "is not JSON"),
-        (b'{"f": ' + b"[" * 100_000, "is not JSON"),
-        (b'{"f": ' + b"[" * 2000 + b"]" * 2000 + b"}", "is not JSON"),
+        pytest.param(b'{"f": ' + b"[" * 100_000, "is not JSON", id="never closed"),
         (b"null", "is not a JSON object"),
         (b"[1]", "is not a JSON object"),
         (b"1", "is not a JSON object"),
@@ -139,10 +138,17 @@ def test_refused_value(content: bytes, reason: str) -> None:
     assert [reason] == reasons(by_value(spec("{f: json}"), b"{}", content))
 
 
+def test_too_deep() -> None:
+    """Some versions of orjson read deeper than they write."""
+    content = b'{"f": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+    (reason,) = reasons(by_value(spec("{f: json}"), b"{}", content))
+    assert reason in {"is not JSON", "field f is nested too deep"}
+
+
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """A value above the limit is not parsed."""
     monkeypatch.setattr("logwright.decode.json_values.MAX_VALUE_BYTES", 10)
-    assert ["is larger than 64 MiB"] == reasons(by_value(spec("{f: json}"), b"{}", b" " * 11))
+    assert ["is larger than 16 MiB"] == reasons(by_value(spec("{f: json}"), b"{}", b" " * 11))
 
 
 def test_nested() -> None:

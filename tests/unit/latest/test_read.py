@@ -15,7 +15,7 @@ from logwright.config.topic import CleanerConfig
 from logwright.errors import StalePlan
 from logwright.latest.model import LatestCounts
 from tests.fixtures import CASES, Side, case_dir, description, partitions
-from tests.latest_rows import PastStates, plan_of, read_state, replayed
+from tests.latest_rows import PastStates, plan_of, read_state, replayed, stable_offset
 from tests.log_builder import LogBuilder
 from tests.property.made_up_logs import MadeUpLog, made_up_logs, write
 from tests.sequences.reading import read_content
@@ -156,3 +156,16 @@ def test_an_empty_range_has_no_rows(tmp_path: Path) -> None:
     empty.segment(0)
     empty.write()
     assert read_state(plan_of(empty.log_dir, "t-0")) == ()
+
+
+def test_a_log_that_starts_inside_an_open_transaction_has_no_state(tmp_path: Path) -> None:
+    """Its last stable offset is below the log start offset; up to there is up to now."""
+    log = LogBuilder(tmp_path / "logs")
+    batch = [("a", "1"), ("b", "2"), ("c", "3")]
+    log.segment(0).batch(0, batch, producer_id=5, transactional=True)
+    log.write(log_start=1, producers=True)
+    stable = stable_offset(log.log_dir, "t-0")
+    assert stable == 0
+    plan = plan_of(log.log_dir, "t-0")
+    assert plan == plan_of(log.log_dir, "t-0", end_offset=stable)
+    assert read_state(plan) == ()

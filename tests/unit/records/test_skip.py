@@ -69,6 +69,12 @@ def damaged(
     return observed_again(builder), position, len(contents[batch])
 
 
+def wrong_count_and_length(content: bytearray, position: int) -> None:
+    """A length that leads into the next batch."""
+    set_bytes(8, ">i", 100)(content, position)
+    set_bytes(57, ">i", -1)(content, position)
+
+
 AFTER_IT_ALL_IS_READ = {
     "a flipped bit": flip_in_records,
     "another length of a record": with_right_crc(set_bytes(61, ">b", 0x7C)),
@@ -89,6 +95,7 @@ REST_IS_SKIPPED = {
     "a length of zero": set_bytes(8, ">i", 0),
     "a negative length": set_bytes(8, ">i", -5),
     "a length into the middle of the next batch": set_bytes(8, ">i", 100),
+    "a wrong count and a length into the next batch": wrong_count_and_length,
     "a length beyond the file": set_bytes(8, ">i", 2**31 - 1),
 }
 MAGIC = set_bytes(16, ">b", 1)

@@ -23,7 +23,7 @@ from logwright.tables import delta
 from logwright.tables.local_files import lock_table
 from logwright.tables.model import OtherForm, UnknownTable
 from logwright.tables.topic import Place
-from tests.table_rows import FORMATS, expected_rows, table_rows, version_of
+from tests.table_rows import FORMATS, expected_rows, read_table, table_rows, version_of
 from tests.table_world import DAY_MS, NOW_MS, place, random_pairs, update, write_logs
 
 BUCKETS = 3
@@ -232,6 +232,54 @@ def test_died_at_every_effect(
             update(where, logs[2])
             assert expected_rows(logs[2], "t") == table_rows(form, trial / "table"), at
             shutil.rmtree(trial)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("form", FORMATS)
+def test_died_with_refused_records(
+    tmp_path: Path, form: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is in the quarantine table once, whenever the update died, and its key has no row."""
+    draw = random.Random(seed)
+    pairs = [
+        (f"k{draw.randrange(20)}", draw.choice(['{"id": 1}', '{"id": 2}', "bad", None]))
+        for _ in range(80)
+    ]
+    pairs[-1] = ("k0", "bad")
+    logs = [write_logs(tmp_path / f"logs-{end}", {0: pairs[:end]}) for end in (40, 80)]
+    value = {"format": "json", "fields": [{"name": "id", "type": "long"}]}
+    settings = {"buckets": 2, "value": value, "keep_versions_ms": 0}
+    known = {}
+    for at in range(1, 500):
+        where = place(form, tmp_path / str(at) / "table", **settings)
+        update(where, logs[0])
+        first = refused_offsets(form, where)
+        with counted(monkeypatch) as effects:
+            effects.dies_at = at
+            try:
+                update(where, logs[1])
+            except Died:
+                known[at] = refused_offsets(form, where)
+        update(where, logs[1])
+        latest = [(0, row[1], row[2]) for row in expected_rows(logs[1], "t") if row[3] != b"bad"]
+        assert latest == table_rows(form, tmp_path / str(at) / "table", ["key"])
+        refused = refused_offsets(form, where)
+        assert sorted(set(refused)) == sorted(refused)
+        assert set(first) <= set(refused)
+        assert 79 in refused
+        shutil.rmtree(tmp_path / str(at))
+        if at not in known:
+            break
+    assert len(known) > 10
+    assert any(79 in found for found in known.values())
+
+
+def refused_offsets(form: str, where: Place) -> list[int]:
+    assert where.directory is not None
+    path = where.directory.with_name("table_quarantine")
+    if not path.exists():
+        return []
+    return [int(offset) for offset in read_table(form, path)["offset"].to_pylist()]
 
 
 def moved(start: Place, trial: Path, form: str) -> Place:

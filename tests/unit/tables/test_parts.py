@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +16,14 @@ import pytest
 from logwright.config.decoding import Decoding
 from logwright.decode.make import make_decoder
 from logwright.tables.buckets import FILE_BYTES, MOST_BUCKETS, bucket_count, buckets_of
-from logwright.tables.columns import columns_of
+from logwright.tables.columns import TIMESTAMP_TYPE, columns_of
 from logwright.tables.compare import compare, largest_offsets
+from logwright.tables.model import Commit, DataFile, Form
 from logwright.tables.quarantine import Quarantine
+from logwright.tables.rewrite import GroupWriter
 from logwright.tables.spill import Spill
-from logwright.tables.topic import open_store
+from logwright.tables.topic import open_store, read_rows
+from tests.table_rows import FORMATS, read_table
 from tests.table_world import place, random_pairs, topic_logs, update, write_logs
 
 
@@ -161,3 +166,54 @@ def test_a_comparison_finds_what_is_wrong(tmp_path: Path, seed: int) -> None:
     assert wrong is not None
     assert not wrong.equal
     assert (0, snapshot.rows) == (wrong.live_keys, wrong.rows)
+
+
+TYPES: dict[str, tuple[pa.DataType, object]] = {
+    "int16": (pa.int16(), 1),
+    "int32": (pa.int32(), 1),
+    "int64": (pa.int64(), 1),
+    "float32": (pa.float32(), 1.5),
+    "float64": (pa.float64(), 1.5),
+    "bool": (pa.bool_(), True),
+    "string": (pa.string(), "x"),
+    "binary": (pa.binary(), b"x"),
+    "fixed": (pa.binary(16), b"x" * 16),
+    "date32": (pa.date32(), date(2020, 1, 1)),
+    "moment": (pa.timestamp("us", tz="UTC"), datetime(2020, 1, 1, tzinfo=UTC)),
+    "milliseconds": (pa.timestamp("ms", tz="UTC"), datetime(2020, 1, 1, tzinfo=UTC)),
+    "decimal": (pa.decimal128(38, 2), Decimal("1.50")),
+    "list": (pa.list_(pa.struct([("a", pa.int16())])), [{"a": 1}]),
+    "map": (pa.map_(pa.string(), pa.int64()), [("a", 1)]),
+}
+"""What decoders make, with a value of each."""
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_types_of_columns(tmp_path: Path, form: str) -> None:
+    """Each format keeps what decoders make, and another engine reads it."""
+    origin = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
+    origin += [pa.field("offset", pa.int64()), pa.field("timestamp", TIMESTAMP_TYPE)]
+    fields = [pa.field(name, kind) for name, (kind, _) in TYPES.items()]
+    columns = columns_of(pa.schema([*origin, *fields]))
+    store = open_store(place(form, tmp_path / "table"))
+    made = Form(topic="t", buckets=1, columns=columns.pairs)
+    store.prepare(made, columns.full)
+    row = {name: value for name, (_, value) in TYPES.items()}
+    row |= {"offset": 7, "timestamp": datetime(2020, 1, 1, tzinfo=UTC), "_key": b"k"}
+    batch = pa.RecordBatch.from_pylist([row], schema=columns.stored)
+    inside = store.places_in_files
+    with store.output(0, 0) as (path, opened):
+        writer = GroupWriter(opened, columns.full if inside else columns.stored)
+        writer.write(columns.placed(batch, 0, 0) if inside else batch)
+        writer.close()
+        file = DataFile(partition=0, bucket=0, path=path, rows=1, bytes=opened.tell())
+    change = Commit(form=made, progress={}, added=(file,), removed=())
+    store.commit(change, columns.full)
+    snapshot = store.load()
+    assert snapshot is not None
+    assert made == snapshot.form
+    (found,) = read_rows(store, snapshot, columns.stored.names)
+    assert [row] == found.to_pylist()
+    read = read_table(form, tmp_path / "table")
+    assert 7 == read["offset"][0].as_py()
+    assert set(columns.full.names) == set(read.column_names)
