@@ -79,9 +79,10 @@ of the time is the same for all sizes, and the rest is for each further GB, or s
 
 _TABLES = """`make bench ARGS=tables`: topics of two partitions, of scale {scale:g} (at 1 they have
 1 GB of records and 1 million keys), read on two cores, next to consumers of a live broker on the
-loopback interface that has the same segments and the same two cores. Wall seconds; medians of
-{rounds} rounds in turn, the smallest and largest in brackets. All segments are in the system's
-cache, and each session of Spark (`local[2]`) has done the same once before.
+loopback interface that has the same segments and the same two cores. Medians of {rounds} rounds in
+turn, the smallest and largest in brackets. All segments are in the system's cache, and each session
+of Spark (`local[2]`) has done the same once before. On a machine with other work wall seconds say
+little, CPU seconds more: those of consumers include the broker's.
 
 Spark's source is `spark-sql-kafka-0-10`, with its defaults. `kafka-consumer-perf-test` counts its
 fetching only, librdkafka (`confluent_kafka`, batches of 10,000) from its first call on, `logwright

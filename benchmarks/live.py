@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks.logs import BenchLog
 from benchmarks.runs import JVM_OPTIONS
@@ -38,10 +38,17 @@ def connector_jars() -> list[Path]:
     return sorted(jars.glob("*.jar"))
 
 
+class Live(NamedTuple):
+    """A live broker: where it listens, and its process id."""
+
+    bootstrap: str
+    process: int
+
+
 @contextmanager
-def live_broker(logs: Sequence[BenchLog], work: Path) -> Iterator[str]:
-    """A broker with a topic for each log, of its name; yields where it listens. Effects: a process;
-    files below `work`, the segments as links.
+def live_broker(logs: Sequence[BenchLog], work: Path) -> Iterator[Live]:
+    """A broker with a topic for each log, of its name. Effects: a process; files below `work`, the
+    segments as links.
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -57,8 +64,8 @@ def live_broker(logs: Sequence[BenchLog], work: Path) -> Iterator[str]:
             _put(directory, place)
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
         (work / "broker/logs" / name).unlink(missing_ok=True)
-    with _broker(work, port) as bootstrap:
-        yield bootstrap
+    with _broker(work, port) as live:
+        yield live
 
 
 def directories(log: BenchLog) -> list[Path]:
@@ -81,7 +88,7 @@ def _put(source: Path, place: Path) -> None:
 
 
 @contextmanager
-def _broker(work: Path, port: int, *words: str) -> Iterator[str]:
+def _broker(work: Path, port: int, *words: str) -> Iterator[Live]:
     stop = work / "stop"
     stop.unlink(missing_ok=True)
     command = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), "oracle.Main", "broker"]
@@ -95,7 +102,7 @@ def _broker(work: Path, port: int, *words: str) -> Iterator[str]:
     ):
         try:
             said_first = process.stdout.readline() if process.stdout else ""
-            yield str(json.loads(said_first)["bootstrap"])
+            yield Live(json.loads(said_first)["bootstrap"], process.pid)
         finally:
             stop.touch()
             try:

@@ -174,12 +174,13 @@ def cpu_of_all() -> Iterator[list[float]]:
     the one figure is in the list on leaving.
     """
     used: list[float] = []
-    before = _cpu_of_tree(os.getpid())
+    before = cpu_of_tree(os.getpid())
     yield used
-    used.append(_cpu_of_tree(os.getpid()) - before)
+    used.append(cpu_of_tree(os.getpid()) - before)
 
 
-def _cpu_of_tree(root: int) -> float:
+def cpu_of_tree(root: int) -> float:
+    """CPU seconds of a process, of those that it started and that live, and of those that ended."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -18,6 +19,7 @@ import numpy as np
 from benchmarks.kernels import best
 from benchmarks.live import connector_jars
 from benchmarks.logs import BenchLog, read
+from benchmarks.sweeps import cpu_of_tree
 from logwright.config.topic import CleanerConfig
 from logwright.format.names import TopicPartition
 from logwright.latest.model import LatestCounts
@@ -43,33 +45,43 @@ CONSUME: Final = 10_000
 SILENCE_SECONDS: Final = 60.0
 
 
-def spark(log_directory: str, bootstrap: str, out: str, rounds: str, *whats: str) -> dict[str, Any]:
-    """Wall seconds of each round, by what: kafka or ours, noop, parquet or latest. All in one
-    session, in turn, after a round that does not count.
+def spark(log_directory: str, bootstrap: str, broker: str, out: str, rounds: str) -> dict[str, Any]:
+    """(wall, CPU) seconds of each round, by what was done: by Spark's source or ours, to noop, to
+    Parquet, or the latest state to Parquet. All in one session, in turn, after a round that does
+    not count. CPU is of all processes, the broker's too.
     """
     log = read(Path(log_directory))
     session = _session()
-    frames = {"kafka": lambda: _kafka(session, bootstrap, log), "ours": lambda: _ours(session, log)}
-    work: dict[str, Callable[[], None]] = {}
-    for side, frame in frames.items():
-        work[f"{side} noop"] = lambda frame=frame: _noop(frame())  # type: ignore[misc]  # a default binds it
-        work[f"{side} parquet"] = lambda frame=frame: _parquet(frame(), out)  # type: ignore[misc]  # the same
-    work["kafka latest"] = lambda: _parquet(_newest(frames["kafka"]()), out)
-    work["ours latest"] = lambda: _parquet(_ours(session, log, view="latest"), out)
-    chosen = {what: do for what, do in work.items() if not whats or what in whats}
-    found: dict[str, list[float]] = {what: [] for what in chosen}
-    rows = {side: frame().count() for side, frame in frames.items()}
-    if "ours latest" in chosen:
-        rows["kafka latest"] = _newest(frames["kafka"]()).count()
-        rows["ours latest"] = _ours(session, log, view="latest").count()
+
+    def kafka() -> DataFrame:
+        return _kafka(session, bootstrap, log)
+
+    work: dict[str, Callable[[], None]] = {
+        "kafka noop": lambda: _noop(kafka()),
+        "ours noop": lambda: _noop(_ours(session, log)),
+        "kafka parquet": lambda: _parquet(kafka(), out),
+        "ours parquet": lambda: _parquet(_ours(session, log), out),
+        "kafka latest": lambda: _parquet(_newest(kafka()), out),
+        "ours latest": lambda: _parquet(_ours(session, log, view="latest"), out),
+    }
+    found: dict[str, list[tuple[float, float]]] = {what: [] for what in work}
+    rows = {}
     for number in range(int(rounds) + 1):
-        for what, do in chosen.items():
-            start = time.perf_counter()
+        for what, do in work.items():
+            start, cpu = time.perf_counter(), _cpu(broker)
             do()
+            taken = (time.perf_counter() - start, _cpu(broker) - cpu)
             if number:
-                found[what].append(time.perf_counter() - start)
+                found[what].append(taken)
+            if Path(out).exists():
+                rows[what] = session.read.parquet(out).count()
+                shutil.rmtree(out)
     session.stop()
     return {"seconds": found, "rows": rows}
+
+
+def _cpu(broker: str) -> float:
+    return cpu_of_tree(os.getpid()) + cpu_of_tree(int(broker))
 
 
 def _session() -> SparkSession:
@@ -125,11 +137,12 @@ def _noop(frame: DataFrame) -> None:
 
 def _parquet(frame: DataFrame, out: str) -> None:
     frame.write.mode("overwrite").parquet(out)
-    shutil.rmtree(out)
 
 
-def librdkafka(bootstrap: str, topic: str, partitions: str, records: str) -> dict[str, Any]:
-    """Seconds from the first call to the last record of a confluent_kafka consumer."""
+def librdkafka(
+    bootstrap: str, broker: str, topic: str, partitions: str, records: str
+) -> dict[str, Any]:
+    """(wall, CPU) seconds from the first call to the last record of a confluent_kafka consumer."""
     import confluent_kafka  # noqa: PLC0415 -- only this worker has one
 
     settings = {
@@ -139,7 +152,7 @@ def librdkafka(bootstrap: str, topic: str, partitions: str, records: str) -> dic
         "queued.max.messages.kbytes": 262_144,
     }
     consumer = confluent_kafka.Consumer(settings)
-    start, cpu = time.perf_counter(), time.process_time()
+    start, cpu = time.perf_counter(), _cpu(broker)
     consumer.assign(
         [
             confluent_kafka.TopicPartition(topic, number, confluent_kafka.OFFSET_BEGINNING)
@@ -153,9 +166,9 @@ def librdkafka(bootstrap: str, topic: str, partitions: str, records: str) -> dic
             raise RuntimeError(f"{left} records have not come")
         size += sum(len(message.value() or b"") for message in messages)
         left -= len(messages)
-    seconds, used = time.perf_counter() - start, time.process_time() - cpu
+    taken = (time.perf_counter() - start, _cpu(broker) - cpu)
     consumer.close()
-    return {"seconds": seconds, "cpu": used, "bytes": size}
+    return {"seconds": taken, "bytes": size}
 
 
 def kernel(log_directory: str) -> dict[str, Any]:

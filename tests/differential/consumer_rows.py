@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -237,15 +238,15 @@ def dumped(log: PartitionLog, base_offset: int) -> list[dict[str, Any]]:
 def _compare_offsets(found: Found, place: Place, log: PartitionLog, read: Consumed) -> None:
     """A broker looks no further than the first segment whose time index, or without records the
     time of its file, is late enough. If all of that one's late records are removed, or below the
-    log start offset, it says that there is none, though one follows. We find that one.
+    log start offset, it finds none, though one follows. logwright finds that one.
     """
     for time, offset in read.offsets.items():
         ours = first_offset_at(log, time)
         theirs = log.log_end_offset if offset is None else offset
         misled = any(
-            not segment.log_bytes or segment.base_offset < log.log_start_offset
-            for segment in log.segments
-            if segment.base_offset < ours
+            following.base_offset <= ours
+            and (not one.log_bytes or one.largest_timestamp_ms >= time)
+            for one, following in pairwise(log.segments)
         )
         if offset is not None or not misled:
             found.expect(f"{place.name}: offset of {time}", [theirs], [ours])
