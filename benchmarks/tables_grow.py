@@ -18,7 +18,7 @@ from benchmarks.scale import KEYS_PER_SCALE, grown
 MAP_BYTES: Final = 1 << 30
 MIB: Final = 1 << 20
 SHARE: Final = 100
-"""One record of so many is new to the table."""
+"""The number of records of which one is new to the table."""
 _SUFFIXES: Final = (".log", ".index", ".timeindex")
 
 Say = Callable[[str], None]

@@ -103,7 +103,7 @@ def _require_free(directory: Path) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        if not directory.exists():  # something on the way is no directory
+        if not directory.exists():  # something on the way is a file
             raise
         holds = True
     if holds:
