@@ -264,8 +264,7 @@ def _parse(model: type[_Model], given: Mapping[str, str]) -> _Model:
         known = names.get(name.casefold())
         if known is None:
             raise PolicyError(
-                f"unknown option {name} of the format kafka-log.",
-                remedy=f"Did you mean {_nearest(model, name)}?",
+                f"unknown option {name} of the format kafka-log.", remedy=_remedy(model, name)
             )
         pairs[known] = value
     try:
@@ -282,11 +281,13 @@ def _names(model: type[BaseModel]) -> Mapping[str, str]:
     return {name.casefold(): name for name in names}
 
 
-def _nearest(model: type[BaseModel], name: str) -> str | None:
-    """Return the valid option that is most like this one, whatever its case."""
+def _remedy(model: type[BaseModel], name: str) -> str:
+    """Return what to do about an unknown option: mostly, use the valid one that is most like it."""
+    if name.casefold() == "kafka.bootstrap.servers":
+        return "Remove it: no broker is needed."
     names = _names(model)
     near = nearest(name.casefold()[:100], frozenset(names))
-    return None if near is None else names[near]
+    return "Remove it." if near is None else f"Did you mean {names[near]}?"
 
 
 def _values(offsets: Literal["earliest", "latest"] | PerPartition) -> set[int]:

@@ -76,8 +76,8 @@ KAFKA_LOG = (
     Fault(
         family="kafka-log: the last range of a task is dropped",
         file="spark/kafka_log_plan.py",
-        right="        groups[-1].append(one)\n        size += one.bytes\n",
-        wrong="        groups[-1][:] = [one]\n        size += one.bytes\n",
+        right="        groups[-1].append(one)\n        size += cost\n",
+        wrong="        groups[-1][:] = [one]\n        size += cost\n",
         tests=_PLAN,
     ),
     Fault(

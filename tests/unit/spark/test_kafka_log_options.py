@@ -48,6 +48,10 @@ def test_names_have_no_case() -> None:
     [
         ({"startingOfsets": "earliest"}, "unknown option startingOfsets.* mean startingOffsets"),
         ({"kafka.isolation.level": "x"}, "unknown option kafka.isolation.level.* isolationLevel"),
+        (
+            {"kafka.bootstrap.servers": "h:1"},
+            "servers of the format kafka-log. Remove it: no broker",
+        ),
         ({"assign": '{"orders": [0]}'}, r"exactly one of .* \(got subscribe and assign\)"),
         ({"paths": '["/a"]'}, "a log directory is required"),
         ({"startingOffsets": "latest"}, "startingOffsets cannot be latest"),

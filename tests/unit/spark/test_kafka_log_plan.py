@@ -16,7 +16,14 @@ from logwright.log.model import FileStamp
 from logwright.ofd_lock import release, try_lock
 from logwright.records.model import RecordsRange, SegmentPart
 from logwright.spark.kafka_log_options import Pruning, ReadOptions, read_options
-from logwright.spark.kafka_log_plan import SHARED_BYTES, Work, chosen_partitions, packed, plan_read
+from logwright.spark.kafka_log_plan import (
+    OPENING_BYTES,
+    SHARED_BYTES,
+    Work,
+    chosen_partitions,
+    packed,
+    plan_read,
+)
 from logwright.units import ByteCount
 from tests.log_builder import START_MS, LogBuilder
 
@@ -216,13 +223,16 @@ def test_records_of_a_task(tmp_path: Path) -> None:
 
 def test_groups_of_ranges() -> None:
     """In order, each at most as large as allowed, unless one range is larger."""
-    sizes = [10, SHARED_BYTES, 5, 5, SHARED_BYTES - 10, 1]
+    half = SHARED_BYTES // 2 - OPENING_BYTES
+    sizes = [10, SHARED_BYTES, 5, half, half, half, 1]
     ranges = [_range(number, size) for number, size in enumerate(sizes)]
     groups = packed(ranges, SHARED_BYTES)
     assert ranges == [one for group in groups for one in group]
-    assert [[10], [SHARED_BYTES], [5, 5, SHARED_BYTES - 10], [1]] == [
+    assert [[10], [SHARED_BYTES], [5, half], [half, half], [1]] == [
         [one.bytes for one in group] for group in groups
     ]
+    many = packed([_range(number, 100) for number in range(1000)], SHARED_BYTES)
+    assert len(many) == 16
 
 
 def _range(offset: int, size: int) -> RecordsRange:
