@@ -83,7 +83,7 @@ def table_sections(
         scale: 1 is a topic with 1 GB of records.
         growth: sizes of one log, in GB; its keys are those of the smallest.
         keys: unique keys, or more, that are found within 1 GiB.
-        update: GB of a topic of which the last hundredth is new to a table; 0: none.
+        update: GB of a topic whose last segment, a hundredth, is new to a table; 0: none.
     """
     logs = [prepare(name, scale=scale, work=work, partitions=PARTITIONS) for name in cases]
     found = [ReadCase(log=log) for log in logs]

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.logs import prepare
+from benchmarks.logs import DEDUPE_BUFFER_BYTES, prepare
 from benchmarks.runs import ROOT, measured
 from benchmarks.scale import KEYS_PER_SCALE, grown
 
 MAP_BYTES: Final = 1 << 30
 MIB: Final = 1 << 20
 SHARE: Final = 100
-"""The number of records of which one is new to the table."""
+"""Segments of the topic whose table is updated; the last one is new to it, and may be shorter."""
 _SUFFIXES: Final = (".log", ".index", ".timeindex")
 
 Say = Callable[[str], None]
@@ -35,9 +35,9 @@ def growth_rows(growth: Sequence[float], work: Path, say: Say) -> Rows:
     log = prepare("u100", scale=min(growth), work=work)
     for size in growth:
         target = grown(log, work / "grown", round(size / min(growth)))
-        for what, more in (("rows", ()), ("latest", (MAP_BYTES,))):
+        for what, more in (("rows", ()), ("latest", (DEDUPE_BUFFER_BYTES,))):
             said, _, anonymous = _worker(what, target, log.partition.topic, *more)
-            name = {"rows": "all records", "latest": "the latest state"}[what]
+            name = {"rows": "all records", "latest": "the latest state, map of 128 MiB"}[what]
             rows.append(
                 [
                     f"{size:g} GB of the same keys: {name}",
@@ -65,8 +65,8 @@ def key_rows(keys: int, work: Path, say: Say) -> Rows:
 
 
 def update_rows(size: float, work: Path, say: Say) -> Rows:
-    """A table of a topic, and its update after the last hundredth of it. Effects: writes the log
-    and the table below `work`.
+    """A table of a topic, and its update after its last segment, a hundredth of it at most.
+    Effects: writes the log and the table below `work`.
 
     Args:
         size: of the topic, in GB.
@@ -86,7 +86,7 @@ def update_rows(size: float, work: Path, say: Say) -> Rows:
     for suffix in _SUFFIXES:
         (place / f"{last}{suffix}").touch()
     rows: Rows = []
-    for what in ("made", "updated by the last hundredth", "updated by nothing"):
+    for what in ("made", "updated by the last segment", "updated by nothing"):
         if what != "made":
             _put(source, place, last)
             for suffix in _SUFFIXES:
