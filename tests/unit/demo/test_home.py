@@ -15,7 +15,15 @@ from logwright.config.policies import Policies, load_policies
 from logwright.config.resolved import Sources, effective_pairs, resolve
 from logwright.config.sources import read_sources
 from logwright.demo import landing
-from logwright.demo.home import SETTINGS, NoDemoArchive, NotADemoHome, opened, prepare
+from logwright.demo.home import (
+    SETTINGS,
+    TABLE,
+    TABLE_TOPIC,
+    NoDemoArchive,
+    NotADemoHome,
+    opened,
+    prepare,
+)
 from logwright.demo.pages import HOST, PortTaken, check_port
 from logwright.demo.survey import Account, Size, causes, comparison, survey, total
 from logwright.errors import LogDirLocked
@@ -102,10 +110,12 @@ def test_kafka_finds_nothing_wrong(root: Path, partition: str) -> None:
 
 
 def test_the_policies_are_the_topics_settings(root: Path) -> None:
-    """What Kafka wrote the logs with is what they are maintained with."""
+    """What Kafka wrote the logs with is what they are maintained with; one has a table."""
     policies = load_policies(root / "policies")
     wanted = json.loads(SETTINGS.read_text())["topics"]
     written = yaml.safe_load((root / "policies" / "topics.yml").read_text())["topics"]
+    tables = {one["name"]: one.pop("table") for one in written if "table" in one}
+    assert {TABLE_TOPIC: {**TABLE, "path": str(root / "tables" / TABLE_TOPIC)}} == tables
     assert {one.pop("name"): one for one in written} == {**wanted, landing.TOPIC: landing.POLICY}
     (source,) = policies.ingest.sources
     assert (landing.TOPIC, root / "landing" / landing.TOPIC) == (source.topic, Path(source.path))
