@@ -14,7 +14,7 @@ class Task:
     """One task of a job's last stage: the stages before it only spread the rows.
 
     Attributes:
-        run_ms: how long the executor ran it.
+        run_ms: how long the executor ran it; 0 of one that was canceled before it began.
     """
 
     job: int
@@ -59,7 +59,7 @@ def read_event_log(path: Path) -> EventLog:
                 Task(
                     job=job_of_stage[event["Stage ID"]],
                     succeeded=event["Task End Reason"]["Reason"] == "Success",
-                    run_ms=event["Task Metrics"]["Executor Run Time"],
+                    run_ms=event.get("Task Metrics", {}).get("Executor Run Time", 0),
                 )
             )
     return EventLog(jobs=jobs, failed_jobs=frozenset(failed), tasks=tuple(tasks))
