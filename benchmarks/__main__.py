@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from pathlib import Path
 import click
 
 from benchmarks.compare import compare
+from benchmarks.floor import floors
 from benchmarks.forecast import CASES as FORECAST_CASES
 from benchmarks.forecast import forecasts
 from benchmarks.kernels import kernels
@@ -247,6 +250,18 @@ def tables_command(
         )
     print(sections)
     _put_section(out, TABLES, f"{_TABLES.format(scale=scale, rounds=rounds)}\n\n{sections}")
+
+
+@main.command(name="floor")
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+def floor_command(*, rounds: int) -> None:
+    """What Spark itself takes for as many rows as 1 GB of records has."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - it costs time
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = SparkSession.builder.master("local[2]").config("spark.driver.memory", "2g")
+    with session.config("spark.ui.enabled", "false").getOrCreate() as spark:
+        print(floors(spark, [(100, 7_800_000), (1000, 980_000)], rounds=rounds))
 
 
 @main.command(name="platform")
