@@ -126,6 +126,15 @@ def test_fleet_page_has_all_logs(site: Site) -> None:
     site.picture("fleet")
 
 
+def test_the_latest_state_of_a_topic_is_a_table(site: Site) -> None:
+    """Its page has the number of rows, the columns and three passed checks."""
+    site.see(
+        "/assets/latest_state/customers",
+        *("5,248", "one row for each key, without tombstones", "_source_time", "after_changes"),
+        name="table",
+    )
+
+
 def test_pictures_are_small_enough_for_the_repository(site: Site) -> None:
     """Those of the README, however often they are made."""
     sizes = {path.name: path.stat().st_size for path in site.pictures.glob("*.png")}
@@ -135,6 +144,7 @@ def test_pictures_are_small_enough_for_the_repository(site: Site) -> None:
         "checks.png",
         "sensor.png",
         "fleet.png",
+        "table.png",
     } <= sizes.keys()
     assert max(sizes.values()) <= LARGEST_PICTURE, sizes
 
