@@ -51,6 +51,8 @@ ROWS: Final = "rows.parquet"
 _PARTS: Final = re.compile(r"(?!)")
 """Without a manifest and a journal nothing is there."""
 _JOURNAL: Final = "commit.json"
+_OWN: Final = re.compile(r"partition=\d+/bucket=\d+/rows\.parquet")
+_STAGED: Final = re.compile(r"\d+-\d+\.new")
 _STAGING: Final = "staging"
 
 
@@ -70,7 +72,7 @@ class ParquetStore:
         """See `Store.recover`."""
         journal = self._work / _JOURNAL
         if journal.exists():
-            self._apply(json.loads(journal.read_bytes()))
+            self._apply(_checked(journal))
         if self._staging.exists():
             shutil.rmtree(self._staging)
 
@@ -161,6 +163,25 @@ class ParquetStore:
         sync_directory(self._directory)
         write_file(self._directory / MANIFEST, json.dumps(journal["manifest"]).encode())
         (self._work / _JOURNAL).unlink()
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    """Return the content of a journal, which names files of the table only. Effects: reads it.
+
+    Raises:
+        UnknownTable: it has another form, or names another file.
+    """
+    try:
+        journal: dict[str, Any] = json.loads(path.read_bytes())
+        staged = [one for one, _ in journal["renames"]]
+        paths = [*(one for _, one in journal["renames"]), *journal["removals"]]
+        is_own = all(map(_STAGED.fullmatch, staged)) and all(map(_OWN.fullmatch, paths))
+        is_own &= isinstance(journal["manifest"], dict)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnknownTable("the journal is not readable.", path=path) from error
+    if not is_own:
+        raise UnknownTable("the journal names files that are not of the table.", path=path)
+    return journal
 
 
 def _name(partition: int, bucket: int) -> str:

@@ -50,6 +50,29 @@ def test_first_load_upsert_and_rerun(tmp_path: Path, form: str, seed: int) -> No
         assert len(expected_rows(log_dir, "t")) == done.result.snapshot.rows
 
 
+@pytest.mark.parametrize(
+    "journal",
+    [
+        b"{",
+        b"[]",
+        b'{"manifest": {}, "renames": [], "removals": ["../victim"]}',
+        b'{"manifest": {}, "renames": [["../../../victim", "x"]], "removals": []}',
+        b'{"manifest": {}, "renames": [["0-0.new", "../victim"]], "removals": []}',
+    ],
+)
+def test_a_journal_of_others_changes_nothing(tmp_path: Path, journal: bytes) -> None:
+    """It is refused by name, and no file outside the table is touched."""
+    logs = write_logs(tmp_path / "logs", {0: [("a", "1")]})
+    where = place("parquet", tmp_path / "table", buckets=1)
+    update(where, logs)
+    (tmp_path / "victim").write_text("stays")
+    (tmp_path / "table/.logwright/commit.json").write_bytes(journal)
+    with pytest.raises(UnknownTable, match="the journal"):
+        update(where, logs)
+    assert "stays" == (tmp_path / "victim").read_text()
+    assert expected_rows(logs, "t") == table_rows("parquet", tmp_path / "table")
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_one_key_rewrites_one_bucket(tmp_path: Path, form: str) -> None:
     """The files of the others stay as they are."""
