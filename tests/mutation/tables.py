@@ -57,7 +57,7 @@ TABLES: Final = (
     Fault(
         family="table: a journal that is not finished",
         file="tables/parquet.py",
-        right="            self._apply(json.loads(journal.read_bytes()))",
+        right="            self._apply(_checked(journal))",
         wrong="            journal.unlink()",
         tests=DIED,
     ),
