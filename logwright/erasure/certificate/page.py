@@ -104,7 +104,7 @@ def _head(certificate: Certificate, file_name: str, file_sha256: str) -> str:
         f'<div class="result{" good" if good else ""}">{sentence}</div>\n'
         f"<p>This page is for reading. What is signed is the file <code>{escape(file_name)}</code>"
         f" with SHA-256 <code>{escape(file_sha256)}</code>, by the Ed25519 key whose public half"
-        f" has the SHA-256 <code>{escape(certificate.signing_key_sha256)}</code>. Keys of records are"
+        f" has the SHA-256 <code>{escape(certificate.signing_key_sha256)}</code>. Keys are"
         " shown as HMAC-SHA-256 with a secret of the issuer.</p>"
     )
 
