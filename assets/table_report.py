@@ -53,7 +53,7 @@ def update_metadata(
         "bytes read": sum(one.bytes_read for one in result.partitions),
         "records refused": sum(one.refused for one in result.partitions),
         "rows in quarantine": update.quarantined,
-        "files rewritten": sum(one.buckets for one in result.partitions),
+        "files written": sum(one.buckets for one in result.partitions),
         "files of old versions removed": update.removed_files,
         "partitions rebuilt": len(rebuilt),
         "lag offsets": sum(row["lag offsets"] for row in rows),
@@ -72,6 +72,7 @@ def update_metadata(
             "dagster/row_count": snapshot.rows,
             "bytes": snapshot.bytes,
             "files": len(snapshot.files),
+            "deleted rows in files": sum(snapshot.deleted.values()),
             "version": snapshot.version,
             "buckets": snapshot.form.buckets,
         }

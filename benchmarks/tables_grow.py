@@ -15,10 +15,14 @@ from benchmarks.logs import DEDUPE_BUFFER_BYTES, prepare
 from benchmarks.runs import ROOT, measured
 from benchmarks.scale import KEYS_PER_SCALE, grown
 
-MAP_BYTES: Final = 1 << 30
+MAP_BYTES: Final = (1 << 30, 800 << 20)
+"""All keys at once; and so that the whole process stays within 1 GiB."""
 MIB: Final = 1 << 20
 SHARE: Final = 100
-"""Segments of the topic whose table is updated; the last one is new to it, and may be shorter."""
+"""Segments of the topic whose table is updated; the last one may be shorter."""
+UPDATES: Final = 3
+"""Number of the last segments that are new to the table, one after the other."""
+FORMATS: Final = ("delta", "iceberg", "parquet")
 _SUFFIXES: Final = (".log", ".index", ".timeindex")
 
 Say = Callable[[str], None]
@@ -54,54 +58,59 @@ def key_rows(keys: int, work: Path, say: Say) -> Rows:
     if not keys:
         return []
     log = prepare("unique", scale=keys / KEYS_PER_SCALE, work=work)
-    said, _, anonymous = _worker("latest", log.directory, log.partition.topic, MAP_BYTES)
-    memory = f"map {said['mapBytes'] / MIB:.0f} MiB, anonymous memory {anonymous / MIB:.0f} MiB"
-    row = [
-        f"{said['keys']} distinct keys, map of 1 GiB at most",
-        f"{said['reads']} reads of the keys; {memory} at most; CPU {said['cpu']:.0f} s",
-    ]
-    say(": ".join(row))
-    return [row]
+    rows: Rows = []
+    for size in MAP_BYTES:
+        said, _, anonymous = _worker("latest", log.directory, log.partition.topic, size)
+        memory = f"map {said['mapBytes'] / MIB:.0f} MiB, anonymous memory {anonymous / MIB:.0f} MiB"
+        rows.append(
+            [
+                f"{said['keys']} distinct keys, map of {size / MIB:.0f} MiB at most",
+                f"{said['reads']} reads of the keys; {memory} at most; CPU {said['cpu']:.0f} s",
+            ]
+        )
+        say(": ".join(rows[-1]))
+    return rows
 
 
 def update_rows(size: float, work: Path, say: Say) -> Rows:
-    """A table of a topic, and its update after its last segment, a hundredth of it at most.
-    Effects: writes the log and the table below `work`.
+    """A table of a topic in each format, and its updates after each of its last segments, a
+    hundredth of it at most. Effects: writes the log and the tables below `work`.
 
     Args:
         size: of the topic, in GB.
     """
     segment_bytes = round(size * 1e9 / SHARE)
     log = prepare("u100", scale=size, work=work, segment_bytes=segment_bytes)
-    target, to = work / "updated", work / "updated-table"
-    for directory in (target, to):
-        shutil.rmtree(directory, ignore_errors=True)
-    source, place = log.partition_directory, target / str(log.partition)
-    place.mkdir(parents=True)
-    (target / ".kafka_cleanshutdown").touch()
-    logs = sorted(path for path in source.glob("*.log") if path.stat().st_size)
-    last = logs[-1].stem
-    for path in logs[:-1]:
-        _put(source, place, path.stem)
-    for suffix in _SUFFIXES:
-        (place / f"{last}{suffix}").touch()
+    logs = sorted(path for path in log.partition_directory.glob("*.log") if path.stat().st_size)
+    stems = [path.stem for path in logs]
     rows: Rows = []
-    for what in ("made", "updated by the last segment", "updated by nothing"):
-        if what != "made":
-            _put(source, place, last)
-            for suffix in _SUFFIXES:
-                (place / f"{log.records:020d}{suffix}").touch()
-        start = time.perf_counter()
-        said = list(_latest_command(target, log.partition.topic, to))
-        taken = time.perf_counter() - start
-        rows.append([f"table of {size:g} GB, {what}", _updated(said, taken)])
-        say(": ".join(rows[-1]))
-    shutil.rmtree(target)
-    shutil.rmtree(to)
+    for form in FORMATS:
+        target, to = work / "updated", work / "updated-table"
+        for directory in (target, to):
+            shutil.rmtree(directory, ignore_errors=True)
+        place = target / str(log.partition)
+        place.mkdir(parents=True)
+        (target / ".kafka_cleanshutdown").touch()
+        for known, stem in enumerate([*stems[-UPDATES:], f"{log.records:020d}", None]):
+            for one in stems[: len(stems) - UPDATES + known]:
+                _put(log.partition_directory, place, one)
+            if stem is not None:
+                for suffix in _SUFFIXES:
+                    (place / f"{stem}{suffix}").touch()
+            start = time.perf_counter()
+            said = list(_latest_command(target, log.partition.topic, to, form))
+            taken = time.perf_counter() - start
+            what = "made" if not known else f"update {known}" if stem else "updated by nothing"
+            rows.append([f"{form} table of {size:g} GB, {what}", _updated(said, taken)])
+            say(": ".join(rows[-1]))
+        shutil.rmtree(target)
+        shutil.rmtree(to)
     return rows
 
 
 def _put(source: Path, place: Path, stem: str) -> None:
+    if (place / f"{stem}.log").exists() and (place / f"{stem}.log").stat().st_size:
+        return
     for suffix in _SUFFIXES:
         (place / f"{stem}{suffix}").unlink(missing_ok=True)
         (place / f"{stem}{suffix}").hardlink_to(source / f"{stem}{suffix}")
@@ -117,9 +126,9 @@ def _updated(said: Sequence[dict[str, Any]], taken: float) -> str:
     )
 
 
-def _latest_command(log_dir: Path, topic: str, to: Path) -> Iterator[dict[str, Any]]:
+def _latest_command(log_dir: Path, topic: str, to: Path, form: str) -> Iterator[dict[str, Any]]:
     program = "from logwright.cli.main import main; main(prog_name='logwright')"
-    words = ["latest", log_dir, topic, "--to", to, "--output", "json"]
+    words = ["latest", log_dir, topic, "--to", to, "--format", form, "--output", "json"]
     command = [sys.executable, "-c", program, *map(str, words)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     yield from map(json.loads, done.stdout.splitlines())

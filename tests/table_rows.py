@@ -1,5 +1,5 @@
 """The rows of tables of the latest state, read without logwright's own code: by DuckDB from Parquet
-files, by the reader of `deltalake`, by Iceberg's metadata as its specification has them.
+files, by the query engine of `deltalake`, by Iceberg's metadata as its specification has them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ from typing import Any
 import duckdb
 import fastavro
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 
 from tests.latest_rows import replayed
 from tests.sequences.reading import read_content
 
 FORMATS = ("parquet", "delta", "iceberg")
+
+_DELETED = pa.table({"file_path": pa.array([], pa.string()), "pos": pa.array([], pa.int64())})
+_WITHOUT_DELETED = """
+SELECT * EXCLUDE (filename, file_row_number) FROM rows ANTI JOIN deleted
+ON deleted.file_path = 'file://' || rows.filename AND deleted.pos = rows.file_row_number
+"""
 
 Rows = list[tuple[int, int, bytes, bytes]]
 """Partition, offset, key and value, sorted."""
@@ -46,31 +52,43 @@ def table_rows(form: str, path: Path, columns: Iterable[str] = ("key", "value"))
 def read_table(form: str, path: Path) -> pa.Table:
     """All of a table, by another engine."""
     if form == "delta":
-        return pa.table(DeltaTable(str(path)).to_pyarrow_table())
-    files = iceberg_files(path) if form == "iceberg" else [f"{path}/partition=*/bucket=*/*.parquet"]
+        query = QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT * FROM t")
+        return pa.table(query.read_all())
     with duckdb.connect() as connection:
+        if form == "parquet":
+            pattern = f"{path}/partition=*/bucket=*/*.parquet"
+            return connection.read_parquet(pattern, hive_partitioning=True).to_arrow_table()
+        files, deletes = iceberg_files(path)
         if not files:
             return pa.table({name: [] for name in ("partition", "offset", "key", "value")})
-        found = connection.read_parquet(files, hive_partitioning=form == "parquet")
-        return found.to_arrow_table()
+        connection.register("deleted", _DELETED)
+        if deletes:
+            connection.register("deleted", connection.read_parquet(deletes))
+        rows = connection.read_parquet(
+            files, hive_partitioning=False, filename=True, file_row_number=True
+        )
+        connection.register("rows", rows)
+        return connection.sql(_WITHOUT_DELETED).to_arrow_table()
 
 
-def iceberg_files(path: Path) -> list[str]:
-    """The data files of a table's current snapshot, by catalog, metadata and manifests."""
+def iceberg_files(path: Path) -> tuple[list[str], list[str]]:
+    """The data files and position delete files of a table's current snapshot, by catalog, metadata
+    and manifests.
+    """
     with sqlite3.connect(path / "catalog.db") as catalog:
         ((location,),) = catalog.execute("SELECT metadata_location FROM iceberg_tables")
     metadata = json.loads(_local(location).read_text())
     current = metadata.get("current-snapshot-id")
-    found = []
+    found: tuple[list[str], list[str]] = [], []
     for snapshot in metadata["snapshots"]:
         if snapshot["snapshot-id"] != current:
             continue
         for manifest in _avro(snapshot["manifest-list"]):
-            found += [
-                str(_local(entry["data_file"]["file_path"]))
-                for entry in _avro(manifest["manifest_path"])
-                if entry["status"] != 2
-            ]
+            for entry in _avro(manifest["manifest_path"]):
+                file = entry["data_file"]
+                assert manifest["content"] == file["content"]
+                if entry["status"] != 2:
+                    found[file["content"]].append(str(_local(file["file_path"])))
     return found
 
 

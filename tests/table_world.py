@@ -11,12 +11,15 @@ from logwright.config.topic import CleanerConfig
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions, observe
 from logwright.tables.logs import TopicLog
+from logwright.tables.merge import MergeLimits
 from logwright.tables.topic import Place, TopicUpdate, update_topic
 from tests.log_builder import LogBuilder, Pair
 
 DAY_MS = 86_400_000
 NOW_MS = 1_760_000_000_000
 RECORDS = 150
+LIMITS = MergeLimits(small_bytes=0, files=3)
+"""Also small tables delete rows of files, where the format can."""
 
 
 def write_logs(
@@ -77,7 +80,7 @@ def topic_logs(
 def place(form: str, path: Path, **settings: object) -> Place:
     """A table of the topic t."""
     table = TopicTable.model_validate({"format": form, "path": str(path), **settings})
-    return Place(topic="t", table=table, catalog=table.catalog, base=path.parent)
+    return Place(topic="t", table=table, catalog=table.catalog, base=path.parent, limits=LIMITS)
 
 
 def update(

@@ -19,6 +19,7 @@ from logwright.extras import require
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from logwright.config.table import UpdateMode
     from logwright.format.names import TopicPartition
     from logwright.latest.model import LatestPlan
     from logwright.latest.parquet import WrittenFile
@@ -47,6 +48,7 @@ class _Given(TypedDict):
     form_of_table: Literal["parquet", "delta", "iceberg"]
     key: str | None
     value: str | None
+    update_mode: UpdateMode | None
     offsets: tuple[str, ...]
     time: str | None
     columns: str | None
@@ -96,6 +98,13 @@ class _Point:
     type=click.Choice(_VALUES),
     help="The same of values; columns of json are inferred. kafka-internal is for "
     "__consumer_offsets and __transaction_state, keys included.",
+)
+@click.option(
+    "--update-mode",
+    type=click.Choice(["merge-on-read", "copy-on-write"]),
+    help="How a delta or iceberg table is updated: by deleting old rows, or, for readers that do "
+    "not know deleted rows, by writing their files again [default: from --policies, else "
+    "merge-on-read].",
 )
 @click.option(
     "--as-of-offset",
@@ -150,6 +159,7 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
                 form=given["form_of_table"],
                 key=given["key"],
                 value=given["value"],
+                update_mode=given["update_mode"],
                 is_past=point.is_past,
             )
             status = write_table(request, wanted, found)

@@ -13,12 +13,11 @@ from pydantic import BaseModel
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog
 from logwright.config.decoding import DebeziumSpec, InternalSpec, JsonSpec, ScalarSpec
-from logwright.config.table import TopicTable, tables_of
+from logwright.config.table import TopicTable, UpdateMode, tables_of
 from logwright.errors import PreconditionError
 from logwright.log.files import open_partition_dir
 from logwright.log.topic_id import read_topic_id
 from logwright.tables.logs import TopicLog
-from logwright.tables.model import totals
 from logwright.tables.topic import Place, TopicUpdate, open_store, table_errors, update_topic
 from logwright.tables.work import PartitionResult
 
@@ -42,6 +41,7 @@ class Wanted:
     Attributes:
         to: its directory. form: its format.
         key, value: formats of keys and values; None is what the policies say.
+        update_mode: of `TopicTable`; None is what the policies say.
         is_past: it has the state as of a point in the past.
     """
 
@@ -50,6 +50,7 @@ class Wanted:
     form: Literal["parquet", "delta", "iceberg"]
     key: str | None
     value: str | None
+    update_mode: UpdateMode | None
     is_past: bool
 
 
@@ -91,7 +92,10 @@ def _place(request: Request, wanted: Wanted) -> Place:
     entry = tables.get(wanted.topic)
     chosen: dict[str, Any] = {} if entry is None else {"key": entry.key, "value": entry.value}
     if entry is not None:
-        chosen |= {"buckets": entry.buckets, "keep_versions_ms": entry.keep_versions_ms}
+        names = ("buckets", "keep_versions_ms", "update_mode")
+        chosen |= {name: getattr(entry, name) for name in names}
+    if wanted.update_mode is not None:
+        chosen["update_mode"] = wanted.update_mode
     key = _INTERNAL if wanted.value == _INTERNAL else wanted.key
     given = {"key": key, "value": wanted.value}
     chosen |= {name: _spec(one) for name, one in given.items() if one is not None}
@@ -136,18 +140,18 @@ def _topic_log(request: Request, log: PartitionLog, plan: LatestPlan) -> TopicLo
 
 def _show(request: Request, wanted: Wanted, update: TopicUpdate) -> None:
     snapshot = update.result.snapshot
-    files = () if snapshot is None else snapshot.files
     rows = []
     for one in update.result.partitions:
         name = f"{wanted.topic}-{one.partition}"
-        count, size = totals(file for file in files if file.partition == one.partition)
+        part = None if snapshot is None else snapshot.of_partition(one.partition)
+        count, size = (0, 0) if part is None else (part.rows, part.bytes)
         request.output.json_object(
             {"topicPartition": name, "rows": count, "bytes": size, **_as_object(one)}
         )
         rows.append((name, one.step.kind, count, one.written, one.deleted, one.refused, one.held))
     header = ("partition", "step", "rows", "written", "deleted", "refused", "end offset")
     request.output.table(header, rows)
-    count, size = totals(files)
+    count, size = (0, 0) if snapshot is None else (snapshot.rows, snapshot.bytes)
     changed = "" if update.result.changed else " Nothing was new."
     refused = f", {update.quarantined} in quarantine" if update.quarantined else ""
     request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from logwright.config.policies import Policies
 
 TABLE: Final = "table"
+UpdateMode = Literal["merge-on-read", "copy-on-write"]
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET: Final = re.compile(r"token|credential|password|secret|access-key|sas", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@")
@@ -58,6 +59,9 @@ class TopicTable(BaseModel):
         buckets: files of each partition; by size, if it is not given. It stays for the life of the
             table.
         log_dir: name of the log directory that is read; required if two have the same partition.
+        update_mode: of a table of Delta or Iceberg. ``merge-on-read`` writes new rows to new files
+            and deletes old ones by position; ``copy-on-write`` writes the files with changed keys
+            again, for readers that do not know deleted rows.
         preview: show a few rows in the asset's page.
         keep_versions_ms: how long the files of earlier versions are kept (Delta, Iceberg).
         identifier: NAMESPACE.NAME of a table of Iceberg; ``latest_state.<topic>`` by default.
@@ -72,6 +76,7 @@ class TopicTable(BaseModel):
     path: str | None = Field(None, min_length=1, max_length=4096)
     buckets: Annotated[Int32, Field(ge=1, le=4096)] | None = None
     log_dir: str | None = Field(None, min_length=1)
+    update_mode: UpdateMode = "merge-on-read"
     preview: Boolean = False
     keep_versions_ms: Annotated[Int64, Field(ge=0)] = 604_800_000
     identifier: Annotated[str, AfterValidator(_identifier)] | None = None

@@ -1,27 +1,40 @@
 """A table of Delta Lake, by the library `deltalake`.
 
 Its files are ``partition=0/bucket=3/<random>.parquet``. A change is one commit of Delta's log with
-the files that are added and removed; its commit info has form and progress. Delta's log refuses a
-commit that another process was faster with.
+the files that are added and removed, and the deletion vectors of files that lose rows; its commit
+info has form and progress. The library makes the table and reads it, but writes no deletion
+vectors; so later commits are written here, as Delta's protocol has them ("Actions"). Delta's log
+refuses a commit that another process was faster with.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures
+from deltalake.transaction import AddAction, create_table_with_add_actions
+from numpy.typing import NDArray
 
 from logwright.tables.columns import BUCKET, PARTITION
-from logwright.tables.local_files import durable, refuse_others
+from logwright.tables.deletion_vectors import (
+    FEATURE,
+    Descriptor,
+    read_descriptor,
+    remove_unused,
+    write_vectors,
+)
+from logwright.tables.local_files import durable, refuse_others, sync_directory
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
@@ -36,11 +49,16 @@ from logwright.tables.model import (
     load_progress,
 )
 
+VECTORS_KEY: Final = "logwright.deletionVectors"
+"""Name of file → descriptor of its deletion vector, in the commit info."""
 _LOOKED_AT: Final = (1, 50, None)
 """How many of the newest commits are searched for ours: others, such as of a vacuum, may follow."""
-_PARTS: Final = re.compile(r"partition=.*")
+_PARTS: Final = re.compile(r"partition=.*|deletion_vector_.*\.bin")
 """What a killed first update may leave."""
 _HOUR_MS: Final = 3_600_000
+_CHECKPOINT_EVERY: Final = 100
+"""Commits after which the log gets a checkpoint, as the library has it."""
+_ENABLED: Final = "delta.enableDeletionVectors"
 
 
 class DeltaStore:
@@ -48,9 +66,12 @@ class DeltaStore:
 
     places_in_files: ClassVar[bool] = False
     keeps_empty: ClassVar[bool] = False
+    deletes_rows: ClassVar[bool] = True
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._vectors: dict[str, Descriptor] = {}
+        self._deleted: dict[str, NDArray[np.int64]] = {}
         self.name = str(directory)
 
     def recover(self) -> None:
@@ -65,11 +86,17 @@ class DeltaStore:
             return None
         table = DeltaTable(str(self._directory))
         info = self._commit_info(table)
+        files = tuple(_files(table))
+        self._load_vectors(table, info, files)
+        deleted: Counter[int] = Counter()
+        for file in files:
+            deleted[file.partition] += len(self.deleted(file))
         return Snapshot(
             form=load_form(info[FORM_KEY], table=self.name),
             progress=load_progress(info.get(PROGRESS_KEY), table=self.name),
-            files=tuple(_files(table)),
+            files=files,
             version=str(table.version()),
+            deleted=deleted,
         )
 
     def prepare(self, form: Form, schema: pa.Schema) -> None:
@@ -86,40 +113,44 @@ class DeltaStore:
         """See `Store.source`."""
         return (self._directory / file.path).open("rb")
 
+    def deleted(self, file: DataFile) -> NDArray[np.int64]:
+        """See `Store.deleted`."""
+        return self._deleted.get(file.path, np.empty(0, dtype=np.int64))
+
     def commit(self, commit: Commit, schema: pa.Schema) -> None:
         """See `Store.commit`."""
-        now_ms = time.time_ns() // 1_000_000
         metadata = {FORM_KEY: dump_form(commit.form), PROGRESS_KEY: dump_progress(commit.progress)}
-        properties = CommitProperties(custom_metadata=metadata, max_commit_retries=0)
-        added = [_add(file, now_ms) for file in commit.added]
-        delta_schema = Schema.from_arrow(schema)
         if not DeltaTable.is_deltatable(str(self._directory)):
+            now_ms = time.time_ns() // 1_000_000
             create_table_with_add_actions(
                 str(self._directory),
-                delta_schema,
-                added,
+                Schema.from_arrow(schema),
+                [_first_add(file, now_ms) for file in commit.added],
                 partition_by=[PARTITION, BUCKET],
-                commit_properties=properties,
+                commit_properties=CommitProperties(custom_metadata=metadata, max_commit_retries=0),
             )
             return
-        removed = [_remove(file, now_ms) for file in commit.removed]
-        DeltaTable(str(self._directory)).create_write_transaction(
-            [*removed, *added],
-            "append",
-            delta_schema,
-            partition_by=[PARTITION, BUCKET],
-            commit_properties=properties,
-        )
+        table = DeltaTable(str(self._directory))
+        if any(commit.deleted.values()) and FEATURE not in _features(table):
+            _enable_vectors(table)
+        self._write_commit(commit, metadata, table.version() + 1)
 
     def remove_old(self, keep_ms: int) -> int:
-        """See `Store.remove_old`. Effects: a commit of Delta's vacuum, if files are removed."""
+        """See `Store.remove_old`. Effects: a commit of Delta's vacuum, if files are removed; a
+        checkpoint of the log, from time to time.
+        """
         table = DeltaTable(str(self._directory))
+        if table.version() % _CHECKPOINT_EVERY == 0:
+            table.create_checkpoint()
+            table.cleanup_metadata()
         hours = max(keep_ms // _HOUR_MS, 0)
         named = table.vacuum(hours, dry_run=True, enforce_retention_duration=False)
         there = [path for path in named if (self._directory / path).exists()]
         if there:
             table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
-        return len(there)
+        before_ms = time.time_ns() // 1_000_000 - keep_ms
+        used = _vectors_since(table, before_ms)
+        return len(there) + remove_unused(self._directory, used, before_ms / 1000)
 
     def _commit_info(self, table: DeltaTable) -> dict[str, Any]:
         """Return the info of our newest commit."""
@@ -133,6 +164,56 @@ class DeltaStore:
             remedy="Give another path, or remove the table.",
         )
 
+    def _load_vectors(
+        self, table: DeltaTable, info: Mapping[str, Any], files: tuple[DataFile, ...]
+    ) -> None:
+        """Note the deletion vectors of the table, and their descriptors, which a commit must repeat
+        to replace them, and which the library does not show. Effects: reads.
+
+        Raises:
+            UnknownTable: another program has deleted rows.
+        """
+        paths = {Path(file.path).name: file.path for file in files}
+        self._deleted = dict(_deleted_rows(table, paths)) if FEATURE in _features(table) else {}
+        try:
+            known = _descriptors(info)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UnknownTable("its commit info is not readable.", path=self._directory) from error
+        self._vectors = {path: known[path] for path in known.keys() & paths.values()}
+        counts = {path: len(rows) for path, rows in self._deleted.items()}
+        if counts != {path: one.rows for path, one in self._vectors.items()}:
+            raise UnknownTable(
+                "another program has deleted rows of the table.",
+                path=self._directory,
+                remedy="Remove the table; it is then made again from the log.",
+            )
+
+    def _write_commit(self, commit: Commit, metadata: dict[str, str], version: int) -> None:
+        """Write deletion vectors, then the commit. Effects: as said."""
+        now_ms = time.time_ns() // 1_000_000
+        lists = commit.deleted_of_buckets
+        again = {file: rows for found in lists.values() for file, rows in found.items()}
+        again = {one: rows for one, rows in again.items() if not self._has(one, rows)}
+        written = write_vectors(self._directory, list(again.values()))
+        vectors = self._vectors.copy()
+        actions: list[dict[str, Any]] = [
+            {"remove": _remove(file, now_ms, vectors.pop(file.path, None))}
+            for file in (*commit.removed, *again)
+        ]
+        actions += [{"add": _add(file, now_ms, None)} for file in commit.added]
+        for file, vector in zip(again, written, strict=True):
+            vectors[file.path] = vector
+            actions.append({"add": _add(file, now_ms, vector)})
+        named = {path: one.action for path, one in sorted(vectors.items())}
+        info = {"timestamp": now_ms, "operation": "WRITE", "engineInfo": "logwright", **metadata}
+        actions.insert(0, {"commitInfo": {**info, VECTORS_KEY: json.dumps(named)}})
+        log = self._directory / "_delta_log"
+        content = "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
+        _write_new(log / f"{version:020d}.json", content.encode())
+
+    def _has(self, file: DataFile, rows: NDArray[np.int64]) -> bool:
+        return np.array_equal(self.deleted(file), rows)
+
 
 def _files(table: DeltaTable) -> Iterator[DataFile]:
     actions = pa.table(table.get_add_actions(flatten=True))
@@ -143,26 +224,108 @@ def _files(table: DeltaTable) -> Iterator[DataFile]:
         yield DataFile(partition=partition, bucket=bucket, path=path, rows=rows, bytes=size)
 
 
+def _features(table: DeltaTable) -> list[str]:
+    return table.protocol().reader_features or []
+
+
+def _enable_vectors(table: DeltaTable) -> None:
+    """Say that files may have deletion vectors. Effects: two commits."""
+    table.alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+    table.alter.set_table_properties({_ENABLED: "true"})
+
+
+def _deleted_rows(
+    table: DeltaTable, paths: Mapping[str, str]
+) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Yield path and deleted rows of the files that have a deletion vector. Effects: reads them.
+
+    Args:
+        paths: last part of the path, which is unique → path.
+    """
+    for batch in table.deletion_vectors():
+        found = pa.record_batch(batch)
+        for uri, kept in zip(found["filepath"], found["selection_vector"], strict=True):
+            mask = np.asarray(kept.values.to_numpy(zero_copy_only=False), dtype=np.bool_)
+            yield paths[str(uri).rpartition("/")[2]], np.flatnonzero(~mask).astype(np.int64)
+
+
+def _descriptors(info: Mapping[str, Any]) -> dict[str, Descriptor]:
+    """Return path → descriptor of a commit info.
+
+    Raises:
+        AttributeError, KeyError, TypeError, ValueError: it has another form.
+    """
+    found = json.loads(info.get(VECTORS_KEY, "{}"))
+    return {str(path): read_descriptor(action) for path, action in found.items()}
+
+
+def _vectors_since(table: DeltaTable, before_ms: int) -> list[Descriptor]:
+    """Return the deletion vectors of the versions that were the newest at a time, or later.
+    Effects: reads the log.
+    """
+    used: list[Descriptor] = []
+    for info in table.history():
+        if FORM_KEY in info:
+            used += _descriptors(info).values()
+            if info["timestamp"] < before_ms:
+                break
+    return used
+
+
 def _values(file: DataFile) -> dict[str, str | None]:
     return {PARTITION: str(file.partition), BUCKET: str(file.bucket)}
 
 
-def _add(file: DataFile, now_ms: int) -> AddAction:
+def _stats(file: DataFile) -> str:
+    return json.dumps({"numRecords": file.rows})
+
+
+def _first_add(file: DataFile, now_ms: int) -> AddAction:
     return AddAction(
         path=file.path,
         size=file.bytes,
         partition_values=_values(file),
         modification_time=now_ms,
         data_change=True,
-        stats=json.dumps({"numRecords": file.rows}),
+        stats=_stats(file),
     )
 
 
-def _remove(file: DataFile, now_ms: int) -> RemoveAction:
-    return RemoveAction(
-        path=file.path,
-        data_change=True,
-        deletion_timestamp=now_ms,
-        size=file.bytes,
-        partition_values=_values(file),
-    )
+def _add(file: DataFile, now_ms: int, vector: Descriptor | None) -> dict[str, Any]:
+    found = {
+        "path": file.path,
+        "partitionValues": _values(file),
+        "size": file.bytes,
+        "modificationTime": now_ms,
+        "dataChange": True,
+        "stats": _stats(file),
+    }
+    return found if vector is None else {**found, "deletionVector": vector.action}
+
+
+def _remove(file: DataFile, now_ms: int, vector: Descriptor | None) -> dict[str, Any]:
+    found = {
+        "path": file.path,
+        "deletionTimestamp": now_ms,
+        "dataChange": True,
+        "extendedFileMetadata": True,
+        "partitionValues": _values(file),
+        "size": file.bytes,
+    }
+    return found if vector is None else {**found, "deletionVector": vector.action}
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Make a file with all of its content, durably. Effects: as said.
+
+    Raises:
+        FileExistsError: it is there.
+    """
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with durable(temporary) as file:
+            file.write(content)
+        os.link(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_directory(path.parent)

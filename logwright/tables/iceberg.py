@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -25,11 +28,13 @@ from pyiceberg.exceptions import (
     ValidationException,
 )
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
-from pyiceberg.table import Table
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 from sqlalchemy.exc import SQLAlchemyError
 
 from logwright.tables.columns import BUCKET, PARTITION
+from logwright.tables.iceberg_deletes import RowDelta, delete_file, read_deletes, write_deletes
 from logwright.tables.local_files import refuse_others, sync_file
 from logwright.tables.model import (
     FORM_KEY,
@@ -83,11 +88,13 @@ class IcebergStore:
 
     places_in_files: ClassVar[bool] = True
     keeps_empty: ClassVar[bool] = False
+    deletes_rows: ClassVar[bool] = True
 
     def __init__(self, place: IcebergPlace) -> None:
         self._place = place
         self._opened: Catalog | None = None
         self._loaded: Table | None = None
+        self._deleted: dict[str, dict[str, NDArray[np.int64]]] = {}
         self.name = ".".join(place.identifier)
 
     @property
@@ -129,11 +136,18 @@ class IcebergStore:
         current = _newest(table)
         progress = None if current is None else _properties(current).get(PROGRESS_KEY)
         snapshot = table.current_snapshot()
+        files = tuple(_files(table))
+        self._deleted.clear()
+        deletes = {one for file in files for one in _handle(file).delete_files}
+        deleted: Counter[int] = Counter()
+        for one in deletes:
+            deleted[one.partition[0]] += one.record_count
         return Snapshot(
             form=load_form(table.properties[FORM_KEY], table=self.name),
             progress=load_progress(progress, table=self.name),
-            files=tuple(_files(table)),
+            files=files,
             version=str(None if snapshot is None else snapshot.snapshot_id),
+            deleted=deleted,
         )
 
     def prepare(self, form: Form, schema: pa.Schema) -> None:
@@ -172,19 +186,47 @@ class IcebergStore:
         with self._table.io.new_input(file.path).open() as opened:
             yield opened
 
+    def deleted(self, file: DataFile) -> NDArray[np.int64]:
+        """See `Store.deleted`. Effects: reads the bucket's delete files, once."""
+        found = [np.empty(0, dtype=np.int64)]
+        for one in _handle(file).delete_files:
+            known = self._deleted.get(one.file_path)
+            if known is None:
+                with self._table.io.new_input(one.file_path).open() as opened:
+                    known = self._deleted[one.file_path] = read_deletes(opened)
+            found.append(known.get(file.path, found[0]))
+        return np.unique(np.concatenate(found))
+
     def commit(self, commit: Commit, schema: pa.Schema) -> None:  # noqa: ARG002 - it is the table's
         """See `Store.commit`."""
         table = self._table
-        properties = {PROGRESS_KEY: dump_progress(commit.progress)}
-        with (
-            table.transaction() as change,
-            change.update_snapshot(snapshot_properties=properties).overwrite() as files,
-        ):
+        lists = commit.deleted_of_buckets
+        written = [self._write_deletes(place, lists[place]) for place in lists if lists[place]]
+        replaced = {
+            one
+            for task in table.scan().plan_files()
+            if (task.file.partition[0], task.file.partition[1]) in lists
+            for one in task.delete_files
+        }
+        with table.transaction() as change:
+            files = RowDelta(change, {PROGRESS_KEY: dump_progress(commit.progress)})
             paths = iter([file.path for file in commit.added])
             for one in parquet_files_to_data_files(table.io, change.table_metadata, paths):
                 files.append_data_file(one)
             for file in commit.removed:
-                files.delete_data_file(file.handle)  # type: ignore[arg-type]  # `_files` made it
+                files.delete_data_file(_handle(file).file)
+            files.added_deletes.extend(written)
+            files.removed_deletes.update(replaced)
+            files.commit()
+
+    def _write_deletes(
+        self, place: tuple[int, int], rows: Mapping[DataFile, NDArray[np.int64]]
+    ) -> IcebergFile:
+        """Write the delete file of a bucket. Effects: makes it, durably."""
+        with self.output(*place) as (path, opened):
+            write_deletes(opened, {file.path: found for file, found in rows.items()})
+            size = opened.tell()
+        return delete_file(path, size, sum(map(len, rows.values())), place)
 
     def remove_old(self, keep_ms: int) -> int:
         """Let the catalog forget old snapshots, and remove their files if the table is in a local
@@ -235,5 +277,11 @@ def _files(table: Table) -> Iterator[DataFile]:
             path=file.file_path,
             rows=file.record_count,
             bytes=file.file_size_in_bytes,
-            handle=file,
+            handle=task,
         )
+
+
+def _handle(file: DataFile) -> FileScanTask:
+    """Return what `_files` made the file of."""
+    assert isinstance(file.handle, FileScanTask)  # noqa: S101 - files of a snapshot have one
+    return file.handle

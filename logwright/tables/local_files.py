@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from logwright.errors import LogDirLocked
 from logwright.ofd_lock import release, try_lock
@@ -79,7 +79,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def durable(path: Path) -> Iterator[object]:
+def durable(path: Path) -> Iterator[BinaryIO]:
     """Open a new file for writing; it is synced when the block has ended. Effects: makes it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:

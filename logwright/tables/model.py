@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from logwright.errors import PreconditionError
 
@@ -71,8 +74,8 @@ class DataFile:
 
     Attributes:
         path: as the format names it.
-        rows: number of rows; bytes: size of the file.
-        handle: what the format needs to remove it.
+        rows: number of rows, deleted ones too; bytes: size of the file.
+        handle: what the format needs to remove it, or to find its deleted rows.
     """
 
     partition: int
@@ -90,22 +93,30 @@ class Snapshot:
     Attributes:
         progress: partition → what the table holds of it.
         version: number or name of the version, for people.
+        deleted: partition → deleted rows of its files; without partitions that have none.
     """
 
     form: Form
     progress: Mapping[int, Progress]
     files: tuple[DataFile, ...]
     version: str
+    deleted: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
-        return sum(file.rows for file in self.files)
+        """Number of rows, without deleted ones."""
+        return sum(file.rows for file in self.files) - sum(self.deleted.values())
 
     @property
     def bytes(self) -> int:
         """Size of the files."""
         return sum(file.bytes for file in self.files)
+
+    def of_partition(self, partition: int) -> Snapshot:
+        """Return what it has of one partition."""
+        files = tuple(file for file in self.files if file.partition == partition)
+        deleted = {partition: self.deleted.get(partition, 0)}
+        return replace(self, files=files, deleted=deleted)
 
     def by_bucket(self, partition: int) -> dict[int, tuple[DataFile, ...]]:
         """Return bucket → files of one partition."""
@@ -122,13 +133,26 @@ class Commit:
 
     Attributes:
         progress: of all partitions, afterwards.
-        added, removed: files. In a bucket of an added file, all earlier files are in `removed`.
+        added, removed: files.
+        deleted: partition and bucket → file → all rows of it that are deleted afterwards,
+            ascending; only for buckets where that changes, and without files that have none. A
+            bucket of a removed file that is not named has none.
     """
 
     form: Form
     progress: Mapping[int, Progress]
     added: tuple[DataFile, ...]
     removed: tuple[DataFile, ...]
+    deleted: Mapping[tuple[int, int], Mapping[DataFile, NDArray[np.int64]]] = field(
+        default_factory=dict
+    )
+
+    @property
+    def deleted_of_buckets(self) -> dict[tuple[int, int], Mapping[DataFile, NDArray[np.int64]]]:
+        """`deleted`, with the buckets of removed files that have none."""
+        none: Mapping[DataFile, NDArray[np.int64]] = {}
+        removed = {(file.partition, file.bucket): none for file in self.removed}
+        return {**removed, **self.deleted}
 
 
 def dump_form(form: Form) -> str:
@@ -174,12 +198,6 @@ def load_progress(text: str | None, *, table: str) -> dict[int, Progress]:
         return {int(number): _progress(one) for number, one in content["partitions"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _unknown(table) from error
-
-
-def totals(files: Iterable[DataFile]) -> tuple[int, int]:
-    """Return the rows and the bytes of some files."""
-    found = list(files)
-    return sum(file.rows for file in found), sum(file.bytes for file in found)
 
 
 def _progress(one: dict[str, Any]) -> Progress:

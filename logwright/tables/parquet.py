@@ -31,7 +31,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from logwright.tables.local_files import WORK, durable, refuse_others, sync_directory, write_file
 from logwright.tables.model import (
@@ -61,6 +63,7 @@ class ParquetStore:
 
     places_in_files: ClassVar[bool] = False
     keeps_empty: ClassVar[bool] = True
+    deletes_rows: ClassVar[bool] = False
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -119,6 +122,10 @@ class ParquetStore:
     def source(self, file: DataFile) -> AbstractContextManager[Any]:
         """See `Store.source`."""
         return (self._directory / file.path).open("rb")
+
+    def deleted(self, file: DataFile) -> NDArray[np.int64]:  # noqa: ARG002 - of the protocol
+        """Return no rows: the format cannot delete rows of a file."""
+        return np.empty(0, dtype=np.int64)
 
     def commit(self, commit: Commit, schema: pa.Schema) -> None:  # noqa: ARG002 - the files have it
         """See `Store.commit`."""

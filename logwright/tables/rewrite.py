@@ -1,33 +1,22 @@
-"""One bucket's file, rewritten: the old rows without the changed keys, then the new rows."""
+"""The rows of Parquet files: written in row groups, read, found by their keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import IO, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 GROUP_ROWS: Final = 131_072
 GROUP_BYTES: Final = 32 << 20
 """A row group is written at this number of rows, or of bytes."""
 READ_ROWS: Final = 16_384
 COMPRESSION: Final = "zstd"
-
-
-@dataclass(slots=True)
-class RewriteCounts:
-    """What a rewrite did.
-
-    Attributes:
-        rows: rows of the new files.
-        deleted: old rows whose key has none any more.
-    """
-
-    rows: int = 0
-    deleted: int = 0
+NO_KEYS: Final = pa.array([], pa.binary())
 
 
 class GroupWriter:
@@ -74,43 +63,39 @@ def read_batches(file: IO[bytes] | Any, columns: list[str]) -> Iterator[pa.Recor
             yield batch.select(columns)
 
 
-def has_any(batches: Iterable[pa.RecordBatch], key: str, keys: pa.Array) -> bool:
-    """Return whether one of these keys has a row."""
-    return any(pc.any(pc.is_in(batch[key], value_set=keys)).as_py() for batch in batches)
-
-
-def rewritten(
-    old: Iterable[pa.RecordBatch],
-    new: Iterable[pa.RecordBatch],
-    *,
-    key: str,
-    fresh: pa.Array,
-    dead: pa.Array,
-    counts: RewriteCounts,
+def without(
+    batches: Iterable[pa.RecordBatch], deleted: NDArray[np.int64]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the new file.
+    """Yield the rows of a file that are not deleted.
 
     Args:
-        old: rows of the old files.
-        new: the new rows.
-        key: name of the key's column.
-        fresh: the keys of `new`, whose old rows are left out.
-        dead: keys whose old rows are left out, and that have no new row.
-        counts: is added to.
+        batches: all rows of the file.
+        deleted: positions of the deleted rows, ascending.
     """
-    for batch in old:
-        kept = _without(batch, key, dead)
-        counts.deleted += len(batch) - len(kept)
-        kept = _without(kept, key, fresh)
-        counts.rows += len(kept)
-        if len(kept):
-            yield kept
-    for batch in new:
-        counts.rows += len(batch)
-        yield batch
+    start = 0
+    for batch in batches:
+        end = start + len(batch)
+        first, last = np.searchsorted(deleted, (start, end))
+        if first == last:
+            yield batch
+        else:
+            kept = np.ones(len(batch), dtype=np.bool_)
+            kept[deleted[first:last] - start] = False
+            yield batch.filter(pa.array(kept))
+        start = end
 
 
-def _without(batch: pa.RecordBatch, key: str, keys: pa.Array) -> pa.RecordBatch:
-    if not len(keys):
-        return batch
-    return batch.filter(pc.invert(pc.is_in(batch[key], value_set=keys)))
+def rows_of_keys(
+    batches: Iterable[pa.RecordBatch], key: str, keys: pa.Array
+) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return the positions of the rows that have one of these keys, ascending, and their keys."""
+    positions: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+    found = [NO_KEYS]
+    start = 0
+    for batch in batches:
+        if len(keys):
+            hit = pc.indices_nonzero(pc.is_in(batch[key], value_set=keys))
+            positions.append(hit.to_numpy().astype(np.int64) + start)
+            found.append(batch[key].take(hit))
+        start += len(batch)
+    return np.concatenate(positions), pa.concat_arrays(found)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from logwright.tables.model import Commit, DataFile, Form, Snapshot
 
@@ -16,11 +18,13 @@ class Store(Protocol):
     Attributes:
         places_in_files: the files have the columns of their place, partition and bucket.
         keeps_empty: a bucket without rows keeps a file without rows.
+        deletes_rows: rows of a file can be deleted without writing it again.
         name: where the table is, for messages.
     """
 
     places_in_files: ClassVar[bool]
     keeps_empty: ClassVar[bool]
+    deletes_rows: ClassVar[bool]
     name: str
 
     def recover(self) -> None:
@@ -45,6 +49,9 @@ class Store(Protocol):
 
     def source(self, file: DataFile) -> AbstractContextManager[Any]:
         """Open a file of a snapshot for reading."""
+
+    def deleted(self, file: DataFile) -> NDArray[np.int64]:
+        """Return the deleted rows of a file of the newest snapshot, ascending. Effects: reads."""
 
     def commit(self, commit: Commit, schema: pa.Schema) -> None:
         """Make a change visible with its progress. Effects: a new version.

@@ -10,7 +10,7 @@ import errno
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -25,9 +25,10 @@ from logwright.errors import DiskFull, LogwrightError, StepFailed
 from logwright.tables.columns import Columns, columns_of
 from logwright.tables.local_files import WORK, lock_table
 from logwright.tables.logs import TopicLog, sample, source_of
+from logwright.tables.merge import MergeLimits
 from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine
-from logwright.tables.rewrite import read_batches
+from logwright.tables.rewrite import read_batches, without
 from logwright.tables.store import Store
 from logwright.tables.update import update_table
 from logwright.tables.work import Target, UpdateResult
@@ -45,12 +46,14 @@ class Place:
         table: as the policies have it.
         catalog: the properties of its catalog, with the secrets.
         base: directory of the policies, for the paths of schemas.
+        limits: when files are written again that could lose rows instead.
     """
 
     topic: str
     table: TopicTable
     catalog: Mapping[str, str]
     base: Path
+    limits: MergeLimits = field(default_factory=MergeLimits)
 
     @property
     def directory(self) -> Path | None:
@@ -151,6 +154,7 @@ def update_topic(
             decoding=decoder.decoding.model_dump_json(),
             work=work,
             buckets=place.table.buckets,
+            limits=place.limits if place.table.update_mode == "merge-on-read" else None,
         )
         result = update_table(
             target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs]
@@ -175,8 +179,9 @@ def read_rows(
     """
     for file in snapshot.files:
         if partition is None or file.partition == partition:
+            deleted = store.deleted(file)
             with store.source(file) as opened:
-                yield from read_batches(opened, list(columns))
+                yield from without(read_batches(opened, list(columns)), deleted)
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 1. Each partition's step is planned from what the table records and what the log is now.
 2. Its records are decoded and distributed to buckets; tombstones, and records that cannot be
    decoded, take the row of their key away.
-3. Buckets with changed keys are rewritten, one after the other.
+3. Buckets with changed keys are changed, one after the other: files are written, and old rows are
+   deleted.
 4. The new files are committed together with the progress.
 
 A killed update has committed all of a partition or nothing; the next one continues. Memory is that
@@ -18,7 +19,7 @@ from typing import Final
 
 from logwright.errors import LogwrightError
 from logwright.tables.buckets import bucket_count
-from logwright.tables.model import Commit, DataFile, Form, OtherForm, Progress, Snapshot
+from logwright.tables.model import Commit, Form, OtherForm, Progress, Snapshot
 from logwright.tables.plan import (
     PartitionStep,
     asks_for_missing,
@@ -27,7 +28,7 @@ from logwright.tables.plan import (
     plan_partition,
 )
 from logwright.tables.work import PartitionResult, PartitionSource, Target, UpdateResult
-from logwright.tables.write import update_partition
+from logwright.tables.write import FileChanges, update_partition
 
 COMMIT_BYTES: Final = 1 << 30
 """At this number of bytes, files are committed before the next partition begins."""
@@ -38,21 +39,19 @@ class _Pending:
     """What is not committed yet."""
 
     progress: dict[int, Progress]
-    added: list[DataFile] = field(default_factory=list)
-    removed: list[DataFile] = field(default_factory=list)
+    files: FileChanges = field(default_factory=FileChanges)
     changed: bool = False
 
     @property
     def bytes(self) -> int:
         """Size of the new files."""
-        return sum(file.bytes for file in self.added)
+        return sum(file.bytes for file in self.files.added)
 
-    def add(self, source: PartitionSource, added: list[DataFile], removed: list[DataFile]) -> None:
+    def add(self, source: PartitionSource, files: FileChanges) -> None:
         """Take what was done for a partition."""
         observed = replace(source.observed, tail=source.tail(source.observed.end_offset))
         self.progress[source.partition] = observed.progress
-        self.added += added
-        self.removed += removed
+        self.files.add(files)
         self.changed = True
 
 
@@ -80,12 +79,12 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
                 continue
             if before is None:
                 store.prepare(form, target.columns.full)
-            result, added, removed = update_partition(target, form, source, step, before)
+            result, files = update_partition(target, form, source, step, before)
         except LogwrightError as error:
             failures[source.partition] = error
             continue
         results.append(result)
-        pending.add(source, added, removed)
+        pending.add(source, files)
         if pending.bytes >= COMMIT_BYTES:
             commits += _commit(target, form, pending)
     commits += _commit(target, form, pending)
@@ -128,7 +127,7 @@ def _drop_gone(
     gone = gone_partitions(before.progress, topics, present)
     for partition in gone:
         del pending.progress[partition]
-        pending.removed += [file for file in before.files if file.partition == partition]
+        pending.files.removed.extend(file for file in before.files if file.partition == partition)
         pending.changed = True
     return gone
 
@@ -167,10 +166,11 @@ def _commit(target: Target, form: Form, pending: _Pending) -> bool:
         Commit(
             form=form,
             progress=dict(pending.progress),
-            added=tuple(pending.added),
-            removed=tuple(pending.removed),
+            added=tuple(pending.files.added),
+            removed=tuple(pending.files.removed),
+            deleted=pending.files.deleted,
         ),
         target.columns.full,
     )
-    pending.added, pending.removed, pending.changed = [], [], False
+    pending.files, pending.changed = FileChanges(), False
     return True

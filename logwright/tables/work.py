@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from logwright.errors import LogwrightError
 from logwright.tables.columns import Columns
+from logwright.tables.merge import MergeLimits
 from logwright.tables.model import Snapshot
 from logwright.tables.plan import Observed, PartitionStep
 from logwright.tables.quarantine import Quarantine
@@ -64,7 +65,7 @@ class PartitionResult:
         written: rows that are new, or replace one.
         deleted: rows that tombstones, or records that cannot be decoded, took away.
         refused: records that cannot be decoded.
-        buckets: files that were rewritten.
+        buckets: files that were written.
     """
 
     partition: int
@@ -110,6 +111,7 @@ class Target:
         asked: the decoding of the policies, as JSON; decoding: with what was inferred.
         buckets: wanted number of buckets; None: by size, or as the table has.
         work: directory of temporary files.
+        limits: when files are written again; None: always.
     """
 
     store: Store
@@ -121,3 +123,4 @@ class Target:
     decoding: str
     work: Path
     buckets: int | None = None
+    limits: MergeLimits | None = None

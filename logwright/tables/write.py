@@ -1,25 +1,51 @@
 """Write the new files of one partition: its records are decoded, distributed to buckets, and the
-buckets with changed keys are rewritten, one after the other.
+buckets with changed keys are changed, one after the other.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from logwright.tables.columns import KEY, READ_COLUMNS
+from logwright.tables.merge import FileChange, Positions, files_to_write_again
 from logwright.tables.model import DataFile, Form, Snapshot
 from logwright.tables.plan import PartitionStep
-from logwright.tables.rewrite import GroupWriter, RewriteCounts, has_any, read_batches, rewritten
+from logwright.tables.rewrite import NO_KEYS, GroupWriter, read_batches, rows_of_keys, without
 from logwright.tables.spill import Spill
 from logwright.tables.store import Store
 from logwright.tables.work import PartitionResult, PartitionSource, Target
 
-_NO_KEYS: Final = pa.array([], pa.binary())
 _KEYS: Final = pa.schema([pa.field(KEY, pa.binary())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChanges:
+    """What a commit changes: see `Commit`."""
+
+    added: list[DataFile] = field(default_factory=list)
+    removed: list[DataFile] = field(default_factory=list)
+    deleted: dict[tuple[int, int], Mapping[DataFile, Positions]] = field(default_factory=dict)
+
+    def add(self, other: FileChanges) -> None:
+        """Take the changes of other buckets."""
+        self.added.extend(other.added)
+        self.removed.extend(other.removed)
+        self.deleted.update(other.deleted)
+
+
+class _NewRows(NamedTuple):
+    """The new rows of a bucket, and the keys that have none any more."""
+
+    rows: Callable[[], Iterator[pa.RecordBatch]]
+    dead: pa.Array
 
 
 def update_partition(
@@ -28,14 +54,11 @@ def update_partition(
     source: PartitionSource,
     step: PartitionStep,
     before: Snapshot | None,
-) -> tuple[PartitionResult, list[DataFile], list[DataFile]]:
-    """Write the new files of a partition; return what was done, and the files that the commit adds
-    and removes.
-    """
-    schema = target.columns.stored
+) -> tuple[PartitionResult, FileChanges]:
+    """Write the new files of a partition; return what was done, and what the commit changes."""
     old = {} if before is None else before.by_bucket(source.partition)
     with (
-        Spill(schema, target.columns.key, form.buckets, target.work) as rows,
+        Spill(target.columns.stored, target.columns.key, form.buckets, target.work) as rows,
         Spill(_KEYS, KEY, form.buckets, target.work) as dead,
         target.quarantine.opened(source.partition, step) as refused,
     ):
@@ -44,27 +67,17 @@ def update_partition(
         for batch in reading.batches:
             records += len(batch)
             _distribute(target, batch, (rows, dead), refused.add)
-        counts = RewriteCounts()
-        added: list[DataFile] = []
-        removed: list[DataFile] = []
+        changes = FileChanges()
+        deleted = 0
         for bucket in _buckets(target.store, step, rows, dead, old):
-            files = old.get(bucket, ()) if step.kind == "upsert" else ()
-            fresh, lost = _NO_KEYS, _NO_KEYS
-            if files:
-                fresh = _keys(rows.read(bucket), target.columns.key)
-                lost = _keys(dead.read(bucket), KEY)
-                if not len(fresh) and not _holds(target, files, lost):
-                    continue
             place = (source.partition, bucket)
-            file = _rewrite(target, place, files, rows.read(bucket), (fresh, lost, counts))
-            if file is not None:
-                added.append(file)
-            removed += old.get(bucket, ())
+            new = _NewRows(partial(rows.read, bucket), _keys(dead.read(bucket), KEY))
+            if step.kind == "upsert":
+                deleted += _change_bucket(target, place, old.get(bucket, ()), new, changes)
+            else:
+                _write_again(target, place, (), new, changes)
         if step.kind == "rebuild":
-            new = {file.bucket for file in added}
-            removed += [
-                file for bucket in old.keys() - new for file in old[bucket] if file not in removed
-            ]
+            changes.removed.extend(file for files in old.values() for file in files)
         refused.commit()
         result = PartitionResult(
             partition=source.partition,
@@ -73,11 +86,11 @@ def update_partition(
             bytes_read=reading.bytes,
             records=records,
             written=rows.rows,
-            deleted=counts.deleted,
+            deleted=deleted,
             refused=refused.rows,
-            buckets=len(added),
+            buckets=len(changes.added),
         )
-    return result, added, removed
+    return result, changes
 
 
 def _buckets(
@@ -117,59 +130,74 @@ def _distribute(
 
 def _keys(batches: Iterable[pa.RecordBatch], key: str) -> pa.Array:
     chunks = [batch[key] for batch in batches]
-    return pa.concat_arrays(chunks) if chunks else _NO_KEYS
+    return pa.concat_arrays(chunks) if chunks else NO_KEYS
 
 
-def _read(target: Target, files: Iterable[DataFile]) -> Iterator[pa.RecordBatch]:
-    for file in files:
-        with target.store.source(file) as opened:
-            yield from read_batches(opened, target.columns.stored.names)
-
-
-def _holds(target: Target, files: Iterable[DataFile], keys: pa.Array) -> bool:
-    """Return whether one of these keys has a row in the files. Effects: reads their keys."""
-    if not len(keys):
-        return False
-    for file in files:
-        with target.store.source(file) as opened:
-            key = target.columns.key
-            if has_any(read_batches(opened, [key]), key, keys):
-                return True
-    return False
-
-
-def _rewrite(
+def _change_bucket(
     target: Target,
     place: tuple[int, int],
     files: Sequence[DataFile],
-    new: Iterator[pa.RecordBatch],
-    changes: tuple[pa.Array, pa.Array, RewriteCounts],
-) -> DataFile | None:
-    """Write a bucket's new file; None if it has no rows and the format has no files without."""
-    partition, bucket = place
-    fresh, dead, counts = changes
+    new: _NewRows,
+    changes: FileChanges,
+) -> int:
+    """Replace the rows of changed keys; return how many keys have none any more. Effects: reads the
+    keys of the bucket's files, and may write a file.
+    """
+    fresh = _keys(new.rows(), target.columns.key) if files else NO_KEYS
+    keys = pa.concat_arrays([fresh, new.dead])
+    found, deleted = [], 0
+    for file in files:
+        before = target.store.deleted(file)
+        with target.store.source(file) as opened:
+            batches = read_batches(opened, [target.columns.key])
+            rows, their_keys = rows_of_keys(batches, target.columns.key, keys)
+        is_new = np.isin(rows, before, assume_unique=True, invert=True)
+        lost = pc.is_in(their_keys, value_set=new.dead).to_numpy(zero_copy_only=False)
+        deleted += int((lost & is_new).sum())
+        found.append(FileChange(file=file, before=before, found=rows[is_new]))
+    has_new = next(new.rows(), None) is not None
+    if has_new or any(len(one.found) for one in found):
+        limits = target.limits if target.store.deletes_rows else None
+        again = files_to_write_again(found, limits)
+        _write_again(target, place, again, new, changes)
+        changes.removed.extend(one.file for one in again)
+        stay = [one for one in found if one not in again and len(one.deleted)]
+        changes.deleted[place] = {one.file: one.deleted for one in stay}
+    return deleted
+
+
+def _write_again(
+    target: Target,
+    place: tuple[int, int],
+    old: Iterable[FileChange],
+    new: _NewRows,
+    changes: FileChanges,
+) -> None:
+    """Write a bucket's new file, with the rows that some old files keep, and the new ones; none if
+    there are no rows and the format has no files without.
+    """
     columns, store = target.columns, target.store
-    rows_before = counts.rows
-    batches = rewritten(
-        _read(target, files), new, key=columns.key, fresh=fresh, dead=dead, counts=counts
-    )
+    batches = _rows(target, old, new)
     first = next(batches, None)
     if first is None and not store.keeps_empty:
-        return None
-    schema = columns.full if store.places_in_files else columns.stored
-    with store.output(partition, bucket) as (path, opened):
-        writer = GroupWriter(opened, schema)
-        for batch in _with_first(first, batches):
+        return
+    rows = 0
+    with store.output(*place) as (path, opened):
+        writer = GroupWriter(opened, columns.full if store.places_in_files else columns.stored)
+        for batch in () if first is None else itertools.chain((first,), batches):
+            rows += len(batch)
             writer.write(columns.placed(batch, *place) if store.places_in_files else batch)
         writer.close()
         size = opened.tell()
-    rows = counts.rows - rows_before
-    return DataFile(partition=partition, bucket=bucket, path=path, rows=rows, bytes=size)
+    partition, bucket = place
+    changes.added.append(
+        DataFile(partition=partition, bucket=bucket, path=path, rows=rows, bytes=size)
+    )
 
 
-def _with_first(
-    first: pa.RecordBatch | None, others: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    if first is not None:
-        yield first
-    yield from others
+def _rows(target: Target, old: Iterable[FileChange], new: _NewRows) -> Iterator[pa.RecordBatch]:
+    for one in old:
+        with target.store.source(one.file) as opened:
+            batches = read_batches(opened, target.columns.stored.names)
+            yield from (batch for batch in without(batches, one.deleted) if len(batch))
+    yield from new.rows()

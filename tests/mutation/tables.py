@@ -9,6 +9,8 @@ from tests.mutation.fault import Fault
 RULES: Final = ("tests/unit/tables/test_plan.py",)
 PARTS: Final = ("tests/unit/tables/test_parts.py",)
 FORMATS: Final = ("tests/unit/tables/test_formats.py",)
+VERSIONS: Final = ("tests/unit/tables/test_versions.py",)
+MERGE: Final = ("tests/unit/tables/test_merge.py",)
 DIED: Final = ("tests/unit/tables/test_died.py",)
 
 TABLES: Final = (
@@ -42,17 +44,66 @@ TABLES: Final = (
     ),
     Fault(
         family="table: a tombstone that takes no row",
-        file="tables/rewrite.py",
-        right="        kept = _without(batch, key, dead)",
-        wrong="        kept = batch",
+        file="tables/write.py",
+        right="    keys = pa.concat_arrays([fresh, new.dead])",
+        wrong="    keys = fresh",
         tests=FORMATS,
     ),
     Fault(
         family="table: the old row stays",
-        file="tables/rewrite.py",
-        right="        kept = _without(kept, key, fresh)",
-        wrong="",
+        file="tables/write.py",
+        right="    keys = pa.concat_arrays([fresh, new.dead])",
+        wrong="    keys = new.dead",
         tests=FORMATS,
+    ),
+    Fault(
+        family="table: rows that were deleted before come back",
+        file="tables/merge.py",
+        right="        return np.union1d(self.before, self.found)",
+        wrong="        return self.found",
+        tests=VERSIONS,
+    ),
+    Fault(
+        family="table: a deleted row in a file that is written again",
+        file="tables/write.py",
+        right="without(batches, one.deleted)",
+        wrong="without(batches, one.found)",
+        tests=VERSIONS,
+    ),
+    Fault(
+        family="table: positions of the second batch",
+        file="tables/rewrite.py",
+        right="        start = end\n",
+        wrong="",
+        tests=MERGE,
+    ),
+    Fault(
+        family="table: too many deleted rows",
+        file="tables/merge.py",
+        right="    if sum(len(one.deleted) for one in changes) > limits.deleted_share * rows:",
+        wrong="    if sum(len(one.found) for one in changes) > limits.deleted_share * rows:",
+        tests=MERGE,
+    ),
+    Fault(
+        family="table: a deletion vector that replaces none",
+        file="tables/delta.py",
+        right='            {"remove": _remove(file, now_ms, vectors.pop(file.path, None))}',
+        wrong='            {"remove": _remove(file, now_ms, None)}',
+        tests=VERSIONS,
+    ),
+    Fault(
+        family="table: deletion vectors of versions that are read",
+        file="tables/delta.py",
+        right='            if info["timestamp"] < before_ms:\n                break',
+        wrong="            break",
+        tests=VERSIONS,
+    ),
+    Fault(
+        family="table: delete files that are replaced stay",
+        file="tables/iceberg.py",
+        right="            files.removed_deletes.update(replaced)\n",
+        wrong="",
+        tests=VERSIONS,
     ),
     Fault(
         family="table: a journal that is not finished",
@@ -73,7 +124,7 @@ TABLES: Final = (
         file="tables/iceberg.py",
         right="            if str(path) not in used and",
         wrong="            if",
-        tests=FORMATS,
+        tests=VERSIONS,
     ),
     Fault(
         family="table: the quarantine forgets",

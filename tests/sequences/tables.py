@@ -23,11 +23,12 @@ from tests.sequences.world import (
 from tests.table_world import place
 
 COLUMNS = ("key", "value", "offset")
+FORMS = {COMPACTED: "delta", TAKEN_IN: "parquet", RETAINED: "iceberg"}
 
 
 def table(world: World, choice: int) -> Step:
     """Bring a log's table up to date, and hold its rows against the model."""
-    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
+    name = pick(world, choice, tuple(FORMS))
     log = world.logs[name]
 
     def run() -> None:
@@ -43,7 +44,7 @@ def table(world: World, choice: int) -> Step:
             delete_retention_ms=DELETE_RETENTION_MS,
             cleaner=CleanerConfig(),
         )
-        where = place("parquet", world.root / "tables" / name, buckets=2)
+        where = place(FORMS[name], world.root / "tables" / name, buckets=2)
         done = update_topic(where, [one], now_ms=world.now)
         for error in done.result.failures.values():
             raise error

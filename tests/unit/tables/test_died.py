@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.table import TableAlterer
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFile
 
@@ -60,11 +61,12 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Effects]:
     """Count the effects of an update on the table: of the file system, and commits of libraries."""
     effects = Effects()
     places: list[tuple[Any, str]] = [
-        *((os, name) for name in ("fsync", "replace", "unlink")),
+        *((os, name) for name in ("fsync", "link", "replace", "unlink")),
         *((Path, name) for name in ("replace", "unlink", "mkdir")),
         (shutil, "rmtree"),
         (delta, "create_table_with_add_actions"),
-        *((DeltaTable, name) for name in ("create_write_transaction", "vacuum")),
+        (DeltaTable, "vacuum"),
+        *((TableAlterer, name) for name in ("add_feature", "set_table_properties")),
         *((SqlCatalog, name) for name in ("commit_table", "create_namespace_if_not_exists")),
         (PyArrowFile, "create"),
     ]

@@ -1,0 +1,184 @@
+"""Tables of Delta and Iceberg over many versions: rows that are deleted by position, files that are
+written again, and old versions.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from pyiceberg.catalog import load_catalog
+
+from logwright.tables import delta
+from logwright.tables.merge import MergeLimits
+from logwright.tables.model import UnknownTable
+from logwright.tables.topic import Place, open_store, read_rows
+from tests.log_builder import Pair
+from tests.table_rows import Rows, expected_rows, iceberg_files, table_rows
+from tests.table_world import DAY_MS, NOW_MS, place, random_pairs, three_logs, update, write_logs
+
+BUCKETS = 3
+MERGING = ("delta", "iceberg")
+KEYS = 120
+VERSIONS = 9
+
+
+def grown(tmp_path: Path, pairs: list[Pair], version: int) -> Path:
+    """The log at one of the versions."""
+    end = 300 + version * 20
+    return write_logs(tmp_path / f"logs-{version}", {0: pairs[:end]})
+
+
+def own_rows(where: Place) -> Rows:
+    """The rows as logwright's own reader has them, for previews and checks."""
+    store = open_store(where)
+    snapshot = store.load()
+    assert snapshot is not None
+    columns = ["offset", "key", "value"]
+    found = pa.Table.from_batches(read_rows(store, snapshot, columns))
+    assert snapshot.rows == found.num_rows
+    return sorted((0, *row.values()) for row in found.to_pylist())
+
+
+@pytest.mark.parametrize("form", MERGING)
+def test_many_updates(tmp_path: Path, form: str, seed: int) -> None:
+    """Whichever files are written again, and whichever only lose rows, by limits that change."""
+    draw = random.Random(seed)
+    pairs = random_pairs(draw, 1000, keys=KEYS)
+    where = place(form, tmp_path / "table", buckets=BUCKETS, keep_versions_ms=0)
+    kept = written_again = 0
+    before: frozenset[str] = frozenset()
+    for version in range(VERSIONS):
+        limits = MergeLimits(
+            small_bytes=draw.choice([0, 0, 0, 10**6]),
+            deleted_share=draw.choice([0.1, 0.25, 0.6]),
+            files=draw.choice([2, 4, 8]),
+        )
+        log_dir = grown(tmp_path, pairs, version)
+        snapshot = update(replace(where, limits=limits), log_dir).result.snapshot
+        assert snapshot is not None
+        files = frozenset(file.path for file in snapshot.files)
+        kept, written_again = kept + len(before & files), written_again + len(before - files)
+        before = files
+        expected = expected_rows(log_dir, "t")
+        assert expected == table_rows(form, tmp_path / "table"), version
+        assert expected == own_rows(where), version
+    assert kept > 0
+    assert written_again > 0
+
+
+@pytest.mark.parametrize("form", MERGING)
+def test_copy_on_write(tmp_path: Path, form: str, seed: int) -> None:
+    """By the setting, no row of a file is deleted; also in a table that had such rows."""
+    pairs = random_pairs(random.Random(seed), 1000, keys=KEYS)
+    whole = place(form, tmp_path / "whole", buckets=BUCKETS, update_mode="copy-on-write")
+    mixed = place(form, tmp_path / "mixed", buckets=BUCKETS)
+    for version in range(VERSIONS):
+        log_dir = grown(tmp_path, pairs, version)
+        snapshot = update(whole, log_dir).result.snapshot
+        assert snapshot is not None
+        assert (0, BUCKETS) == (sum(snapshot.deleted.values()), len(snapshot.files))
+        assert expected_rows(log_dir, "t") == table_rows(form, tmp_path / "whole")
+        if version == VERSIONS - 1:
+            mixed = place(form, tmp_path / "mixed", buckets=BUCKETS, update_mode="copy-on-write")
+        snapshot = update(mixed, log_dir).result.snapshot
+        assert expected_rows(log_dir, "t") == table_rows(form, tmp_path / "mixed")
+    assert snapshot is not None
+    assert (0, BUCKETS) == (sum(snapshot.deleted.values()), len(snapshot.files))
+    if form == "delta":
+        table = DeltaTable(str(tmp_path / "whole"))
+        assert (1, 2) == (table.protocol().min_reader_version, table.protocol().min_writer_version)
+        assert len(expected_rows(log_dir, "t")) == table.to_pyarrow_table().num_rows
+
+
+@pytest.mark.parametrize("form", MERGING)
+def test_old_versions_are_removed(tmp_path: Path, form: str, seed: int) -> None:
+    """After their time; before it their files stay."""
+    logs = three_logs(tmp_path, random.Random(seed))
+    kept = place(form, tmp_path / "table", buckets=BUCKETS, keep_versions_ms=DAY_MS)
+    update(kept, logs[0])
+    assert 0 == update(kept, logs[1]).removed_files
+    short = place(form, tmp_path / "table", buckets=BUCKETS, keep_versions_ms=0)
+    done = update(short, logs[2], now_ms=NOW_MS)
+    assert done.removed_files > 0
+    assert done.result.snapshot is not None
+    left = {path.name for path in (tmp_path / "table").rglob("*.parquet")}
+    used = {Path(file.path).name for file in done.result.snapshot.files}
+    if form == "iceberg":
+        used |= {Path(path).name for path in iceberg_files(tmp_path / "table")[1]}
+    else:
+        assert len(list((tmp_path / "table").glob("deletion_vector_*.bin"))) <= 1
+    assert used == {name for name in left if "checkpoint" not in name}
+    assert expected_rows(logs[2], "t") == table_rows(form, tmp_path / "table")
+
+
+def test_versions_of_delta_can_be_read(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each, as long as it is kept, also beyond checkpoints of the log."""
+    monkeypatch.setattr(delta, "_CHECKPOINT_EVERY", 3)
+    pairs = random_pairs(random.Random(seed), 1000, keys=KEYS)
+    where = place("delta", tmp_path / "table", buckets=BUCKETS, keep_versions_ms=DAY_MS)
+    found = {}
+    for version in range(VERSIONS):
+        log_dir = grown(tmp_path, pairs, version)
+        snapshot = update(where, log_dir).result.snapshot
+        assert snapshot is not None
+        found[int(snapshot.version)] = expected_rows(log_dir, "t")
+    assert list((tmp_path / "table/_delta_log").glob("*.checkpoint.parquet"))
+    for number, expected in found.items():
+        table = DeltaTable(str(tmp_path / "table"), version=number)
+        query = 'SELECT partition, "offset", key, value FROM t'
+        read = pa.table(QueryBuilder().register("t", table).execute(query).read_all())
+        assert expected == sorted(tuple(row.values()) for row in read.to_pylist()), number
+
+
+def test_versions_of_iceberg_can_be_read(tmp_path: Path, seed: int) -> None:
+    """By pyiceberg, and their totals are in the snapshots' summaries."""
+    pairs = random_pairs(random.Random(seed), 1000, keys=KEYS)
+    where = place("iceberg", tmp_path / "table", buckets=BUCKETS)
+    expected = []
+    for version in range(VERSIONS):
+        log_dir = grown(tmp_path, pairs, version)
+        update(where, log_dir)
+        expected.append(expected_rows(log_dir, "t"))
+    uri = f"sqlite:///{tmp_path}/table/catalog.db"
+    table = load_catalog("logwright", type="sql", uri=uri).load_table("latest_state.t")
+    columns = ("partition", "offset", "key", "value")
+    for rows, snapshot in zip(expected, table.snapshots(), strict=True):
+        read = table.scan(snapshot_id=snapshot.snapshot_id, selected_fields=columns).to_arrow()
+        assert rows == sorted(zip(*(read[name].to_pylist() for name in columns), strict=True))
+        assert snapshot.summary is not None
+        totals = snapshot.summary.additional_properties
+        live = int(totals["total-records"] or 0) - int(totals["total-position-deletes"] or 0)
+        assert len(rows) == live
+
+
+def test_rows_that_another_program_deleted(tmp_path: Path) -> None:
+    """They are noticed by name: the descriptors of their deletion vectors are not known."""
+    pairs = [(f"k{number}", "v") for number in range(50)]
+    where = place("delta", tmp_path / "table", buckets=1)
+    update(where, write_logs(tmp_path / "a", {0: pairs}))
+    log_dir = write_logs(tmp_path / "b", {0: [*pairs, ("k1", None)]})
+    update(where, log_dir)
+    log = tmp_path / "table/_delta_log"
+    last = max(log.glob("*.json"))
+    actions = [json.loads(line) for line in last.read_text().splitlines()]
+    foreign = [{"commitInfo": {"timestamp": NOW_MS, "operation": "DELETE"}}]
+    for action in actions:
+        if "add" in action and "deletionVector" in action["add"]:
+            added = action["add"]
+            removed = {name: added[name] for name in ("path", "partitionValues", "size")}
+            removed |= {"deletionTimestamp": NOW_MS, "dataChange": True}
+            foreign.append({"remove": removed | {"deletionVector": added.pop("deletionVector")}})
+            foreign.append({"add": added})
+    assert len(foreign) == 3
+    other = log / f"{int(last.stem) + 1:020d}.json"
+    other.write_text("".join(f"{json.dumps(action)}\n" for action in foreign))
+    with pytest.raises(UnknownTable, match="another program has deleted rows"):
+        update(where, log_dir)
