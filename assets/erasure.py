@@ -58,9 +58,7 @@ def deadline_key(topic: str) -> dg.AssetKey:
         )
     ],
 )
-def erasure_requests(
-    policies: PolicyDirectory, clock: Clock
-) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks Dagster takes the bare class
+def erasure_requests(policies: PolicyDirectory, clock: Clock) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks Dagster takes the bare class
     """The erasure requests of the landing directory, stored as HMACs of their keys. Rows that are
     not requests are refused by file and line; the others are stored.
     """

@@ -57,8 +57,6 @@ def broken_rules(requests: Sequence[Request]) -> dict[str, int]:
     try:
         REQUESTS.validate(frame, lazy=True)
     except SchemaErrors as errors:
-        counts: dict[str, int] = {}
-        for rule in errors.failure_cases["check"]:
-            counts[str(rule)] = counts.get(str(rule), 0) + 1
-        return counts
+        cases = errors.failure_cases[["check", "index"]].drop_duplicates()
+        return {str(rule): int(count) for rule, count in cases["check"].value_counts().items()}
     return {}

@@ -125,9 +125,7 @@ def _check(
     )
 
 
-def contract_check(
-    refused: Sequence[Refusal], broken: Mapping[str, int]
-) -> dg.AssetCheckResult:
+def contract_check(refused: Sequence[Refusal], broken: Mapping[str, int]) -> dg.AssetCheckResult:
     """Return the check of the requests: refused rows by file and line, and rules that stored ones
     break.
     """

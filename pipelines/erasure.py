@@ -42,8 +42,8 @@ erasure = dg.define_asset_job(
 
 @dg.sensor(
     jobs=[erasure, sweep],
-    description="Searches the logs for what remains of erasure requests, and requests sweeps in time"
-    " for their deadlines.",
+    description="Searches the logs for what remains of erasure requests, and requests sweeps in"
+    " time for their deadlines.",
     minimum_interval_seconds=DEADLINE_SECONDS,
     default_status=dg.DefaultSensorStatus.STOPPED,
 )
@@ -111,27 +111,28 @@ def _why_look(
         return None
     if countdown is None:
         return "the first search"
-    if now_ms >= looked_ms + policies.erasure.look_every_ms:
-        return "the last search is old"
-    passed = any(looked_ms < row.next_deadline_ms <= now_ms for row in countdown.topics)
-    if passed:
-        return "a deadline has passed"
     landing = policies.erasure.landing
-    if landing is not None and _newest_ms(Path(landing)) > looked_ms:
-        return "requests have landed"
-    return None
+    reasons = {
+        "the last search is old": now_ms >= looked_ms + policies.erasure.look_every_ms,
+        "a deadline has passed": any(
+            looked_ms < row.next_deadline_ms <= now_ms for row in countdown.topics
+        ),
+        "requests have landed": landing is not None and _newest_ms(Path(landing)) > looked_ms,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def _newest_ms(landing: Path) -> int:
     """Return the time of the newest file, ms; -1 without files. Effects: lists the directory."""
-    times = [-1]
     try:
-        for path in landing.iterdir():
-            if not path.name.startswith((".", "_")):
-                times.append(path.lstat().st_mtime_ns // 1_000_000)
+        times = [
+            path.lstat().st_mtime_ns // 1_000_000
+            for path in landing.iterdir()
+            if not path.name.startswith((".", "_"))
+        ]
     except OSError:
         return -1
-    return max(times)
+    return max(times, default=-1)
 
 
 def _rows(
@@ -146,7 +147,7 @@ def _rows(
     if countdown is None:
         return
     named = log_dirs.named()
-    keys = {(log.log_dir, log.partition.topic, log.partition.partition): key for key, log in listing.items()}
+    keys = {(log.log_dir, *log.partition): key for key, log in listing.items()}
     for row in countdown.logs:
         log_dir = named.get(row.directory)
         key = None if log_dir is None else keys.get((log_dir, row.topic, row.partition))

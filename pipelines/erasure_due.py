@@ -45,9 +45,7 @@ def times_of(
 ) -> Times:
     """Return the two times, not below 0."""
     second_ms = max(deadline_ms - file_delete_delay_ms - margin_ms, 0)
-    return Times(
-        first_ms=max(second_ms - delete_retention_ms - margin_ms, 0), second_ms=second_ms
-    )
+    return Times(first_ms=max(second_ms - delete_retention_ms - margin_ms, 0), second_ms=second_ms)
 
 
 def choose_erasures(

@@ -167,13 +167,14 @@ def _show_changes(output: Output, log_dir: Path, one: Changes, size: int) -> Non
         output.text(f"{log_dir}: {one.same:,} files, {human_bytes(size)}, all as they were.")
     for name, paths in groups.items():
         _show_paths(output, name, map(_printable, paths))
-    _show_paths(output, "not read", (f"{_printable(path)}: {why}" for path, why in one.not_read.items()))
+    unread = {_printable(path): why for path, why in one.not_read.items()}
+    _show_paths(output, "not read", (f"{path}: {why}" for path, why in unread.items()))
     output.json_object(
         {
             "directory": str(log_dir),
             **{name: [_printable(path) for path in paths] for name, paths in groups.items()},
             "same": one.same,
-            "notRead": {_printable(path): why for path, why in one.not_read.items()},
+            "notRead": unread,
         }
     )
 

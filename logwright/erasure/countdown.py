@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from logwright.erasure.certificate.deadlines import Verdict, next_deadline_ms, verdict
 from logwright.erasure.certificate.files import read_small, replace
+from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding
 from logwright.erasure.request import Request
 from logwright.errors import UnreadableFile
@@ -141,11 +142,13 @@ def count_down(
     records = [
         (name, one) for name, rows in found.items() for one in rows if one.place != UNREADABLE
     ]
-    everywhere: dict[int, list[int | None]] = {}
+    concerned = Concerned([(one.hmac, one.topics) for one in requests])
+    left: set[int] = set()
     by_topic: dict[tuple[str, int], list[int | None]] = {}
     for _, one in records:
-        everywhere.setdefault(one.request, []).append(one.gone_by_ms)
-        by_topic.setdefault((one.topic, one.request), []).append(one.gone_by_ms)
+        for number in concerned.by(one.request, one.topic):
+            left.add(number)
+            by_topic.setdefault((one.topic, number), []).append(one.gone_by_ms)
     rows = []
     for topic in sorted({*topics, *(one.topic for _, one in records)}):
         verdicts = [
@@ -163,14 +166,14 @@ def count_down(
         ]
         if verdicts:
             rows.append(_topic(topic, verdicts, now_ms))
-    gone = 0 if not_read else len(requests) - len(everywhere)
+    gone = 0 if not_read else len(requests) - len(left)
     return Countdown(
         looked_ms=now_ms,
         requests=len(requests),
         gone=gone,
         not_read=not_read,
         topics=tuple(sorted(rows, key=_urgency)),
-        logs=_logs(requests, records, now_ms),
+        logs=_logs(requests, concerned, records, now_ms),
     )
 
 
@@ -225,12 +228,17 @@ def _topic(topic: str, verdicts: Sequence[tuple[Verdict, int]], now_ms: int) -> 
 
 
 def _logs(
-    requests: Sequence[Request], records: Iterable[tuple[str, Finding]], now_ms: int
+    requests: Sequence[Request],
+    concerned: Concerned,
+    records: Iterable[tuple[str, Finding]],
+    now_ms: int,
 ) -> tuple[LogCountdown, ...]:
     logs: dict[tuple[str, str, int], _Counts] = {}
     for name, one in records:
         counts = logs.setdefault((name, one.topic, one.partition), _Counts())
-        deadline = requests[one.request].deadline_ms
+        deadline = min(
+            requests[number].deadline_ms for number in concerned.by(one.request, one.topic)
+        )
         counts.kinds[one.kind] = counts.kinds.get(one.kind, 0) + 1
         counts.deadlines.append(deadline)
         counts.gone_by.append(one.gone_by_ms)

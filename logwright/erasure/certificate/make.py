@@ -20,6 +20,7 @@ from logwright.erasure.certificate.model import (
     Replicas,
     Versions,
 )
+from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding
 
 UNREADABLE = "unreadable"
@@ -121,10 +122,12 @@ def _asked(
     requested: Sequence[Requested], searched: Sequence[Searched], *, now_ms: int, all_read: bool
 ) -> tuple[Asked, ...]:
     gone: list[list[int | None]] = [[] for _ in requested]
+    concerned = Concerned([(one.hmac, one.topics) for one in requested])
     for one in searched:
         for finding in one.findings:
             if finding.place != UNREADABLE:
-                gone[finding.request].append(finding.gone_by_ms)
+                for number in concerned.by(finding.request, finding.topic):
+                    gone[number].append(finding.gone_by_ms)
     asked = []
     for request, found in zip(requested, gone, strict=True):
         became = verdict(found, request.deadline_ms, now_ms=now_ms, all_read=all_read)

@@ -61,7 +61,7 @@ def test_contract(changed: dict[str, object], rule: str) -> None:
 
 def test_contract_of_two_with_one_id() -> None:
     """A request is known by its id; without requests it holds."""
-    assert ["field_uniqueness"] == list(broken_rules([GOOD, GOOD]))
+    assert ["multiple_fields_uniqueness"] == list(broken_rules([GOOD, GOOD]))
     assert {} == broken_rules([])
 
 

@@ -26,7 +26,7 @@ def request(name: str, topics: str, deadline_ms: int) -> Request:
     return Request(
         id=name,
         topics=topics,
-        hmac=bytes(32),
+        hmac=name.encode() * 32,
         filter=None,
         received_at_ms=0,
         deadline_ms=deadline_ms,
@@ -132,3 +132,14 @@ def test_file(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile):
         read_countdown(path)
     assert Countdown(looked_ms=1) == Countdown(looked_ms=1, topics=(), logs=())
+
+
+def test_two_requests_for_one_key() -> None:
+    """What a search finds of the one is not gone for the other."""
+    both = [REQUESTS[0], request("a", "regex:t|u", NOW_MS)]
+    made = count_down(both, {"one": [hit(0)]}, ["t", "u"], now_ms=NOW_MS)
+    u, t = sorted(made.topics, key=lambda row: row.state)
+    assert ("gone", 1) == (u.state, u.requests)
+    assert ("missed", 1, 2) == (t.state, t.missed, t.open)
+    assert 0 == made.gone
+    assert [NOW_MS] == [row.deadline_ms for row in made.logs]

@@ -7,9 +7,19 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from logwright.erasure.certificate.changes import changes_since
+from logwright.erasure.certificate.make import Requested, make_certificate
 from logwright.erasure.certificate.model import Certificate
 from logwright.erasure.certificate.page import certificate_html
-from tests.unit.erasure.certificate.samples import GONE, LEFT, NOW_MS, finding, sample
+from tests.unit.erasure.certificate.samples import (
+    GONE,
+    LEFT,
+    NOW_MS,
+    VERSIONS,
+    finding,
+    sample,
+    searched,
+    small_directory,
+)
 
 
 def states(certificate: Certificate) -> dict[str, str]:
@@ -107,3 +117,19 @@ def test_page_of_a_clean_directory(tmp_path: Path) -> None:
     page = certificate_html(sample(tmp_path / "logs"), file_name="c", file_sha256="0" * 64)
     assert "No record of the 2 requests was found in the 3 files of 1 directory." in page
     assert re.search(r'class="result good"', page)
+
+
+def test_two_requests_for_one_key(tmp_path: Path) -> None:
+    """A record that is found for the one is found for the other, if its topic is asked for."""
+    root = tmp_path / "logs"
+    small_directory(root)
+    asked = [Requested(hmac=LEFT, topics=topics) for topics in ("t", "regex:.*", "u")]
+    made = make_certificate(
+        asked,
+        [searched(root, finding(request=0))],
+        now_ms=NOW_MS,
+        signing_key_sha256="0" * 64,
+        versions=VERSIONS,
+    )
+    assert ["in time", "in time", "gone"] == [one.state for one in made.requests]
+    assert 1 == len(made.remains)
