@@ -140,7 +140,10 @@ def count_down(
     """
     not_read = sum(one.place == UNREADABLE for rows in found.values() for one in rows)
     records = [
-        (name, one) for name, rows in found.items() for one in rows if one.place != UNREADABLE
+        (name, one)
+        for name, rows in found.items()
+        for one in rows
+        if one.place != UNREADABLE and one.request >= 0
     ]
     concerned = Concerned([(one.hmac, one.topics) for one in requests])
     left: set[int] = set()

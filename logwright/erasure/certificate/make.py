@@ -125,7 +125,7 @@ def _asked(
     concerned = Concerned([(one.hmac, one.topics) for one in requested])
     for one in searched:
         for finding in one.findings:
-            if finding.place != UNREADABLE:
+            if finding.place != UNREADABLE and finding.request >= 0:
                 for number in concerned.by(finding.request, finding.topic):
                     gone[number].append(finding.gone_by_ms)
     asked = []

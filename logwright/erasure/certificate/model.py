@@ -128,11 +128,11 @@ class Remains(_Value):
     """A record that was found; as `logwright.erasure.find.model.Finding`.
 
     Attributes:
-        request: number of the request, from 0.
+        request: number of the request, from 0; -1: none, a byte pattern was found.
         directory: number of the directory, from 0.
     """
 
-    request: Count
+    request: Annotated[int, Field(ge=-1, le=INT64_MAX)]
     directory: Count
     topic: str
     partition: Int64

@@ -84,7 +84,7 @@ def certificate_html(certificate: Certificate, *, file_name: str, file_sha256: s
 
 def _head(certificate: Certificate, file_name: str, file_sha256: str) -> str:
     asked = len(certificate.requests)
-    good = certificate.count("gone") == asked
+    good = certificate.count("gone") == asked and not certificate.remains
     counts = ", ".join(
         f"{number:,} {_SAID[state]}"
         for state in _WORST_FIRST
@@ -140,8 +140,9 @@ def _remaining(certificate: Certificate) -> str:
 def _remains_row(certificate: Certificate, one: Remains) -> tuple[str, ...]:
     place = "" if one.place == "segment" else f", {escape(one.place)}"
     offset = "" if one.offset < 0 else f" offset {one.offset}"
+    hmac = "" if one.request < 0 else f"<code>{certificate.requests[one.request].hmac[:16]}…</code>"
     return (
-        f"<code>{certificate.requests[one.request].hmac[:16]}…</code>",
+        hmac or "a byte pattern",
         f"{escape(one.topic)}-{one.partition}{offset}",
         f"{one.directory + 1}: <code>{_path(one.path)}</code>{place}",
         escape(one.kind),

@@ -133,3 +133,13 @@ def test_two_requests_for_one_key(tmp_path: Path) -> None:
     )
     assert ["in time", "in time", "gone"] == [one.state for one in made.requests]
     assert 1 == len(made.remains)
+
+
+def test_a_byte_pattern(tmp_path: Path) -> None:
+    """A value in another key's record is named, and belongs to none of the requests."""
+    made = sample(tmp_path / "logs", finding(request=-1, kind="value", rule="", gone_by_ms=None))
+    assert {"gone"} == set(states(made).values())
+    assert [(-1, "value")] == [(one.request, one.kind) for one in made.remains]
+    page = certificate_html(made, file_name="c", file_sha256="0" * 64)
+    assert "a byte pattern" in page
+    assert 'class="result good"' not in page
