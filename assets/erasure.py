@@ -23,6 +23,8 @@ from logwright.assets.erasure_report import (
 from logwright.assets.page_values import human_time
 from logwright.assets.partitions import SEGMENT_SET
 from logwright.erasure.countdown import Countdown, count_down, write_countdown
+from logwright.erasure.find.model import Finding
+from logwright.erasure.keys import KeySet
 from logwright.erasure.landing import Landed, read_landing
 from logwright.erasure.look import look_for
 from logwright.erasure.request import Request
@@ -153,11 +155,12 @@ def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Co
     """Search all log directories. Effects: reads all files."""
     settings = policies.settings()
     places = request_places(settings.policies.erasure)
-    requests = read_store(places.store, places.secret)
+    keys = KeySet.of(places.secret, requests=read_store(places.store, places.secret))
     now_ms = clock.now_ms()
-    found = {
-        name: look_for(log_dir, requests, places.secret, settings, now_ms=now_ms)
-        for name, log_dir in log_dirs.named().items()
-    }
+    found: dict[str, list[Finding]] = {}
+    not_read = 0
+    for name, log_dir in log_dirs.named().items():
+        found[name], unread = look_for(log_dir, keys, settings, now_ms=now_ms)
+        not_read += len(unread)
     topics = {log.partition.topic for log in log_dirs.listing().logs.values()}
-    return count_down(requests, found, topics, now_ms=now_ms)
+    return count_down(keys.requests, found, topics, now_ms=now_ms, not_read=not_read)

@@ -129,6 +129,7 @@ def count_down(
     topics: Iterable[str],
     *,
     now_ms: int,
+    not_read: int = 0,
 ) -> Countdown:
     """Return the countdown.
 
@@ -137,8 +138,9 @@ def count_down(
         found: name of log directory → findings.
         topics: all topics of the log directories.
         now_ms: the clock.
+        not_read: number of paths that could not be searched, besides findings of that place.
     """
-    not_read = sum(one.place == UNREADABLE for rows in found.values() for one in rows)
+    not_read += sum(one.place == UNREADABLE for rows in found.values() for one in rows)
     records = [
         (name, one)
         for name, rows in found.items()

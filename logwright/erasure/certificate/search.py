@@ -1,5 +1,5 @@
-"""Search a directory for a certificate: list, hash, search, and list again, so that the manifest and
-the search are about the same files.
+"""Search a directory for a certificate: list, hash, search, and list again, so that the manifest
+and the search are about the same files.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from logwright.erasure.certificate.replicas import not_searched
 from logwright.erasure.keys import KeySet
 from logwright.erasure.look import look_for
 from logwright.erasure.request import applies_to
+from logwright.locks import broker_kept_out
 from logwright.log.load import list_partitions
 from logwright.metadata.model import TopicMetadata
 from logwright.units import TimestampMs
@@ -35,13 +36,15 @@ def search(
     """Search one directory. Effects: reads all of its files.
 
     Raises:
+        LogDirLocked: a broker runs on it.
         StalePlan: a file changes meanwhile.
         LogwrightError: the directory cannot be read, or its settings are invalid.
     """
-    tree = list_tree(log_dir)
-    files = hash_files(tree, lambda done, total: report("hash", done, total))
-    findings = look_for(log_dir, keys, settings, now_ms=now_ms, report=report)
-    require_same(tree)
+    with broker_kept_out(log_dir):
+        tree = list_tree(log_dir)
+        files = hash_files(tree, lambda done, total: report("hash", done, total))
+        findings, unread = look_for(log_dir, keys, settings, now_ms=now_ms, report=report)
+        require_same(tree)
     sources = settings.sources(log_dir)
     metadata = sources.metadata
     return Searched(
@@ -49,6 +52,7 @@ def search(
         tree=tree,
         files=files,
         findings=findings,
+        unread=unread,
         cluster=None
         if metadata is None
         else Cluster(
