@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from logwright.config.sources import DirectorySettings
-    from logwright.erasure.certificate.make import Requested, Searched
+    from logwright.erasure.certificate.make import Requested
     from logwright.erasure.certificate.model import Certificate
     from logwright.erasure.keys import KeySet
 
@@ -251,12 +251,11 @@ def _certificate(output: Output, work: _Work, key: Ed25519PrivateKey) -> Certifi
 
     if not len(work.keys):
         raise PolicyError("there are no requests.", remedy="Give keys or a store with requests.")
-    searched: list[Searched] = []
-    with output.progress("search") as progress:
-        for log_dir in work.log_dirs:
-            searched.append(
-                search(log_dir, work.keys, work.settings, now_ms=work.now_ms, report=progress)
-            )
+    with output.progress("certificate") as progress:
+        searched = [
+            search(log_dir, work.keys, work.settings, now_ms=work.now_ms, report=progress)
+            for log_dir in work.log_dirs
+        ]
     return make_certificate(
         _requested(work.keys),
         searched,

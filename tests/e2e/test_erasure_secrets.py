@@ -8,11 +8,15 @@ import csv
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
+from logwright.assets.erasure import deletion_deadlines
+from logwright.assets.fleet import fleet_inventory
+from logwright.assets.fleet_page import fleet_page
+from logwright.assets.history import maintenance_history
 from logwright.pipelines.erasure import ERASURE
 from logwright.pipelines.platform import platform_definitions
 from tests.e2e.command import call
@@ -121,20 +125,13 @@ def test_the_platform(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     """
     platform = platform_of(tmp_path)
     defs = platform_definitions(platform.resources())
-    for job in (ERASURE, "sweep"):
-        run = defs.get_job_def(job).execute_in_process(
-            run_config=QUIET, instance=platform.instance, resources=platform.resources()
-        )
-        assert run.success
-    reported = defs.get_implicit_global_asset_job_def().execute_in_process(
+    for name in (ERASURE, "sweep"):
+        job = defs.get_job_def(name)
+        assert job.execute_in_process(run_config=QUIET, instance=platform.instance).success
+    reported = dg.materialize(
+        [fleet_inventory, maintenance_history, fleet_page, deletion_deadlines],
         instance=platform.instance,
-        resources=replace(platform, now_ms=NOW_MS + 2 * DAY_MS).resources(),
-        asset_selection=[
-            key
-            for key in defs.get_repository_def().assets_defs_by_key
-            if key.path[-1]
-            in {"fleet_inventory", "maintenance_history", "fleet_page", "deletion_deadlines"}
-        ],
+        resources=platform.at(NOW_MS + 2 * DAY_MS).resources(),
     )
     assert reported.success
     said = capfd.readouterr()
