@@ -5,6 +5,7 @@ metadata has a key, and none an HMAC.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import dagster as dg
@@ -22,11 +23,13 @@ from logwright.assets.erasure_report import (
 )
 from logwright.assets.page_values import human_time
 from logwright.assets.partitions import SEGMENT_SET
+from logwright.config.sources import DirectorySettings
 from logwright.erasure.countdown import Countdown, count_down, write_countdown
 from logwright.erasure.find.model import Finding
+from logwright.erasure.find.result import Settings
+from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
 from logwright.erasure.landing import Landed, read_landing
-from logwright.erasure.look import look_for
 from logwright.erasure.request import Request
 from logwright.erasure.store import merge, read_store, write_store
 from logwright.errors import LogwrightError
@@ -34,11 +37,14 @@ from logwright.resources.clock import Clock
 from logwright.resources.erasure import RequestPlaces, countdown_path, request_places
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
+from logwright.units import TimestampMs
 
 ERASURE_REQUESTS: Final = dg.AssetKey(["kafka_logs", "erasure_requests"])
 DELETION_DEADLINES: Final = dg.AssetKey(["kafka_logs", "deletion_deadlines"])
 DEADLINE: Final = "deletion_deadline"
 POOL: Final = "erasure"
+RUN_INTERVAL_MS: Final = 300_000
+"""Within this time maintenance does what is due: the interval of the sensor `purge_due`."""
 
 
 def deadline_key(topic: str) -> dg.AssetKey:
@@ -160,7 +166,24 @@ def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Co
     found: dict[str, list[Finding]] = {}
     not_read = 0
     for name, log_dir in log_dirs.named().items():
-        found[name], unread = look_for(log_dir, keys, settings, now_ms=now_ms)
-        not_read += len(unread)
+        one = search_log_dir(log_dir, keys, _settings(settings, log_dir, now_ms), progress=_silent)
+        found[name] = one.findings
+        not_read += len(one.unsearched)
     topics = {log.partition.topic for log in log_dirs.listing().logs.values()}
     return count_down(keys.requests, found, topics, now_ms=now_ms, not_read=not_read)
+
+
+def _settings(settings: DirectorySettings, log_dir: Path, now_ms: TimestampMs) -> Settings:
+    """Return what the search asks of a log directory's settings. Effects: reads them."""
+    return Settings(
+        of_topic=lambda topic: settings.of(log_dir, topic),
+        broker=settings.broker(log_dir),
+        now_ms=now_ms,
+        high_watermark=settings.policies.high_watermark,
+        run_interval_ms=RUN_INTERVAL_MS,
+        appends_continue=settings.policies.erasure.appends_continue,
+    )
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    del stage, done, total

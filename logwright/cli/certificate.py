@@ -1,38 +1,34 @@
-"""``logwright certificate``: search log directories for requested keys and sign what was found."""
+"""``logwright certificate``: search directories for requested keys and sign what was found."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
-import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, Unpack, get_args
 
 import click
 
-from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr
-from logwright.cli.output import Format, Output
-from logwright.errors import LogwrightError, PolicyError, QualityError
+from logwright.cli.keys import KeyOptions, key_options, read_wanted
+from logwright.cli.output import Output
+from logwright.cli.request import Request, directory_options
+from logwright.errors import PolicyError, QualityError
 from logwright.extras import require
-from logwright.units import INT64_MAX, TimestampMs
+from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from logwright.config.sources import DirectorySettings
-    from logwright.erasure.certificate.make import Requested
+    from logwright.cli.keys import Wanted
+    from logwright.erasure.certificate.make import Requested, Searched
     from logwright.erasure.certificate.model import Certificate
-    from logwright.erasure.keys import KeySet
+    from logwright.erasure.certificate.search import Report
 
 _PATH: Final = click.Path(path_type=Path)
-_NS_PER_MS: Final = 1_000_000
 PAGE: Final = ".html"
-_BAD: Final = ("missed", "not proved")
+_BAD: Final = frozenset(("missed", "not proved"))
 """States in which a certificate is made and the exit status says that it does not prove enough."""
 
 
@@ -52,193 +48,130 @@ class _Time(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
         return found
 
 
-class _Given(TypedDict):
-    """Values of the options about keys and settings, as click passes them."""
+class _Given(KeyOptions):
+    """Values of the options below, as click passes them."""
 
-    keys: Path | None
-    keys_format: Literal["text", "base64"]
-    topics: str
-    deadline_ms: int | None
-    requests: Path | None
-    secret: Path | None
-    table: tuple[Path, ...]
-    policies: Path | None
-    metadata: Path | None
-    no_metadata: bool
-    server_properties: Path | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    """What is searched for, where, and when."""
-
-    log_dirs: tuple[Path, ...]
-    keys: KeySet
-    settings: DirectorySettings
+    more_dirs: tuple[Path, ...]
+    archives: tuple[Path, ...]
     tables: tuple[Path, ...]
-    now_ms: TimestampMs
+    pattern: Path | None
+    deadline_ms: int | None
+    run_interval_ms: int
+    appends_continue: bool
+    signing_key: Path
+    out: Path
+
+
+def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
+    """Make a key pair, print its fingerprint and exit. Effects: two files; output."""
+    if path is None or ctx.resilient_parsing:
+        return
+    require("erasure", by="certificate")
+    from logwright.erasure.certificate.keys import fingerprint, load_public, new_key  # noqa: PLC0415 -- of an extra
+
+    public = new_key(path)
+    output = Output(form="text")
+    output.text(f"{path}: the private key. Keep it.")
+    output.text(f"{public}: the public key. Publish it, and its SHA-256:")
+    output.text(fingerprint(load_public(public)))
+    ctx.exit()
 
 
 @click.command(name="certificate")
-@click.argument("log_dirs", metavar="[LOG_DIR ...]", nargs=-1, type=_PATH)
-@click.option("--new-key", metavar="FILE", type=_PATH, help="Make a key pair and do nothing else.")
-@click.option("--keys", metavar="FILE", type=_PATH, help="Keys to search for, one in each line.")
 @click.option(
-    "--keys-format",
-    type=click.Choice(["text", "base64"]),
-    default="text",
-    show_default=True,
-    help="Form of the lines of --keys.",
+    "--new-key",
+    metavar="FILE",
+    type=_PATH,
+    is_eager=True,
+    expose_value=False,
+    callback=_make_key,
+    help="Make a key pair, FILE and FILE.pub, and exit.",
 )
-@click.option(
-    "--topics",
-    metavar="TOPIC|regex:PATTERN",
-    default="regex:.*",
-    show_default=True,
-    help="Topics of the keys of --keys.",
-)
+@key_options
 @click.option(
     "--deadline",
     "deadline_ms",
     metavar="TIME",
     type=_Time(),
-    help="Deadline of the keys of --keys.",
+    help="Deadline of the keys of --keys: ms since the epoch, or ISO 8601 with a time zone.",
 )
-@click.option("--requests", metavar="DIR", type=_PATH, help="The store of erasure requests.")
 @click.option(
-    "--secret",
+    "--archive",
+    "archives",
+    metavar="DIR",
+    type=_PATH,
+    multiple=True,
+    help="A copy of a log directory that nothing maintains; repeatable.",
+)
+@click.option(
+    "--table",
+    "tables",
+    metavar="DIR",
+    type=_PATH,
+    multiple=True,
+    help="A directory of Parquet files, such as a table of `logwright latest`; repeatable.",
+)
+@click.option(
+    "--pattern",
     metavar="FILE",
     type=_PATH,
-    help="The deployment's secret [default: LOGWRIGHT_ERASURE_SECRET].",
+    help="Byte patterns, one in each line, to be searched in all records.",
 )
 @click.option(
-    "--table", metavar="PATH", type=_PATH, multiple=True, help="A table to search; repeatable."
-)
-@click.option("--signing-key", metavar="FILE", type=_PATH, help="The private key of --new-key.")
-@click.option(
-    "--out", metavar="FILE", type=_PATH, help="The certificate; a page is written next to it."
-)
-@click.option(
-    "--policies", metavar="DIR", type=_PATH, help="Directory of YAML files with settings per topic."
-)
-@click.option("--metadata", metavar="DIR", type=_PATH, help="The cluster's __cluster_metadata-0.")
-@click.option("--no-metadata", is_flag=True, help="Do not read cluster metadata.")
-@click.option(
-    "--server-properties", metavar="FILE", type=_PATH, help="The broker's server.properties."
-)
-@click.option(
-    "--now",
-    "now_ms",
+    "--run-interval",
+    "run_interval_ms",
     metavar="MS",
-    type=click.IntRange(0, INT64_MAX),
-    help="Fix the clock, in ms since the epoch.",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="The longest time between two runs of maintenance.",
 )
 @click.option(
-    "--output",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Output format; json prints one object per line.",
+    "--appends-continue",
+    is_flag=True,
+    help="Forecast for logs to which records of other keys are appended all the time.",
 )
-@log_format_option
-def command(
-    log_dirs: tuple[Path, ...],
-    *,
-    new_key: Path | None,
-    signing_key: Path | None,
-    out: Path | None,
-    now_ms: int | None,
-    form: Format,
-    log_format: LogFormat,
-    **given: Unpack[_Given],
-) -> None:
-    """Search all files of log directories for the keys of requests; sign what was found and a
-    manifest of every file. Nothing is changed in the directories.
+@click.option(
+    "--signing-key", metavar="FILE", type=_PATH, required=True, help="The private key of --new-key."
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=_PATH,
+    required=True,
+    help="The certificate; a page for reading is written next to it, as .html.",
+)
+@directory_options
+def command(request: Request, **given: Unpack[_Given]) -> None:
+    """Search all files of LOG_DIRs for the keys of requests; sign what was found and a manifest of
+    every file. Nothing is changed in the directories.
 
     Exit status: 0 the certificate was made; 6 it was made, but a deadline was missed, or a file
-    could not be read.
+    could not be searched.
     """
-    log_to_stderr(verbose=False, form=log_format)
-    output = Output(form=form)
-    try:
-        require("erasure", by="certificate")
-        if new_key is not None:
-            _make_key(output, new_key)
-            return
-        if not log_dirs or signing_key is None or out is None:
-            raise click.UsageError("LOG_DIR, --signing-key and --out are required")
-        if out.suffix == PAGE:
-            raise click.UsageError(f"--out {out}: that is the name of the page")
-        from logwright.erasure.certificate.keys import load_private  # noqa: PLC0415 -- of an extra
+    require("erasure", by="certificate")
+    from logwright.erasure.certificate.keys import load_private  # noqa: PLC0415 -- of an extra
 
-        key = load_private(signing_key)
-        clock_ms = time.time_ns() // _NS_PER_MS if now_ms is None else now_ms
-        work = _work(log_dirs, TimestampMs(clock_ms), **given)
-        certificate = _certificate(output, work, key)
-        _write(output, certificate, key, out)
-    except LogwrightError as error:
-        output.error_object(error)
-        raise
+    if given["keys"] is None and given["requests"] is None:
+        raise click.UsageError("give --keys or --requests")
+    if given["out"].suffix == PAGE:
+        raise click.UsageError(f"--out {given['out']}: that is the name of the page")
+    key = load_private(given["signing_key"])
+    wanted = read_wanted(request, given, given["pattern"])
+    if not len(wanted.keys):
+        raise PolicyError("there are no requests.", remedy="Give keys or a store with requests.")
+    certificate = _certificate(request, given, wanted, key)
+    if request.dry_run:
+        _show(request.output, certificate)
+        return
+    _write(request.output, certificate, key, given["out"])
     if any(one.state in _BAD for one in certificate.requests):
         click.get_current_context().exit(QualityError.exit_status)
 
 
-def _make_key(output: Output, path: Path) -> None:
-    """Make a key pair and print its fingerprint. Effects: two files; output."""
-    from logwright.erasure.certificate.keys import fingerprint, load_public, new_key  # noqa: PLC0415
-
-    public = new_key(path)
-    printed = fingerprint(load_public(public))
-    output.text(f"{path}: the private key. Keep it.")
-    output.text(f"{public}: the public key. Publish it, and its SHA-256: {printed}")
-    output.json_object({"private": str(path), "public": str(public), "sha256": printed})
-
-
-def _work(log_dirs: tuple[Path, ...], now_ms: TimestampMs, **given: Unpack[_Given]) -> _Work:
-    """Return what the options ask for. Effects: reads keys, requests, secret and policies.
-
-    Raises:
-        LogwrightError: one of them is invalid.
-    """
-    from logwright.config.policies import Policies, load_policies  # noqa: PLC0415 -- not for --help
-    from logwright.config.sources import DirectorySettings, Places  # noqa: PLC0415
-    from logwright.erasure.keys import KeySet, read_keys  # noqa: PLC0415
-    from logwright.erasure.secret import ENVIRONMENT, load_secret  # noqa: PLC0415
-    from logwright.erasure.store import read_store  # noqa: PLC0415
-
-    if given["metadata"] is not None and given["no_metadata"]:
-        raise click.UsageError("--metadata and --no-metadata contradict each other")
-    if given["keys"] is None and given["requests"] is None:
-        raise click.UsageError("--keys or --requests is required")
-    secret = load_secret(given["secret"], os.environ.get(ENVIRONMENT))
-    keys = given["keys"]
-    policies = given["policies"]
-    places = Places(
-        metadata=given["metadata"],
-        find=not given["no_metadata"],
-        properties=given["server_properties"],
-    )
-    deadline_ms = given["deadline_ms"]
-    return _Work(
-        log_dirs=log_dirs,
-        keys=KeySet.of(
-            secret,
-            requests=() if given["requests"] is None else read_store(given["requests"], secret),
-            clear=() if keys is None else read_keys(keys, given["keys_format"]),
-            topics=given["topics"],
-            deadline_ms=INT64_MAX if deadline_ms is None else deadline_ms,
-        ),
-        settings=DirectorySettings(
-            Policies(high_watermark="end") if policies is None else load_policies(policies),
-            lambda _: places,
-        ),
-        tables=given["table"],
-        now_ms=now_ms,
-    )
-
-
-def _certificate(output: Output, work: _Work, key: Ed25519PrivateKey) -> Certificate:
+def _certificate(
+    request: Request, given: _Given, wanted: Wanted, key: Ed25519PrivateKey
+) -> Certificate:
     """Search and return what is signed. Effects: reads all files.
 
     Raises:
@@ -247,43 +180,89 @@ def _certificate(output: Output, work: _Work, key: Ed25519PrivateKey) -> Certifi
     from logwright.erasure.certificate.keys import fingerprint  # noqa: PLC0415 -- of an extra
     from logwright.erasure.certificate.make import make_certificate  # noqa: PLC0415
     from logwright.erasure.certificate.model import Versions  # noqa: PLC0415
-    from logwright.erasure.certificate.search import replicas_elsewhere, search  # noqa: PLC0415
+    from logwright.erasure.certificate.search import replicas_elsewhere  # noqa: PLC0415
 
-    if not len(work.keys):
-        raise PolicyError("there are no requests.", remedy="Give keys or a store with requests.")
-    with output.progress("certificate") as progress:
-        searched = [
-            search(log_dir, work.keys, work.settings, now_ms=work.now_ms, report=progress)
-            for log_dir in work.log_dirs
-        ]
+    live = [request.of(one) for one in (request.log_dir, *given["more_dirs"])]
+    with request.output.progress("certificate") as progress:
+        searched = list(_searched(live, given, wanted, progress))
     return make_certificate(
-        _requested(work.keys),
+        _requested(wanted, given["deadline_ms"]),
         searched,
-        now_ms=work.now_ms,
+        now_ms=request.now_ms,
         signing_key_sha256=fingerprint(key.public_key()),
         versions=Versions(
             logwright=version("logwright"),
             python=platform.python_version(),
             cryptography=version("cryptography"),
         ),
-        replicas=replicas_elsewhere(work.log_dirs, work.keys, work.settings),
+        replicas=replicas_elsewhere([(one.log_dir, one.sources()) for one in live], wanted.keys),
     )
 
 
-def _requested(keys: KeySet) -> Sequence[Requested]:
+def _searched(
+    live: Sequence[Request], given: _Given, wanted: Wanted, report: Report
+) -> Iterator[Searched]:
+    """Search each directory. Effects: reads them."""
+    from logwright.erasure.certificate.search import search  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.erasure.find.result import Settings  # noqa: PLC0415
+    from logwright.erasure.find.search import search_log_dir, search_table_files  # noqa: PLC0415
+
+    count = len(wanted.keys)
+    for one in live:
+        settings = Settings(
+            of_topic=one.settings,
+            broker=one.broker(),
+            now_ms=one.now_ms,
+            high_watermark=one.high_watermark,
+            run_interval_ms=given["run_interval_ms"],
+            appends_continue=given["appends_continue"],
+        )
+        yield search(
+            one.log_dir,
+            lambda path, settings=settings: search_log_dir(
+                path, wanted.keys, settings, patterns=wanted.patterns, progress=report
+            ),
+            requests=count,
+            sources=one.sources(),
+            report=report,
+        )
+    for archive in given["archives"]:
+        yield search(
+            archive,
+            lambda path: search_log_dir(
+                path, wanted.keys, None, patterns=wanted.patterns, progress=report
+            ),
+            requests=count,
+            sources=None,
+            report=report,
+        )
+    for table in given["tables"]:
+        yield search(
+            table,
+            lambda path: search_table_files(path, wanted.keys),
+            requests=count,
+            sources=None,
+            report=report,
+        )
+
+
+def _requested(wanted: Wanted, deadline_ms: int | None) -> list[Requested]:
     """Return what the certificate says of each request; a time that was not given is None."""
     from logwright.erasure.certificate.make import Requested  # noqa: PLC0415 -- not for --help
 
-    requests = (keys.request(index) for index in range(len(keys)))
-    stored = len(keys.requests)
-    return [
+    keys = wanted.keys
+    stored = [
         Requested(
             hmac=one.hmac.hex(),
             topics=one.topics,
-            received_at_ms=one.received_at_ms if index < stored else None,
+            received_at_ms=one.received_at_ms,
             deadline_ms=None if one.deadline_ms == INT64_MAX else one.deadline_ms,
         )
-        for index, one in enumerate(requests)
+        for one in keys.requests
+    ]
+    clear = (keys.request(index) for index in range(len(stored), len(keys)))
+    return stored + [
+        Requested(hmac=one.hmac.hex(), topics=one.topics, deadline_ms=deadline_ms) for one in clear
     ]
 
 
@@ -298,24 +277,28 @@ def _write(output: Output, certificate: Certificate, key: Ed25519PrivateKey, pat
     page = path.with_suffix(PAGE)
     replace(path, content)
     replace(page, certificate_html(certificate, file_name=path.name, file_sha256=digest).encode())
-    states = {
-        state: count
-        for state in ("missed", "will be late", "remains", "not proved", "in time", "gone")
-        if (count := certificate.count(state))  # type: ignore[arg-type]  # of State
-    }
+    _show(output, certificate, certificate=str(path), page=str(page), sha256=digest)
+    output.text(f"{path}: signed; {page}: for reading.")
+
+
+def _show(output: Output, made: Certificate, **more: object) -> None:
+    """Print how many requests are in which state, the worst first. Effects: output."""
+    from logwright.erasure.certificate.model import State  # noqa: PLC0415 -- pydantic: not for --help
+
+    states = {state: count for state in get_args(State) if (count := made.count(state))}
     output.table(["requests", "state"], [(count, state) for state, count in states.items()])
     output.text(
-        f"{path}: {len(certificate.manifest):,} files, {len(certificate.remains):,} records found;"
-        f" page: {page}"
+        f"{len(made.manifest):,} files seen, {len(made.remains):,} records found,"
+        f" {len(made.not_read):,} paths not searched."
     )
+    for one in made.not_read[:10]:
+        output.message(f"not searched: {one.path.text or one.path.hex}: {one.why}")
     output.json_object(
         {
-            "certificate": str(path),
-            "page": str(page),
-            "sha256": digest,
+            **more,
             "requests": states,
-            "files": len(certificate.manifest),
-            "found": len(certificate.remains),
-            "notRead": len(certificate.not_read),
+            "files": len(made.manifest),
+            "found": len(made.remains),
+            "notRead": len(made.not_read),
         }
     )

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from logwright.config.values import Int64, contradiction
+from logwright.config.values import Boolean, Int64, contradiction
 
 _HOUR_MS: Final = 3_600_000
 
@@ -29,6 +29,8 @@ class ErasureSettings(BaseModel):
         secret_file: the deployment's secret; without it, LOGWRIGHT_ERASURE_SECRET.
         look_every_ms: how often the logs are searched for what remains.
         margin_ms: how long before the last moment a log is swept for a deadline.
+        appends_continue: forecast as if records of other keys were appended all the time, which a
+            tombstone needs to be removed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,6 +39,7 @@ class ErasureSettings(BaseModel):
     secret_file: str | None = Field(None, min_length=1, max_length=4096)
     look_every_ms: Annotated[Int64, Field(ge=60_000)] = _HOUR_MS
     margin_ms: Annotated[Int64, Field(ge=0)] = _HOUR_MS
+    appends_continue: Boolean = False
 
     @model_validator(mode="after")
     def _has_a_store(self) -> Self:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -68,19 +69,24 @@ erasure:
     )
 
 
-def land(tmp_path: Path, name: str, keys: list[str], **changed: object) -> None:
-    """A file of requests."""
+def land(
+    tmp_path: Path, name: str, keys: list[str], *, landed_ms: int = NOW_MS - 1, **changed: object
+) -> None:
+    """A file of requests, with the time of the platform's clock."""
     rows = [
         {"id": f"{name}-{number}", "topics": "t", "key": key, "received_at": 0}
         | {"deadline": DEADLINE_MS}
         | changed
         for number, key in enumerate(keys)
     ]
-    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
-    (tmp_path / f"landing/{name}.jsonl").write_text(lines)
+    path = tmp_path / f"landing/{name}.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    os.utime(path, (0, landed_ms / 1000))
 
 
-def run(platform: Platform, name: str, config: dict[str, Any] | None = None) -> Any:
+def run(
+    platform: Platform, name: str, config: Mapping[str, object] | None = None
+) -> dg.ExecuteInProcessResult:
     """Run a job of the code location."""
     job = platform_definitions(platform.resources()).get_job_def(name)
     return job.execute_in_process(
@@ -108,7 +114,7 @@ def left(platform: Platform) -> tuple[int, int, int]:
     return log.live, log.superseded, log.tombstones
 
 
-def checks(result: Any) -> dict[str, tuple[bool, str]]:
+def checks(result: dg.ExecuteInProcessResult) -> dict[str, tuple[bool, str]]:
     return {
         one.check_name: (one.passed, one.severity.value)
         for one in result.get_asset_check_evaluations()
@@ -156,9 +162,7 @@ def test_a_refused_row_fails_the_check(platform: Platform, tmp_path: Path) -> No
     result = run(platform, ERASURE)
     assert result.success
     assert not checks(result)[CONTRACT][0]
-    (found,) = (
-        one for one in result.get_asset_check_evaluations() if one.check_name == CONTRACT
-    )
+    (found,) = (one for one in result.get_asset_check_evaluations() if one.check_name == CONTRACT)
     assert "wrong.jsonl:1: deadline is not a time" in found.description
     assert 5 == counted(platform).requests
 
@@ -172,7 +176,7 @@ def test_the_sensor_sweeps_in_time(platform: Platform) -> None:
     assert "the first search" == first.run_requests[0].tags["logwright/reason"]
     assert not tick(platform, first.cursor).run_requests
     assert (2, 3, 3) == left(platform)
-    early = tick(platform.at(NOW_MS + 1), first.cursor)
+    early = tick(platform, first.cursor)
     assert not early.run_requests
     assert "swept for it from" in str(early.skip_message)
 
@@ -212,18 +216,19 @@ def test_requests_that_land_are_searched_for(platform: Platform, tmp_path: Path)
     one runs.
     """
     assert run(platform, ERASURE).success
-    files = (tmp_path / "landing").iterdir()
-    newest_ms = max(path.stat().st_mtime_ns for path in files) // 1_000_000
-    assert newest_ms > NOW_MS, "the clock of the platform is older than the file's"
-    assert "requests have landed" == tick(platform).run_requests[0].tags["logwright/reason"]
-    later = platform.at(newest_ms)
+    later = platform.at(NOW_MS + 1000)
+    assert not tick(later).run_requests
+    land(tmp_path, "second", ["x"], landed_ms=NOW_MS + 500)
+    (asked,) = tick(later).run_requests
+    assert (ERASURE, "requests have landed") == (asked.job_name, asked.tags["logwright/reason"])
     assert run(later, ERASURE).success
-    assert ERASURE not in [one.job_name for one in tick(later).run_requests]
-    old = platform.at(newest_ms + HOUR_MS)
-    reasons = [one.tags["logwright/reason"] for one in tick(old).run_requests]
-    assert "the last search is old" in reasons
+    assert 6 == counted(later).requests
+    assert not tick(later).run_requests
+    old = platform.at(NOW_MS + 1000 + HOUR_MS)
+    (asked,) = tick(old).run_requests
+    assert "the last search is old" == asked.tags["logwright/reason"]
     platform.instance.create_run_for_job(
         platform_definitions(platform.resources()).get_job_def(ERASURE),
         status=dg.DagsterRunStatus.STARTED,
     )
-    assert ERASURE not in [one.job_name for one in tick(old).run_requests]
+    assert not tick(old).run_requests

@@ -22,8 +22,8 @@ Time = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Count = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Int64 = Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)]
 
-State = Literal["gone", "not proved", "in time", "remains", "will be late", "missed"]
-"""Of a request; `logwright.erasure.certificate.deadlines` has the rules."""
+State = Literal["missed", "will be late", "remains", "not proved", "in time", "gone"]
+"""Of a request, the worst first; `logwright.erasure.certificate.deadlines` has the rules."""
 
 
 class _Value(BaseModel):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
-from typing import Final
+from typing import Final, get_args
 
 from logwright.erasure.certificate.model import Asked, Certificate, PathName, Remains, State
 
@@ -45,14 +45,7 @@ _SAID: Final[dict[State, str]] = {
     "will be late": "will be late",
     "missed": "deadline missed",
 }
-_WORST_FIRST: Final[tuple[State, ...]] = (
-    "missed",
-    "will be late",
-    "remains",
-    "not proved",
-    "in time",
-    "gone",
-)
+_WORST_FIRST: Final[tuple[State, ...]] = get_args(State)
 _GOOD: Final = frozenset(("gone", "in time"))
 
 

@@ -6,53 +6,59 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from logwright.config.sources import DirectorySettings
+from logwright.config.resolved import Sources
 from logwright.erasure.certificate.make import Searched
 from logwright.erasure.certificate.manifest import hash_files, list_tree, require_same
 from logwright.erasure.certificate.model import Cluster, Replicas
 from logwright.erasure.certificate.replicas import not_searched
+from logwright.erasure.find.model import Finding
+from logwright.erasure.find.result import Found
 from logwright.erasure.keys import KeySet
-from logwright.erasure.look import look_for
 from logwright.erasure.request import applies_to
 from logwright.locks import broker_kept_out
 from logwright.log.load import list_partitions
 from logwright.metadata.model import TopicMetadata
-from logwright.units import TimestampMs
 
 Report = Callable[[str, int, int], None]
 """Called with (stage, bytes done, total bytes)."""
 
 
 def search(
-    log_dir: Path,
-    keys: KeySet,
-    settings: DirectorySettings,
+    directory: Path,
+    find: Callable[[Path], Found],
     *,
-    now_ms: TimestampMs,
+    requests: int,
+    sources: Sources | None,
     report: Report,
 ) -> Searched:
     """Search one directory. Effects: reads all of its files.
 
+    Args:
+        directory: a log directory, an archive, or a table's directory.
+        find: searches it.
+        requests: number of requests; findings of others are byte patterns.
+        sources: of its settings, None for what nothing maintains.
+        report: called with the progress.
+
     Raises:
         LogDirLocked: a broker runs on it.
         StalePlan: a file changes meanwhile.
-        LogwrightError: the directory cannot be read, or its settings are invalid.
+        LogwrightError: it cannot be read.
     """
-    with broker_kept_out(log_dir):
-        tree = list_tree(log_dir)
+    with broker_kept_out(directory):
+        tree = list_tree(directory)
         files = hash_files(tree, lambda done, total: report("hash", done, total))
-        findings, unread = look_for(log_dir, keys, settings, now_ms=now_ms, report=report)
+        found = find(directory)
         require_same(tree)
-    sources = settings.sources(log_dir)
-    metadata = sources.metadata
+    metadata = None if sources is None else sources.metadata
     return Searched(
-        path=os.path.abspath(log_dir),  # noqa: PTH100 -- resolve() would follow symlinks
+        path=os.path.abspath(directory),  # noqa: PTH100 -- resolve() would follow symlinks
         tree=tree,
         files=files,
-        findings=findings,
-        unread=unread,
+        findings=findings_of(found, requests),
         cluster=None
         if metadata is None
         else Cluster(
@@ -60,23 +66,30 @@ def search(
             end_offset=metadata.end_offset,
             snapshot=metadata.snapshot,
         ),
-        node_id=sources.ids.node_id,
+        node_id=None if sources is None else sources.ids.node_id,
+        unread={one.path: one.problem for one in found.unsearched},
     )
 
 
+def findings_of(found: Found, requests: int) -> list[Finding]:
+    """Return the findings, with -1 for the request of a byte pattern's."""
+    return [
+        one if 0 <= one.request < requests else replace(one, request=-1) for one in found.findings
+    ]
+
+
 def replicas_elsewhere(
-    log_dirs: Sequence[Path], keys: KeySet, settings: DirectorySettings
+    searched: Sequence[tuple[Path, Sources]], keys: KeySet
 ) -> tuple[Replicas, ...]:
     """Return the replicas that the clusters' metadata knows and that were not searched. Effects:
-    reads metadata; lists the directories.
+    lists the directories.
 
     Raises:
-        LogwrightError: as `DirectorySettings.sources`.
+        LogwrightError: one cannot be listed.
     """
     topics: dict[str, TopicMetadata] = {}
     held = []
-    for log_dir in log_dirs:
-        sources = settings.sources(log_dir)
+    for log_dir, sources in searched:
         held.append((sources.ids.node_id, frozenset(list_partitions(log_dir))))
         if sources.metadata is not None:
             topics |= sources.metadata.topics

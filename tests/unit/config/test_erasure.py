@@ -11,7 +11,10 @@ from logwright.config.policies import load_policies
 from logwright.errors import PolicyError
 from logwright.resources.erasure import request_places
 
-ALL = "{landing: in, store: kept, secret_file: s, look_every_ms: 60000, margin_ms: 0}"
+ALL = (
+    "{landing: in, store: kept, secret_file: s, look_every_ms: 60000, margin_ms: 0,"
+    " appends_continue: true}"
+)
 
 
 def load(tmp_path: Path, section: str) -> ErasureSettings:
@@ -21,7 +24,7 @@ def load(tmp_path: Path, section: str) -> ErasureSettings:
 
 def test_section(tmp_path: Path) -> None:
     """All of its settings; none without the section."""
-    values = ("in", "kept", "s", 60_000, 0)
+    values = ("in", "kept", "s", 60_000, 0, True)
     assert values == tuple(load(tmp_path, ALL).model_dump().values())
     assert load(tmp_path, "{}").store is None
     assert (3_600_000, 3_600_000) == (
