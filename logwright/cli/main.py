@@ -33,6 +33,7 @@ _COMMANDS: Final = MappingProxyType(
         "latest": "Write the latest state of a topic, now or in the past, to a table.",
         "certificate": "Search for erased keys and sign what was found, and every file seen.",
         "verify-certificate": "Check a certificate, and what changed since it was made.",
+        "find": "Find every record of some keys in every file, and when each is gone.",
         "purge": "Remove retired files whose file.delete.delay.ms has passed.",
         "move": "Move partitions to another log directory of the same broker.",
         "metrics": "Export metrics of log directories for Prometheus.",
