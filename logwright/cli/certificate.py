@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack, get_args
@@ -19,9 +20,8 @@ from logwright.extras import require
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     from logwright.cli.keys import Wanted
+    from logwright.erasure.certificate.keys import PrivateKey
     from logwright.erasure.certificate.make import Requested, Searched
     from logwright.erasure.certificate.model import Certificate
     from logwright.erasure.certificate.search import Report
@@ -169,9 +169,7 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
         click.get_current_context().exit(QualityError.exit_status)
 
 
-def _certificate(
-    request: Request, given: _Given, wanted: Wanted, key: Ed25519PrivateKey
-) -> Certificate:
+def _certificate(request: Request, given: _Given, wanted: Wanted, key: PrivateKey) -> Certificate:
     """Search and return what is signed. Effects: reads all files.
 
     Raises:
@@ -219,8 +217,12 @@ def _searched(
         )
         yield search(
             one.log_dir,
-            lambda path, settings=settings: search_log_dir(
-                path, wanted.keys, settings, patterns=wanted.patterns, progress=report
+            partial(
+                search_log_dir,
+                keys=wanted.keys,
+                settings=settings,
+                patterns=wanted.patterns,
+                progress=report,
             ),
             requests=count,
             sources=one.sources(),
@@ -229,8 +231,12 @@ def _searched(
     for archive in given["archives"]:
         yield search(
             archive,
-            lambda path: search_log_dir(
-                path, wanted.keys, None, patterns=wanted.patterns, progress=report
+            partial(
+                search_log_dir,
+                keys=wanted.keys,
+                settings=None,
+                patterns=wanted.patterns,
+                progress=report,
             ),
             requests=count,
             sources=None,
@@ -239,7 +245,7 @@ def _searched(
     for table in given["tables"]:
         yield search(
             table,
-            lambda path: search_table_files(path, wanted.keys),
+            partial(search_table_files, keys=wanted.keys),
             requests=count,
             sources=None,
             report=report,
@@ -266,7 +272,7 @@ def _requested(wanted: Wanted, deadline_ms: int | None) -> list[Requested]:
     ]
 
 
-def _write(output: Output, certificate: Certificate, key: Ed25519PrivateKey, path: Path) -> None:
+def _write(output: Output, certificate: Certificate, key: PrivateKey, path: Path) -> None:
     """Write the certificate and its page, and say what it says. Effects: two files; output."""
     from logwright.erasure.certificate.files import replace  # noqa: PLC0415 -- not for --help
     from logwright.erasure.certificate.page import certificate_html  # noqa: PLC0415

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from logwright.erasure.certificate.files import read_small, write_new
 from logwright.errors import PreconditionError, UnreadableFile
 
+PrivateKey = Ed25519PrivateKey
 PRIVATE_MODE: Final = 0o600
 PUBLIC_MODE: Final = 0o644
 PUBLIC_SUFFIX: Final = ".pub"
