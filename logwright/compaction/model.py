@@ -26,6 +26,7 @@ class CleaningOptions:
         checks: how the output is checked before the swap (docs/adr/0010).
         keep_failed_output_ms: how long an output is kept that fails a check, ms; 0: not at all.
         ahead_ms: clean also what ``max.compaction.lag.ms`` will make due within this time.
+        roll: roll the active segments of compacted logs before, due or not.
     """
 
     force: bool = False
@@ -33,6 +34,7 @@ class CleaningOptions:
     checks: Checks = "quick"
     keep_failed_output_ms: int = 0
     ahead_ms: int = 0
+    roll: bool = False
 
 
 class CompactionPlan(NamedTuple):

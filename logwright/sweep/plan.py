@@ -25,7 +25,7 @@ from logwright.log.files import open_log_dir
 from logwright.log.load import Shared, observe_one, share
 from logwright.log.model import PartitionLog
 from logwright.observe import HighWatermark, observe_unlocked
-from logwright.roll.plan import not_rolled, plan_roll
+from logwright.roll.plan import force_roll, not_rolled, plan_roll
 from logwright.steps.live import look_twice
 from logwright.steps.marker import wait_for_marker
 from logwright.units import TimestampMs
@@ -137,6 +137,8 @@ def _decide(
     config, cleaner = settings
     why = _left_alone(config, cleaner, options)
     roll = plan_roll(log, config, now_ms=now_ms, like_kafka=options.like_kafka)
+    if options.roll and config.compact and not roll.due:
+        roll = force_roll(log, cause="forced")
     if why is not None:
         roll = not_rolled(why)
     compaction = plan_compaction(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutation.between import BETWEEN
+from tests.mutation.certificates import CERTIFICATES
 from tests.mutation.decoding import DECODING
 from tests.mutation.fault import Fault
 from tests.mutation.kafka_log import KAFKA_LOG
@@ -254,4 +255,5 @@ FAULTS = (
     *KAFKA_LOG,
     *LATEST,
     *TABLES,
+    *CERTIFICATES,
 )
