@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.erasure.erase.model import Places
+from logwright.erasure.keys import Keys
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.record import Record, read_records
 from tests import fixtures
@@ -21,9 +21,9 @@ class PlainKeys:
     def __init__(self, keys: Collection[bytes]) -> None:
         self.keys = list(keys)
 
-    def match(self, places: Places) -> NDArray[np.int32]:
+    def match(self, keys: Keys) -> NDArray[np.int32]:
         """See `Matcher.match`."""
-        buffer, starts, lengths = places
+        buffer, starts, lengths = keys
         found = np.full(len(starts), -1, dtype=np.int32)
         for number, (start, length) in enumerate(
             zip(starts.tolist(), lengths.tolist(), strict=True)

@@ -17,8 +17,8 @@ Of each rebuilt segment:
 ``index_entries_valid``
     Every entry of the offset index and the time index describes the batch that it points to.
 
-Which records match is decided here once more, by keys that a reader of its own has found: neither the
-bitmap of the scan nor anything that the build reports is used.
+Which records match is decided here once more, of keys that a reader of its own has found: neither
+the bitmap of the scan nor anything that the build reports is used.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from logwright.checks.model import (
 from logwright.checks.thorough_kernels import match_batches
 from logwright.compaction.source import Source, Window, open_source, open_window, row_ranges
 from logwright.erasure.erase.check_kernels import compare_rebuilt, note_keys
+from logwright.erasure.keys import Keys
 from logwright.errors import CorruptBatch, QualityError, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL
 from logwright.format.names import LOG, TXNINDEX, segment_file_name
@@ -295,7 +296,7 @@ def _erased(
         noted, row, status = note_keys(side, packed, places, records)
         require_readable(source, window, row, status)
         found = keys.match(
-            (
+            Keys(
                 window.scratch if packed else source.data,
                 np.ascontiguousarray(places[:noted, 0]),
                 np.ascontiguousarray(places[:noted, 1]),

@@ -14,17 +14,15 @@ if TYPE_CHECKING:
 
     from logwright.compaction.model import CleanPlan, StagedCleaning
     from logwright.compaction.source import Source
+    from logwright.erasure.keys import Keys
     from logwright.units import ByteCount, Offset
-
-Places = tuple["NDArray[np.uint8]", "NDArray[np.int64]", "NDArray[np.int64]"]
-"""Keys in a buffer, uint8[n]: int64[k] where each begins, int64[k] its length in bytes."""
 
 
 class Matcher(Protocol):
-    """The keys to be erased of one topic."""
+    """The keys to be erased of one topic, as a `KeySet`."""
 
-    def match(self, places: Places, /) -> NDArray[np.int32]:
-        """Return the number of the request that each key is of, int32[k]; -1 of none."""
+    def match(self, keys: Keys, /) -> NDArray[np.int32]:
+        """Return the index of each key's request, int32[k]; -1 if it is not requested."""
 
 
 class SegmentMatches(NamedTuple):

@@ -15,6 +15,7 @@ from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source, Window, open_source, open_window, row_ranges
 from logwright.erasure.erase.model import Matcher, Scan, SegmentMatches
 from logwright.erasure.erase.scan_kernels import KeyList, list_keys
+from logwright.erasure.keys import Keys
 from logwright.format.batch import CODEC_MASK
 from logwright.format.scan import check_crcs
 from logwright.format.walk import OK
@@ -130,7 +131,7 @@ def window_matches(source: Source, window: Window, keys: Matcher) -> Matches:
         if status != OK:
             require_readable(source, window, row, status)
         listed = found.first(int(count))
-        requests = keys.match((buffer, listed.starts, listed.lengths))
+        requests = keys.match(Keys(buffer, listed.starts, listed.lengths))
         rows = np.flatnonzero(requests >= 0)
         parts.append(
             Matches(
