@@ -32,6 +32,7 @@ _COMMANDS: Final = MappingProxyType(
         "archive": "Copy a topic from a running broker, keeping its offsets.",
         "latest": "Write the latest state of a topic, now or in the past, to a table.",
         "purge": "Remove retired files whose file.delete.delay.ms has passed.",
+        "erase": "Erase the records of keys, by Kafka's rules or at once.",
         "move": "Move partitions to another log directory of the same broker.",
         "metrics": "Export metrics of log directories for Prometheus.",
         "pause": "Pause maintenance of partitions.",

@@ -36,7 +36,7 @@ def retired_copies(directory: Path, names: Iterable[str], keys: Matcher) -> list
     """Return the retired ``.log`` files among these names that match or cannot be read. Effects:
     reads them.
     """
-    logs = [name for name in names if _is_retired_log(name)]
+    logs = [name for name in names if is_retired_log(name)]
     return [copy for name in logs if (copy := _copy(directory, name, keys)).matches is not False]
 
 
@@ -50,7 +50,7 @@ def work_copies(directory: Path, keys: Matcher) -> list[Copy]:
         if parent.is_symlink() or not parent.is_dir():
             continue
         for entry in list_tree(parent):
-            if entry.kind == "file" and _holds_batches(entry.path.name):
+            if entry.kind == "file" and holds_batches(entry.path.name):
                 path = str(Path(WORK_DIRECTORY, part, entry.path))
                 copy = _copy(directory, path, keys)
                 if copy.matches is not False:
@@ -113,11 +113,12 @@ def _copy(directory: Path, path: str, keys: Matcher) -> Copy:
     return Copy(path, ByteCount(whole.lstat().st_size), file_matches(whole, keys))
 
 
-def _is_retired_log(name: str) -> bool:
+def is_retired_log(name: str) -> bool:
+    """Return whether a file is the ``.log`` of a retired segment."""
     live = live_file_name(name)
     return live is not None and live.endswith(LOG)
 
 
-def _holds_batches(name: str) -> bool:
+def holds_batches(name: str) -> bool:
     """Return whether a file of the work directory may hold records: a segment, or a piece."""
     return offset_in(name) >= 0 and LOG in name
