@@ -76,10 +76,12 @@ def _by_rules(
     require("spark", by="logwright erase without --now-and-for-good")
     known = leave_strays(request, partitions, failures)
     known = leave_held(request, leave_unknown(request, known, failures), force=True)
+    marked = (request, chosen, failures)
     if request.dry_run:
         ready = show_recovery_first(request, failures, like_kafka=False, partitions=known)
         for found in _missing(request, chosen, ready, failures):
             _show_plan(request, found)
+        _say_marked(*marked)
         return
     with lock_log_dir(request.log_dir):
         recover_first(request, failures, like_kafka=False, partitions=known)
@@ -93,6 +95,53 @@ def _by_rules(
             request.confirm(f"Append tombstones in {request.log_dir}, roll, compact and purge?")
         for one in plans:
             _erase(request, chosen, one.log.partition, failures)
+        _purge_deleted(request, chosen)
+        _say_marked(*marked)
+
+
+def _purge_deleted(request: Request, chosen: ChosenKeys) -> None:
+    """Remove the deleted logs that are due. Effects: removes them; output."""
+    from logwright.deletion.commit import plan_purge_deleted, purge_deleted  # noqa: PLC0415
+
+    now_ms, delay_ms = request.now_ms, request.broker().file_delete_delay_ms
+    planned = plan_purge_deleted(request.log_dir, now_ms=now_ms, delay_ms=delay_ms)
+    due = [one.directory for one in planned if one.goes and chosen.applies_to(one.partition.topic)]
+    if due:
+        purge_deleted(request.log_dir, now_ms=now_ms, delay_ms=delay_ms, directories=due)
+    for name in due:
+        request.output.text(f"{name}: removed")
+
+
+def _say_marked(request: Request, chosen: ChosenKeys, failures: FailureLog) -> None:
+    """Say which deleted, stray and future logs have records of the keys. Effects: reads; output."""
+    from logwright.cli.erase_at_once import planned_marked  # noqa: PLC0415 -- kernels
+    from logwright.erasure.erase.directories import remaining_marked  # noqa: PLC0415
+
+    delay_ms = request.broker().file_delete_delay_ms
+    for one in planned_marked(request, chosen, failures, purge_unreadable=False):
+        left = remaining_marked(request.log_dir, one, delay_ms=delay_ms)
+        if left is None:
+            continue
+        request.output.json_object(
+            {"directory": one.name, "now": request.now_ms, "remaining": [_as_object(left)]}
+        )
+        request.output.text(_as_text(one.name, left))
+
+
+def _as_object(left: Remaining) -> dict[str, object]:
+    return {
+        "what": left.what,
+        "records": left.records,
+        "rule": left.rule,
+        "untilMs": left.until_ms,
+    }
+
+
+def _as_text(name: str, left: Remaining) -> str:
+    what = "" if left.what == name else f" {left.what}"
+    rule = left.rule or "nothing removes them"
+    until = "" if left.until_ms is None else f", {instant(left.until_ms)} at the earliest"
+    return f"{name}: remaining: {left.records}{what}: {rule}{until}"
 
 
 def _missing(
@@ -168,15 +217,7 @@ def _show(
             "tombstones": appended,
             "compacted": done.committed is not None,
             "purged": list(done.purged.removed),
-            "remaining": [
-                {
-                    "what": one.what,
-                    "records": one.records,
-                    "rule": one.rule,
-                    "untilMs": one.until_ms,
-                }
-                for one in left
-            ],
+            "remaining": [_as_object(one) for one in left],
         }
     )
     output.text(
@@ -184,6 +225,4 @@ def _show(
         f" {len(done.purged.removed)} files removed"
     )
     for one in left:
-        rule = one.rule or "nothing removes them"
-        until = "" if one.until_ms is None else f", {instant(one.until_ms)} at the earliest"
-        output.text(f"{partition}: remaining: {one.records} {one.what}: {rule}{until}")
+        output.text(_as_text(str(partition), one))

@@ -72,6 +72,33 @@ def erase_at_once(
         task.erase_marked()
 
 
+def planned_marked(
+    request: Request, chosen: ChosenKeys, failures: FailureLog, *, purge_unreadable: bool
+) -> list[MarkedErasure]:
+    """Plan the deleted, stray and future logs. Effects: reads them; output."""
+    plans, named = [], request.named
+
+    def wanted(partition: TopicPartition) -> bool:
+        return (not named or partition in named) and chosen.names(partition.topic)
+
+    for marked, keys in chosen_marked(request.log_dir, chosen.keys, wanted):
+        try:
+            plan = plan_marked(
+                request.log_dir,
+                marked,
+                request.settings(marked.partition.topic),
+                keys,
+                now_ms=request.now_ms,
+                progress=_silent,
+                purge_unreadable=purge_unreadable,
+            )
+        except LogwrightError as error:
+            failures.add_directory(marked.name, error)
+        else:
+            plans.append(plan)
+    return plans
+
+
 class _Task:
     """One call of the command."""
 
@@ -112,28 +139,12 @@ class _Task:
 
     def plan_marked(self) -> list[MarkedErasure]:
         """Plan the deleted, stray and future logs. Effects: reads them; output."""
-        request, plans = self._request, []
-        named = request.named
-
-        def wanted(partition: TopicPartition) -> bool:
-            return (not named or partition in named) and self._chosen.names(partition.topic)
-
-        for marked, keys in chosen_marked(request.log_dir, self._chosen.keys, wanted):
-            try:
-                plan = plan_marked(
-                    request.log_dir,
-                    marked,
-                    request.settings(marked.partition.topic),
-                    keys,
-                    now_ms=request.now_ms,
-                    progress=_silent,
-                    purge_unreadable=self._purge_unreadable,
-                )
-            except LogwrightError as error:
-                self._failures.add_directory(marked.name, error)
-            else:
-                plans.append(plan)
-        return plans
+        return planned_marked(
+            self._request,
+            self._chosen,
+            self._failures,
+            purge_unreadable=self._purge_unreadable,
+        )
 
     def erase_marked(self) -> None:
         """Erase the deleted, stray and future logs. Effects: changes them; output."""
