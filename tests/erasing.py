@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.erasure.keys import Keys
-from logwright.format.batch import parse_batch, walk_batches
+from logwright.errors import LogwrightError
+from logwright.format.batch import CONTROL, LOG_APPEND_TIME, parse_batch, walk_batches
 from logwright.format.record import Record, read_records
 from tests import fixtures
 
@@ -76,7 +77,7 @@ def keys_in(logs: dict[int, bytes]) -> list[bytes]:
     seen: dict[bytes, None] = {}
     for content in logs.values():
         for batch in batches_of(content):
-            if not batch.header[2] & 0x20:
+            if not batch.header[2] & CONTROL:
                 seen.update((each.key, None) for each in batch.records if each.key is not None)
     return list(seen)
 
@@ -92,7 +93,7 @@ def require_erased(
         assert len(by_base) == len(now)
         for batch in was:
             found = by_base.pop(batch.header[0], None)
-            control = batch.header[2] & 0x20
+            control = batch.header[2] & CONTROL
             kept = tuple(each for each in batch.records if control or each.key not in keys)
             if len(kept) == len(batch.records):
                 assert found is not None
@@ -106,7 +107,7 @@ def require_erased(
             assert found is not None
             assert batch.header == found.header
             assert [_plain(each) for each in kept] == [_plain(each) for each in found.records]
-            if not batch.header[2] & 0x08:
+            if not batch.header[2] & LOG_APPEND_TIME:
                 assert found.max_timestamp == max(each.timestamp_ms for each in kept)
         assert not by_base
     for base in set(after) - set(before):
@@ -115,6 +116,27 @@ def require_erased(
 
 def _plain(record: Record) -> tuple[Any, ...]:
     return (record.offset, record.timestamp_ms, record.key, record.value, record.headers)
+
+
+def require_nowhere(directory: Path, key: bytes) -> None:
+    """Assert that no file of a partition has a record of a key: live, retired, staged, kept, cut.
+    Torn pieces are read as far as they can be.
+    """
+    for path in sorted(directory.rglob("*")):
+        if not path.is_file() or ".log" not in path.name:
+            continue
+        content = path.read_bytes()
+        try:
+            batches = batches_of(content)
+        except LogwrightError:
+            continue
+        assert not [
+            record.offset
+            for batch in batches
+            if not batch.header[2] & CONTROL
+            for record in batch.records
+            if record.key == key
+        ], f"{path.relative_to(directory)} has the key"
 
 
 def bytes_anywhere(root: Path, key: bytes) -> list[str]:
