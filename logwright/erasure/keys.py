@@ -169,6 +169,10 @@ class KeySet:
         """The requests with a filter, for kernels. An entry's request: `request_of`."""
         return self._table_and_order[0]
 
+    def requests_of(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the indexes of the requests of entries of the table."""
+        return self._table_and_order[1][entries]
+
     def request_of(self, code: int, key: bytes) -> int:
         """Return the index of the request of a code of `logwright.erasure.match.match_key`, -1 if
         there is none.
@@ -181,16 +185,14 @@ class KeySet:
             return int(order[code])
         if code <= CANDIDATES or self.needs_hmacs:
             digest = self.secret.hmac(key)
-            if code <= CANDIDATES:
-                entry = CANDIDATES - code
-                filter_ = table.filters[entry]
-                while entry < len(order) and table.filters[entry] == filter_:
-                    index = int(order[entry])
+            first = CANDIDATES - code if code <= CANDIDATES else len(order)
+            if first < len(order):
+                last = int(table.filters.searchsorted(table.filters[first], side="right"))
+                for index in order[first:last].tolist():
                     if index < len(self.requests) and hmac.compare_digest(
                         digest, self.requests[index].hmac
                     ):
-                        return index
-                    entry += 1
+                        return int(index)
             return self._by_hmac.get(digest, -1)
         return -1
 
