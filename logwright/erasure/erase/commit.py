@@ -12,7 +12,8 @@ from logwright.erasure.erase.copies import retired_copies, work_copies
 from logwright.erasure.erase.model import Erased, ErasePlan, Matcher, StagedErasure
 from logwright.erasure.erase.plan import plan_erasure
 from logwright.erasure.erase.scan import scan_log
-from logwright.erasure.erase.steps import ledger_steps, purge_steps, purged_files
+from logwright.erasure.erase.steps import ledger_steps, purge_steps, purged_files, replaced_files
+from logwright.erasure.mark import mark_steps
 from logwright.errors import LogDirLocked, StalePlan, enough_memory
 from logwright.format.names import LOG, segment_file_name
 from logwright.live_plans import end_plan
@@ -118,6 +119,8 @@ def commit_erasure(staged: StagedErasure, keys: Matcher) -> Erased:
             end_plan(log.log_dir, clean.plan_id)
             listing = list_partition(log.directory)
             gone, unreadable = purged_files(listing, copies, purge_unreadable=plan.purge_unreadable)
+            if replaced_files(listing):
+                execute(mark_steps(log.directory, clean.plan_id, done=True), files)
             execute(purge_steps(listing, gone), files)
             with room_or_without("compacting the deletion ledger, which the next purge does"):
                 execute(ledger_steps(listing, gone), files)
@@ -136,6 +139,8 @@ def commit_erasure(staged: StagedErasure, keys: Matcher) -> Erased:
 
 def _swap(staged: StagedErasure) -> Iterator[FileStep]:
     clean = staged.plan.clean
+    if staged.staged is not None:
+        yield from mark_steps(clean.log.directory, clean.plan_id, done=False)
     yield from sealing_steps(clean.log, clean.roll)
     if staged.staged is not None:
         for segment in staged.staged.segments:
