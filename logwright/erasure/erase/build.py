@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logwright.compaction.batch_receipt import new_receipt
 from logwright.compaction.build import discard_staging, give_up
@@ -24,6 +25,7 @@ from logwright.compaction.runtime import Runtime
 from logwright.compaction.transactions import keep_ends
 from logwright.erasure.erase.model import ErasePlan, StagedErasure
 from logwright.errors import LogwrightError
+from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.index import AbortedTransaction, check_txn_index
 from logwright.format.names import STAGING, TXNINDEX, WORK_DIRECTORY, segment_file_name
 from logwright.live_plans import hold_plan
@@ -32,9 +34,12 @@ from logwright.steps.work import PrivateDirectory, make_private, remove_private
 from logwright.units import ByteCount, Offset
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from logwright.compaction.model import StagedSegment
     from logwright.compaction.source import Source
     from logwright.erasure.erase.scan import Progress
+    from logwright.format.snapshot import ProducerEntry
     from logwright.log.model import Segment
 
 _NOTHING_MAPPED: Final = -1
@@ -90,6 +95,7 @@ def _rebuild(
     for _, source in pairs:
         keep_ends(clean.log, source.batches, bound, clean.log.producers)
         source.batches["keep_empty"] |= source.batches["count"] == 0
+        _keep_open(source.batches, clean.log.producers)
     rewrite = Rewrite(
         rule=CopyRule(clean.config.index_interval_bytes, NO_HORIZON),
         dead=matching,
@@ -119,6 +125,19 @@ def _rebuild(
         segments=tuple(staged),
         stats=_stats(pairs, staged, counts, time.perf_counter() - started),
     )
+
+
+def _keep_open(batches: NDArray[np.void], producers: Sequence[ProducerEntry]) -> None:
+    """Set `keep_empty` of the data of open transactions: a broker looks for the first batch to find
+    the last stable offset (UnifiedLog.maybeIncrementFirstUnstableOffset, Kafka 4.3.0). A cleaning
+    never comes so far.
+    """
+    data = (batches["attributes"] & (TRANSACTIONAL | CONTROL)) == TRANSACTIONAL
+    for entry in producers:
+        if entry.current_txn_first_offset is not None:
+            own = batches["producer_id"] == entry.producer_id
+            later = batches["last_offset"] >= entry.current_txn_first_offset
+            batches["keep_empty"] |= data & own & later
 
 
 def _group(plan: ErasePlan, segment: Segment, source: Source) -> Group:

@@ -13,7 +13,8 @@ Of each rebuilt segment:
 ``erased_absent``
     No record of the output has one of the keys.
 ``producers_kept``
-    The last batch of each producer that the log knows is still there, for its sequence numbers.
+    The last batch of each producer that the log knows is still there, for its sequence numbers, and
+    so is each batch of an open transaction.
 ``index_entries_valid``
     Every entry of the offset index and the time index describes the batch that it points to.
 
@@ -43,7 +44,7 @@ from logwright.compaction.source import Source, Window, open_source, open_window
 from logwright.erasure.erase.check_kernels import compare_rebuilt, note_keys
 from logwright.erasure.keys import Keys
 from logwright.errors import CorruptBatch, QualityError, UnsupportedFormatError
-from logwright.format.batch import CODEC_MASK, CONTROL
+from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, TXNINDEX, segment_file_name
 from logwright.format.scan import bad_crcs, scan_whatever
 from logwright.format.walk import OK
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
     from logwright.compaction.model import StagedCleaning, StagedSegment
     from logwright.erasure.erase.model import ErasePlan, Matcher
+    from logwright.format.snapshot import ProducerEntry
     from logwright.log.model import PartitionLog
 
 OTHERS_IDENTICAL: Final = "others_identical"
@@ -238,6 +240,25 @@ class _Judged:
             )
             if (was & ((rows["attributes"] & CONTROL) == 0)).any() and not now.any():
                 self.blame(PRODUCERS_KEPT, entry.last_offset)
+            if entry.current_txn_first_offset is not None:
+                start = entry.current_txn_first_offset
+                still = {row["base_offset"] for row in kept[_is_open(kept, entry, start)]}
+                for row in rows[_is_open(rows, entry, start)]:
+                    if row["base_offset"] not in still:
+                        self.blame(PRODUCERS_KEPT, int(row["base_offset"]))
+
+
+def _is_open(
+    batches: NDArray[np.void], entry: ProducerEntry, start_offset: int
+) -> NDArray[np.bool_]:
+    """Return which batches are of a producer's open transaction, bool[n]."""
+    result: NDArray[np.bool_] = (
+        (batches["producer_id"] == entry.producer_id)
+        & ((batches["attributes"] & CONTROL) == 0)
+        & ((batches["attributes"] & TRANSACTIONAL) != 0)
+        & (batches["last_offset"] >= start_offset)
+    )
+    return result
 
 
 class _Unreadable(Exception):
