@@ -35,6 +35,7 @@ _COMMANDS: Final = MappingProxyType(
         "certificate": "Search for erased keys and sign what was found, and every file seen.",
         "verify-certificate": "Check a certificate, and what changed since it was made.",
         "purge": "Remove retired files whose file.delete.delay.ms has passed.",
+        "erase": "Erase the records of keys, by Kafka's rules or at once.",
         "move": "Move partitions to another log directory of the same broker.",
         "metrics": "Export metrics of log directories for Prometheus.",
         "pause": "Pause maintenance of partitions.",

@@ -266,7 +266,7 @@ def decide_fates(
     )
     sources = [source for group in groups for source in group]
     for source in sources:
-        _keep_ends(plan.log, source.batches, bound, producers)
+        keep_ends(plan.log, source.batches, bound, producers)
     if not any(source.attributes & UNMAPPED for source in sources):
         return Fates(aborted=((),) * len(groups))
     walk = TransactionWalk(sources, indexes)
@@ -294,7 +294,7 @@ def _set_fates(batches: Any, can_discard: Any, now_ms: int) -> None:
         batch.empty_marker = rules.is_marker_of_empty_transaction(batch, free)
 
 
-def _keep_ends(
+def keep_ends(
     log: PartitionLog, batches: NDArray[np.void], bound: int, producers: Sequence[ProducerEntry]
 ) -> None:
     """Set `keep_empty` of the last batch of the cleaned range, and of each active producer's."""
