@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -74,6 +75,15 @@ MIN_DEDUPE_BUFFER: Final = 25
     help="Afterwards apply retention to these compacted logs, as Kafka's cleaner does "
     "[default: only `logwright retain` does].",
 )
+@click.option(
+    "--coordinate-with",
+    "replicas",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A log directory with other replicas, repeatable: tombstones and markers stay as long as "
+    "one of them may need them.",
+)
 @engine_options
 def command(
     request: Request,
@@ -85,6 +95,7 @@ def command(
     passes: int,
     checks: Checks | None,
     threads: int | None,
+    replicas: tuple[Path, ...],
 ) -> None:
     """Compact what is due: roll, dedupe, check, swap, checkpoint."""
     from logwright.compaction.model import CleaningOptions  # noqa: PLC0415 -- not for --help
@@ -101,6 +112,7 @@ def command(
         keep_failed_output_ms=(
             request.policies.sweep.keep_failed_output_ms if request.policies else 0
         ),
+        replicas=replicas,
     )
     settings = CleaningSettings(request=request, dedupe_buffer=dedupe_buffer)
     chosen = leave_strays(request, request.partitions(), failures, force=force)
