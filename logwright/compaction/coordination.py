@@ -7,10 +7,10 @@ Kafka's brokers clean their replicas independently, and keep tombstones and mark
 1. A replica is clean below its cleaner checkpoint: there each key has one record at most, and no
    aborted data is left. It is never cleaner than its last stable offset, nor clean without a valid
    checkpoint.
-2. A tombstone below the clean offset of *every* replica deletes nothing any more: what it deleted is
-   gone from all of them. So removing it changes nothing for anybody, whoever leads or follows.
-3. The same holds for the marker of an aborted transaction. Committed data stays as long as it is the
-   latest of its key, so its marker also stays as long as any replica has such data.
+2. A tombstone below the clean offset of *every* replica deletes nothing any more: what it deleted
+   is gone from all of them. So removing it changes nothing for anybody, whoever leads or follows.
+3. The same holds for the marker of an aborted transaction. Committed data stays as long as it is
+   the latest of its key, so its marker also stays as long as any replica has such data.
 """
 
 from __future__ import annotations

@@ -7,36 +7,25 @@ of the others for the transactions whose data they still hold.
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.coordination import lowest_clean_offset
+from logwright.compaction.lasting import sum_headers
 from logwright.compaction.model import RemovalBound
 from logwright.compaction.outcomes import is_data
-from logwright.compaction.source import open_source
+from logwright.compaction.source import each_source
 from logwright.errors import PreconditionError
-from logwright.format.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
-from logwright.format.scan import read_int32
-from logwright.kernel import kernel
-from logwright.log.mapped import MappedFiles
-from logwright.observe import observe_unlocked
+from logwright.observe import holds, observe_unlocked
 
 if TYPE_CHECKING:
     from logwright.compaction.source import Source
-    from logwright.format.names import TopicPartition
     from logwright.log.model import PartitionLog
     from logwright.observe import HighWatermark
-
-_KEPT: Final = TRANSACTIONAL | CONTROL | LOG_APPEND_TIME
-"""The attributes that no cleaning changes; a codec may differ, and a delete horizon."""
-_EPOCH_AT: Final = 12
-_SEQUENCE_AT: Final = 53
-_PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Headers(NamedTuple):
@@ -50,14 +39,6 @@ class Headers(NamedTuple):
 
     offsets: NDArray[np.int64]
     sums: NDArray[np.uint64]
-
-
-def holds(log_dir: Path, partition: TopicPartition) -> bool:
-    """Return whether a log directory has a partition's log. Effects: looks at its directory."""
-    try:
-        return stat.S_ISDIR((log_dir / partition.directory_name).lstat().st_mode)
-    except FileNotFoundError:
-        return False
 
 
 def removal_bound(
@@ -74,7 +55,7 @@ def removal_bound(
         PreconditionError: a directory is the log's own; or the replicas have diverged: cleaning one
             would remove what shows it.
         LogDirLocked, UncleanLogDir: a broker works on a directory, or it needs a recovery.
-        LogwrightError: a log cannot be read, see `observe_unlocked` and `open_source`.
+        LogwrightError: a log cannot be read, see `observe_unlocked` and `each_source`.
     """
     others = [
         _other(log, directory, high_watermark)
@@ -89,7 +70,7 @@ def removal_bound(
         found = first_difference(own, headers_of(other))
         if found is not None:
             raise _diverged(log, other, found)
-        data += [_data(source, other.log_start_offset, end) for source in _sources(other)]
+        data += [_data(source, other.log_start_offset, end) for source in each_source(other)]
     rows = np.concatenate(data)
     return RemovalBound(end, np.ascontiguousarray(rows[np.lexsort((rows[:, 1], rows[:, 0]))]))
 
@@ -104,14 +85,6 @@ def _other(log: PartitionLog, directory: Path, high_watermark: HighWatermark) ->
     return observe_unlocked(directory, log.partition, high_watermark=high_watermark)
 
 
-def _sources(log: PartitionLog) -> Iterator[Source]:
-    """Yield the segments, one at a time. Effects: maps them."""
-    ends = [*(segment.base_offset for segment in log.segments[1:]), log.log_end_offset]
-    for segment, end in zip(log.segments, ends, strict=True):
-        files = MappedFiles()
-        yield open_source(log.directory_text, segment, files, end_offset=end, first_ordinal=0)
-
-
 def _data(source: Source, log_start_offset: int, end: int) -> NDArray[np.int64]:
     """Return int64[n, 2] of producer id and base offset of transactional data below an end."""
     rows = source.batches[is_data(source.batches, log_start_offset)]
@@ -124,38 +97,19 @@ def headers_of(log: PartitionLog) -> Headers:
     Effects: reads the headers of all segments.
 
     Raises:
-        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: see `open_source`.
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: see `each_source`.
     """
     offsets: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
     sums: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
-    for source in _sources(log):
+    for source in each_source(log):
         batches = source.batches
         shown = batches["base_offset"] >= log.log_start_offset
         batches = batches[shown & (batches["last_offset"] < log.high_watermark)]
         summed = np.zeros(len(batches), dtype=np.uint64)
-        _sum_headers(source.data, batches, summed)
+        sum_headers(source.data, batches, summed)
         offsets.append(batches["base_offset"].copy())
         sums.append(summed)
     return Headers(np.concatenate(offsets), np.concatenate(sums))
-
-
-@kernel
-def _sum_headers(data: Any, batches: Any, sums: Any) -> None:
-    """Set what stays of each header, mixed into 64 bits."""
-    for row in range(len(batches)):
-        batch = batches[row]
-        word = np.uint64(batch.last_offset)
-        word = _mixed(word, np.uint64(batch.producer_id))
-        word = _mixed(word, np.uint64(batch.producer_epoch))
-        word = _mixed(word, np.uint64(np.int64(batch.attributes) & _KEPT))
-        word = _mixed(word, np.uint64(read_int32(data, batch.position + _EPOCH_AT)))
-        sums[row] = _mixed(word, np.uint64(read_int32(data, batch.position + _SEQUENCE_AT)))
-
-
-@kernel
-def _mixed(word: Any, more: Any) -> Any:
-    mixed = (word ^ more) * _PRIME
-    return mixed ^ (mixed >> np.uint64(29))
 
 
 def first_difference(one: Headers, other: Headers) -> int | None:

@@ -69,7 +69,8 @@ FAULTS = (
         family="marker: one millisecond late",
         file="compaction/rules.py",
         right="    return can_discard and delete_horizon_reached(batch, now_ms, removable_end)\n",
-        wrong="    return can_discard and delete_horizon_reached(batch, now_ms - 1, removable_end)\n",
+        wrong="    return can_discard and delete_horizon_reached("
+        "batch, now_ms - 1, removable_end)\n",
     ),
     Fault(
         family="marker: replaced by a record with its key",
