@@ -15,11 +15,13 @@ has removed some of them by the rules of Kafka's cleaner (`logwright.compaction.
    key has a value here and another replica, which has passed that offset, does not have that
    record, it has seen a later one (`judge_keys`):
 
-   - It has one, and this replica has passed that offset: this replica lost it. A tombstone: the key
-     is back. A value: a record is lost.
+   - It has a tombstone, and this replica has passed that offset: this replica lost it, and the key
+     is back. If it has a later value, the same is judged from its side.
    - It has none: the tombstone has expired there. This replica did not get it before, nor can it
      get it any more: the key is back, or will be. The same is seen if the value is data of an
-     aborted transaction whose marker was lost; an older record that is left of the key proves it.
+     aborted transaction whose marker was lost.
+   - It has an older record of the key: what is here superseded nothing there. Data of a transaction
+     is aborted there and shown here; any other record is lost there.
 
 Records at an offset that a replica has not reached, or has deleted by retention, prove nothing.
 Neither do keys that were written from the first diverged offset on.
@@ -236,20 +238,19 @@ def _judge(
     latest: tuple[Latest, Latest],
     limit: int,
 ) -> Iterator[Found]:
-    """Yield the keys that have a value in the first of two replicas and differ in the second."""
+    """Yield the keys that have a value in the first of two replicas and not in the second, which
+    has passed it.
+    """
     here, there = latest
     (one, other), span, theirs = pair, spans[pair[0]], spans[pair[1]]
     passed = (here.offset >= theirs.start) & (here.offset < theirs.end)
     differs = (here.offset != NONE) & ((here.flags & TOMBSTONE) == 0)
     differs &= passed & (here.offset != there.offset)
     differs &= (here.offset < limit) & (there.offset < limit)
-    later = np.flatnonzero(differs & (there.offset > here.offset) & (there.offset < span.end))
+    deleted = differs & (there.offset > here.offset) & ((there.flags & TOMBSTONE) != 0)
+    later = np.flatnonzero(deleted & (there.offset < span.end))
     for key in later[~_has(rows[one], there.offset[later])].tolist():
-        at, newest = int(here.offset[key]), int(there.offset[key])
-        if there.flags[key] & TOMBSTONE:
-            yield Found("resurrected key", one, at, other, newest)
-        else:
-            yield Found("lost record", one, newest, other, newest)
+        yield Found("resurrected key", one, int(here.offset[key]), other, int(there.offset[key]))
     removed = np.flatnonzero(differs & (there.offset < here.offset))
     for key in removed[~_has(rows[other], here.offset[removed])].tolist():
         at, older = int(here.offset[key]), int(there.offset[key])
