@@ -2,14 +2,15 @@
 
     python -m tests.replica_sets --count 500 --seed 1
 
-Some sets are cleaned by each replica alone, and none is away for as long as ``delete.retention.ms``,
-as Kafka assumes. In the others replicas are away for any time, and all cleanings are coordinated.
+In some sets each replica is cleaned by itself, and none is away for as long as
+``delete.retention.ms``, as Kafka assumes. In the others replicas are away for any time, and all cleanings are coordinated.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
 import time
 from collections import Counter
@@ -34,7 +35,8 @@ class ReplicaSet:
     """A set while time goes by.
 
     Attributes:
-        coordinated: all cleanings are coordinated, and replicas are away for any time.
+        coordinated: all cleanings are coordinated.
+        away: replicas are away for any time, not only for less than ``delete.retention.ms``.
         fetched_ms: when each replica last had all that the leader had.
         done: what happened, counted.
     """
@@ -42,6 +44,7 @@ class ReplicaSet:
     rnd: random.Random
     root: Path
     coordinated: bool
+    away: bool
     replicas: list[ReplicaDir] = field(default_factory=list)
     fetched_ms: list[int] = field(default_factory=list)
     writer: Writer = field(default_factory=Writer)
@@ -71,7 +74,7 @@ class ReplicaSet:
 
     def _visit(self, number: int) -> None:
         rnd = self.rnd
-        must = not self.coordinated and self.now_ms - self.fetched_ms[number] > _AWAY_MS
+        must = not self.away and self.now_ms - self.fetched_ms[number] > _AWAY_MS
         if number != self.leader and (must or rnd.random() < 0.4):
             self.fetch(number, partly=not must and rnd.random() < 0.3)
         if rnd.random() < 0.5:
@@ -170,22 +173,30 @@ class ReplicaSet:
         )
 
 
-def healthy_set(seed: int, root: Path) -> ReplicaSet:
-    """A set, after some steps. Effects: makes it below `root`."""
+def replica_set(seed: int, root: Path, *, healthy: bool = True) -> ReplicaSet:
+    """A set, after some steps. Effects: makes it below `root`.
+
+    `healthy`: if not, replicas are away for any time although the cleanings are not coordinated.
+    """
     rnd = random.Random(seed)
-    made = ReplicaSet(rnd, root, coordinated=rnd.random() < 0.5)
+    coordinated = rnd.random() < 0.5 and healthy
+    made = ReplicaSet(rnd, root, coordinated, away=coordinated or not healthy)
     made.begin()
     for _ in range(rnd.randint(5, 24)):
         made.step()
     return made
 
 
-def findings(seeds: range) -> Iterator[tuple[int, ReplicaSet, PartitionAudit]]:
+def audits(
+    seeds: range, *, healthy: bool = True
+) -> Iterator[tuple[int, ReplicaSet, PartitionAudit]]:
     """The audit of the set of each seed."""
     with scratch_directory() as scratch:
         for seed in seeds:
-            made = healthy_set(seed, Path(scratch) / str(seed))
+            root = scratch / str(seed)
+            made = replica_set(seed, root, healthy=healthy)
             yield seed, made, made.audit()
+            shutil.rmtree(root)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -196,7 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     began, wrong = time.monotonic(), 0
     done: Counter[str] = Counter()
-    for seed, made, audit in findings(range(given.seed, given.seed + given.count)):
+    for seed, made, audit in audits(range(given.seed, given.seed + given.count)):
         done += made.done
         done["coordinated sets"] += made.coordinated
         done["records compared"] += sum(replica.records for replica in audit.replicas)
