@@ -3,7 +3,8 @@
     python -m tests.replica_sets --count 500 --seed 1
 
 In some sets each replica is cleaned by itself, and none is away for as long as
-``delete.retention.ms``, as Kafka assumes. In the others replicas are away for any time, and all cleanings are coordinated.
+``delete.retention.ms``, as Kafka assumes. In the others replicas are away for any time, and all
+cleanings are coordinated.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from tests.differential.random_logs import scratch_directory
 from tests.log_builder import START_MS
 from tests.replicas import DELETE_RETENTION_MS, PARTITION, ReplicaDir, Writer
 
-_KEYS = 8
+_KEYS = (4, 60)
+"""Some keys are written often, others seldom."""
 _PRODUCERS = (5, 6, 7)
 _AWAY_MS = DELETE_RETENTION_MS // 2
 
@@ -37,6 +39,7 @@ class ReplicaSet:
     Attributes:
         coordinated: all cleanings are coordinated.
         away: replicas are away for any time, not only for less than ``delete.retention.ms``.
+        fetches: how likely a follower fetches in a step.
         fetched_ms: when each replica last had all that the leader had.
         done: what happened, counted.
     """
@@ -45,6 +48,7 @@ class ReplicaSet:
     root: Path
     coordinated: bool
     away: bool
+    fetches: float
     replicas: list[ReplicaDir] = field(default_factory=list)
     fetched_ms: list[int] = field(default_factory=list)
     writer: Writer = field(default_factory=Writer)
@@ -75,9 +79,9 @@ class ReplicaSet:
     def _visit(self, number: int) -> None:
         rnd = self.rnd
         must = not self.away and self.now_ms - self.fetched_ms[number] > _AWAY_MS
-        if number != self.leader and (must or rnd.random() < 0.4):
+        if number != self.leader and (must or rnd.random() < self.fetches):
             self.fetch(number, partly=not must and rnd.random() < 0.3)
-        if rnd.random() < 0.5:
+        if rnd.random() < 0.6:
             self._clean(number)
         if rnd.random() < 0.1:
             self.replicas[number].recompress(rnd.choice((0, 1, 2, 3, 4)), self.now_ms)
@@ -116,7 +120,7 @@ class ReplicaSet:
 
     def _pair(self) -> tuple[str | None, str | None]:
         rnd = self.rnd
-        key = None if rnd.random() < 0.02 else f"key-{rnd.randrange(_KEYS)}"
+        key = None if rnd.random() < 0.02 else f"key-{rnd.randrange(rnd.choice(_KEYS))}"
         return key, None if rnd.random() < 0.35 else f"value-{rnd.randrange(1 << 20)}"
 
     def fetch(self, number: int, *, partly: bool = False) -> None:
@@ -180,7 +184,9 @@ def replica_set(seed: int, root: Path, *, healthy: bool = True) -> ReplicaSet:
     """
     rnd = random.Random(seed)
     coordinated = rnd.random() < 0.5 and healthy
-    made = ReplicaSet(rnd, root, coordinated, away=coordinated or not healthy)
+    made = ReplicaSet(rnd, root, coordinated, away=coordinated or not healthy, fetches=0.4)
+    if made.away and (not healthy or rnd.random() < 0.5):
+        made.fetches = 0.08
     made.begin()
     for _ in range(rnd.randint(5, 24)):
         made.step()

@@ -24,13 +24,17 @@ has removed some of them by the rules of Kafka's cleaner (`logwright.compaction.
      is aborted there and shown here; any other record is lost there.
 
 Records at an offset that a replica has not reached, or has deleted by retention, prove nothing.
-Neither do keys that were written from the first diverged offset on.
+Neither do keys that were written from the first diverged offset on, nor records that a replica has
+not received because its leader had a later one of the key already, which it has not reached. So
+what a replica lacks counts only if no replica that has gone further lacks it too, or has a record
+of the key that the replica has not reached (`_Keys.lacks`). The one that has gone further is judged
+itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -222,37 +226,51 @@ def judge_keys(
         spans: of the replicas.
         limits: the first diverged offset of two replicas, the smaller number first.
     """
-    numbers, keys = number_keys(rows)
-    latest = [latest_of(*each, keys) for each in zip(rows, numbers, strict=True)]
-    for one in range(len(rows)):
-        for other in range(len(rows)):
-            if one != other:
-                limit = limits.get((min(one, other), max(one, other)), NOWHERE)
-                yield from _judge((one, other), rows, spans, (latest[one], latest[other]), limit)
+    numbers, count = number_keys(rows)
+    latest = [latest_of(*each, count) for each in zip(rows, numbers, strict=True)]
+    keys = _Keys(rows, spans, latest)
+    for one, other in permutations(range(len(rows)), 2):
+        limit = limits.get((min(one, other), max(one, other)), NOWHERE)
+        yield from _judge((one, other), keys, limit)
 
 
-def _judge(
-    pair: Pair,
-    rows: Sequence[NDArray[np.void]],
-    spans: Sequence[Span],
-    latest: tuple[Latest, Latest],
-    limit: int,
-) -> Iterator[Found]:
+class _Keys(NamedTuple):
+    """The records of some keys, ROW[n], the offsets and the latest records of each replica."""
+
+    rows: Sequence[NDArray[np.void]]
+    spans: Sequence[Span]
+    latest: Sequence[Latest]
+
+    def lacks(self, replica: int, keys: NDArray[np.int64], offsets: NDArray[np.int64]) -> list[int]:
+        """Return which of these keys, whose record at an offset a replica does not have, should
+        have it there.
+        """
+        missing = ~_has(self.rows[replica], offsets)
+        end = self.spans[replica].end
+        for number, span in enumerate(self.spans):
+            if span.end > end:
+                superseded = self.latest[number].offset[keys] >= end
+                passed = (offsets >= span.start) & ~_has(self.rows[number], offsets)
+                missing &= ~(superseded | passed)
+        found: list[int] = keys[missing].tolist()
+        return found
+
+
+def _judge(pair: Pair, keys: _Keys, limit: int) -> Iterator[Found]:
     """Yield the keys that have a value in the first of two replicas and not in the second, which
     has passed it.
     """
-    here, there = latest
-    (one, other), span, theirs = pair, spans[pair[0]], spans[pair[1]]
+    one, other = pair
+    here, there, theirs = keys.latest[one], keys.latest[other], keys.spans[other]
     passed = (here.offset >= theirs.start) & (here.offset < theirs.end)
     differs = (here.offset != NONE) & ((here.flags & TOMBSTONE) == 0)
-    differs &= passed & (here.offset != there.offset)
-    differs &= (here.offset < limit) & (there.offset < limit)
+    differs &= passed & (here.offset < limit) & (there.offset < limit)
     deleted = differs & (there.offset > here.offset) & ((there.flags & TOMBSTONE) != 0)
-    later = np.flatnonzero(deleted & (there.offset < span.end))
-    for key in later[~_has(rows[one], there.offset[later])].tolist():
+    later = np.flatnonzero(deleted & (there.offset < keys.spans[one].end))
+    for key in keys.lacks(one, later, there.offset[later]):
         yield Found("resurrected key", one, int(here.offset[key]), other, int(there.offset[key]))
     removed = np.flatnonzero(differs & (there.offset < here.offset))
-    for key in removed[~_has(rows[other], here.offset[removed])].tolist():
+    for key in keys.lacks(other, removed, here.offset[removed]):
         at, older = int(here.offset[key]), int(there.offset[key])
         if older == NONE:
             yield Found("resurrected key", one, at, other)

@@ -262,3 +262,36 @@ def test_records_at_one_offset(
 ) -> None:
     """They are the same, in however many parts they are read."""
     assert expected == list(diverged([stream(*parts) for parts in streams]))
+
+
+@pytest.mark.parametrize(
+    ("third", "span", "expected"),
+    [
+        (rows((60, A, 0)), Span(0, 100), []),
+        (rows((60, A, DELETED)), Span(0, 100), []),
+        (rows((10, A, 0), (60, A, 0)), Span(0, 100), []),
+        (rows((60, A, OPEN_TXN)), Span(0, 100), [("resurrected key", 0, 2)]),
+        (rows(), Span(0, 100), [("resurrected key", 0, 2)]),
+        (rows(), Span(0, 50), [("resurrected key", 0, 1), ("resurrected key", 0, 2)]),
+        (rows(), Span(11, 100), [("resurrected key", 0, 1)]),
+    ],
+)
+def test_what_a_leader_had_superseded_is_not_lost(
+    third: NDArray[np.void], span: Span, expected: list[tuple[str, int, int]]
+) -> None:
+    """A replica that is behind does not have what its leader had removed already: the one that has
+    gone further is judged instead.
+    """
+    spans = [Span(0, 50), Span(0, 50), span]
+    found = list(judge_keys([VALUE, rows(), third], spans, {}))
+    assert expected == [(each.kind, each.replica, each.other) for each in found]
+
+
+def test_a_tombstone_that_a_leader_had_superseded_is_not_lost() -> None:
+    """The key is not back for good: a later record comes."""
+    deleted = rows((20, A, DELETED))
+    spans = [Span(0, 50), Span(0, 50), ALL]
+    assert [] == list(judge_keys([VALUE, deleted, rows((60, A, 0))], spans, {}))
+    assert [(0, 2)] == [
+        (each.replica, each.other) for each in judge_keys([VALUE, deleted, rows()], spans, {})
+    ]
