@@ -6,7 +6,7 @@
 4. `run` audits one partition; `lacking` says which replicas are missing.
 
 What follows from cleanings at different times, from retention, from lag, from other segments or
-other codecs is no fault: of two healthy replicas each record is the same where both have it, and
+other codecs is not a fault: of two healthy replicas each record is the same where both have it, and
 the latest record of each key is the same up to where the shorter one ends, unless it is a tombstone
 that one of them has removed already (docs/adr/0030).
 """

@@ -107,7 +107,7 @@ def _partitions(log_dirs: tuple[Path, ...], topics: tuple[str, ...]) -> list[Top
     """Return the partitions of all directories, sorted. Effects: lists them.
 
     Raises:
-        NotALogDir: one is no log directory, or none has a topic that was asked for.
+        NotALogDir: one is not a log directory, or none has a topic that was asked for.
     """
     from logwright.log.load import list_partitions  # noqa: PLC0415 -- kernels: not for --help
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutation.auditing import AUDITING
 from tests.mutation.between import BETWEEN
 from tests.mutation.decoding import DECODING
 from tests.mutation.fault import Fault
@@ -255,4 +256,5 @@ FAULTS = (
     *KAFKA_LOG,
     *LATEST,
     *TABLES,
+    *AUDITING,
 )

@@ -57,7 +57,7 @@ class Pair:
     def clean_leader(self, times: int) -> None:
         """The leader is cleaned, each time after a further record and ``delete.retention.ms``."""
         for _ in range(times):
-            self.writer.batch(("filler", "f"))
+            self.writer.batch(("secret-filler", "secret-f"))
             self.send()
             clean(self.leader, self.follower, self.cleaner, self.now_ms)
             self.now_ms += DELETE_RETENTION_MS + 1
@@ -78,10 +78,10 @@ def clean(replica: ReplicaDir, other: ReplicaDir, cleaner: Cleaner, now_ms: int)
 
 def key_back(pair: Pair) -> None:
     """A tombstone is written and removed while the follower is away."""
-    pair.writer.batch(("person", "here"), ("other", "1"))
+    pair.writer.batch(("secret-person", "secret-here"), ("secret-other", "secret-1"))
     pair.send()
     pair.fetch()
-    pair.writer.batch(("person", None))
+    pair.writer.batch(("secret-person", None))
     pair.clean_leader(2)
 
 
@@ -89,11 +89,11 @@ def marker_gone(pair: Pair) -> None:
     """A transaction ends, its record is replaced, and the marker is removed, while the follower,
     which has the record, is away.
     """
-    pair.writer.batch(("person", "1"), producer_id=5, transactional=True)
+    pair.writer.batch(("secret-person", "secret-1"), producer_id=5, transactional=True)
     pair.send()
     pair.fetch()
     pair.writer.marker(5, "commit")
-    pair.writer.batch(("person", "2"))
+    pair.writer.batch(("secret-person", "secret-2"))
     pair.clean_leader(4)
 
 
@@ -101,13 +101,13 @@ def aborted_shown(pair: Pair) -> None:
     """A transaction is aborted and its marker removed while the follower, which has the record, is
     away; then the same producer commits another one.
     """
-    pair.writer.batch(("person", "old"))
-    pair.writer.batch(("person", "aborted"), producer_id=5, transactional=True)
+    pair.writer.batch(("secret-person", "secret-old"))
+    pair.writer.batch(("secret-person", "secret-2"), producer_id=5, transactional=True)
     pair.send()
     pair.fetch()
     pair.writer.marker(5, "abort")
     pair.clean_leader(4)
-    pair.writer.batch(("another", "1"), producer_id=5, transactional=True)
+    pair.writer.batch(("secret-another", "secret-3"), producer_id=5, transactional=True)
     pair.writer.marker(5, "commit")
     pair.send()
 
@@ -124,12 +124,12 @@ def diverged(pair: Pair) -> None:
     """The leader gets a record that the follower does not; the follower is elected all the same
     (``unclean.leader.election.enable``) and gets another one at that offset.
     """
-    pair.writer.batch(("person", "1"))
+    pair.writer.batch(("secret-person", "secret-1"))
     pair.send()
     pair.fetch()
     other = Writer(end=pair.writer.end, epoch=1)
-    pair.writer.batch(("person", "of the old leader"))
+    pair.writer.batch(("secret-person", "secret-of the old leader"))
     pair.send()
-    other.batch(("person", "of the new leader"))
+    other.batch(("secret-person", "secret-of the new leader"))
     pair.follower.append(other.batches, now_ms=pair.now_ms)
     pair.follower.roll(pair.now_ms)

@@ -279,7 +279,7 @@ def test_records_at_one_offset(
 def test_what_a_leader_had_superseded_is_not_lost(
     third: NDArray[np.void], span: Span, expected: list[tuple[str, int, int]]
 ) -> None:
-    """A replica that is behind does not have what its leader had removed already: the one that has
+    """A lagging replica does not have what its leader had removed already: the one that has
     gone further is judged instead.
     """
     spans = [Span(0, 50), Span(0, 50), span]
@@ -288,7 +288,7 @@ def test_what_a_leader_had_superseded_is_not_lost(
 
 
 def test_a_tombstone_that_a_leader_had_superseded_is_not_lost() -> None:
-    """The key is not back for good: a later record comes."""
+    """A later record of the key comes."""
     deleted = rows((20, A, DELETED))
     spans = [Span(0, 50), Span(0, 50), ALL]
     assert [] == list(judge_keys([VALUE, deleted, rows((60, A, 0))], spans, {}))
