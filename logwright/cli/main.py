@@ -28,6 +28,7 @@ _COMMANDS: Final = MappingProxyType(
         "undo": "Revert the last compaction, retention or deletion of a log.",
         "recover": "Repair logs after a crash: leftovers, torn tails, missing indexes.",
         "verify": "Check every batch, index entry and checkpoint, or compare two directories.",
+        "audit": "Compare what the replicas in several log directories serve.",
         "ingest": "Append rows from files to a topic, each file once.",
         "archive": "Copy a topic from a running broker, keeping its offsets.",
         "latest": "Write the latest state of a topic, now or in the past, to a table.",
