@@ -186,7 +186,7 @@ def _note_control(data: Any, batch: Any, room: Any) -> Any:
     return np.int64(DONE)
 
 
-@kernel
+@inline_kernel
 def _walk_batch(
     data: Any, batch: Any, given: int, every: bool, table: Any, automaton: Any, room: Any
 ) -> Any:
@@ -213,7 +213,7 @@ def _walk_batch(
     return status
 
 
-@kernel
+@inline_kernel
 def _walk_records(
     source: Any, span: Any, batch: Any, every: bool, table: Any, automaton: Any, room: Any
 ) -> Any:
