@@ -1,4 +1,4 @@
-"""``find``: the search for keys, next to Kafka's own dump of the same segments piped to grep, and to
+"""``find``: the search for keys, next to Kafka's dump of the same segments piped to grep, and to
 reading the bytes once.
 """
 
@@ -9,6 +9,7 @@ import resource
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks.logs import BenchLog, prepare
 from benchmarks.runs import JVM_OPTIONS
-from benchmarks.table import seconds, table
+from benchmarks.table import table
 from logwright.erasure.find.scan import Scanner
 from logwright.erasure.keys import KeySet
 from logwright.erasure.secret import Secret
@@ -52,13 +53,13 @@ def find_rows(
     for case in cases:
         log = prepare(case, scale=scale, work=work)
         paths = sorted(log.partition_directory.glob("*.log"))
-        floor = _median(lambda paths=paths: _read(paths), rounds)
+        floor = _median(partial(_read, paths), rounds)
         for count in COUNTS:
             say(f"{case}: {count} keys")
             keys = _keys(log, paths, count)
             asked = KeySet.of(Secret.random(), clear=keys)
             _search(paths[:1], asked)
-            ours = _median(lambda paths=paths, asked=asked: _search(paths, asked), rounds)
+            ours = _median(partial(_search, paths, asked), rounds)
             kafka = _kafka(paths, keys, work) if count <= MOST_GREPPED else None
             rows.append(_row(case, log, count, (floor, ours, kafka)))
     head = ("log", "keys", "hits", "find GB/s", "floor GB/s", "dump and grep GB/s", "times faster")
@@ -76,7 +77,7 @@ def _row(
         f"{ours.found:,}",
         f"{size / ours.cpu:.2f}",
         f"{size / floor.cpu:.2f}",
-        "-" if kafka is None else f"{size / kafka.cpu:.3f} ({seconds(kafka.wall)} s)",
+        "-" if kafka is None else f"{size / kafka.cpu:.3f} ({kafka.wall:.1f} s)",
         "-" if kafka is None else f"{kafka.cpu / ours.cpu:.0f}",
     )
 

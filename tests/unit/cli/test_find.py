@@ -121,7 +121,7 @@ def everywhere(call: Call, log_dir: Path) -> None:
         name = marked_directory_name(other.partition, f"{number:032x}", f"-{mark}")
         shutil.move(other.directory, log_dir / name)
         shutil.rmtree(other.log_dir)
-    rows = [(SECRET_KEYS[0], PLANTED_VALUE, [], 1), (b"no", None, [], 2)]
+    rows: list[tuple[object, ...]] = [(SECRET_KEYS[0], PLANTED_VALUE, [], 1), (b"no", None, [], 2)]
     columns = [[row[at] for row in rows] for at in range(4)]
     batch = pa.RecordBatch.from_arrays(
         [pa.array(one, type=field.type) for one, field in zip(columns, SCHEMA, strict=True)],
