@@ -227,6 +227,20 @@ def test_what_cannot_be_searched_is_named(call: Call, tmp_path: Path) -> None:
     } == named
 
 
+def test_a_paused_log_is_not_maintained(call: Call, tmp_path: Path) -> None:
+    """Until it is resumed nothing removes its records, and who paused it is said."""
+    log_dir = tmp_path / "logs"
+    build(log_dir, "t-0", 0)
+    rules = ("--config", "min.cleanable.dirty.ratio=0")
+    before = {one["rule"] for one in findings(search(call, log_dir, *rules))}
+    assert "min.cleanable.dirty.ratio" in before
+    pause = ("--owner", "ann", "--reason", "why", "--yes", "--now", str(NOW))
+    assert 0 == call("pause", log_dir, "t-0", *pause).status
+    assert {""} == {one["rule"] for one in findings(search(call, log_dir, *rules))}
+    keys = ("--keys", keys_file(tmp_path))
+    assert "paused by ann" in call("find", log_dir, *keys, *rules, *COMPACT).out
+
+
 def test_nothing_is_found(call: Call, tmp_path: Path) -> None:
     """Then the exit status is 0, and the directory is as it was."""
     builder = LogBuilder(tmp_path / "logs")
