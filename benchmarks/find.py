@@ -8,7 +8,7 @@ import random
 import resource
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -34,7 +34,6 @@ MOST_GREPPED: Final = 1_000
 """With more keys grep builds an automaton that does not fit into memory."""
 _DUMP: Final = "org.apache.kafka.tools.DumpLogSegments"
 _SEED: Final = 1
-_SAMPLED: Final = 4
 
 
 class _Taken(NamedTuple):
@@ -108,22 +107,30 @@ def _search(paths: Sequence[Path], keys: KeySet) -> _Taken:
 
 
 def _keys(log: BenchLog, paths: Sequence[Path], count: int) -> list[bytes]:
-    """Return keys of which up to half are in the log, as many as the first batches have."""
+    """Return keys of which up to half are in the log: the first ones that it has, at most one for
+    each hundred of its records.
+    """
     draw, present = random.Random(_SEED), dict[bytes, None]()
-    for path in paths[:_SAMPLED]:
+    wanted = max(min(count // 2, log.records // 100), 1)
+    for key in _keys_of(paths):
+        present[key] = None
+        if len(present) == wanted:
+            break
+    length = len(next(iter(present)))
+    keys = list(present)
+    return keys + [draw.randbytes(length).hex()[:length].encode() for _ in range(count - len(keys))]
+
+
+def _keys_of(paths: Sequence[Path]) -> Iterator[bytes]:
+    """Yield the keys of all records."""
+    for path in paths:
         content = path.read_bytes()
         for span in walk_batches(content):
             whole = content[span.position : span.position + span.bytes]
             header = parse_batch(whole)
-            if not header.is_control:
-                records = read_records(header, whole)
-                present.update(dict.fromkeys(one.key for one in records if one.key is not None))
-            if len(present) >= max(count // 2, 1):
-                break
-    del log
-    length = len(next(iter(present)))
-    keys = list(present)[: max(count // 2, 1)]
-    return keys + [draw.randbytes(length).hex()[:length].encode() for _ in range(count - len(keys))]
+            for record in () if header.is_control else read_records(header, whole):
+                if record.key is not None:
+                    yield record.key
 
 
 def _kafka(paths: Sequence[Path], keys: Sequence[bytes], work: Path) -> _Taken:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.siphash import siphash64
-from logwright.format.crc import copy_span, load_u64
+from logwright.format.crc import copy_span, load_u64, prefetch
 from logwright.kernel import inline_kernel, kernel
 
 NO_MATCH: Final = -1
@@ -114,6 +114,14 @@ def _length_at(keys: Any, start: int) -> Any:
     word = load_u64(keys, start) & np.uint64(0xFFFFFFFF)
     length = np.int64(word)
     return length - np.int64(1 << 32) if length >= np.int64(1 << 31) else length
+
+
+@inline_kernel
+def prefetch_bits(table: Any, hash_: Any) -> None:
+    """Ask for the cache line that `may_match` reads."""
+    bits = table.bits
+    at = hash_ & np.uint64(64 * len(bits) - 1)
+    prefetch(bits, np.int64(at >> np.uint64(6)))
 
 
 @inline_kernel

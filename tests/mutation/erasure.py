@@ -65,6 +65,13 @@ ERASURE = (
         tests=_FIND,
     ),
     Fault(
+        family="find: records that are looked up later are overwritten",
+        file="erasure/find/walk.py",
+        right="_RING: Final = 2 * AHEAD\n",
+        wrong="_RING: Final = AHEAD\n",
+        tests=_FIND,
+    ),
+    Fault(
         family="kinds: data of an open transaction supersedes",
         file="erasure/find/kinds.py",
         right="    counts = (requests >= 0) & ~gone & ~pending",
