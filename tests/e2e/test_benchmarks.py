@@ -114,3 +114,16 @@ def test_topics_are_read_next_to_consumers_of_a_broker(work: Path, tmp_path: Pat
     rows = [line.split("|")[1].strip() for line in printed.splitlines() if "|" in line]
     assert "iceberg table of 0.01 GB, update 3" in rows
     assert "0.002 GB of the same keys: the latest state, map of 128 MiB" in rows
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+def test_find_has_a_row_for_each_number_of_keys(work: Path) -> None:
+    """Next to Kafka's own dump, which finds the same records, except with more keys than grep
+    takes.
+    """
+    printed = run("find", "--scale", SCALE, "--rounds", "1", "--cases", "u100", "--work", work)
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| u100")]
+    assert ["1", "1,000", "1,000,000"] == [row[1] for row in rows]
+    assert all(float(row[3]) > 0 for row in rows)
+    assert "-" == rows[2][5]

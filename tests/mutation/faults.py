@@ -6,6 +6,7 @@ from tests.mutation.auditing import AUDITING
 from tests.mutation.between import BETWEEN
 from tests.mutation.certificates import CERTIFICATES
 from tests.mutation.decoding import DECODING
+from tests.mutation.erasure import ERASURE
 from tests.mutation.fault import Fault
 from tests.mutation.kafka_log import KAFKA_LOG
 from tests.mutation.latest import LATEST
@@ -253,6 +254,7 @@ FAULTS = (
     ),
     *BETWEEN,
     *DECODING,
+    *ERASURE,
     *READING,
     *KAFKA_LOG,
     *LATEST,
