@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutation.between import BETWEEN
 from tests.mutation.decoding import DECODING
+from tests.mutation.erasing import ERASING
 from tests.mutation.fault import Fault
 from tests.mutation.kafka_log import KAFKA_LOG
 from tests.mutation.latest import LATEST
@@ -253,5 +254,6 @@ FAULTS = (
     *READING,
     *KAFKA_LOG,
     *LATEST,
+    *ERASING,
     *TABLES,
 )
