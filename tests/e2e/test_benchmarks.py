@@ -114,3 +114,14 @@ def test_topics_are_read_next_to_consumers_of_a_broker(work: Path, tmp_path: Pat
     rows = [line.split("|")[1].strip() for line in printed.splitlines() if "|" in line]
     assert "table of 0.01 GB, updated by the last segment" in rows
     assert "0.002 GB of the same keys: the latest state, map of 128 MiB" in rows
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+def test_erase_compares_with_a_cleaning(work: Path) -> None:
+    """Of the same log in the same run: what was erased, and the seconds of each stage."""
+    printed = run("erase", "--scale", SCALE, "--keys", "50", "--cases", "lz4", "--work", work)
+    cells = [cell.strip() for cell in printed.splitlines()[-1].strip("|").split("|")]
+    assert ("`lz4`", "50") == (cells[0], cells[2])
+    assert int(cells[3].replace(",", "")) >= 50
+    assert all(float(cell) >= 0 for cell in cells[5:])
