@@ -31,6 +31,7 @@ _COMMANDS: Final = MappingProxyType(
         "ingest": "Append rows from files to a topic, each file once.",
         "archive": "Copy a topic from a running broker, keeping its offsets.",
         "latest": "Write the latest state of a topic, now or in the past, to a table.",
+        "find": "Find every record of some keys in every file, and when each is gone.",
         "purge": "Remove retired files whose file.delete.delay.ms has passed.",
         "erase": "Erase the records of keys, by Kafka's rules or at once.",
         "move": "Move partitions to another log directory of the same broker.",

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.config.topic import TopicConfig
-from logwright.erasure.find.kinds import LIVE, judge
-from logwright.erasure.find.search import LiveHits, records_of
+from logwright.erasure.find.kinds import LIVE, Judged, judge
+from logwright.erasure.find.removal import records_of
+from logwright.erasure.find.result import LiveHits
 from logwright.erasure.forecast import (
     DELETE_DELAY,
     DELETE_RETENTION,
@@ -85,7 +86,7 @@ def forecast_log(
         deadline_ms: of the latest of them; None: no suggestions are wanted.
     """
     grown, needing = _with_tombstones(live, now_ms)
-    judged = judge(grown.hits, grown.batches, grown.markers)
+    judged = _judged(grown)
     records = records_of(grown.hits, grown.batches, judged)
     requests = grown.hits["request"]
 
@@ -114,7 +115,7 @@ def _with_tombstones(live: LiveHits, now_ms: int) -> tuple[LiveHits, frozenset[i
     """Return the records as if a tombstone had been appended of each key whose newest record has a
     value, and the requests of these keys.
     """
-    judged = judge(live.hits, live.batches, live.markers)
+    judged = _judged(live)
     found = live.hits[(judged.kinds == LIVE) & (live.hits["request"] >= 0)]
     requests = np.unique(found["request"])
     if not len(requests):
@@ -132,6 +133,11 @@ def _with_tombstones(live: LiveHits, now_ms: int) -> tuple[LiveHits, frozenset[i
         markers=live.markers,
     )
     return grown, frozenset(requests.tolist())
+
+
+def _judged(live: LiveHits) -> Judged:
+    start = int(live.log.log_start_offset)
+    return judge(live.hits, live.batches, live.markers, log_start_offset=start)
 
 
 def _latest(requests: NDArray[np.int64], times: NDArray[np.int64]) -> dict[int, int | None]:

@@ -179,7 +179,7 @@ class Records:
 
     Attributes:
         offsets: int64[n].
-        superseded, aborted, tombstones: bool[n], at most one of them is set.
+        superseded, aborted, tombstones: bool[n]; an aborted record is nothing else.
         horizons: int64[n], the delete horizon of the record's batch, `NO_TIME` if it has none.
         superseded_within: which records are superseded by one in the offsets [first, end).
     """
@@ -214,9 +214,7 @@ def removals(
         rules=np.zeros(count, dtype=np.int8), times=np.full(count, NO_TIME, dtype=np.int64)
     )
     if config.compact and config.policy_known and upkeep.cleans:
-        _by_cleaning(
-            result, records, config, cleanings(log, config, now_ms=now_ms, upkeep=upkeep), upkeep
-        )
+        _by_cleaning(result, records, (log, config), now_ms=now_ms, upkeep=upkeep)
     bases = np.array([each.base_offset for each in log.segments], dtype=np.int64)
     segments = bases[np.searchsorted(bases, records.offsets, side="right") - 1]
     for base, (rule, at_ms) in retention_times(log, config, now_ms=now_ms, upkeep=upkeep).items():
@@ -238,8 +236,8 @@ def _by_cleaning(
     log, config = observed
     horizons = records.horizons.copy()
     for mask, rule in (
-        (records.superseded | records.aborted, RATIO),
         (records.tombstones, DELETE_RETENTION),
+        (records.superseded | records.aborted, RATIO),
     ):
         _set(result, mask, rule, NO_TIME)
     for one in cleanings(log, config, now_ms=now_ms, upkeep=upkeep):
