@@ -130,7 +130,7 @@ ERASING = (
         tests=_COMMAND,
     ),
     Fault(
-        family="erase: readers are not told",
+        family="erase: readers do not notice",
         file="erasure/erase/commit.py",
         right="                execute(mark_steps(log.directory,",
         wrong="                (mark_steps(log.directory,",

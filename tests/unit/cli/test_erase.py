@@ -31,7 +31,7 @@ DELETE: Final = ("--config", "cleanup.policy=delete", "--config", f"retention.ms
 
 
 def made(tmp_path: Path, partition: str = "t-0") -> Path:
-    """A log directory with one log, and a file of keys beside it."""
+    """A log directory with one log, and a file of keys next to it."""
     log = LogBuilder(tmp_path / "logs", partition)
     log.segment(0).batch(0, [(ME, "1"), ("a", "2"), (ME, "3")])
     log.segment(3).batch(3, [("b", "4")])
@@ -130,10 +130,10 @@ def test_deleted_stray_and_future_logs(tmp_path: Path) -> None:
     shutil.copytree(other.directory, log_dir / f"t-9.{ID}-delete")
     done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good")
     assert 0 == done.status, done.err
-    told: dict[str, dict[str, Any]] = {line.get("directory", "t-0"): line for line in done.lines}
-    assert told[names["delete"]]["removed"]
-    assert not told[f"t-9.{ID}-delete"]["removed"]
-    assert (3, 3) == (told[names["stray"]]["records"], told[names["future"]]["records"])
+    said: dict[str, dict[str, Any]] = {line.get("directory", "t-0"): line for line in done.lines}
+    assert said[names["delete"]]["removed"]
+    assert not said[f"t-9.{ID}-delete"]["removed"]
+    assert (3, 3) == (said[names["stray"]]["records"], said[names["future"]]["records"])
     assert [] == bytes_anywhere(log_dir, ME.encode())
     assert {"t-0", names["stray"], names["future"], f"t-9.{ID}-delete"} == {
         path.name for path in log_dir.iterdir() if path.is_dir()

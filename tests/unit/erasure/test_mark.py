@@ -1,4 +1,4 @@
-"""Who has read a log before an erasure is told that it is another one."""
+"""Readers of a log notice that records were erased since they read it."""
 
 from __future__ import annotations
 
