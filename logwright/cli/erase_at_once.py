@@ -18,6 +18,7 @@ from logwright.erasure.erase.directories import (
     MarkedPartition,
     chosen_marked,
     plan_marked,
+    recover_marked,
     remove_deleted,
 )
 from logwright.errors import LogwrightError, PreconditionError
@@ -72,16 +73,17 @@ def erase_at_once(
         task.erase_marked()
 
 
+def _wanted(request: Request) -> Callable[[TopicPartition], bool]:
+    """Return which partitions the command is about."""
+    return lambda partition: not request.named or partition in request.named
+
+
 def planned_marked(
     request: Request, chosen: KeySet, failures: FailureLog, *, purge_unreadable: bool
 ) -> list[MarkedErasure]:
     """Plan the deleted, stray and future logs. Effects: reads them; output."""
-    plans, named = [], request.named
-
-    def wanted(partition: TopicPartition) -> bool:
-        return not named or partition in named
-
-    for marked, keys in chosen_marked(request.log_dir, chosen, wanted):
+    plans = []
+    for marked, keys in chosen_marked(request.log_dir, chosen, _wanted(request)):
         try:
             plan = plan_marked(
                 request.log_dir,
@@ -146,8 +148,16 @@ class _Task:
             purge_unreadable=self._purge_unreadable,
         )
 
+    def _recover_marked(self) -> None:
+        """Recover stray and future logs that an interruption has left. Effects: changes them."""
+        request = self._request
+        found = chosen_marked(request.log_dir, self._chosen, _wanted(request))
+        names = [marked.name for marked, _ in found if marked.mark != "delete"]
+        recover_marked(request.log_dir, names, request.settings, now_ms=request.now_ms)
+
     def erase_marked(self) -> None:
         """Erase the deleted, stray and future logs. Effects: changes them; output."""
+        self._recover_marked()
         plans = self.plan_marked()
         stay = remove_deleted(self._request.log_dir, [one.name for one in plans if one.removed])
         for one in plans:

@@ -149,10 +149,53 @@ def test_an_erasure_by_the_rules_that_dies_is_completed_by_the_next(scratch: Pat
         shutil.rmtree(log_dir)
 
 
+def test_a_command_that_dies_among_many_directories_is_completed(scratch: Path) -> None:
+    """At every call: live, stray, future and deleted logs, of which none is left with the key."""
+    made_dir = scratch / "made"
+    log = LogBuilder(made_dir)
+    log.segment(0).batch(0, [("a", "1"), (ME.decode(), "2")])
+    log.segment(2)
+    log.write()
+    for mark in ("stray", "future", "delete"):
+        shutil.copytree(log.directory, made_dir / f"t-1.{'0' * 32}-{mark}")
+    (scratch / "keys").write_text(f"{ME.decode()}\n")
+    whole = scratch / "whole"
+    shutil.copytree(made_dir, whole)
+    with interrupted(NO_FAULT, whole) as counted:
+        command(whole, "--now-and-for-good")
+    expected = kept_logs(whole)
+    assert len(expected) == 6
+    for number in range(1, counted.calls + 1):
+        log_dir = scratch / str(number)
+        shutil.copytree(made_dir, log_dir)
+        with interrupted(Fault("kill", number), log_dir), pytest.raises(Crash):
+            command(log_dir, "--now-and-for-good")
+        command(log_dir, "--now-and-for-good")
+        assert bytes_anywhere(log_dir, ME) == [], number
+        assert expected == kept_logs(log_dir), number
+        shutil.rmtree(log_dir)
+
+
+def kept_logs(log_dir: Path) -> dict[Path, bytes]:
+    """The segments of all logs but deleted ones: what an interruption leaves of these has no match
+    any more, and goes when it is due.
+    """
+    return {
+        path.relative_to(log_dir): path.read_bytes()
+        for path in log_dir.rglob("*.log")
+        if not path.parent.name.endswith("-delete")
+    }
+
+
 def by_rules(log_dir: Path) -> None:
-    """Call the command."""
+    """Erase by the rules."""
+    command(log_dir)
+
+
+def command(log_dir: Path, *words: str) -> None:
+    """Call the command, which ends well."""
     done = call(
-        *("erase", log_dir, "--keys", log_dir.parent / "keys", "--now", NOW, "--yes"),
+        *("erase", log_dir, "--keys", log_dir.parent / "keys", "--now", NOW, "--yes", *words),
         *("--config", "cleanup.policy=compact", "--config", "file.delete.delay.ms=1000000"),
     )
     assert done.status == 0, done.err
