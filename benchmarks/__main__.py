@@ -15,6 +15,8 @@ from benchmarks.compare import compare
 from benchmarks.erase import CASES as ERASE_CASES
 from benchmarks.erase import KEYS as ERASE_KEYS
 from benchmarks.erase import erasures
+from benchmarks.find import CASES as FIND_CASES
+from benchmarks.find import find_rows
 from benchmarks.floor import floors
 from benchmarks.forecast import CASES as FORECAST_CASES
 from benchmarks.forecast import forecasts
@@ -316,6 +318,19 @@ def erase_command(
     """What erasing some keys costs next to a cleaning of the same log."""
     with _work(work_directory) as work:
         print(erasures(cases, keys=keys, scale=scale, work=work))
+
+
+@main.command(name="find")
+@scale_option
+@work_option
+@click.option("--cases", callback=_names, default=",".join(FIND_CASES), show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+def find_command(
+    *, scale: float, work_directory: Path | None, cases: tuple[str, ...], rounds: int
+) -> None:
+    """The search for 1, 1,000 and 1,000,000 keys, next to Kafka's dump piped to grep."""
+    with _work(work_directory) as work:
+        print(find_rows(cases, scale=scale, rounds=rounds, work=work, say=_progress))
 
 
 @main.command(name="schedule")

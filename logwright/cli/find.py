@@ -187,7 +187,7 @@ def _forecast(
             forecast = forecast_log(
                 live,
                 settings.of_topic(partition.topic)[0],
-                upkeep_of(settings, partition.topic),
+                upkeep_of(settings, partition.topic, live.hold),
                 now_ms=request.now_ms,
                 deadline_ms=deadline_ms,
             )

@@ -131,6 +131,7 @@ def _with_tombstones(live: LiveHits, now_ms: int) -> tuple[LiveHits, frozenset[i
         hits=np.concatenate([live.hits, new]),
         batches=np.concatenate([live.batches, batch]),
         markers=live.markers,
+        hold=live.hold,
     )
     return grown, frozenset(requests.tolist())
 

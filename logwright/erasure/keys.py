@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -134,25 +134,20 @@ class KeySet:
 
     def for_topic(self, topic: str) -> KeySet:
         """Return the set with only the requests that apply to a topic; their indexes stay."""
-        patterns = {one.topics for one in self.requests}
-        if len(self._clear.lengths):
-            patterns.add(self.topics)
-        applying = frozenset(one for one in patterns if applies_to(one, topic))
+        applying = frozenset(one for one in self._patterns if applies_to(one, topic))
         if applying not in self._by_pattern:
+            stored = len(self.requests)
             chosen = [n for n, one in enumerate(self.requests) if one.topics in applying]
-            lines = np.arange(len(self.requests), len(self), dtype=np.int64)
-            if self.topics not in applying:
-                lines = lines[:0]
-            subset = np.concatenate([np.array(chosen, dtype=np.int64), lines])
-            self._by_pattern[applying] = KeySet(
-                secret=self.secret,
-                requests=self.requests,
-                topics=self.topics,
-                deadline_ms=self.deadline_ms,
-                _clear=self._clear,
-                _chosen=subset,
-            )
+            lines = np.arange(stored, len(self) if self.topics in applying else stored)
+            subset = np.concatenate([np.array(chosen, dtype=np.int64), lines.astype(np.int64)])
+            self._by_pattern[applying] = replace(self, _chosen=subset, _by_pattern={})
         return self._by_pattern[applying]
+
+    @cached_property
+    def _patterns(self) -> frozenset[str]:
+        """What the requests give as topics."""
+        clear = [self.topics] if len(self._clear.lengths) else []
+        return frozenset([*(one.topics for one in self.requests), *clear])
 
     @property
     def is_empty(self) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.siphash import siphash64
+from logwright.format.crc import copy_span, load_u64, prefetch
 from logwright.kernel import inline_kernel, kernel
 
 NO_MATCH: Final = -1
@@ -27,8 +28,15 @@ UNKNOWN: Final = -1
 _BITS_EACH: Final = 32
 _SMALLEST_BITS: Final = 1 << 12
 _LARGEST_BITS: Final = 1 << 27
+_LENGTH_BYTES: Final = 4
+_SLACK: Final = 8
+"""A length is read as a word."""
 _SPREAD: Final = 0x9E3779B1
 """Knuth's multiplicative hash, 2^32 / golden ratio: the low bits of the filter chose the bit."""
+
+SLOT: Final = np.dtype([("start", np.int64), ("filter", np.uint32), ("entry", np.int32)])
+"""A slot of the table. `start`: of the key in `MatchTable.keys`; `entry`: its number + 1, 0 if the
+slot is free. All that a comparison needs is in this slot and in the key's cache line."""
 
 
 class MatchTable(NamedTuple):
@@ -37,18 +45,15 @@ class MatchTable(NamedTuple):
     Attributes:
         hash_key: uint64[2], of the filter.
         bits: uint64[m / 64], m a power of two.
-        slots: int32[k], k a power of two; number of the first entry with a filter + 1, 0: free.
+        slots: SLOT[k], k a power of two; entries of one filter are in their order.
         filters: uint32[n], ascending.
-        starts, lengths: int64[n], of the key in `keys`; a length of `UNKNOWN`.
-        keys: uint8[...].
+        keys: uint8[...], each key after its length, int32; a length of `UNKNOWN`.
     """
 
     hash_key: NDArray[np.uint64]
     bits: NDArray[np.uint64]
-    slots: NDArray[np.int32]
+    slots: NDArray[np.void]
     filters: NDArray[np.uint32]
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
     keys: NDArray[np.uint8]
 
 
@@ -64,32 +69,59 @@ def make_table(
         filters: uint32[n], ascending. spans: starts and lengths in `keys`, int64[n].
     """
     wanted = min(max(_BITS_EACH * len(filters), _SMALLEST_BITS), _LARGEST_BITS)
-    bits = np.zeros((1 << (wanted - 1).bit_length()) // 64, dtype=np.uint64)
-    slots = np.zeros(1 << max(2 * len(filters), 8).bit_length(), dtype=np.int32)
-    table = MatchTable(hash_key, bits, slots, filters, spans[0], spans[1], keys)
-    _fill(table)
+    sizes = _LENGTH_BYTES + np.maximum(spans[1], 0)
+    table = MatchTable(
+        hash_key=hash_key,
+        bits=np.zeros((1 << (wanted - 1).bit_length()) // 64, dtype=np.uint64),
+        slots=np.zeros(1 << max(2 * len(filters), 8).bit_length(), dtype=SLOT),
+        filters=filters,
+        keys=np.empty(int(sizes.sum()) + _SLACK, dtype=np.uint8),
+    )
+    _fill(table, keys, np.cumsum(sizes) - sizes, spans)
     return table
 
 
 @kernel
-def _fill(table: Any) -> None:
+def _fill(table: Any, keys: Any, places: Any, spans: Any) -> None:
     bits, slots, filters = table.bits, table.slots, table.filters
+    starts, lengths = spans
     for entry in range(len(filters)):
         filter_ = np.uint64(filters[entry])
         at = filter_ & np.uint64(64 * len(bits) - 1)
         bits[at >> np.uint64(6)] |= np.uint64(1) << (at & np.uint64(63))
-        if entry > 0 and filters[entry - 1] == filters[entry]:
-            continue
-        slot = _home(slots, filter_)
-        while slots[slot] != 0:
-            slot = (slot + 1) & (len(slots) - 1)
-        slots[slot] = entry + 1
+        number = _home(slots, filter_)
+        while slots[number].entry != 0:
+            number = (number + 1) & (len(slots) - 1)
+        slot = slots[number]
+        slot.start, slot.filter, slot.entry = places[entry], filters[entry], entry + 1
+        for shift in range(_LENGTH_BYTES):
+            byte = (np.int64(lengths[entry]) >> np.int64(8 * shift)) & np.int64(0xFF)
+            table.keys[places[entry] + shift] = np.uint8(byte)
+        if lengths[entry] > 0:
+            place = places[entry] + _LENGTH_BYTES
+            copy_span(table.keys, place, keys, starts[entry], lengths[entry])
 
 
 @inline_kernel
 def _home(slots: Any, filter_: Any) -> Any:
     spread = (filter_ * np.uint64(_SPREAD)) & np.uint64(0xFFFFFFFF)
     return np.int64(spread >> np.uint64(4)) & (len(slots) - 1)
+
+
+@inline_kernel
+def _length_at(keys: Any, start: int) -> Any:
+    """Return the length of a key, int64."""
+    word = load_u64(keys, start) & np.uint64(0xFFFFFFFF)
+    length = np.int64(word)
+    return length - np.int64(1 << 32) if length >= np.int64(1 << 31) else length
+
+
+@inline_kernel
+def prefetch_bits(table: Any, hash_: Any) -> None:
+    """Ask for the cache line that `may_match` reads."""
+    bits = table.bits
+    at = hash_ & np.uint64(64 * len(bits) - 1)
+    prefetch(bits, np.int64(at >> np.uint64(6)))
 
 
 @inline_kernel
@@ -105,28 +137,25 @@ def match_key(table: Any, hash_: Any, data: Any, start: int, length: int) -> Any
     """Return the entry of the key data[start : start + length], `NO_MATCH`, or a code for
     candidates.
     """
-    slots, filters = table.slots, table.filters
-    starts, lengths, keys = table.starts, table.lengths, table.keys
-    filter_ = hash_ & np.uint64(0xFFFFFFFF)
-    slot = _home(slots, filter_)
-    while slots[slot] != 0:
-        first = np.int64(slots[slot]) - 1
-        if np.uint64(filters[first]) == filter_:
-            unknown = False
-            entry = first
-            while entry < len(filters) and np.uint64(filters[entry]) == filter_:
-                if lengths[entry] == UNKNOWN:
-                    unknown = True
-                elif lengths[entry] == length:
-                    at, same = np.int64(0), np.int64(starts[entry])
-                    while at < length and data[start + at] == keys[same + at]:
-                        at += 1
-                    if at == length:
-                        return entry
-                entry += 1
-            return np.int64(CANDIDATES) - first if unknown else np.int64(NO_MATCH)
-        slot = (slot + 1) & (len(slots) - 1)
-    return np.int64(NO_MATCH)
+    slots, keys = table.slots, table.keys
+    filter_ = np.uint32(hash_ & np.uint64(0xFFFFFFFF))
+    number = _home(slots, np.uint64(filter_))
+    code = np.int64(NO_MATCH)
+    while slots[number].entry != 0:
+        slot = slots[number]
+        if slot.filter == filter_:
+            known = _length_at(keys, slot.start)
+            if known == UNKNOWN:
+                if code == NO_MATCH:
+                    code = np.int64(CANDIDATES) - (np.int64(slot.entry) - 1)
+            elif known == length:
+                at, same = np.int64(0), np.int64(slot.start) + _LENGTH_BYTES
+                while at < length and data[start + at] == keys[same + at]:
+                    at += 1
+                if at == length:
+                    return np.int64(slot.entry) - 1
+        number = (number + 1) & (len(slots) - 1)
+    return code
 
 
 @kernel

@@ -125,3 +125,16 @@ def test_erase_compares_with_a_cleaning(work: Path) -> None:
     assert ("`lz4`", "50") == (cells[0], cells[2])
     assert int(cells[3].replace(",", "")) >= 50
     assert all(float(cell) >= 0 for cell in cells[5:])
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+def test_find_has_a_row_for_each_number_of_keys(work: Path) -> None:
+    """Next to Kafka's own dump, which finds the same records, except with more keys than grep
+    takes.
+    """
+    printed = run("find", "--scale", SCALE, "--rounds", "1", "--cases", "u100", "--work", work)
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| u100")]
+    assert ["1", "1,000", "1,000,000"] == [row[1] for row in rows]
+    assert all(float(row[3]) > 0 for row in rows)
+    assert "-" == rows[2][5]

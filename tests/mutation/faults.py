@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutation.between import BETWEEN
 from tests.mutation.decoding import DECODING
 from tests.mutation.erasing import ERASING
+from tests.mutation.erasure import ERASURE
 from tests.mutation.fault import Fault
 from tests.mutation.kafka_log import KAFKA_LOG
 from tests.mutation.latest import LATEST
@@ -251,6 +252,7 @@ FAULTS = (
     ),
     *BETWEEN,
     *DECODING,
+    *ERASURE,
     *READING,
     *KAFKA_LOG,
     *LATEST,

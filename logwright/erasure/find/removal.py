@@ -17,6 +17,7 @@ from logwright.erasure.find.places import RecordFile
 from logwright.erasure.find.result import LiveHits, Settings
 from logwright.erasure.forecast import DELETE_DELAY, NO_TIME, RULES, Records, Upkeep, removals
 from logwright.format.batch import DELETE_HORIZON
+from logwright.state.model import Hold
 
 PURGE: Final = "purge"
 DELETED_LOG_DELAY: Final = "log.segment.delete.delay.ms"
@@ -30,15 +31,18 @@ _DELAYS: Final[dict[Place, str]] = {
 """Place → what removes its files some time after `RecordFile.since_ms`."""
 
 
-def upkeep_of(settings: Settings, topic: str) -> Upkeep:
-    """Return how a topic's logs are maintained: without a cleaner compacted ones are skipped."""
+def upkeep_of(settings: Settings, topic: str, hold: Hold | None) -> Upkeep:
+    """Return how a log is maintained: without a cleaner compacted ones are skipped; one that is
+    paused is not touched, and one in quarantine is not cleaned.
+    """
     config, cleaner = settings.of_topic(topic)
-    works = cleaner.off is None or not config.compact or settings.forced
+    works = hold is None and (cleaner.off is None or not config.compact or settings.forced)
+    quarantined = hold is not None and hold.kind == "quarantined"
     return Upkeep(
         run_interval_ms=settings.run_interval_ms,
         forced=settings.forced,
         cleans=works,
-        retains=works,
+        retains=works or (quarantined and not config.compact),
         appends_continue=settings.appends_continue,
     )
 
@@ -64,7 +68,7 @@ def removal_of_records(
     topic = live.log.partition.topic
     config, _ = settings.of_topic(topic)
     records = records_of(live.hits, live.batches, judged)
-    upkeep = upkeep_of(settings, topic)
+    upkeep = upkeep_of(settings, topic, live.hold)
     found = removals(records, live.log, config, now_ms=settings.now_ms, upkeep=upkeep)
     rules = [RULES[number] for number in found.rules.tolist()]
     return rules, [None if time == NO_TIME else time for time in found.times.tolist()]

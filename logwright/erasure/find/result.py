@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from logwright.erasure.find.model import Finding
 from logwright.format.names import TopicPartition
 from logwright.log.model import PartitionLog
+from logwright.state.model import Hold
 
 if TYPE_CHECKING:
     from logwright.config.broker import BrokerConfig
@@ -82,12 +83,14 @@ class LiveHits:
     Attributes:
         log: as it was observed.
         hits: HIT[n]. batches: BATCH[m]. markers: int64[k, 3], of the whole log.
+        hold: why the log is not maintained now, None if it is.
     """
 
     log: PartitionLog
     hits: NDArray[np.void]
     batches: NDArray[np.void]
     markers: NDArray[np.int64]
+    hold: Hold | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,8 +101,8 @@ class Found:
         directory: as given.
         findings: sorted by path and offset.
         unsearched: what could not be searched.
-        undecided: log → why its settings or its state are not known: what removes its records is
-            not known either.
+        undecided: log → why it is not maintained, or why its settings or its state are not known:
+            what removes its records is not known either.
         live: the live logs with findings.
         files, bytes: that were searched.
     """

@@ -49,7 +49,7 @@ HIT: Final = np.dtype(
 """A record that was found. `request`: index in the `KeySet`, -1 if only a pattern was found.
 `pattern`: its number, -1 if a requested key was found. `row`: its batch in `Scanned.batches`."""
 
-_ROWS: Final = 4096
+_ROWS: Final = 16 * 1024
 _KEY_BYTES: Final = 64 * 1024
 _PROBLEMS: Final = {
     TORN: "the file ends inside a record batch",
@@ -226,6 +226,8 @@ def _hits_of(
         hits[name] = noted[name]
     hits["request"], hits["pattern"] = _requests_of(noted, key_bytes, keys)
     chosen = hits[(hits["request"] >= 0) | (hits["pattern"] >= 0)]
+    if not (chosen["pattern"] >= 0).any():
+        return chosen
     # Of a record whose key is requested too, the pattern is not reported.
     requested = chosen[chosen["request"] >= 0]
     twice = (chosen["request"] < 0) & np.isin(chosen["offset"], requested["offset"])

@@ -28,6 +28,9 @@ from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog
+from logwright.state.model import NOTHING, Hold, PartitionState
+from logwright.state.store import read_state
+from logwright.units import TimestampMs
 
 ATTEMPTS: Final = 3
 """How often a directory is read whose files change meanwhile."""
@@ -84,6 +87,7 @@ class _Search:
         self._scanner = Scanner(patterns)
         self._progress = progress
         self._found = Found(directory=log_dir)
+        self._states: dict[TopicPartition, PartitionState] | None = None
 
     def run(self, inventory: Inventory) -> Found:
         """Search all files, log by log."""
@@ -158,7 +162,8 @@ class _Search:
         start = 0 if log is None else int(log.log_start_offset)
         judged = judge(hits, batches, markers, log_start_offset=start)
         if log is not None and self._settings is not None:
-            live = LiveHits(log=log, hits=hits, batches=batches, markers=markers)
+            hold = self._hold(partition, self._settings.now_ms)
+            live = LiveHits(log=log, hits=hits, batches=batches, markers=markers, hold=hold)
             self._found.live[partition] = live
             rules, times = removal_of_records(live, judged, self._settings)
         else:
@@ -212,6 +217,15 @@ class _Search:
         except LogwrightError as error:
             self._found.undecided[file.partition] = str(error)
             return "", None
+
+    def _hold(self, partition: TopicPartition, now_ms: int) -> Hold | None:
+        """Return why a log is not maintained now. Effects: reads the state file, once."""
+        if self._states is None:
+            self._states = read_state(self._found.directory)
+        hold = self._states.get(partition, NOTHING).hold(TimestampMs(now_ms))
+        if hold is not None:
+            self._found.undecided[partition] = hold.sentence
+        return hold
 
     def _observe(self, partition: TopicPartition) -> PartitionLog | None:
         """Return the log, None if its state is not known."""

@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 from logwright.compaction.keys.siphash import siphash64
 from logwright.compaction.unpack import NO_ROOM, is_packed, unpack_batch
 from logwright.erasure.find.patterns import search_span
-from logwright.erasure.match import CANDIDATES, NO_MATCH, match_key, may_match
+from logwright.erasure.match import (
+    CANDIDATES,
+    NO_MATCH,
+    match_key,
+    may_match,
+    prefetch_bits,
+)
 from logwright.format.batch import (
     CONTROL,
     HEADER_BYTES,
@@ -76,6 +82,25 @@ among the noted ones. `key_at`, `key_length`: of the key among the noted keys; 0
 not needed or is null."""
 
 
+AHEAD: Final = 16
+"""Records between the request for a cache line of the filter's bits and the look at it."""
+_RING: Final = 2 * AHEAD
+_CACHED_WORDS: Final = 16 * 1024
+"""Words of bits that are in the CPU's cache anyway."""
+
+READ: Final = np.dtype(
+    [
+        ("hash", np.uint64),
+        ("time_delta", np.int64),
+        ("delta", np.int64),
+        ("key", np.int64),
+        ("key_length", np.int64),
+        ("stop", np.int64),
+    ]
+)
+"""A record that was read: the hash, position and length (or -1) of its key, and where it ends."""
+
+
 class Room(NamedTuple):
     """The room for what is noted, and the memory of the walk.
 
@@ -85,6 +110,7 @@ class Room(NamedTuple):
         noted: NOTED[m].
         keys: uint8[k], the keys that only HMACs can decide about.
         used: int64[3], of batches, noted and keys.
+        ahead: READ[2 x AHEAD], the records that were read last.
         scratch: uint8[s]. cells: of `native_codec.libraries`.
     """
 
@@ -93,6 +119,7 @@ class Room(NamedTuple):
     noted: NDArray[np.void]
     keys: NDArray[np.uint8]
     used: NDArray[np.int64]
+    ahead: NDArray[np.void]
     scratch: NDArray[np.uint8]
     cells: NDArray[np.int64]
 
@@ -107,6 +134,7 @@ def new_room(
         noted=np.zeros(count, dtype=NOTED),
         keys=np.empty(key_bytes, dtype=np.uint8),
         used=np.zeros(3, dtype=np.int64),
+        ahead=np.zeros(_RING, dtype=READ),
         scratch=scratch,
         cells=cells,
     )
@@ -186,7 +214,7 @@ def _note_control(data: Any, batch: Any, room: Any) -> Any:
     return np.int64(DONE)
 
 
-@kernel
+@inline_kernel
 def _walk_batch(
     data: Any, batch: Any, given: int, every: bool, table: Any, automaton: Any, room: Any
 ) -> Any:
@@ -213,60 +241,67 @@ def _walk_batch(
     return status
 
 
-@kernel
+@inline_kernel
 def _walk_records(
     source: Any, span: Any, batch: Any, every: bool, table: Any, automaton: Any, room: Any
 ) -> Any:
     position, end = span
-    patterns = len(automaton.next) > 256
-    for _ in range(np.int64(batch.count)):
-        length, body = read_varint(source, position, end)
-        if body < 0 or length < 1 or length > end - body:
-            return np.int64(RECORDS)
-        stop = body + length
-        time_delta, at = read_varlong(source, body + 1, stop)
-        if at < 0:
-            return np.int64(RECORDS)
-        delta, at = read_varint(source, at, stop)
-        if at < 0:
-            return np.int64(RECORDS)
-        key_length, key = read_varint(source, at, stop)
-        if key < 0 or key_length < -1 or key_length > stop - key:
-            return np.int64(RECORDS)
-        position = stop
-        code = np.int64(NO_MATCH)
-        if key_length >= 0:
-            code = _code_of(source, key, key_length, every, table)
-        if code == NO_MATCH and not patterns:
-            continue
-        record = (time_delta, delta, key, key_length, stop)
-        if code != NO_MATCH:
-            status = _note(source, record, batch, code, room)
-            if status != DONE:
-                return status
-        if patterns and code < 0:
-            status = _search_record(source, record, batch, automaton, room)
+    ahead, count = room.ahead, np.int64(batch.count)
+    lag = np.int64(AHEAD if len(table.bits) > _CACHED_WORDS else 0)
+    for number in range(count + lag):
+        if number < count:
+            length, body = read_varint(source, position, end)
+            if body < 0 or length < 1 or length > end - body:
+                return np.int64(RECORDS)
+            stop = body + length
+            time_delta, at = read_varlong(source, body + 1, stop)
+            if at < 0:
+                return np.int64(RECORDS)
+            delta, at = read_varint(source, at, stop)
+            if at < 0:
+                return np.int64(RECORDS)
+            key_length, key = read_varint(source, at, stop)
+            if key < 0 or key_length < -1 or key_length > stop - key:
+                return np.int64(RECORDS)
+            position = stop
+            row = ahead[number & (_RING - 1)]
+            row.time_delta, row.delta, row.stop = time_delta, delta, stop
+            row.key, row.key_length = key, key_length
+            if key_length >= 0:
+                row.hash = siphash64(source, key, key_length, table.hash_key[0], table.hash_key[1])
+                if lag > 0:
+                    prefetch_bits(table, row.hash)
+        if number >= lag:
+            read = ahead[(number - lag) & (_RING - 1)]
+            status = _decide(source, read, batch, every, table, automaton, room)
             if status != DONE:
                 return status
     return np.int64(DONE if position == end else RECORDS)
 
 
 @inline_kernel
-def _code_of(source: Any, key: int, length: int, every: bool, table: Any) -> Any:
-    """Return the code of a key; with `every` a candidate in place of no match."""
-    hash_ = siphash64(source, key, length, table.hash_key[0], table.hash_key[1])
+def _decide(
+    source: Any, read: Any, batch: Any, every: bool, table: Any, automaton: Any, room: Any
+) -> Any:
+    """Note one record if its key is requested, or if a pattern is in it."""
     code = np.int64(NO_MATCH)
-    if may_match(table, hash_):
-        code = match_key(table, hash_, source, key, length)
-    if every and code == NO_MATCH:
-        code = np.int64(CANDIDATES) - len(table.filters)
-    return code
+    if read.key_length >= 0:
+        if may_match(table, read.hash):
+            code = match_key(table, read.hash, source, read.key, read.key_length)
+        if every and code == NO_MATCH:
+            code = np.int64(CANDIDATES) - len(table.filters)
+    status = np.int64(DONE)
+    if code != NO_MATCH:
+        status = _note(source, read, batch, code, room)
+    if status == DONE and code < 0 and len(automaton.next) > 256:
+        status = _search_record(source, read, batch, automaton, room)
+    return status
 
 
 @kernel
-def _note(source: Any, record: Any, batch: Any, code: int, room: Any) -> Any:
+def _note(source: Any, read: Any, batch: Any, code: int, room: Any) -> Any:
     """Note a record, and its key if the caller must compare it."""
-    time_delta, delta, key, key_length, stop = record
+    key, key_length, stop = read.key, read.key_length, read.stop
     value_length, value = read_varint(source, key + max(key_length, np.int64(0)), stop)
     if value < 0:
         return np.int64(RECORDS)
@@ -282,8 +317,8 @@ def _note(source: Any, record: Any, batch: Any, code: int, room: Any) -> Any:
         noted.key_at, noted.key_length = keys_used, key_length
         room.used[2] = keys_used + key_length
     noted.code = code
-    noted.offset = batch.base_offset + delta
-    noted.timestamp = batch.base_timestamp + time_delta
+    noted.offset = batch.base_offset + read.delta
+    noted.timestamp = batch.base_timestamp + read.time_delta
     if batch.attributes & LOG_APPEND_TIME != 0:
         noted.timestamp = batch.max_timestamp
     noted.row = room.used[0]
@@ -293,11 +328,11 @@ def _note(source: Any, record: Any, batch: Any, code: int, room: Any) -> Any:
 
 
 @kernel
-def _search_record(source: Any, record: Any, batch: Any, automaton: Any, room: Any) -> Any:
+def _search_record(source: Any, read: Any, batch: Any, automaton: Any, room: Any) -> Any:
     """Search the patterns in the key, the value and each header of one record; note it once for the
     first that is found.
     """
-    _, _, key, key_length, stop = record
+    key, key_length, stop = read.key, read.key_length, read.stop
     found = np.int64(-1)
     if key_length > 0:
         found = search_span(automaton, source, key, key + key_length)
@@ -321,7 +356,7 @@ def _search_record(source: Any, record: Any, batch: Any, automaton: Any, room: A
             at += length
     if found < 0:
         return np.int64(DONE)
-    return _note(source, record, batch, np.int64(PATTERN) + found, room)
+    return _note(source, read, batch, np.int64(PATTERN) + found, room)
 
 
 @kernel

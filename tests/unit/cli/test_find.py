@@ -121,7 +121,7 @@ def everywhere(call: Call, log_dir: Path) -> None:
         name = marked_directory_name(other.partition, f"{number:032x}", f"-{mark}")
         shutil.move(other.directory, log_dir / name)
         shutil.rmtree(other.log_dir)
-    rows = [(SECRET_KEYS[0], PLANTED_VALUE, [], 1), (b"no", None, [], 2)]
+    rows: list[tuple[object, ...]] = [(SECRET_KEYS[0], PLANTED_VALUE, [], 1), (b"no", None, [], 2)]
     columns = [[row[at] for row in rows] for at in range(4)]
     batch = pa.RecordBatch.from_arrays(
         [pa.array(one, type=field.type) for one, field in zip(columns, SCHEMA, strict=True)],
@@ -225,6 +225,20 @@ def test_what_cannot_be_searched_is_named(call: Call, tmp_path: Path) -> None:
         "t-0/00000000000000000009.log.deleted": "it is a symbolic link, which is not followed",
         "t-0/core": "it is neither a file of Kafka's nor of logwright's",
     } == named
+
+
+def test_a_paused_log_is_not_maintained(call: Call, tmp_path: Path) -> None:
+    """Until it is resumed nothing removes its records, and who paused it is said."""
+    log_dir = tmp_path / "logs"
+    build(log_dir, "t-0", 0)
+    rules = ("--config", "min.cleanable.dirty.ratio=0")
+    before = {one["rule"] for one in findings(search(call, log_dir, *rules))}
+    assert "min.cleanable.dirty.ratio" in before
+    pause = ("--owner", "ann", "--reason", "why", "--yes", "--now", str(NOW))
+    assert 0 == call("pause", log_dir, "t-0", *pause).status
+    assert {""} == {one["rule"] for one in findings(search(call, log_dir, *rules))}
+    keys = ("--keys", keys_file(tmp_path))
+    assert "paused by ann" in call("find", log_dir, *keys, *rules, *COMPACT).out
 
 
 def test_nothing_is_found(call: Call, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.found import plain_bytes
-from tests.ingested import append
+from tests.ingested import Row, append
 from tests.log_builder import START_MS
 from tests.unit.cli.conftest import Answer, Call
 
@@ -38,7 +38,7 @@ class Maintained:
 
     def append(self, key: bytes, value: bytes | None, at_ms: int) -> None:
         """Append a record as a leader would."""
-        row = (key, value, [], at_ms)
+        row: Row = (key, value, [], at_ms)
         append(self.log_dir, [row], STAGES, now_ms=at_ms, ingest_id=f"at {at_ms}")
 
     def until(self, end_ms: int, *due_ms: int) -> None:

@@ -78,15 +78,15 @@ def test_all_that_kafka_wrote(name: str) -> None:
 
 @pytest.mark.parametrize("codec", range(5))
 def test_large_batches_and_many_hits(codec: int) -> None:
-    """Room grows with what is found, in one batch and in many."""
+    """Room grows with what is found, in one batch and in many; so many keys are looked up ahead."""
     segment = SegmentBuilder(0)
     draw = random.Random(codec)
     pairs: list[tuple[bytes, bytes | None]] = [
-        (draw.randbytes(40), None if n % 3 else draw.randbytes(20)) for n in range(20_000)
+        (draw.randbytes(40), None if n % 3 else draw.randbytes(20)) for n in range(35_000)
     ]
     segment.batch(0, pairs, codec=codec)
     for number in range(10_000):
-        segment.batch(20_000 + number, [pairs[number]], codec=codec)
+        segment.batch(35_000 + number, [pairs[number]], codec=codec)
     keys = [key for key, _ in pairs]
     expected = plain_records(segment.content)
     for asked in (KeySet.of(SECRET, clear=keys), stored(keys)):

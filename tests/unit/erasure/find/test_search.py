@@ -1,0 +1,149 @@
+"""A whole log directory is searched, also while it changes, and whatever else is in it."""
+
+from __future__ import annotations
+
+import fcntl
+import struct
+from pathlib import Path
+
+import pytest
+
+from logwright.erasure.find.search import search_log_dir
+from logwright.erasure.keys import KeySet
+from logwright.erasure.request import Request
+from logwright.errors import LogDirLocked, NotALogDir, StalePlan
+from tests.found import SECRET, at, find, settings
+from tests.log_builder import LogBuilder
+
+KEY = b"planted"
+
+
+def a_log(log_dir: Path, partition: str = "t-0") -> LogBuilder:
+    builder = LogBuilder(log_dir, partition)
+    builder.segment(0).batch(0, [(KEY, "x"), ("other", "y")])
+    builder.segment(2).batch(2, [(KEY, "z")])
+    return builder.write()
+
+
+def request(topics: str) -> KeySet:
+    one = Request(
+        id="r",
+        topics=topics,
+        hmac=SECRET.hmac(KEY),
+        filter=SECRET.filter(KEY),
+        received_at_ms=0,
+        deadline_ms=0,
+    )
+    return KeySet.of(SECRET, requests=[one])
+
+
+def test_files_that_are_renamed_meanwhile_are_found(tmp_path: Path) -> None:
+    """The search begins again: a cleaning that retires a file cannot hide its records."""
+    log_dir = tmp_path / "logs"
+    path = a_log(log_dir).directory / f"{2:020d}.log"
+
+    def rename(*_: object) -> None:
+        if path.exists():
+            path.rename(path.with_name(f"{2:020d}.log.deleted"))
+
+    config = settings({"cleanup.policy": "compact"})
+    found = search_log_dir(log_dir, KeySet.of(SECRET, clear=[KEY]), config, progress=rename)
+    assert {"t-0/00000000000000000000.log", "t-0/00000000000000000002.log.deleted"} == {
+        finding.path for finding in found.findings
+    }
+
+
+def test_a_directory_that_always_changes_is_refused(tmp_path: Path) -> None:
+    """Nobody could say what was in it."""
+    log_dir = tmp_path / "logs"
+    directory = a_log(log_dir).directory
+
+    def append(*_: object) -> None:
+        with (directory / f"{2:020d}.log").open("ab") as file:
+            file.write(b"\0")
+
+    keys = KeySet.of(SECRET, clear=[KEY])
+    with pytest.raises(StalePlan, match="change while they are searched"):
+        search_log_dir(log_dir, keys, None, progress=append)
+
+
+def test_a_running_broker_is_refused(tmp_path: Path) -> None:
+    """As by every command."""
+    log_dir = tmp_path / "logs"
+    a_log(log_dir)
+    with (log_dir / ".lock").open("wb") as broker:
+        fcntl.fcntl(broker, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+        with pytest.raises(LogDirLocked):
+            find(log_dir, [KEY])
+    with pytest.raises(NotALogDir):
+        find(tmp_path / "missing", [KEY])
+
+
+ID = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (f"t-0.{ID}-moved", 2),
+        ("backup", 2),
+        (f"{'t' * 210}-0.{ID}-delete", 0),
+        (f"{'t' * 213}-0.{ID}-delete", 2),  # the longest name: a topic may be truncated
+    ],
+)
+def test_directories_whose_topic_is_not_known(tmp_path: Path, name: str, expected: int) -> None:
+    """A request for any topic counts there: of a move, a copy, a name that truncates its topic."""
+    log_dir = tmp_path / "logs"
+    a_log(log_dir, "u-0").directory.rename(log_dir / name)
+    assert expected == len(find(log_dir, request("other")).findings)
+    assert 2 == len(find(log_dir, request("regex:.*")).findings)
+
+
+def test_a_request_counts_in_its_topics_only(tmp_path: Path) -> None:
+    """In all kinds of files of the topic."""
+    log_dir = tmp_path / "logs"
+    a_log(log_dir)
+    source = a_log(tmp_path / "other", "u-1").directory
+    source.rename(log_dir / "u-1.0123456789abcdef0123456789abcdef-stray")
+    counts = {
+        topics: len(find(log_dir, request(topics)).findings)
+        for topics in ("t", "u", "regex:[tu]", "regex:.", "v")
+    }
+    assert {"t": 2, "u": 2, "regex:[tu]": 4, "regex:.": 4, "v": 0} == counts
+
+
+def test_a_log_that_must_be_recovered_first(tmp_path: Path) -> None:
+    """Its records are found; what removes them is not known, and why is said."""
+    log_dir = tmp_path / "logs"
+    builder = a_log(log_dir)
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    found = find(log_dir, [KEY])
+    assert [("", None)] * 2 == [(one.rule, one.gone_by_ms) for one in found.findings]
+    assert "not stopped cleanly" in found.undecided[builder.partition]
+    assert [0, 2] == [offset for _, offset, _ in map(at, found.findings)]
+
+
+def test_a_swap_that_is_needed_stays(tmp_path: Path) -> None:
+    """It may be all that is left of its records; one that was not committed is purged."""
+    log_dir = tmp_path / "logs"
+    directory = a_log(log_dir).directory
+    path = directory / f"{2:020d}.log"
+    path.rename(path.with_suffix(".log.swap"))
+    removed = {one.path: one.rule for one in find(log_dir, [KEY]).findings}
+    assert "" == removed["t-0/00000000000000000002.log.swap"]
+    path.write_bytes(path.with_suffix(".log.swap").read_bytes())
+    path.with_suffix(".log.cleaned").write_bytes(path.read_bytes())
+    found = find(log_dir, [KEY], settings({}, now_ms=7, run_interval_ms=3)).findings
+    removed_at = {one.path: (one.rule, one.gone_by_ms) for one in found}
+    assert ("purge", 10) == removed_at["t-0/00000000000000000002.log.swap"]
+    assert ("purge", 10) == removed_at["t-0/00000000000000000002.log.cleaned"]
+
+
+def test_patterns_are_numbered_after_the_keys(tmp_path: Path) -> None:
+    """A pattern in another key's record is a finding of its own kind."""
+    log_dir = tmp_path / "logs"
+    a_log(log_dir)
+    found = find(log_dir, [KEY], patterns=(b"oth",))
+    assert [(0, "superseded"), (1, "value"), (0, "live")] == [
+        (one.request, one.kind) for one in found.findings
+    ]

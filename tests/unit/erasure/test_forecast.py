@@ -1,0 +1,228 @@
+"""When records are gone: the rules as tables. Times are ms after `START_MS`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from logwright.config.topic import TopicConfig, parse_settings
+from logwright.erasure.forecast import (
+    NO_TIME,
+    RULES,
+    Cleaning,
+    Records,
+    Upkeep,
+    cleanings,
+    removals,
+    with_tombstones,
+)
+from logwright.log.load import observe
+from logwright.log.model import PartitionLog
+from logwright.units import INT64_MAX
+from tests.log_builder import START_MS, LogBuilder
+
+NOW = START_MS + 1_000
+COMPACT = {
+    "cleanup.policy": "compact",
+    "segment.ms": "10000",
+    "max.compaction.lag.ms": "20000",
+    "min.cleanable.dirty.ratio": "1",
+    "delete.retention.ms": "30000",
+    "file.delete.delay.ms": "5000",
+}
+
+
+def config(**changes: str) -> TopicConfig:
+    pairs = {name.replace("_", "."): value for name, value in changes.items()}
+    return parse_settings({**COMPACT, **pairs})[0]
+
+
+def a_log(
+    directory: Path, *, checkpoint: int | None = None, transaction: bool = False
+) -> PartitionLog:
+    """Two closed segments, of 0 ms and of 100 ms, and an active one of 200 ms."""
+    builder = LogBuilder(directory)
+    for number, base in enumerate((0, 2, 4)):
+        times = [START_MS + 100 * number] * 2
+        values: list[tuple[str, str]] = [(f"k{base}", "x" * 500), ("k", "y" * 500)]
+        builder.segment(base).batch(
+            base,
+            values,
+            timestamps=times,
+            producer_id=7 if transaction and base == 2 else -1,
+            transactional=transaction and base == 2,
+        )
+    builder.write(producers=True)
+    return observe(directory, builder.partition, high_watermark="end")
+
+
+def records(offsets: list[int], **masks: Any) -> Records:  # noqa: ANN401 -- lists of bool, and a function
+    count = len(offsets)
+
+    def mask(name: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        return np.array(masks.get(name, [False] * count), dtype=np.bool_)
+
+    horizons = masks.get("horizons", [NO_TIME] * count)
+    return Records(
+        offsets=np.array(offsets, dtype=np.int64),
+        superseded=mask("superseded"),
+        aborted=mask("aborted"),
+        tombstones=mask("tombstones"),
+        horizons=np.array(horizons, dtype=np.int64),
+        superseded_within=masks.get("within", lambda *_: mask("superseded")),
+    )
+
+
+def after(*found: Cleaning) -> list[tuple[int, int, int, str]]:
+    return [(one.at_ms - START_MS, one.first_offset, one.end_offset, one.rule) for one in found]
+
+
+LAG_RULE, RATIO_RULE = "max.compaction.lag.ms", "min.cleanable.dirty.ratio"
+
+
+@pytest.mark.parametrize(
+    ("changes", "upkeep", "expected"),
+    [
+        # Segment 0 exceeds the lag after 20 s; by then the active segment was due to roll.
+        ({}, Upkeep(), [(20_001, 0, 6, LAG_RULE)]),
+        # The same run may be late by the interval: the next one is looked for after it.
+        ({}, Upkeep(run_interval_ms=5_000), [(20_001, 0, 6, LAG_RULE)]),
+        # Without a lag only the ratio counts: 1 is never exceeded, 0.3 is at once.
+        ({"max_compaction_lag_ms": str(INT64_MAX)}, Upkeep(), []),
+        (
+            {"max_compaction_lag_ms": str(INT64_MAX), "min_cleanable_dirty_ratio": "0.3"},
+            Upkeep(),
+            [(1_000, 0, 4, RATIO_RULE), (10_201, 4, 6, RATIO_RULE)],
+        ),
+        # min.compaction.lag.ms: what is younger than 15 s stays, and all after it.
+        (
+            {
+                "max_compaction_lag_ms": str(INT64_MAX),
+                "min_cleanable_dirty_ratio": "0",
+                "min_compaction_lag_ms": "15000",
+            },
+            Upkeep(),
+            [
+                (15_000, 0, 2, RATIO_RULE),
+                (15_100, 2, 4, RATIO_RULE),
+                (15_200, 4, 6, RATIO_RULE),
+            ],
+        ),
+        ({}, Upkeep(forced=True), [(1_000, 0, 4, RATIO_RULE), (10_201, 4, 6, RATIO_RULE)]),
+        ({}, Upkeep(cleans=False), []),
+        ({"cleanup_policy": "delete"}, Upkeep(forced=True), []),
+    ],
+)
+def test_cleanings(
+    tmp_path: Path,
+    changes: dict[str, str],
+    upkeep: Upkeep,
+    expected: list[tuple[int, int, int, str]],
+) -> None:
+    """When a cleaning is due, what its map covers, and which setting makes it due."""
+    log = a_log(tmp_path / "logs")
+    assert expected == after(*cleanings(log, config(**changes), now_ms=NOW, upkeep=upkeep))
+
+
+def test_an_open_transaction_holds_cleanings_back(tmp_path: Path) -> None:
+    """Nothing from its first offset on is cleaned."""
+    log = a_log(tmp_path / "logs", transaction=True)
+    found = cleanings(log, config(), now_ms=NOW, upkeep=Upkeep())
+    assert [(20_001, 0, 2, LAG_RULE)] == after(*found)
+
+
+DELAY = 5_000
+
+
+@pytest.mark.parametrize(
+    ("asked", "changes", "upkeep", "expected"),
+    [
+        # A live record of a compacted topic: nothing removes it.
+        (records([0]), {}, Upkeep(), [("", None)]),
+        # A superseded one, and an aborted one: the cleaning, then the purge.
+        (records([0], superseded=[True]), {}, Upkeep(), [(LAG_RULE, 20_001 + DELAY)]),
+        (records([5], aborted=[True]), {}, Upkeep(), [(LAG_RULE, 20_001 + DELAY)]),
+        # Both wait for a run.
+        (
+            records([0], superseded=[True]),
+            {},
+            Upkeep(run_interval_ms=700),
+            [(LAG_RULE, 20_001 + DELAY + 1_400)],
+        ),
+        # What supersedes it is not covered by the map.
+        (
+            records([0], superseded=[True], within=lambda *_: np.array([False])),
+            {},
+            Upkeep(),
+            [(RATIO_RULE, None)],
+        ),
+        # A tombstone gets a horizon, and nothing makes the log due after it.
+        (records([0], tombstones=[True]), {}, Upkeep(), [("delete.retention.ms", None)]),
+        # ... unless records of other keys are appended all the time.
+        (
+            records([0], tombstones=[True]),
+            {},
+            Upkeep(appends_continue=True),
+            [("delete.retention.ms", 20_001 + 30_000 + 20_000 + 1 + DELAY)],
+        ),
+        # A horizon that is reached, and one that is reached just too late for the cleaning.
+        (
+            records([0, 1], tombstones=[True] * 2, horizons=[START_MS + 20_001, START_MS + 20_002]),
+            {},
+            Upkeep(),
+            [("delete.retention.ms", 20_001 + DELAY), ("delete.retention.ms", None)],
+        ),
+        # Retention: of the segment's largest timestamp, strictly; and the segments before it.
+        (
+            records([0, 2, 4], superseded=[True, False, False]),
+            {"cleanup_policy": "delete", "retention_ms": "50000"},
+            Upkeep(),
+            [("retention.ms", 50_001 + 100 * number + DELAY) for number in range(3)],
+        ),
+        # Compacted too: cleanings join segments, so the youngest counts; the first rule wins.
+        (
+            records([0, 1], superseded=[True, False]),
+            {"cleanup_policy": "compact,delete", "retention_ms": "50000"},
+            Upkeep(),
+            [(LAG_RULE, 20_001 + DELAY), ("retention.ms", 50_201 + DELAY)],
+        ),
+        (
+            records([0, 3, 5]),
+            {"cleanup_policy": "delete", "retention_bytes": "1400", "retention_ms": "-1"},
+            Upkeep(),
+            [("retention.bytes", 1_000 + DELAY), ("", None), ("", None)],
+        ),
+        (
+            records([0]),
+            {"cleanup_policy": "delete", "retention_ms": "50000"},
+            Upkeep(retains=False),
+            [("", None)],
+        ),
+    ],
+)
+def test_removals(
+    tmp_path: Path,
+    asked: Records,
+    changes: dict[str, str],
+    upkeep: Upkeep,
+    expected: list[tuple[str, int | None]],
+) -> None:
+    """Which rule removes a record, and when its bytes are gone."""
+    log = a_log(tmp_path / "logs")
+    found = removals(asked, log, config(**changes), now_ms=NOW, upkeep=upkeep)
+    times = [None if time == NO_TIME else time - START_MS for time in found.times.tolist()]
+    assert expected == list(zip([RULES[one] for one in found.rules.tolist()], times, strict=True))
+
+
+def test_tombstones_that_are_appended(tmp_path: Path) -> None:
+    """The log is longer, and its active segment rolls by its first batch, as before."""
+    log = a_log(tmp_path / "logs")
+    longer = with_tombstones(log, 3, now_ms=NOW)
+    assert (9, 9, 9) == (longer.log_end_offset, longer.high_watermark, longer.last_stable_offset)
+    assert longer.active.largest_timestamp_ms == NOW
+    assert log.active.first_batch_max_timestamp_ms == longer.active.first_batch_max_timestamp_ms
+    held = a_log(tmp_path / "held", transaction=True)
+    assert held.last_stable_offset == with_tombstones(held, 1, now_ms=NOW).last_stable_offset
