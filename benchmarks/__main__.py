@@ -12,6 +12,9 @@ from pathlib import Path
 import click
 
 from benchmarks.compare import compare
+from benchmarks.erase import CASES as ERASE_CASES
+from benchmarks.erase import KEYS as ERASE_KEYS
+from benchmarks.erase import erasures
 from benchmarks.find import CASES as FIND_CASES
 from benchmarks.find import find_rows
 from benchmarks.floor import floors
@@ -302,6 +305,19 @@ def forecast_command(*, scale: float, work_directory: Path | None, cases: tuple[
     """What a forecast costs next to a cleaning of the same log, and its error."""
     with _work(work_directory) as work:
         print(forecasts(cases, scale=scale, work=work))
+
+
+@main.command(name="erase")
+@click.option("--scale", type=click.FloatRange(0, min_open=True), default=0.2, show_default=True)
+@click.option("--keys", type=click.IntRange(min=1), default=ERASE_KEYS, show_default=True)
+@work_option
+@click.option("--cases", callback=_names, default=",".join(ERASE_CASES), show_default=True)
+def erase_command(
+    *, scale: float, keys: int, work_directory: Path | None, cases: tuple[str, ...]
+) -> None:
+    """What erasing some keys costs next to a cleaning of the same log."""
+    with _work(work_directory) as work:
+        print(erasures(cases, keys=keys, scale=scale, work=work))
 
 
 @main.command(name="find")

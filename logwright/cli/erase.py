@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from logwright.cli.erasure_keys import ChosenKeys, keys_options
+from logwright.cli.keys import KeyOptions, key_options, read_wanted
 from logwright.cli.leaving import leave_held, leave_strays, leave_unknown
 from logwright.cli.planning import FailureLog, instant
 from logwright.cli.recover import recover_first, show_recovery_first
@@ -19,11 +19,20 @@ if TYPE_CHECKING:
 
     from logwright.erasure.erase.remaining import Remaining
     from logwright.erasure.erase.rules import ErasedByRules, Tombstones
+    from logwright.erasure.keys import KeySet
     from logwright.format.names import TopicPartition
 
 
+class _Given(KeyOptions):
+    """Values of the options below, as click passes them."""
+
+    at_once: bool
+    purge_unreadable: bool
+    threads: int | None
+
+
 @click.command(name="erase")
-@keys_options
+@key_options
 @click.option(
     "--now-and-for-good",
     "at_once",
@@ -44,20 +53,27 @@ if TYPE_CHECKING:
 @request_options
 def command(
     request: Request,
-    *,
-    chosen: ChosenKeys,
-    at_once: bool,
-    purge_unreadable: bool,
-    threads: int | None,
+    **given: Unpack[_Given],
 ) -> None:
-    """Erase the records of keys: tombstones, compaction and purge; or at once."""
+    """Erase the records of keys: tombstones, compaction and purge; or at once.
+
+    Only records whose own key is one of these are erased: `logwright find --pattern` names records
+    of other keys that have something of a person in their values.
+    """
     from logwright.cli.erase_at_once import erase_at_once  # noqa: PLC0415 -- kernels: not for --help
 
     request.require_terminal()
     failures = FailureLog(output=request.output)
-    partitions = tuple(one for one in request.partitions() if chosen.applies_to(one.topic))
-    if at_once:
-        erase_at_once(request, chosen, partitions, failures, (purge_unreadable, threads))
+    if given["keys"] is None and given["requests"] is None:
+        raise click.UsageError("say which keys: --keys FILE, or --requests DIR")
+    chosen = read_wanted(request, given).keys
+    partitions = tuple(
+        one for one in request.partitions() if not chosen.for_topic(one.topic).is_empty
+    )
+    if given["at_once"]:
+        erase_at_once(
+            request, chosen, partitions, failures, (given["purge_unreadable"], given["threads"])
+        )
     else:
         _by_rules(request, chosen, partitions, failures)
     click.get_current_context().exit(failures.exit_status)
@@ -65,7 +81,7 @@ def command(
 
 def _by_rules(
     request: Request,
-    chosen: ChosenKeys,
+    chosen: KeySet,
     partitions: Sequence[TopicPartition],
     failures: FailureLog,
 ) -> None:
@@ -99,20 +115,24 @@ def _by_rules(
         _say_marked(*marked)
 
 
-def _purge_deleted(request: Request, chosen: ChosenKeys) -> None:
+def _purge_deleted(request: Request, chosen: KeySet) -> None:
     """Remove the deleted logs that are due. Effects: removes them; output."""
     from logwright.deletion.commit import plan_purge_deleted, purge_deleted  # noqa: PLC0415
 
     now_ms, delay_ms = request.now_ms, request.broker().file_delete_delay_ms
     planned = plan_purge_deleted(request.log_dir, now_ms=now_ms, delay_ms=delay_ms)
-    due = [one.directory for one in planned if one.goes and chosen.applies_to(one.partition.topic)]
+    due = [
+        one.directory
+        for one in planned
+        if one.goes and not chosen.for_topic(one.partition.topic).is_empty
+    ]
     if due:
         purge_deleted(request.log_dir, now_ms=now_ms, delay_ms=delay_ms, directories=due)
     for name in due:
         request.output.text(f"{name}: removed")
 
 
-def _say_marked(request: Request, chosen: ChosenKeys, failures: FailureLog) -> None:
+def _say_marked(request: Request, chosen: KeySet, failures: FailureLog) -> None:
     """Say which deleted, stray and future logs have records of the keys. Effects: reads; output."""
     from logwright.cli.erase_at_once import planned_marked  # noqa: PLC0415 -- kernels
     from logwright.erasure.erase.directories import remaining_marked  # noqa: PLC0415
@@ -146,7 +166,7 @@ def _as_text(name: str, left: Remaining) -> str:
 
 def _missing(
     request: Request,
-    chosen: ChosenKeys,
+    chosen: KeySet,
     partitions: Sequence[TopicPartition],
     failures: FailureLog,
 ) -> list[Tombstones]:
@@ -156,7 +176,7 @@ def _missing(
     found = []
     for partition in partitions:
         config, _ = request.settings(partition.topic)
-        keys = chosen.keys.for_topic(partition.topic)
+        keys = chosen.for_topic(partition.topic)
         try:
             found.append(missing_tombstones(request.log_dir, partition, config, keys))
         except LogwrightError as error:
@@ -185,14 +205,14 @@ def _show_plan(request: Request, found: Tombstones) -> None:
 
 
 def _erase(
-    request: Request, chosen: ChosenKeys, partition: TopicPartition, failures: FailureLog
+    request: Request, chosen: KeySet, partition: TopicPartition, failures: FailureLog
 ) -> None:
     """Erase one log, and say what remains. Effects: changes the log; output."""
     from logwright.erasure.erase.remaining import remaining  # noqa: PLC0415 -- kernels
     from logwright.erasure.erase.rules import erase_by_rules  # noqa: PLC0415
 
     settings = request.settings(partition.topic)
-    keys = chosen.keys.for_topic(partition.topic)
+    keys = chosen.for_topic(partition.topic)
     now_ms = request.now_ms
     try:
         done = erase_by_rules(request.log_dir, partition, settings, keys, now_ms=now_ms)

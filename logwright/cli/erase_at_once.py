@@ -18,6 +18,7 @@ from logwright.erasure.erase.directories import (
     MarkedPartition,
     chosen_marked,
     plan_marked,
+    recover_marked,
     remove_deleted,
 )
 from logwright.errors import LogwrightError, PreconditionError
@@ -26,18 +27,18 @@ from logwright.locks import broker_kept_out, lock_log_dir
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from logwright.cli.erasure_keys import ChosenKeys
     from logwright.cli.output import Progress
     from logwright.cli.planning import FailureLog
     from logwright.cli.request import Request
     from logwright.config.topic import CleanerConfig
     from logwright.erasure.erase.model import Erased, ErasePlan, Matcher
+    from logwright.erasure.keys import KeySet
     from logwright.format.names import TopicPartition
 
 
 def erase_at_once(
     request: Request,
-    chosen: ChosenKeys,
+    chosen: KeySet,
     partitions: Sequence[TopicPartition],
     failures: FailureLog,
     options: tuple[bool, int | None],
@@ -64,7 +65,7 @@ def erase_at_once(
         failed = {partition for partition, _ in failures.failures}
         going = [one for one in free if one not in failed]
         request.confirm(
-            f"Erase {len(chosen.keys)} keys from {len(going)} logs in {request.log_dir}, at once"
+            f"Erase {len(chosen)} keys from {len(going)} logs in {request.log_dir}, at once"
             " and beyond undo?"
         )
         for partition in going:
@@ -72,16 +73,17 @@ def erase_at_once(
         task.erase_marked()
 
 
+def _wanted(request: Request) -> Callable[[TopicPartition], bool]:
+    """Return which partitions the command is about."""
+    return lambda partition: not request.named or partition in request.named
+
+
 def planned_marked(
-    request: Request, chosen: ChosenKeys, failures: FailureLog, *, purge_unreadable: bool
+    request: Request, chosen: KeySet, failures: FailureLog, *, purge_unreadable: bool
 ) -> list[MarkedErasure]:
     """Plan the deleted, stray and future logs. Effects: reads them; output."""
-    plans, named = [], request.named
-
-    def wanted(partition: TopicPartition) -> bool:
-        return (not named or partition in named) and chosen.names(partition.topic)
-
-    for marked, keys in chosen_marked(request.log_dir, chosen.keys, wanted):
+    plans = []
+    for marked, keys in chosen_marked(request.log_dir, chosen, _wanted(request)):
         try:
             plan = plan_marked(
                 request.log_dir,
@@ -105,7 +107,7 @@ class _Task:
     def __init__(
         self,
         request: Request,
-        chosen: ChosenKeys,
+        chosen: KeySet,
         failures: FailureLog,
         options: tuple[bool, int | None],
     ) -> None:
@@ -117,7 +119,7 @@ class _Task:
 
     def show(self, partition: TopicPartition) -> None:
         """Show what would be erased of a live log. Effects: reads it; output."""
-        keys = self._chosen.keys.for_topic(partition.topic)
+        keys = self._chosen.for_topic(partition.topic)
         try:
             plan = self._plan(partition, keys, _silent)
         except LogwrightError as error:
@@ -127,7 +129,7 @@ class _Task:
 
     def erase(self, partition: TopicPartition) -> None:
         """Erase a live log. Effects: changes it; output."""
-        keys = self._chosen.keys.for_topic(partition.topic)
+        keys = self._chosen.for_topic(partition.topic)
         try:
             with self._request.output.progress(str(partition)) as progress:
                 plan = self._plan(partition, keys, progress)
@@ -146,8 +148,16 @@ class _Task:
             purge_unreadable=self._purge_unreadable,
         )
 
+    def _recover_marked(self) -> None:
+        """Recover stray and future logs that an interruption has left. Effects: changes them."""
+        request = self._request
+        found = chosen_marked(request.log_dir, self._chosen, _wanted(request))
+        names = [marked.name for marked, _ in found if marked.mark != "delete"]
+        recover_marked(request.log_dir, names, request.settings, now_ms=request.now_ms)
+
     def erase_marked(self) -> None:
         """Erase the deleted, stray and future logs. Effects: changes them; output."""
+        self._recover_marked()
         plans = self.plan_marked()
         stay = remove_deleted(self._request.log_dir, [one.name for one in plans if one.removed])
         for one in plans:

@@ -6,7 +6,7 @@ after an unclean stop. Directories of deleted logs are skipped, as by a broker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
-from logwright.log.files import open_partition_dir
+from logwright.log.files import open_log_dir, open_named_dir, open_partition_dir
 from logwright.log.listing import look_for_damage, stamp_files
 from logwright.log.load import list_partitions
 from logwright.log.mapped import map_file
@@ -55,6 +55,22 @@ def partitions_to_recover(
     return tuple(one for one in sorted(set(wanted)) if one in present and _is_damaged(log_dir, one))
 
 
+def marked_to_recover(log_dir: Path, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the directories of future and stray logs that have leftovers of an interrupted
+    operation, or that cannot be read. Effects: lists them.
+    """
+    found = []
+    for name in names:
+        try:
+            with open_log_dir(log_dir) as parent, open_named_dir(parent, name) as directory:
+                if not look_for_damage(stamp_files(directory)).findings:
+                    continue
+        except LogwrightError:
+            pass
+        found.append(name)
+    return tuple(found)
+
+
 def _is_damaged(log_dir: Path, partition: TopicPartition) -> bool:
     """Return whether a partition needs a recovery; True if it cannot be read: its recovery then
     reports why.
@@ -80,8 +96,12 @@ def plan_directory(
     *,
     now_ms: TimestampMs,
     options: RecoveryOptions,
+    marked: Collection[str] = (),
 ) -> DirectoryPlan:
     """Plan the recovery of some partitions of a log directory. Effects: reads it.
+
+    `marked`: directories of future and stray logs, which are recovered too; all are in an unclean
+    directory.
 
     Raises:
         NotALogDir, UnreadableFile, LogDirLocked: of the directory as a whole. An error of one
@@ -115,8 +135,8 @@ def plan_directory(
             failures[partition] = error
     marker = log_dir / CLEAN_SHUTDOWN_MARKER
     whole = not marker.exists() and wanted.issuperset(present)
-    marked = marked_logs(log_dir) if whole else ()
-    for one in marked:
+    others = [one for one in marked_logs(log_dir) if whole or one.name in marked]
+    for one in others:
         try:
             plans.append(decide(one.partition, one.name))
         except LogwrightError as error:
@@ -127,5 +147,5 @@ def plan_directory(
         plans=tuple(plans),
         failures=failures,
         marked_failures=marked_failures,
-        left_out=left_out(log_dir, wanted, {one.name for one in marked}),
+        left_out=left_out(log_dir, wanted, {one.name for one in others}),
     )

@@ -30,9 +30,11 @@ from logwright.verify.partition import verify_partition
 from tests.crash.filesystems import Crash, CrashingFileSystem, FailingFileSystem
 from tests.crash.operations import interposed, relink
 from tests.differential.random_logs import scratch_directory
-from tests.erasing import PlainKeys, bytes_anywhere, logs_of, require_erased
+from tests.e2e.command import call
+from tests.erasing import PlainKeys, batches_of, bytes_anywhere, logs_of, require_erased
 from tests.log_builder import START_MS, LogBuilder
 from tests.plans import forced_plan
+from tests.sequences.faults import NO_FAULT, Fault, interrupted
 
 pytestmark = pytest.mark.crash
 
@@ -119,6 +121,94 @@ def test_an_erasure_that_dies_is_completed_by_the_next(scratch: Path) -> None:
         assert expected == logs_of(log_dir / "t-0"), number
         assert verify_partition(log_dir, T0) == [], number
         shutil.rmtree(log_dir)
+
+
+def test_an_erasure_by_the_rules_that_dies_is_completed_by_the_next(scratch: Path) -> None:
+    """At every call: the same command again appends each tombstone once, and loses nothing else."""
+    log = LogBuilder(scratch / "made")
+    me = ME.decode()
+    log.segment(0).batch(0, [("a", "1"), (me, "2"), ("other", "3")])
+    log.segment(3).batch(3, [(me, "4"), ("b", "5")])
+    log.write()
+    (scratch / "keys").write_text(f"{me}\nother\n")
+    whole = scratch / "whole"
+    shutil.copytree(scratch / "made", whole)
+    with interrupted(NO_FAULT, whole) as counted:
+        by_rules(whole)
+    expected = rows_of(whole)
+    assert [(b"a", b"1"), (b"b", b"5"), (b"other", None), (ME, None)] == sorted(expected)
+    assert counted.calls > 40
+    for number in range(1, counted.calls + 1):
+        log_dir = scratch / str(number)
+        shutil.copytree(scratch / "made", log_dir)
+        with interrupted(Fault("kill", number), log_dir), pytest.raises(Crash):
+            by_rules(log_dir)
+        by_rules(log_dir)
+        assert expected == rows_of(log_dir), number
+        assert verify_partition(log_dir, T0) == [], number
+        shutil.rmtree(log_dir)
+
+
+def test_a_command_that_dies_among_many_directories_is_completed(scratch: Path) -> None:
+    """At every call: live, stray, future and deleted logs, of which none is left with the key."""
+    made_dir = scratch / "made"
+    log = LogBuilder(made_dir)
+    log.segment(0).batch(0, [("a", "1"), (ME.decode(), "2")])
+    log.segment(2)
+    log.write()
+    for mark in ("stray", "future", "delete"):
+        shutil.copytree(log.directory, made_dir / f"t-1.{'0' * 32}-{mark}")
+    (scratch / "keys").write_text(f"{ME.decode()}\n")
+    whole = scratch / "whole"
+    shutil.copytree(made_dir, whole)
+    with interrupted(NO_FAULT, whole) as counted:
+        command(whole, "--now-and-for-good")
+    expected = kept_logs(whole)
+    assert len(expected) == 6
+    for number in range(1, counted.calls + 1):
+        log_dir = scratch / str(number)
+        shutil.copytree(made_dir, log_dir)
+        with interrupted(Fault("kill", number), log_dir), pytest.raises(Crash):
+            command(log_dir, "--now-and-for-good")
+        command(log_dir, "--now-and-for-good")
+        assert bytes_anywhere(log_dir, ME) == [], number
+        assert expected == kept_logs(log_dir), number
+        shutil.rmtree(log_dir)
+
+
+def kept_logs(log_dir: Path) -> dict[Path, bytes]:
+    """The segments of all logs but deleted ones: what an interruption leaves of these has no match
+    any more, and goes when it is due.
+    """
+    return {
+        path.relative_to(log_dir): path.read_bytes()
+        for path in log_dir.rglob("*.log")
+        if not path.parent.name.endswith("-delete")
+    }
+
+
+def by_rules(log_dir: Path) -> None:
+    """Erase by the rules."""
+    command(log_dir)
+
+
+def command(log_dir: Path, *words: str) -> None:
+    """Call the command, which ends well."""
+    done = call(
+        *("erase", log_dir, "--keys", log_dir.parent / "keys", "--now", NOW, "--yes", *words),
+        *("--config", "cleanup.policy=compact", "--config", "file.delete.delay.ms=1000000"),
+    )
+    assert done.status == 0, done.err
+
+
+def rows_of(log_dir: Path) -> list[tuple[bytes | None, bytes | None]]:
+    """Keys and values of the live records, in their order."""
+    return [
+        (record.key, record.value)
+        for content in logs_of(log_dir / "t-0").values()
+        for batch in batches_of(content)
+        for record in batch.records
+    ]
 
 
 def test_output_that_a_purge_took_is_not_swapped_in(scratch: Path) -> None:

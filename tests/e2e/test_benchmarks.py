@@ -118,6 +118,17 @@ def test_topics_are_read_next_to_consumers_of_a_broker(work: Path, tmp_path: Pat
 
 @pytest.mark.e2e
 @pytest.mark.oracle
+def test_erase_compares_with_a_cleaning(work: Path) -> None:
+    """Of the same log in the same run: what was erased, and the seconds of each stage."""
+    printed = run("erase", "--scale", SCALE, "--keys", "50", "--cases", "lz4", "--work", work)
+    cells = [cell.strip() for cell in printed.splitlines()[-1].strip("|").split("|")]
+    assert ("`lz4`", "50") == (cells[0], cells[2])
+    assert int(cells[3].replace(",", "")) >= 50
+    assert all(float(cell) >= 0 for cell in cells[5:])
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
 def test_find_has_a_row_for_each_number_of_keys(work: Path) -> None:
     """Next to Kafka's own dump, which finds the same records, except with more keys than grep
     takes.

@@ -44,6 +44,14 @@ ELSEWHERE: Final = {
         "tests/e2e/test_archive.py",
         "test_a_topic_is_copied_and_the_copy_goes_on",
     ),
+    "logwright erase LOG_DIR --keys FILE": (
+        "tests/unit/cli/test_erase.py",
+        "test_by_the_rules_until_nothing_is_left",
+    ),
+    "logwright erase LOG_DIR --keys FILE --now-and-for-good": (
+        "tests/unit/cli/test_erase.py",
+        "test_at_once_in_a_topic_that_is_not_compacted",
+    ),
     "logwright move LOG_DIR TOPIC-N --abandon": (
         "tests/unit/cli/test_move.py",
         "test_open_move_is_told_of",

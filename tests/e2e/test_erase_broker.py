@@ -1,5 +1,5 @@
-"""A real broker works, keys are erased from its users' topic at once, and it and its clients go on:
-consumers of both levels see every other record, groups and open transactions continue.
+"""A real broker works, keys are erased from its users' topic at once, and it and its clients
+continue: consumers of both levels see every other record, groups and transactions are as they were.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Lives:
 
     Attributes:
         keys: in base64, as the oracle writes them.
-        told: what the command printed, one object for each log.
+        printed: what the command printed, one object for each log.
         left: files below the log directory that have one of the keys, by a plain search.
     """
 
     broker: BrokerLives
     keys: frozenset[str]
-    told: list[dict[str, Any]]
+    printed: list[dict[str, Any]]
     left: list[str]
     first: dict[str, Any]
     second: dict[str, Any]
@@ -94,7 +94,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory, seed: int) -> Lives:
     return Lives(
         broker=broker,
         keys=keys,
-        told=done.lines,
+        printed=done.lines,
         left=left,
         first=first,
         second=second,
@@ -111,9 +111,9 @@ def framed(key: str) -> bytes:
 
 def test_records_were_erased_from_every_segment(lives: Lives) -> None:
     """Of both logs, the active segments among them, and no plain search finds a key."""
-    assert set(USERS) == {line["topicPartition"] for line in lives.told}
-    assert all(line["records"] > 0 for line in lives.told)
-    assert any(line["rolled"] for line in lives.told)
+    assert set(USERS) == {line["topicPartition"] for line in lives.printed}
+    assert all(line["records"] > 0 for line in lives.printed)
+    assert any(line["rolled"] for line in lives.printed)
     assert [] == lives.left
 
 
@@ -143,7 +143,7 @@ def test_the_broker_knows_what_it_knew(what: str, lives: Lives) -> None:
     assert lives.first[what]
 
 
-def test_open_transactions_and_groups_go_on(lives: Lives) -> None:
+def test_open_transactions_and_groups_continue(lives: Lives) -> None:
     """The open one commits, and its records appear but for the erased one; groups resume."""
     second, then = lives.second, lives.second["then"]
     assert "Ongoing" == second["transactions"]["tx-open"]["state"]
@@ -171,9 +171,9 @@ def test_recovery_finds_the_producers_in_the_logs(lives: Lives) -> None:
             json.dumps(
                 sorted(
                     (one["producerId"], one["epoch"], one["lastSequence"])
-                    for one in told["producers"][name]
+                    for one in life["producers"][name]
                 )
             )
-            for told in (lives.second["then"], lives.third)
+            for life in (lives.second["then"], lives.third)
         )
         assert known == found

@@ -6,6 +6,7 @@ from tests.mutation.auditing import AUDITING
 from tests.mutation.between import BETWEEN
 from tests.mutation.certificates import CERTIFICATES
 from tests.mutation.decoding import DECODING
+from tests.mutation.erasing import ERASING
 from tests.mutation.erasure import ERASURE
 from tests.mutation.fault import Fault
 from tests.mutation.kafka_log import KAFKA_LOG
@@ -258,6 +259,7 @@ FAULTS = (
     *READING,
     *KAFKA_LOG,
     *LATEST,
+    *ERASING,
     *TABLES,
     *CERTIFICATES,
     *AUDITING,

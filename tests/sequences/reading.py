@@ -8,9 +8,9 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
-from logwright.format.batch import parse_batch, walk_batches
+from logwright.format.batch import RecordBatch, parse_batch, walk_batches
 from logwright.format.control import parse_control_key
-from logwright.format.record import read_records
+from logwright.format.record import Record, read_records
 from logwright.format.snapshot import parse_snapshot
 from tests.comparison import read_checkpoint
 from tests.sequences.content import Content, Row
@@ -52,14 +52,7 @@ def read_content(log_dir: Path, name: str) -> Content:
             if batch.is_transactional and not found:
                 emptied.setdefault(batch.producer_id, []).append(batch.base_offset)
             for record in found:
-                row = Row(
-                    offset=record.offset,
-                    key=record.key,
-                    value=record.value,
-                    timestamp_ms=record.timestamp_ms,
-                    headers=tuple((one.key, one.value) for one in record.headers),
-                    horizon_ms=batch.delete_horizon_ms if record.value is None else None,
-                )
+                row = _row(batch, record)
                 if batch.is_transactional:
                     is_aborted = any(
                         producer == batch.producer_id and first <= row.offset <= last
@@ -80,6 +73,18 @@ def read_content(log_dir: Path, name: str) -> Content:
         end=end,
         producers=tuple(sorted(producers.items())),
         held=tuple(offset for offsets in emptied.values() for offset in offsets),
+    )
+
+
+def _row(batch: RecordBatch, record: Record) -> Row:
+    """A record, without the outcome of its transaction."""
+    return Row(
+        offset=record.offset,
+        key=record.key,
+        value=record.value,
+        timestamp_ms=record.timestamp_ms,
+        headers=tuple((one.key, one.value) for one in record.headers),
+        horizon_ms=batch.delete_horizon_ms if record.value is None else None,
     )
 
 

@@ -1,7 +1,7 @@
 """Erase the records of some keys from the deleted, stray and future logs of a log directory.
 
 1. A deleted log (``-delete``) is to go anyway: with a match all of it goes at once, and cannot be
-   restored any more.
+   restored any more. What an interruption leaves of it has no match, and goes when it is due.
 2. A broker never deletes a stray log (``-stray``), and continues a future log (``-future``), the
    copy of a move inside the broker. Both are rebuilt like a live log.
 """
@@ -17,6 +17,9 @@ from logwright.erasure.erase.copies import file_matches, holds_batches
 from logwright.erasure.erase.remaining import Remaining
 from logwright.format.names import TopicPartition
 from logwright.log.log_dir import Mark, MarkedDirectory, list_marked, list_tree
+from logwright.recovery.commit import commit_directory
+from logwright.recovery.directory_plan import marked_to_recover, plan_directory
+from logwright.recovery.model import RecoveryOptions
 from logwright.units import INT64_MAX, TimestampMs
 
 if TYPE_CHECKING:
@@ -108,6 +111,33 @@ def chosen_marked(
     """
     found = [(marked, applying(keys, marked)) for marked in list_marked(log_dir)]
     return [(marked, own) for marked, own in found if not own.is_empty and wanted(marked.partition)]
+
+
+def recover_marked(
+    log_dir: Path,
+    names: Collection[str],
+    settings: Callable[[str], tuple[TopicConfig, CleanerConfig]],
+    *,
+    now_ms: TimestampMs,
+) -> None:
+    """Recover the stray and future logs in which an erasure was interrupted. One that cannot be
+    recovered stays, and planning its erasure says why. Effects: changes them.
+
+    Raises:
+        LogwrightError: see `plan_directory` and `commit_directory`.
+    """
+    damaged = marked_to_recover(log_dir, names)
+    if not damaged:
+        return
+    plan = plan_directory(
+        log_dir,
+        (),
+        lambda topic: settings(topic)[0],
+        now_ms=now_ms,
+        options=RecoveryOptions(),
+        marked=damaged,
+    )
+    commit_directory(plan)
 
 
 def plan_marked(

@@ -1,0 +1,127 @@
+"""``erase``: what erasing some keys from a log costs next to a full cleaning of the same log."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+
+from benchmarks.logs import BenchLog, fresh_copy, plan, prepare
+from benchmarks.table import table
+from logwright.compaction.runtime import Runtime
+from logwright.compaction.source import open_window, row_ranges
+from logwright.config.topic import parse_settings
+from logwright.erasure.erase.build import build_erasure
+from logwright.erasure.erase.check import require_correct
+from logwright.erasure.erase.commit import commit_erasure, plan_erasure_of
+from logwright.erasure.erase.scan import open_segments
+from logwright.erasure.erase.scan_kernels import KeyList, list_keys
+from logwright.erasure.keys import KeySet
+from logwright.erasure.secret import Secret
+from logwright.format.batch import CODEC_MASK
+from logwright.log.load import observe
+from logwright.sweep.build import build, examine
+from logwright.sweep.commit import commit
+from logwright.units import TimestampMs
+
+CASES: Final = ("u100", "u1k", "zstd", "lz4", "txn")
+KEYS: Final = 1_000
+_SEED: Final = 7
+
+_Value = TypeVar("_Value")
+
+
+def erasures(cases: tuple[str, ...], *, keys: int, scale: float, work: Path) -> str:
+    """Return a table of seconds, warm, one thread. Effects: works below `work`."""
+    rows = [_row(prepare(case, scale=scale, work=work), keys, work / "erase") for case in cases]
+    shutil.rmtree(work / "erase", ignore_errors=True)
+    head = ["log", "size, MB", "keys", "records erased", "segments rebuilt"]
+    head += ["cleaning, s", "erasure, s", "of that scan", "build", "check", "commit", "CPU s"]
+    return table(head, rows)
+
+
+def _row(log: BenchLog, keys: int, copy: Path) -> list[str]:
+    chosen = KeySet.of(Secret.random(), clear=_some_keys(log, keys))
+    for _ in range(2):  # the first run compiles
+        fresh_copy(log, copy)
+        cleaning, _ = _timed(lambda: _clean(log, copy))
+    for _ in range(2):
+        fresh_copy(log, copy)
+        began = time.process_time()
+        parts, records, segments = _erase(log, copy, chosen)
+        cpu = time.process_time() - began
+    return [
+        f"`{log.name}`",
+        f"{log.log_bytes / 1e6:.0f}",
+        f"{len(chosen):,}",
+        f"{records:,}",
+        f"{segments}",
+        f"{cleaning:.2f}",
+        f"{sum(parts):.2f}",
+        *(f"{one:.2f}" for one in parts),
+        f"{cpu:.2f}",
+    ]
+
+
+def _erase(log: BenchLog, copy: Path, keys: KeySet) -> tuple[tuple[float, ...], int, int]:
+    """Erase and return the seconds of the stages, and what was erased."""
+    settings = parse_settings(log.settings)
+    scan, planned = _timed(
+        lambda: plan_erasure_of(
+            copy,
+            log.partition,
+            settings,
+            keys,
+            now_ms=TimestampMs(log.now_ms),
+            progress=lambda *_: None,
+            runtime=Runtime(),
+        )
+    )
+    made, staged = _timed(lambda: build_erasure(planned, progress=lambda *_: None))
+    output = staged.staged
+    check = 0.0
+    if output is not None:
+        check, _ = _timed(lambda: require_correct(planned, output, keys))
+    committing, done = _timed(lambda: commit_erasure(staged, keys))
+    return (scan, made, check, committing), done.records, len(done.segments)
+
+
+def _timed(act: Callable[[], _Value]) -> tuple[float, _Value]:
+    began = time.perf_counter()
+    value = act()
+    return time.perf_counter() - began, value
+
+
+def _clean(log: BenchLog, copy: Path) -> None:
+    planned = plan(log, copy)
+    staged = build(planned)
+    examine(planned, staged)
+    commit(planned, staged)
+
+
+def _some_keys(log: BenchLog, count: int) -> list[bytes]:
+    """Return distinct keys of windows drawn from all over the log, in a fixed order."""
+    sources = open_segments(observe(log.directory, log.partition, high_watermark="end"))
+    windows = [
+        (source, rows)
+        for source in sources
+        for rows in row_ranges(source, first=0, last=len(source.batches))
+    ]
+    random = np.random.default_rng(_SEED)
+    found: dict[bytes, None] = {}
+    each = max(count // max(len(windows), 1), 1) + 1
+    for at in random.permutation(len(windows)).tolist():
+        source, (first, last) = windows[at]
+        window = open_window(source, slice(first, last))
+        room = KeyList.room(int(window.batches["count"].sum()))
+        packed = bool((window.batches["attributes"] & CODEC_MASK).any())
+        buffer = window.scratch if packed else source.data
+        listed, _, _ = list_keys(buffer, window.batches, window.spans, packed, room)
+        for row in random.integers(0, max(listed, 1), size=min(each, listed)).tolist():
+            start, length = int(room.starts[row]), int(room.lengths[row])
+            found[buffer[start : start + length].tobytes()] = None
+    return list(found)[:count]

@@ -1,0 +1,222 @@
+"""``logwright erase``: by the rules, and at once, in every kind of file of a log directory."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from logwright.format.names import TopicPartition
+from logwright.live_plans import end_plan, hold_plan, new_plan_id
+from logwright.locks import lock_partition
+from logwright.state.model import Pause
+from logwright.state.store import change_state
+from logwright.units import TimestampMs
+from tests.e2e.command import Answer, call
+from tests.erasing import bytes_anywhere, keys_in, logs_of
+from tests.log_builder import START_MS, LogBuilder
+
+T0 = TopicPartition("t", 0)
+ME: Final = "the-erased-key"
+NOW: Final = START_MS + 10_000
+HOUR_MS: Final = 3_600_000
+ID: Final = "0123456789abcdef0123456789abcdef"
+COMPACT: Final = (
+    *("--config", "cleanup.policy=compact", "--config", "delete.retention.ms=1000"),
+    *("--config", "file.delete.delay.ms=1000"),
+)
+DELETE: Final = ("--config", "cleanup.policy=delete", "--config", f"retention.ms={HOUR_MS}")
+
+
+def made(tmp_path: Path, partition: str = "t-0") -> Path:
+    """A log directory with one log, and a file of keys next to it."""
+    log = LogBuilder(tmp_path / "logs", partition)
+    log.segment(0).batch(0, [(ME, "1"), ("a", "2"), (ME, "3")])
+    log.segment(3).batch(3, [("b", "4")])
+    log.segment(4).batch(4, [(ME, "5"), ("c", None)])
+    log.write()
+    (tmp_path / "keys").write_text(f"{ME}\n")
+    return log.log_dir
+
+
+def erase(tmp_path: Path, *words: str | int, now_ms: int = NOW) -> Answer:
+    """Call the command on `made`."""
+    return call(
+        *("erase", tmp_path / "logs", "--keys", tmp_path / "keys", "--now", now_ms),
+        *("--output", "json", *words),
+    )
+
+
+def remaining(answer: Answer) -> list[tuple[str, int, str, int | None]]:
+    """What a call by the rules said that remains."""
+    return [
+        (one["what"], one["records"], one["rule"], one["untilMs"])
+        for line in answer.lines
+        for one in line.get("remaining", [])
+    ]
+
+
+def test_by_the_rules_until_nothing_is_left(tmp_path: Path) -> None:
+    """A tombstone is appended once; each run says what remains, by which rule and until when."""
+    log_dir = made(tmp_path)
+    first = erase(tmp_path, *COMPACT, "--yes")
+    assert 0 == first.status, first.err
+    (line,) = first.lines
+    assert (3, 1, True) == (line["records"], line["tombstones"], line["compacted"])
+    assert [
+        ("tombstones", 1, "delete.retention.ms", NOW + 1000),
+        (f"{0:020d}.log.deleted", 1, "file.delete.delay.ms", NOW + 1000),
+        (f"{4:020d}.log.deleted", 1, "file.delete.delay.ms", NOW + 1000),
+    ] == remaining(first)
+    files = {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
+    again = erase(tmp_path, *COMPACT, "--yes")
+    assert (0, False) == (again.lines[0]["tombstones"], again.lines[0]["compacted"])
+    assert files == {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
+    later = erase(tmp_path, *COMPACT, "--yes", now_ms=NOW + 1000)
+    assert [(f"{0:020d}.log.1.deleted", 1, "file.delete.delay.ms", NOW + 2000)] == remaining(later)
+    last = erase(tmp_path, *COMPACT, "--yes", now_ms=NOW + 2000)
+    assert [] == remaining(last)
+    assert [] == bytes_anywhere(log_dir, ME.encode())
+    assert [b"a", b"b"] == [key for key in keys_in(logs_of(log_dir / "t-0")) if key != b"c"]
+
+
+def test_topics_that_are_not_compacted_keep_their_records(tmp_path: Path) -> None:
+    """By the rules: until their retention; no tombstone is appended."""
+    log_dir = made(tmp_path)
+    before = logs_of(log_dir / "t-0")
+    done = erase(tmp_path, *DELETE, "--yes")
+    (line,) = done.lines
+    assert (3, 0, False) == (line["records"], line["tombstones"], line["compacted"])
+    ((what, records, rule, until),) = remaining(done)
+    assert ("records", 3, "retention.ms", START_MS + 5 + HOUR_MS) == (what, records, rule, until)
+    assert before == logs_of(log_dir / "t-0")
+
+
+def test_at_once_in_a_topic_that_is_not_compacted(tmp_path: Path) -> None:
+    """The policy does not matter; other records and tombstones stay."""
+    log_dir = made(tmp_path)
+    done = erase(tmp_path, *DELETE, "--yes", "--now-and-for-good")
+    (line,) = done.lines
+    assert (3, [0, 4], True) == (line["records"], line["segments"], line["rolled"])
+    assert [b"a", b"b", b"c"] == keys_in(logs_of(log_dir / "t-0"))
+    assert [] == bytes_anywhere(log_dir, ME.encode())
+    undone = call("undo", log_dir, "t-0", "--yes", "--now", NOW)
+    assert 5 == undone.status
+    assert "it erased records permanently" in undone.err
+
+
+@pytest.mark.parametrize("mode", [(), ("--now-and-for-good",)], ids=["rules", "at once"])
+def test_dry_run_changes_nothing(tmp_path: Path, mode: tuple[str, ...]) -> None:
+    """It says what would be erased."""
+    log_dir = made(tmp_path)
+    before = sorted((path, path.stat().st_mtime_ns) for path in log_dir.rglob("*"))
+    done = erase(tmp_path, *COMPACT, "--dry-run", *mode)
+    assert 0 == done.status, done.err
+    assert (3, False) == (done.lines[0]["records"], done.lines[0]["erased"])
+    assert before == sorted((path, path.stat().st_mtime_ns) for path in log_dir.rglob("*"))
+
+
+def test_deleted_stray_and_future_logs(tmp_path: Path) -> None:
+    """A deleted log with a match goes; stray and future logs are rebuilt; others stay."""
+    log_dir = made(tmp_path)
+    names = {mark: f"t-{number}.{ID}-{mark}" for number, mark in enumerate(MARKS, start=1)}
+    for name in names.values():
+        shutil.copytree(log_dir / "t-0", log_dir / name)
+    other = LogBuilder(tmp_path / "other", "t-9")
+    other.segment(0).batch(0, [("a", "1")])
+    other.write()
+    shutil.copytree(other.directory, log_dir / f"t-9.{ID}-delete")
+    done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good")
+    assert 0 == done.status, done.err
+    said: dict[str, dict[str, Any]] = {line.get("directory", "t-0"): line for line in done.lines}
+    assert said[names["delete"]]["removed"]
+    assert not said[f"t-9.{ID}-delete"]["removed"]
+    assert (3, 3) == (said[names["stray"]]["records"], said[names["future"]]["records"])
+    assert [] == bytes_anywhere(log_dir, ME.encode())
+    assert {"t-0", names["stray"], names["future"], f"t-9.{ID}-delete"} == {
+        path.name for path in log_dir.iterdir() if path.is_dir()
+    }
+    for mark in ("stray", "future"):
+        assert [b"a", b"b", b"c"] == keys_in(logs_of(log_dir / names[mark]))
+
+
+MARKS: Final = ("delete", "stray", "future")
+
+
+def test_by_the_rules_marked_logs_are_named(tmp_path: Path) -> None:
+    """A deleted log until its delay, a stray one for ever."""
+    log_dir = made(tmp_path)
+    shutil.copytree(log_dir / "t-0", log_dir / f"t-1.{ID}-delete")
+    shutil.copytree(log_dir / "t-0", log_dir / f"t-2.{ID}-stray")
+    done = erase(tmp_path, *COMPACT, "--yes")
+    found = {what: rule for what, _, rule, _ in remaining(done)}
+    assert "log.segment.delete.delay.ms" == found[f"t-1.{ID}-delete"]
+    assert "" == found[f"t-2.{ID}-stray"]
+
+
+def test_pieces_that_cannot_be_read(tmp_path: Path) -> None:
+    """They stay and are named, until they may go."""
+    log_dir = made(tmp_path)
+    cut = log_dir / "t-0" / ".logwright" / "cut" / "1-0"
+    cut.mkdir(parents=True)
+    piece = cut / f"{4:020d}.log.from-9"
+    piece.write_bytes(b"half a batch")
+    done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good")
+    name = f".logwright/cut/1-0/{piece.name}"
+    assert [name] == done.lines[0]["unreadable"]
+    assert f"{name} stays" in done.err
+    again = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good", "--purge-unreadable")
+    assert [name] == again.lines[0]["purged"]
+    assert not piece.exists()
+
+
+def test_only_some_topics(tmp_path: Path) -> None:
+    """--topic names them; the others are not looked at."""
+    log_dir = made(tmp_path)
+    shutil.copytree(log_dir / "t-0", log_dir / "users-0")
+    done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good", "--topic", "regex:us.*")
+    assert ["users-0"] == [line["topicPartition"] for line in done.lines]
+    found = bytes_anywhere(log_dir, ME.encode())
+    assert found
+    assert all(path.startswith("t-0/") for path in found)
+
+
+def test_keys_must_be_named(tmp_path: Path) -> None:
+    """Neither a file nor stored requests: a usage error."""
+    made(tmp_path)
+    done = call("erase", tmp_path / "logs", "--yes")
+    assert 2 == done.status
+    assert "--keys FILE, or --requests DIR" in done.err
+
+
+def test_paused_log_is_skipped(tmp_path: Path) -> None:
+    """A pause keeps it as it is."""
+    log_dir = made(tmp_path)
+    before = logs_of(log_dir / "t-0")
+    held = Pause(owner="me", reason="r", since_ms=TimestampMs(NOW), expires_at_ms=None)
+    change_state(log_dir, T0, lambda one: one.with_pause(held))
+    done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good")
+    assert 0 == done.status
+    assert before == logs_of(log_dir / "t-0")
+    assert "skipped" in done.err
+
+
+def test_others_are_waited_for(tmp_path: Path) -> None:
+    """A log on which another process works, or of which one has staged output, is not changed."""
+    log_dir = made(tmp_path)
+    before = logs_of(log_dir / "t-0")
+    with lock_partition(log_dir, T0):
+        done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good")
+    assert 5 == done.status
+    plan_id = new_plan_id(TimestampMs(NOW))
+    (log_dir / "t-0" / ".logwright" / "staging" / plan_id).mkdir(parents=True)
+    hold_plan(log_dir, plan_id)
+    try:
+        done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good")
+    finally:
+        end_plan(log_dir, plan_id)
+    assert 5 == done.status
+    assert "staged output" in done.err
+    assert before == logs_of(log_dir / "t-0")
