@@ -63,16 +63,16 @@ def java() -> str:
     return found
 
 
-def _sources_digest() -> str:
+def _sources_digest(project: Path) -> str:
     digest = hashlib.sha256()
-    for path in [PROJECT / "pom.xml", *sorted((PROJECT / "src").rglob("*"))]:
+    for path in [project / "pom.xml", *sorted((project / "src").rglob("*"))]:
         if path.is_file():
-            digest.update(f"{path.relative_to(PROJECT)}\0".encode())
+            digest.update(f"{path.relative_to(project)}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _build() -> None:
+def _build(project: Path) -> None:
     java()
     maven = shutil.which("mvn")
     if maven is None:
@@ -82,7 +82,7 @@ def _build() -> None:
         )
     done = subprocess.run(
         [maven, "-q", "-B", "package"],
-        cwd=PROJECT,
+        cwd=project,
         capture_output=True,
         text=True,
         timeout=BUILD_SECONDS,
@@ -90,26 +90,36 @@ def _build() -> None:
     )
     if done.returncode != 0:
         said = (done.stdout + done.stderr)[-4000:]
-        raise OracleUnavailable(f"`mvn package` failed in {PROJECT}:\n{said}")
+        raise OracleUnavailable(f"`mvn package` failed in {project}:\n{said}")
 
 
-@cache
 def oracle_classpath() -> str:
     """Builds if the sources changed. Effects: writes tests/oracle/target.
 
     Returns:
         the class path of the built project.
     """
-    TARGET.mkdir(exist_ok=True)
-    stamp = TARGET / "built-from.sha256"
-    with (TARGET / "build.lock").open("w") as lock:
+    return classpath_of(PROJECT)
+
+
+@cache
+def classpath_of(project: Path) -> str:
+    """Builds a Maven project of the tests if its sources changed. Effects: writes its target.
+
+    Returns:
+        its class path.
+    """
+    target = project / "target"
+    target.mkdir(exist_ok=True)
+    stamp = target / "built-from.sha256"
+    with (target / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        digest = _sources_digest()
+        digest = _sources_digest(project)
         if not stamp.exists() or stamp.read_text() != digest:
             stamp.unlink(missing_ok=True)
-            _build()
+            _build(project)
             stamp.write_text(digest)
-    return f"{TARGET / 'classes'}{os.pathsep}{TARGET / 'lib'}/*"
+    return f"{target / 'classes'}{os.pathsep}{target / 'lib'}/*"
 
 
 def run_java(

@@ -23,7 +23,8 @@ FORMATS = ("parquet", "delta", "iceberg")
 _DELETED = pa.table({"file_path": pa.array([], pa.string()), "pos": pa.array([], pa.int64())})
 _WITHOUT_DELETED = """
 SELECT * EXCLUDE (filename, file_row_number) FROM rows ANTI JOIN deleted
-ON deleted.file_path = 'file://' || rows.filename AND deleted.pos = rows.file_row_number
+ON regexp_replace(deleted.file_path, '^file:(//)?', '') = rows.filename
+AND deleted.pos = rows.file_row_number
 """
 
 Rows = list[tuple[int, int, bytes, bytes]]
@@ -54,11 +55,17 @@ def read_table(form: str, path: Path) -> pa.Table:
     if form == "delta":
         query = QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT * FROM t")
         return pa.table(query.read_all())
+    if form == "iceberg":
+        return read_iceberg(_in_sqlite(path))
     with duckdb.connect() as connection:
-        if form == "parquet":
-            pattern = f"{path}/partition=*/bucket=*/*.parquet"
-            return connection.read_parquet(pattern, hive_partitioning=True).to_arrow_table()
-        files, deletes = iceberg_files(path)
+        pattern = f"{path}/partition=*/bucket=*/*.parquet"
+        return connection.read_parquet(pattern, hive_partitioning=True).to_arrow_table()
+
+
+def read_iceberg(metadata: str) -> pa.Table:
+    """All of a table of Iceberg. `metadata`: location of its newest metadata file."""
+    with duckdb.connect() as connection:
+        files, deletes = _files_of(metadata)
         if not files:
             return pa.table({name: [] for name in ("partition", "offset", "key", "value")})
         connection.register("deleted", _DELETED)
@@ -75,8 +82,16 @@ def iceberg_files(path: Path) -> tuple[list[str], list[str]]:
     """The data files and position delete files of a table's current snapshot, by catalog, metadata
     and manifests.
     """
+    return _files_of(_in_sqlite(path))
+
+
+def _in_sqlite(path: Path) -> str:
     with sqlite3.connect(path / "catalog.db") as catalog:
         ((location,),) = catalog.execute("SELECT metadata_location FROM iceberg_tables")
+    return str(location)
+
+
+def _files_of(location: str) -> tuple[list[str], list[str]]:
     metadata = json.loads(_local(location).read_text())
     current = metadata.get("current-snapshot-id")
     found: tuple[list[str], list[str]] = [], []
@@ -111,4 +126,4 @@ def _avro(location: str) -> list[Any]:
 
 
 def _local(location: str) -> Path:
-    return Path(location.removeprefix("file://"))
+    return Path(location.removeprefix("file:").removeprefix("//"))

@@ -83,6 +83,13 @@ def place(form: str, path: Path, **settings: object) -> Place:
     return Place(topic="t", table=table, catalog=table.catalog, base=path.parent, limits=LIMITS)
 
 
+def catalog_place(catalog: Mapping[str, str], base: Path, **settings: object) -> Place:
+    """A table of Iceberg of the topic t, in a catalog; it decides on the place without a path."""
+    given = {"format": "iceberg", "catalog": catalog, **settings}
+    table = TopicTable.model_validate(given)
+    return Place(topic="t", table=table, catalog=catalog, base=base, limits=LIMITS)
+
+
 def update(
     where: Place, log_dir: Path, *, now_ms: int = NOW_MS, topic_id: str | None = None
 ) -> TopicUpdate:

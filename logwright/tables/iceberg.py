@@ -2,7 +2,8 @@
 
 The catalog is any that pyiceberg knows: REST, SQL … Without one it is a file of SQLite below the
 table's path, ``<path>/catalog.db``. The form is in the table's properties, the progress in those of
-each snapshot. The catalog refuses a commit that another process was faster with.
+each snapshot. The catalog refuses a commit that another process was faster with, and such a commit
+is not tried again: what it deletes was found in the version before.
 """
 
 from __future__ import annotations
@@ -20,19 +21,17 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import ValidationError
+from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    NoSuchTableError,
-    RESTError,
-    ValidationException,
-)
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 from sqlalchemy.exc import SQLAlchemyError
 
+from logwright.errors import PolicyError
 from logwright.tables.columns import BUCKET, PARTITION
 from logwright.tables.iceberg_deletes import RowDelta, delete_file, read_deletes, write_deletes
 from logwright.tables.local_files import refuse_others, sync_file
@@ -56,16 +55,21 @@ _NAME_MAPPING: Final = "schema.name-mapping.default"
 "Column Projection")."""
 _CATALOG_NAME: Final = "logwright"
 ERRORS: Final = (
-    CommitFailedException,
-    NoSuchTableError,
-    RESTError,
+    *(one for one in vars(exceptions).values() if isinstance(one, type)),
+    NotImplementedError,
     SQLAlchemyError,
-    ValidationException,
+    ValidationError,
 )
-"""What a catalog raises; a connection's errors are OSErrors."""
-_PARTS: Final = re.compile(rf"data|metadata|{re.escape(CATALOG_FILE)}.*")
-"""What a killed first update may leave."""
+"""What a catalog raises, also for an answer that is not one; a connection's errors are OSErrors."""
+CONFLICTS: Final = (CommitFailedException, TableAlreadyExistsError)
+"""What it raises if another process was faster."""
 _FILE: Final = "file://"
+_LOCAL: Final = re.compile(r"(?:file:(?://)?)?(/.*)", re.DOTALL)
+"""The locations of local files, with their paths: of logwright, and as catalogs have them."""
+_DATA: Final = "data"
+_METADATA: Final = "metadata"
+_PARTS: Final = re.compile(rf"{_DATA}|{_METADATA}|{re.escape(CATALOG_FILE)}.*")
+"""What a killed first update may leave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +98,7 @@ class IcebergStore:
         self._place = place
         self._opened: Catalog | None = None
         self._loaded: Table | None = None
+        self._version: int | None = None
         self._deleted: dict[str, dict[str, NDArray[np.int64]]] = {}
         self.name = ".".join(place.identifier)
 
@@ -106,7 +111,7 @@ class IcebergStore:
                 file = self._place.directory / CATALOG_FILE
                 warehouse = f"{_FILE}{self._place.directory}"
                 properties = {"type": "sql", "uri": f"sqlite:///{file}", "warehouse": warehouse}
-            self._opened = load_catalog(_CATALOG_NAME, **properties)
+            self._opened = _open_catalog(self.name, properties)
         return self._opened
 
     @property
@@ -120,6 +125,7 @@ class IcebergStore:
 
     def load(self) -> Snapshot | None:
         """See `Store.load`."""
+        self._version = None
         place = self._place
         if place.directory and not place.catalog and not (place.directory / CATALOG_FILE).exists():
             refuse_others(place.directory, _PARTS)
@@ -127,15 +133,16 @@ class IcebergStore:
         try:
             table = self._table.refresh()
         except NoSuchTableError:
+            self._loaded = None
             return None
         if FORM_KEY not in table.properties:
             raise UnknownTable(
                 f"the Iceberg table {self.name} was not made by logwright.",
                 remedy="Give another name or catalog, or remove the table.",
             )
+        self._version = _version(table)
         current = _newest(table)
         progress = None if current is None else _properties(current).get(PROGRESS_KEY)
-        snapshot = table.current_snapshot()
         files = tuple(_files(table))
         self._deleted.clear()
         deletes = {one for file in files for one in _handle(file).delete_files}
@@ -146,13 +153,17 @@ class IcebergStore:
             form=load_form(table.properties[FORM_KEY], table=self.name),
             progress=load_progress(progress, table=self.name),
             files=files,
-            version=str(None if snapshot is None else snapshot.snapshot_id),
+            version=str(self._version),
             deleted=deleted,
         )
 
     def prepare(self, form: Form, schema: pa.Schema) -> None:
-        """Make the empty table: it has the place where files are written."""
-        if self._catalog.table_exists(self._place.identifier):
+        """Make the empty table: it has the place where files are written.
+
+        Raises:
+            CommitFailedException, TableAlreadyExistsError: another process has made it meanwhile.
+        """
+        if self._loaded is not None:
             return
         self._catalog.create_namespace_if_not_exists(self._place.identifier[:-1])
         directory = self._place.directory
@@ -168,17 +179,19 @@ class IcebergStore:
             mapping = change.table_metadata.schema().name_mapping.model_dump_json()
             named: dict[str, Any] = {_NAME_MAPPING: mapping}
             change.set_properties(**named)
+        self._loaded = self._catalog.load_table(self._place.identifier)
 
     @contextmanager
     def output(self, partition: int, bucket: int) -> Iterator[tuple[str, Any]]:
         """See `Store.output`."""
         table = self._table
-        folder = f"{table.location()}/data/partition={partition}/bucket={bucket}"
+        folder = f"{table.location()}/{_DATA}/partition={partition}/bucket={bucket}"
         path = f"{folder}/{secrets.token_hex(16)}.parquet"
         with table.io.new_output(path).create() as file:
             yield path, file
-        if self._place.directory is not None:
-            sync_file(Path(path.removeprefix(_FILE)))
+        local = _LOCAL.fullmatch(path)
+        if local is not None:
+            sync_file(Path(local[1]))
 
     @contextmanager
     def source(self, file: DataFile) -> Iterator[Any]:
@@ -198,8 +211,14 @@ class IcebergStore:
         return np.unique(np.concatenate(found))
 
     def commit(self, commit: Commit, schema: pa.Schema) -> None:  # noqa: ARG002 - it is the table's
-        """See `Store.commit`."""
+        """See `Store.commit`.
+
+        Raises:
+            CommitFailedException: there is another version than `load`, or the last commit, saw.
+        """
         table = self._table
+        if _version(table) != self._version:
+            raise CommitFailedException("the table has another version than the one that was read")
         lists = commit.deleted_of_buckets
         written = [self._write_deletes(place, lists[place]) for place in lists if lists[place]]
         replaced = {
@@ -218,6 +237,7 @@ class IcebergStore:
             files.added_deletes.extend(written)
             files.removed_deletes.update(replaced)
             files.commit()
+        self._version = _version(table)
 
     def _write_deletes(
         self, place: tuple[int, int], rows: Mapping[DataFile, NDArray[np.int64]]
@@ -229,8 +249,8 @@ class IcebergStore:
         return delete_file(path, size, sum(map(len, rows.values())), place)
 
     def remove_old(self, keep_ms: int) -> int:
-        """Let the catalog forget old snapshots, and remove their files if the table is in a local
-        directory. See `Store.remove_old`.
+        """Let the catalog forget old snapshots, and remove their files if the table has a
+        directory; others are left to the catalog. See `Store.remove_old`.
         """
         table = self._table
         before = datetime.now(UTC) - timedelta(milliseconds=keep_ms)
@@ -238,13 +258,35 @@ class IcebergStore:
         directory = self._place.directory
         if directory is None:
             return 0
-        used = set(_used_files(table.refresh()))
+        table.refresh()
+        used = {local[1] for one in _used_files(table) if (local := _LOCAL.fullmatch(one))}
         removed = 0
-        for path in (directory / "data").rglob("*.parquet"):
+        for path in (*(directory / _DATA).rglob("*.parquet"), *(directory / _METADATA).iterdir()):
             if str(path) not in used and path.stat().st_mtime < before.timestamp():
                 path.unlink()
-                removed += 1
+                removed += path.suffix == ".parquet"
         return removed
+
+
+def _open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
+    """Return the catalog of a table. Effects: may connect to it.
+
+    Raises:
+        PolicyError: its properties are incomplete or wrong. They may be secrets, so only the
+            error's kind is said.
+    """
+    try:
+        return load_catalog(_CATALOG_NAME, **properties)
+    except ValueError as error:
+        raise PolicyError(
+            f"the catalog of the table {name} cannot be opened: {type(error).__name__}.",
+            remedy="Check the properties of its catalog.",
+        ) from None
+
+
+def _version(table: Table) -> int | None:
+    snapshot = table.current_snapshot()
+    return None if snapshot is None else snapshot.snapshot_id
 
 
 def _newest(table: Table) -> IcebergSnapshot | None:
@@ -261,11 +303,17 @@ def _properties(snapshot: IcebergSnapshot) -> Mapping[str, str]:
 
 
 def _used_files(table: Table) -> Iterator[str]:
-    """Yield the paths of the data files of all snapshots. Effects: reads their manifests."""
+    """Yield the locations of all files of all snapshots, and of the metadata that says so. Effects:
+    reads their manifests.
+    """
+    yield table.metadata_location
+    yield from (entry.metadata_file for entry in table.metadata.metadata_log)
     for snapshot in table.snapshots():
+        yield snapshot.manifest_list
         for manifest in snapshot.manifests(table.io):
+            yield manifest.manifest_path
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-                yield entry.data_file.file_path.removeprefix(_FILE)
+                yield entry.data_file.file_path
 
 
 def _files(table: Table) -> Iterator[DataFile]:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -94,7 +95,9 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 
 class RowDelta(_OverwriteFiles):
-    """A snapshot that adds and removes data files and delete files.
+    """A snapshot that adds and removes data files and delete files. It follows the one that the
+    table has when it is made, and no other: the library alone would try a refused commit again
+    after the snapshot of another process, if that one adds no data files and removes none of these.
 
     Attributes:
         added_deletes: delete files that are added.
@@ -112,6 +115,15 @@ class RowDelta(_OverwriteFiles):
         )
         self.added_deletes: list[DataFile] = []
         self.removed_deletes: set[DataFile] = set()
+
+    def _validate_concurrency(self) -> None:
+        """Called before the commit is tried again.
+
+        Raises:
+            CommitFailedException: another process has committed.
+        """
+        if self._parent_snapshot_id != self._starting_snapshot_id:
+            raise CommitFailedException("another process has committed")
 
     def _existing_manifests(self) -> list[ManifestFile]:
         found = super()._existing_manifests()

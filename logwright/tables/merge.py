@@ -53,7 +53,7 @@ class FileChange:
     @property
     def deleted(self) -> Positions:
         """All rows that are deleted afterwards."""
-        return np.union1d(self.before, self.found)
+        return np.sort(np.concatenate((self.before, self.found)))
 
 
 def files_to_write_again(

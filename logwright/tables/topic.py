@@ -202,6 +202,12 @@ def table_errors(place: Place) -> Iterator[None]:
             raise DiskFull("not enough disk space for the table.", path=place.directory) from None
         raise _failed(place, error) from None
     except _library_errors(place) as error:
+        if _is_conflict(place, error):
+            raise StepFailed(
+                f"another process has changed the table {place.shown} meanwhile.",
+                path=place.directory,
+                remedy="The next update continues from what the table has then.",
+            ) from None
         raise _failed(place, error) from None
 
 
@@ -226,6 +232,15 @@ def _library_errors(place: Place) -> tuple[type[Exception], ...]:
 
         return (pa.ArrowException, *ERRORS)
     return (pa.ArrowException,)
+
+
+def _is_conflict(place: Place, error: Exception) -> bool:
+    """Return whether a catalog refused a commit because another process was faster."""
+    if place.table.format != "iceberg":
+        return False
+    from logwright.tables.iceberg import CONFLICTS  # noqa: PLC0415 -- it costs time
+
+    return isinstance(error, CONFLICTS)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import ast
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +33,8 @@ pytestmark = pytest.mark.e2e
 
 CASE: Final = "basic-none"
 EXAMPLE: Final = "/var/lib/kafka/data"
+REPLICA: Final = "/mnt/broker-2/data"
+"""The log directory of another broker with the same partitions."""
 COMPACT: Final = ("--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=0")
 DELETE: Final = ("--config", "cleanup.policy=delete", "--config", "retention.bytes=1000")
 BOTH: Final = ("--config", "cleanup.policy=compact,delete", "--config", "retention.bytes=1000")
@@ -113,6 +116,8 @@ def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.Monkey
     _write_erasure(tmp_path)
     words = _substituted(command, log_dir, tmp_path)
     name = words[0]
+    if REPLICA in command:
+        shutil.copytree(log_dir, tmp_path / "replica")
     PREPARED.get(name, lambda _: None)(log_dir)
     if "--signing-key" in words or name == "verify-certificate":
         _signed(log_dir, tmp_path)
@@ -160,6 +165,7 @@ def _substituted(command: str, log_dir: Path, tmp_path: Path) -> list[str]:
         (" signing.pem", f" {tmp_path}/signing.pem"),
         (" files.sha256", f" {tmp_path}/files.sha256"),
         (EXAMPLE, str(log_dir)),
+        (REPLICA, str(tmp_path / "replica")),
         ("LOG_DIR...", str(log_dir)),
         ("LOG_DIR", str(log_dir)),
         ("[TOPIC ...]", "t"),

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.rest_catalog import served
 from tests.packaging.building import uv
-from tests.table_rows import expected_rows
-from tests.table_world import place, random_pairs, update, write_logs
+from tests.table_rows import Rows, expected_rows
+from tests.table_world import catalog_place, place, random_pairs, update, write_logs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
@@ -26,12 +27,15 @@ import json, sys
 from pathlib import Path
 import duckdb, duckdb_ext
 
-table, extensions = sys.argv[1], sys.argv[2:]
+table, attach, *extensions = sys.argv[1:]
 connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
 (there,) = duckdb_ext.__path__
 for name in extensions:
     (file,) = Path(there).rglob(f"{name}.duckdb_extension")
     connection.execute(f"LOAD '{file}'")
+if attach:
+    options = f"TYPE iceberg, AUTHORIZATION_TYPE none, ENDPOINT '{attach}'"
+    connection.execute(f"ATTACH '' AS rest ({options})")
 query = f'SELECT partition, "offset", hex(key), hex(value) FROM {table} ORDER BY 1, 2'
 print(json.dumps(connection.execute(query).fetchall()))
 """
@@ -53,6 +57,22 @@ def newest_metadata(table: Path) -> Path:
     return max((table / "metadata").glob("*.metadata.json"))
 
 
+def read_rows(python: Path, source: str, attach: str = "") -> Rows:
+    """The rows of a table. `attach`: address of a REST catalog of Iceberg."""
+    done = subprocess.run(
+        [python, "-c", READ, source, attach, *EXTENSIONS],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [
+        (partition, offset, bytes.fromhex(key), bytes.fromhex(value))
+        for partition, offset, key, value in json.loads(done.stdout)
+    ]
+
+
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
 def test_another_engine_reads_the_table(tmp_path: Path, python: Path, form: str, seed: int) -> None:
     """After three updates it is what a plain dictionary over the log's records holds."""
@@ -66,16 +86,20 @@ def test_another_engine_reads_the_table(tmp_path: Path, python: Path, form: str,
     source = (
         f"delta_scan('{table}')" if form == "delta" else f"iceberg_scan('{newest_metadata(table)}')"
     )
-    done = subprocess.run(
-        [python, "-c", READ, source, *EXTENSIONS],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    rows = [
-        (partition, offset, bytes.fromhex(key), bytes.fromhex(value))
-        for partition, offset, key, value in json.loads(done.stdout)
-    ]
-    assert expected_rows(log_dir, "t") == rows
+    assert expected_rows(log_dir, "t") == read_rows(python, source)
+
+
+def test_another_engine_reads_a_rest_catalog(tmp_path: Path, python: Path, seed: int) -> None:
+    """Also rows that are deleted by position."""
+    pairs = random_pairs(random.Random(seed), 420, keys=120)
+    with served(tmp_path / "warehouse") as rest:
+        where = catalog_place(rest.catalog, tmp_path, buckets=2)
+        deleted = 0
+        for end in (360, 380, 400, 420):
+            log_dir = write_logs(tmp_path / f"logs-{end}", {0: pairs[:end]})
+            snapshot = update(where, log_dir).result.snapshot
+            assert snapshot is not None
+            deleted += sum(snapshot.deleted.values())
+            found = read_rows(python, "rest.latest_state.t", rest.uri)
+            assert expected_rows(log_dir, "t") == found
+        assert deleted > 0

@@ -49,6 +49,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
     ("logwright.checks", "logwright.forecast", "logwright.records", "logwright.decode"),
     ("logwright.sweep", "logwright.verify", "logwright.latest"),
+    ("logwright.audit",),
     ("logwright.erasure",),
     (
         "logwright.spark",
