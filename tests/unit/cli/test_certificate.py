@@ -204,3 +204,23 @@ def test_stored_requests(place: Path) -> None:
         first.found,
     )
     assert ("other", "gone") == (second.topics, second.state)
+
+
+def test_after_an_erasure(place: Path) -> None:
+    """Nothing is found and all is read; an earlier certificate sees that the files are others."""
+    log_dir = place / "logs"
+    (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+    assert 0 == certify(place, "--out", place / "before.json").status
+    erased = call(
+        *("erase", log_dir, "--keys", place / "keys", "--now-and-for-good", "--yes"),
+        *("--now", NOW_MS, "--config", "cleanup.policy=compact"),
+    )
+    assert 0 == erased.status, erased.err
+    said = certify(place, "--deadline", NOW_MS)
+    assert 0 == said.status, said.err
+    made = signed(place)
+    assert ({"gone"}, ()) == ({one.state for one in made.requests}, made.remains)
+    assert [] == [path for path in log_dir.rglob("*.log") if b"bob" in path.read_bytes()]
+    words = ("--public-key", place / "key.pub", log_dir)
+    assert 6 == call("verify-certificate", place / "before.json", *words).status
+    assert 0 == call("verify-certificate", place / "c.json", *words).status
