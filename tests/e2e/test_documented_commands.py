@@ -69,11 +69,23 @@ SETTINGS: Final = {
     "plan": COMPACT,
     "retain": DELETE,
     "recover": COMPACT,
+    "erase": COMPACT,
 }
 """What an operator's policies would say of the topic."""
 
 CHANGING: Final = frozenset(
-    ("clean", "delete", "ingest", "pause", "purge", "quarantine", "recover", "resume", "retain")
+    (
+        "clean",
+        "delete",
+        "erase",
+        "ingest",
+        "pause",
+        "purge",
+        "quarantine",
+        "recover",
+        "resume",
+        "retain",
+    )
 )
 """They ask, unless they have ``--yes``; the documents leave that to the reader."""
 SERVE_SECONDS: Final = 60

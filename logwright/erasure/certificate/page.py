@@ -46,6 +46,7 @@ _SAID: Final[dict[State, str]] = {
     "missed": "deadline missed",
 }
 _WORST_FIRST: Final[tuple[State, ...]] = get_args(State)
+_NEVER: Final = '<span class="bad">never</span>'
 _GOOD: Final = frozenset(("gone", "in time"))
 
 
@@ -114,7 +115,7 @@ def _requests(certificate: Certificate) -> str:
             _time(one.deadline_ms),
             _mark(one.state),
             f"{one.found:,}",
-            _time(one.gone_by_ms),
+            _time(one.gone_by_ms) or (_NEVER if one.found else ""),
         )
         for one in sorted(certificate.requests, key=order)[:SHOWN]
     ]
@@ -140,7 +141,7 @@ def _remains_row(certificate: Certificate, one: Remains) -> tuple[str, ...]:
         f"{one.directory + 1}: <code>{_path(one.path)}</code>{place}",
         escape(one.kind),
         escape(one.rule) or '<span class="bad">nothing</span>',
-        _time(one.gone_by_ms) or '<span class="bad">never</span>',
+        _time(one.gone_by_ms) or _NEVER,
     )
 
 
