@@ -193,7 +193,7 @@ class Latest(NamedTuple):
 
 def number_keys(rows: Sequence[NDArray[np.void]]) -> tuple[list[NDArray[np.int64]], int]:
     """Return the number of the key of each record, int64[n] for each replica, and how many keys
-    there are. Keys are told apart by 128 bits of a hash.
+    there are. Keys differ if 128 bits of their hashes do.
     """
     hash1 = np.concatenate([each["hash1"] for each in rows])
     hash2 = np.concatenate([each["hash2"] for each in rows])
