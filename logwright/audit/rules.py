@@ -160,7 +160,9 @@ def frozen_offsets(
     opened = one.open.copy()
     opened[:, 1] = np.maximum(opened[:, 1], spans[0].start)
     theirs = next_markers(opened, other.markers)
-    there = {tuple(row) for row in np.concatenate([other.data, other.emptied]).tolist()}
+    known = np.concatenate([other.data, other.emptied])
+    known = known[np.isin(known[:, 0], opened[:, 0])]
+    there = {tuple(row) for row in known.tolist()}
     still_open = set(other.open[:, 0].tolist())
     found = []
     for row, (producer, offset) in enumerate(opened.tolist()):
