@@ -160,7 +160,9 @@ def frozen_offsets(
     opened = one.open.copy()
     opened[:, 1] = np.maximum(opened[:, 1], spans[0].start)
     theirs = next_markers(opened, other.markers)
-    there = {tuple(row) for row in np.concatenate([other.data, other.emptied]).tolist()}
+    known = np.concatenate([other.data, other.emptied])
+    known = known[np.isin(known[:, 0], opened[:, 0])]
+    there = {tuple(row) for row in known.tolist()}
     still_open = set(other.open[:, 0].tolist())
     found = []
     for row, (producer, offset) in enumerate(opened.tolist()):
@@ -193,7 +195,7 @@ class Latest(NamedTuple):
 
 def number_keys(rows: Sequence[NDArray[np.void]]) -> tuple[list[NDArray[np.int64]], int]:
     """Return the number of the key of each record, int64[n] for each replica, and how many keys
-    there are. Keys are told apart by 128 bits of a hash.
+    there are. Keys differ if 128 bits of their hashes do.
     """
     hash1 = np.concatenate([each["hash1"] for each in rows])
     hash2 = np.concatenate([each["hash2"] for each in rows])
@@ -242,8 +244,8 @@ class _Keys(NamedTuple):
     latest: Sequence[Latest]
 
     def lacks(self, replica: int, keys: NDArray[np.int64], offsets: NDArray[np.int64]) -> list[int]:
-        """Return which of these keys, whose record at an offset a replica does not have, should
-        have it there.
+        """Return which of these keys, with the offset of a record each, a replica lacks that record
+        of, unless it does not reach it or had no need to get it.
         """
         missing = ~_has(self.rows[replica], offsets)
         end = self.spans[replica].end
@@ -257,16 +259,16 @@ class _Keys(NamedTuple):
 
 
 def _judge(pair: Pair, keys: _Keys, limit: int) -> Iterator[Found]:
-    """Yield the keys that have a value in the first of two replicas and not in the second, which
-    has passed it.
+    """Yield the keys that have a value in the first of two replicas and not in the second, unless
+    one of them does not reach the other's record.
     """
     one, other = pair
-    here, there, theirs = keys.latest[one], keys.latest[other], keys.spans[other]
-    passed = (here.offset >= theirs.start) & (here.offset < theirs.end)
+    here, there = keys.latest[one], keys.latest[other]
     differs = (here.offset != NONE) & ((here.flags & TOMBSTONE) == 0)
-    differs &= passed & (here.offset < limit) & (there.offset < limit)
-    deleted = differs & (there.offset > here.offset) & ((there.flags & TOMBSTONE) != 0)
-    later = np.flatnonzero(deleted & (there.offset < keys.spans[one].end))
+    differs &= here.offset >= keys.spans[other].start
+    differs &= (here.offset < limit) & (there.offset < limit)
+    deleted = (there.offset > here.offset) & ((there.flags & TOMBSTONE) != 0)
+    later = np.flatnonzero(differs & deleted)
     for key in keys.lacks(one, later, there.offset[later]):
         yield Found("resurrected key", one, int(here.offset[key]), other, int(there.offset[key]))
     removed = np.flatnonzero(differs & (there.offset < here.offset))

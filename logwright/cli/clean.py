@@ -21,6 +21,7 @@ from logwright.cli.planning import (
     show_plan,
 )
 from logwright.cli.recover import recover_first, show_recovery_first
+from logwright.cli.replicas import leave_incomplete
 from logwright.cli.request import Request, engine_options, like_kafka_option
 from logwright.cli.retain import plan_one, show
 from logwright.errors import LogwrightError
@@ -124,6 +125,7 @@ def command(
     chosen = leave_strays(request, request.partitions(), failures, force=force)
     chosen = leave_unknown(request, chosen, failures)
     say_sources(request, chosen)
+    chosen = leave_incomplete(request, chosen, given["replicas"], failures)
     if request.dry_run:
         partitions = show_recovery_first(
             request, failures, like_kafka=like_kafka, partitions=chosen

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.e2e
 
 CASE: Final = "basic-none"
 EXAMPLE: Final = "/var/lib/kafka/data"
-REPLICA: Final = "/mnt/broker-2/data"
+REPLICA: Final = "/srv/broker-2/data"
 """The log directory of another broker with the same partitions."""
 COMPACT: Final = ("--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=0")
 DELETE: Final = ("--config", "cleanup.policy=delete", "--config", "retention.bytes=1000")

@@ -12,29 +12,22 @@ AUDITING = (
     Fault(
         family="audit: a resurrected key whose tombstone is left is not seen",
         file="audit/rules.py",
-        right="    later = np.flatnonzero(deleted & (there.offset < keys.spans[one].end))\n",
-        wrong="    later = np.flatnonzero(deleted & (there.offset < 0))\n",
+        right="    later = np.flatnonzero(differs & deleted)\n",
+        wrong="    later = np.flatnonzero(differs & ~deleted & deleted)\n",
         tests=_RULES,
     ),
     Fault(
         family="audit: lag counts as a resurrected key",
         file="audit/rules.py",
-        right="    later = np.flatnonzero(deleted & (there.offset < keys.spans[one].end))\n",
-        wrong="    later = np.flatnonzero(deleted)\n",
-        tests=_RULES,
-    ),
-    Fault(
-        family="audit: what another replica has not reached counts as removed",
-        file="audit/rules.py",
-        right="    passed = (here.offset >= theirs.start) & (here.offset < theirs.end)\n",
-        wrong="    passed = here.offset >= theirs.start\n",
+        right="                superseded = self.latest[number].offset[keys] >= end\n",
+        wrong="                superseded = self.latest[number].offset[keys] > end\n",
         tests=_RULES,
     ),
     Fault(
         family="audit: retention counts as removal",
         file="audit/rules.py",
-        right="    passed = (here.offset >= theirs.start) & (here.offset < theirs.end)\n",
-        wrong="    passed = here.offset < theirs.end\n",
+        right="    differs &= here.offset >= keys.spans[other].start\n",
+        wrong="",
         tests=_RULES,
     ),
     Fault(
@@ -75,8 +68,8 @@ AUDITING = (
     Fault(
         family="audit: keys of diverged logs are compared",
         file="audit/rules.py",
-        right="    differs &= passed & (here.offset < limit) & (there.offset < limit)\n",
-        wrong="    differs &= passed\n",
+        right="    differs &= (here.offset < limit) & (there.offset < limit)\n",
+        wrong="",
         tests=_RULES,
     ),
     Fault(

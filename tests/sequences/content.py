@@ -89,10 +89,12 @@ def cleaned(
     now_ms: int,
     delete_retention_ms: int,
     empty: bool,
+    removable: int,
 ) -> Content:
     """What a cleaning of [dirty, uncleanable) leaves.
 
-    `empty`: there is nothing between the two, and nothing is done.
+    `empty`: there is nothing between the two, and nothing is done. `removable`: another replica may
+    need the tombstones from there on.
     """
     if empty:
         return content
@@ -103,7 +105,7 @@ def cleaned(
     kept = [
         row if row.offset >= uncleanable else _with_horizon(row, now_ms + delete_retention_ms)
         for row in content.rows
-        if row.offset >= uncleanable or _survives(row, latest, now_ms)
+        if row.offset >= uncleanable or _survives(row, latest, now_ms, removable)
     ]
     return replace(content, rows=tuple(kept))
 
@@ -118,10 +120,12 @@ def erased(content: Content, key: bytes) -> Content:
     )
 
 
-def _survives(row: Row, latest: Mapping[bytes, int], now_ms: int) -> bool:
+def _survives(row: Row, latest: Mapping[bytes, int], now_ms: int, removable: int) -> bool:
     if row.outcome == "aborted" or row.key is None or latest.get(row.key, -1) > row.offset:
         return False
-    return row.value is not None or row.horizon_ms is None or now_ms < row.horizon_ms
+    if row.value is not None or row.offset >= removable:
+        return True
+    return row.horizon_ms is None or now_ms < row.horizon_ms
 
 
 def _with_horizon(row: Row, horizon_ms: int) -> Row:

@@ -28,7 +28,7 @@ from logwright.sweep.retain import retain as retain_log
 from logwright.sweep.stages import discard
 from logwright.undo.commit import undo_partition
 from logwright.undo.observe import plan_undo_of
-from logwright.units import TimestampMs
+from logwright.units import INT64_MAX, TimestampMs
 from tests.erasing import PlainKeys, require_nowhere
 from tests.plans import forced_plan
 from tests.sequences.brokers import broker, broker_crash
@@ -61,15 +61,22 @@ DELAY_MS: Final = 2_000
 
 
 def clean(world: World, choice: int) -> Step:
-    """Compact, and roll if it is due."""
+    """Compact, and roll if it is due; sometimes coordinated with a replica that is away, and which
+    has never been cleaned: then no tombstone goes.
+    """
     name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN))
     log = world.logs[name]
+    replicas = (world.away,) if name == COMPACTED and choice % 5 == 0 else ()
     found: list[tuple[Content, bool, list[int]]] = []
 
     def run() -> None:
         repair(world)
         plan = forced_plan(
-            log.where, parsed(name), settings_of(name, choice // 8), now_ms=world.clock
+            log.where,
+            parsed(name),
+            settings_of(name, choice // 8),
+            now_ms=world.clock,
+            replicas=replicas,
         )
         assert log.content is not None
         bounds = plan.compaction
@@ -82,6 +89,7 @@ def clean(world: World, choice: int) -> Step:
             now_ms=world.now,
             delete_retention_ms=DELETE_RETENTION_MS,
             empty=not plan.clean,
+            removable=0 if replicas else INT64_MAX,
         )
         found[:] = [(result, plan.clean, bases_of(log.where, name))]
         if not plan.clean and not plan.roll.due:

@@ -131,6 +131,11 @@ class World:
         return self.root / "b"
 
     @property
+    def away(self) -> Path:
+        """The directory of a broker that is away, with the first log as it was in the beginning."""
+        return self.root / "away"
+
+    @property
     def clock(self) -> TimestampMs:
         """The clock, as commands take it."""
         return TimestampMs(self.now)
@@ -308,7 +313,10 @@ def template(shape: int, root: Path) -> World:
         for file, entries in (("cleaner", {}), ("log-start", starts)):
             path = log_dir / f"{file}-offset-checkpoint"
             path.write_bytes(serialize_offset_checkpoint(entries))
-    return World(root=root, now=START_MS + 100_000, logs=logs)
+    world = World(root=root, now=START_MS + 100_000, logs=logs)
+    shutil.copytree(first / COMPACTED, world.away / COMPACTED)
+    (world.away / MARKER).write_text('{"version":0,"brokerEpoch":0}')
+    return world
 
 
 def _written(builder: LogBuilder) -> None:

@@ -49,6 +49,11 @@ class Pair:
         self.leader.roll(self.now_ms)
         self.sent = len(self.writer.batches)
 
+    def fill(self) -> None:
+        """The leader gets a record that has nothing to do with the history."""
+        self.writer.batch(("secret-filler", "secret-f"))
+        self.send()
+
     def fetch(self) -> None:
         """The follower comes back and gets what the leader has."""
         self.follower.fetch(self.leader, now_ms=self.now_ms)
@@ -57,8 +62,7 @@ class Pair:
     def clean_leader(self, times: int) -> None:
         """The leader is cleaned, each time after a further record and ``delete.retention.ms``."""
         for _ in range(times):
-            self.writer.batch(("secret-filler", "secret-f"))
-            self.send()
+            self.fill()
             clean(self.leader, self.follower, self.cleaner, self.now_ms)
             self.now_ms += DELETE_RETENTION_MS + 1
 

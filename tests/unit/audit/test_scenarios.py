@@ -65,8 +65,7 @@ def test_what_no_replica_needs_is_removed(name: str, tmp_path: Path) -> None:
     kept = len(pair.leader.batches())
     pair.fetch()
     for _ in range(4):
-        pair.writer.batch(("filler", "f"))
-        pair.send()
+        pair.fill()
         pair.fetch()
         for one, other in ((pair.leader, pair.follower), (pair.follower, pair.leader)):
             clean(one, other, "coordinated", pair.now_ms)
@@ -112,7 +111,7 @@ def test_diverged_replicas_are_not_cleaned(tmp_path: Path) -> None:
     with pytest.raises(PreconditionError, match="another batch at offset 1 "):
         pair.leader.clean(pair.now_ms, others=[pair.follower])
     assert before == pair.leader.batches()
-    pair.writer.batch(("person", "later"))
+    pair.writer.batch(("secret-person", "secret-later"))
     pair.send()
     pair.leader.clean(pair.now_ms)
     assert "diverged offset" not in pair.audit().counts

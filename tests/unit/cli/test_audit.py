@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import metadata_builder as records
+from tests.metadata_builder import MetadataBuilder
 from tests.replicas import DELETE_RETENTION_MS
 from tests.unit.audit.histories import HISTORIES, Pair, diverged
 from tests.unit.cli.conftest import Call
@@ -29,10 +31,10 @@ def pair_after(root: Path, name: str = "replica away for longer than delete.rete
 def test_healthy_replicas(call: Call, tmp_path: Path) -> None:
     """Exit status 0, and what each serves."""
     pair = Pair.new(tmp_path, "coordinated")
-    pair.writer.batch(("person", "here"))
+    pair.writer.batch(("secret-person", "secret-here"))
     pair.send()
     pair.fetch()
-    pair.writer.batch(("person", "here"))
+    pair.writer.batch(("secret-person", "secret-here"))
     pair.send()
     answer = call("audit", pair.leader.log_dir, pair.follower.log_dir)
     assert answer.status == 0
@@ -83,13 +85,12 @@ def test_diverged_replicas(call: Call, tmp_path: Path) -> None:
 def test_a_coordinated_clean(call: Call, tmp_path: Path) -> None:
     """The plan says what stays; the tombstone of a replica that is away stays."""
     pair = Pair.new(tmp_path, "coordinated")
-    pair.writer.batch(("person", "here"))
+    pair.writer.batch(("secret-person", "secret-here"))
     pair.send()
     pair.fetch()
-    pair.writer.batch(("person", None))
+    pair.writer.batch(("secret-person", None))
     for number in range(3):
-        pair.writer.batch(("filler", "f"))
-        pair.send()
+        pair.fill()
         now = pair.now_ms + number * 100_000
         words = ("clean", pair.leader.log_dir, "--force", *COMPACT, "--now", now)
         words += ("--coordinate-with", pair.follower.log_dir)
@@ -120,8 +121,7 @@ def test_a_directory_is_no_replica_of_itself(call: Call, tmp_path: Path) -> None
     pair = pair_after(tmp_path)
     leader = pair.leader.log_dir
     words = ("clean", leader, "--force", "--yes", *COMPACT, "--coordinate-with", leader)
-    pair.writer.batch(("filler", "f"))
-    pair.send()
+    pair.fill()
     answer = call(*words)
     assert answer.status == 5
     assert "cannot be coordinated with itself" in answer.err
@@ -139,3 +139,23 @@ def test_a_topic_that_is_not_there(call: Call, tmp_path: Path) -> None:
     pair = pair_after(tmp_path)
     answer = call("audit", pair.leader.log_dir, pair.follower.log_dir, "--topic", "u")
     assert answer.status == 5
+
+
+def test_a_broker_whose_replica_is_not_given(call: Call, tmp_path: Path) -> None:
+    """The metadata has it: the partition is not cleaned, and the audit names the broker."""
+    pair = pair_after(tmp_path)
+    both = (pair.leader.log_dir, pair.follower.log_dir)
+    for node, log_dir in enumerate(both, start=1):
+        (log_dir / "meta.properties").write_text(f"version=1\ncluster.id=c\nnode.id={node}\n")
+    metadata = MetadataBuilder(pair.leader.log_dir)
+    metadata.segment(0, [records.topic("t", 1), records.partition(1, 0, [1, 2, 3])])
+    pair.fill()
+    before = pair.leader.batches()
+    words = ("clean", both[0], "--force", "--yes", *COMPACT, "--coordinate-with", both[1])
+    answer = call(*words)
+    assert answer.status == 5
+    assert "no directory of it is given: 3." in answer.err
+    assert before == pair.leader.batches()
+    assert "broker 3 has a replica" in call("audit", *both).out
+    assert call(*words, "--no-metadata").status == 0
+    assert before != pair.leader.batches()

@@ -1,0 +1,55 @@
+"""Which partitions a coordinated clean skips: those of which a replica is missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from logwright.errors import PreconditionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from logwright.cli.planning import FailureLog
+    from logwright.cli.request import Request
+    from logwright.format.names import TopicPartition
+
+
+def leave_incomplete(
+    request: Request,
+    partitions: Iterable[TopicPartition],
+    replicas: tuple[Path, ...],
+    failures: FailureLog,
+) -> tuple[TopicPartition, ...]:
+    """Return the partitions of which all replicas are in the given directories, as far as is known;
+    all of them without `replicas`. Reports which directories lack a partition. Effects: reads
+    directories, and the metadata, once; output.
+
+    Raises:
+        LogwrightError: as `Request.sources` and `node_ids`.
+    """
+    if not replicas:
+        return tuple(partitions)
+    from logwright.audit.lacking import find_holders, node_ids  # noqa: PLC0415 -- not for --help
+
+    log_dirs = (request.log_dir, *replicas)
+    nodes, metadata = node_ids(log_dirs), request.sources().metadata
+    complete = []
+    for partition in partitions:
+        found = find_holders(partition, log_dirs, nodes, metadata)
+        for log_dir in found.lacking:
+            request.output.message(f"{partition}: {log_dir} has no replica")
+        if not found.unseen:
+            complete.append(partition)
+            continue
+        brokers = ", ".join(map(str, found.unseen))
+        failures.add(
+            partition,
+            PreconditionError(
+                f"brokers have a replica, and no directory of it is given: {brokers}.",
+                path=request.log_dir,
+                remedy="Give it with --coordinate-with; or --no-metadata, if that replica is"
+                " given up.",
+            ),
+        )
+    return tuple(complete)
