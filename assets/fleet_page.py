@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 
 from logwright.assets.boundary import boundary
+from logwright.assets.erasure_report import countdown_rows
 from logwright.assets.fleet import spaces_of
 from logwright.assets.history import recent_rows
 from logwright.assets.page_plots import counts_svg, largest_svg, saved_svg
@@ -31,8 +32,11 @@ from logwright.assets.page_values import (
 )
 from logwright.assets.partitions import FLEET_INVENTORY, FLEET_PAGE, MAINTENANCE_HISTORY
 from logwright.config.policy_models import DiskLimits
+from logwright.erasure.countdown import Countdown, read_countdown
+from logwright.errors import LogwrightError
 from logwright.fleet.model import DirectorySpace
 from logwright.resources.clock import Clock
+from logwright.resources.erasure import countdown_path
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.page import page_path
 from logwright.resources.policies import PolicyDirectory
@@ -64,7 +68,14 @@ def fleet_page(
         spaces = spaces_of(log_dirs.named(), log_dirs.listing(), settings, now_ms)
     today = datetime.fromtimestamp(now_ms / 1000, tz=UTC).date()
     history = recent_rows(context, since=today - timedelta(days=DAYS))
-    page = fleet_html(inventory, spaces, history, limits=settings.policies.disk, now_ms=now_ms)
+    page = fleet_html(
+        inventory,
+        spaces,
+        history,
+        limits=settings.policies.disk,
+        now_ms=now_ms,
+        countdown=_countdown(context) if settings.policies.erasure.store else None,
+    )
     path = page_path(context.instance.storage_directory())
     try:
         replace_file(path, page)
@@ -88,6 +99,7 @@ def fleet_html(
     *,
     limits: DiskLimits,
     now_ms: int,
+    countdown: Countdown | None = None,
 ) -> str:
     """Return the page. All texts are escaped.
 
@@ -97,6 +109,7 @@ def fleet_html(
         history: rows of the maintenance history, at least of the last days.
         limits: below which a directory is low on space.
         now_ms: the clock.
+        countdown: of the deadlines of erasure requests, None: there are none.
     """
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 -- it costs time
     from markupsafe import Markup  # noqa: PLC0415
@@ -125,7 +138,21 @@ def fleet_html(
         plots=[Markup(plot) for plot in plots],  # noqa: S704 -- matplotlib has escaped its texts
         rows=[_row(row) for row in shown],
         hidden=len(rows) - len(shown),
+        deadlines=countdown_rows(countdown, now_ms),
+        looked="" if countdown is None else human_time(countdown.looked_ms),
+        unsearched=0 if countdown is None else countdown.not_read,
     )
+
+
+def _countdown(context: dg.AssetExecutionContext) -> Countdown | None:
+    """Return the countdown of the last search; None, with a warning, if it cannot be read. Effects:
+    reads its file.
+    """
+    try:
+        return read_countdown(countdown_path(context.instance.storage_directory()))
+    except LogwrightError as error:
+        context.log.warning("the deadlines of erasure requests are not shown: %s", error)
+        return None
 
 
 def _space(space: DirectorySpace, rows: Sequence[Row], limits: DiskLimits) -> dict[str, Any]:

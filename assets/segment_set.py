@@ -68,15 +68,22 @@ class CleaningConfig(dg.Config):
         force: clean even if not due.
         like_kafka: without logwright's declared differences to Kafka's cleaner.
         ahead_ms: clean also what max.compaction.lag.ms will make due within this time.
+        roll_active: roll the active segments of compacted logs before, due or not.
     """
 
     force: bool = False
     like_kafka: bool = False
     ahead_ms: int = 0
+    roll_active: bool = False
 
     def options(self) -> CleaningOptions:
         """Return the options as the engine takes them."""
-        return CleaningOptions(force=self.force, like_kafka=self.like_kafka, ahead_ms=self.ahead_ms)
+        return CleaningOptions(
+            force=self.force,
+            like_kafka=self.like_kafka,
+            ahead_ms=self.ahead_ms,
+            roll=self.roll_active,
+        )
 
 
 def recovered_plan(

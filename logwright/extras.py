@@ -11,7 +11,9 @@ from logwright.errors import PreconditionError
 MODULES: Final = MappingProxyType(
     {
         "spark": ("pyspark", "pyarrow", "pandas"),
+        "erasure": ("cryptography",),
         "dagster": (
+            "cryptography",
             "dagster",
             "dagster_pyspark",
             "dagster_webserver",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     from logwright.log.model import PartitionLog
 
 HighWatermark = Literal["end", "checkpoint"]
+
+
+def holds(log_dir: Path, partition: TopicPartition) -> bool:
+    """Return whether a log directory has a partition's log. Effects: looks at its directory; a
+    symbolic link is none.
+    """
+    try:
+        return stat.S_ISDIR((log_dir / partition.directory_name).lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def observe_unlocked(

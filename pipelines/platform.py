@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from logwright.assets.erasure import deletion_deadlines, erasure_requests
 from logwright.assets.fleet import fleet_inventory
 from logwright.assets.fleet_page import fleet_page
 from logwright.assets.history import maintenance_history
@@ -17,6 +18,7 @@ from logwright.config.policies import Policies
 from logwright.config.table import tables_of
 from logwright.errors import PolicyError
 from logwright.pipelines.disk import disk_space
+from logwright.pipelines.erasure import erasure, erasure_deadlines
 from logwright.pipelines.failures import failed_runs
 from logwright.pipelines.ingest import ingest, landing
 from logwright.pipelines.pauses import pauses
@@ -33,10 +35,11 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
 
     Args:
         resources: see `logwright.resources.catalogue.platform_resources`. Its policies say which
-            topics have a table.
+            topics have a table, and whether there are erasure requests.
     """
     policies = _loaded(resources["policies"])
     tables = tables_of(policies)
+    erases = policies.erasure.store is not None
     return dg.Definitions(
         assets=dg.map_asset_specs(
             described,
@@ -49,11 +52,15 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
                 fleet_page,
                 ingested,
                 *latest_state_assets(tables, policies),
+                *((erasure_requests, deletion_deadlines) if erases else ()),
             ],
         ),
         asset_checks=[equal_check(topic) for topic in tables],
-        jobs=[sweep, retention, purge, ingest],
-        sensors=[discovery, due_logs, purge_due, disk_space, pauses, landing, failed_runs],
+        jobs=[sweep, retention, purge, ingest, *([erasure] if erases else [])],
+        sensors=[
+            *(discovery, due_logs, purge_due, disk_space, pauses, landing, failed_runs),
+            *([erasure_deadlines] if erases else []),
+        ],
         schedules=[fleet_report, retention_check],
         resources=resources,
         # Backfills always run with this executor; one process per step would mean one Spark session

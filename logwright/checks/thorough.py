@@ -237,7 +237,8 @@ def _expiring(task: _Examination, source: Source) -> NDArray[np.int64]:
     if task.tombstones_may_go:
         return np.arange(len(batches))
     has_horizon = (batches["attributes"] & DELETE_HORIZON) != 0
-    return np.flatnonzero(has_horizon & (batches["base_timestamp"] <= task.plan.now_ms))
+    reached = has_horizon & (batches["base_timestamp"] <= task.plan.now_ms)
+    return np.flatnonzero(reached & (batches["last_offset"] < task.plan.removal.end))
 
 
 def _note_expiring(task: _Examination, keys: KeyTable) -> None:

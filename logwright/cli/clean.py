@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
@@ -37,6 +38,19 @@ if TYPE_CHECKING:
 
 MIN_DEDUPE_BUFFER: Final = 25
 """Bytes; more than one slot of the offset map (`logwright.config.topic.MAP_SLOT_BYTES`)."""
+
+
+class _Given(TypedDict):
+    """Values of the options below, as click passes them."""
+
+    like_kafka: bool
+    retain: bool
+    force: bool
+    dedupe_buffer: int | None
+    passes: int
+    checks: Checks | None
+    threads: int | None
+    replicas: tuple[Path, ...]
 
 
 @click.command(name="clean")
@@ -74,17 +88,19 @@ MIN_DEDUPE_BUFFER: Final = 25
     help="Afterwards apply retention to these compacted logs, as Kafka's cleaner does "
     "[default: only `logwright retain` does].",
 )
+@click.option(
+    "--coordinate-with",
+    "replicas",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A log directory with other replicas, repeatable: tombstones and markers stay as long as "
+    "one of them may need them.",
+)
 @engine_options
 def command(
     request: Request,
-    *,
-    like_kafka: bool,
-    retain: bool,
-    force: bool,
-    dedupe_buffer: int | None,
-    passes: int,
-    checks: Checks | None,
-    threads: int | None,
+    **given: Unpack[_Given],
 ) -> None:
     """Compact what is due: roll, dedupe, check, swap, checkpoint."""
     from logwright.compaction.model import CleaningOptions  # noqa: PLC0415 -- not for --help
@@ -94,15 +110,17 @@ def command(
     if request.engine == "spark":
         require("spark", by="--engine spark")
     failures = FailureLog(output=request.output)
+    force, like_kafka, retain = given["force"], given["like_kafka"], given["retain"]
     options = CleaningOptions(
         force=force,
         like_kafka=like_kafka,
-        checks=checks or (request.policies.checks if request.policies else "quick"),
+        checks=given["checks"] or (request.policies.checks if request.policies else "quick"),
         keep_failed_output_ms=(
             request.policies.sweep.keep_failed_output_ms if request.policies else 0
         ),
+        replicas=given["replicas"],
     )
-    settings = CleaningSettings(request=request, dedupe_buffer=dedupe_buffer)
+    settings = CleaningSettings(request=request, dedupe_buffer=given["dedupe_buffer"])
     chosen = leave_strays(request, request.partitions(), failures, force=force)
     chosen = leave_unknown(request, chosen, failures)
     say_sources(request, chosen)
@@ -122,8 +140,8 @@ def command(
             _ask(request, plans_of(works))
             if retain and not request.yes:
                 request.confirm("Then delete old segments of compacted logs by their retention?")
-            with _executor(request, plans_of(works), threads) as executor:
-                cleanings = _clean(works, executor, failures, (passes, settings))
+            with _executor(request, plans_of(works), given["threads"]) as executor:
+                cleanings = _clean(works, executor, failures, (given["passes"], settings))
             _quarantine(request, failures)
             _report(request.output, cleanings)
             if retain:

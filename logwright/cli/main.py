@@ -28,10 +28,15 @@ _COMMANDS: Final = MappingProxyType(
         "undo": "Revert the last compaction, retention or deletion of a log.",
         "recover": "Repair logs after a crash: leftovers, torn tails, missing indexes.",
         "verify": "Check every batch, index entry and checkpoint, or compare two directories.",
+        "audit": "Compare what the replicas in several log directories serve.",
         "ingest": "Append rows from files to a topic, each file once.",
         "archive": "Copy a topic from a running broker, keeping its offsets.",
         "latest": "Write the latest state of a topic, now or in the past, to a table.",
+        "find": "Find every record of some keys in every file, and when each is gone.",
+        "certificate": "Search for erased keys and sign what was found, and every file seen.",
+        "verify-certificate": "Check a certificate, and what changed since it was made.",
         "purge": "Remove retired files whose file.delete.delay.ms has passed.",
+        "erase": "Erase the records of keys, by Kafka's rules or at once.",
         "move": "Move partitions to another log directory of the same broker.",
         "metrics": "Export metrics of log directories for Prometheus.",
         "pause": "Pause maintenance of partitions.",
@@ -54,7 +59,7 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"logwright.cli.{cmd_name}")
+        module = importlib.import_module(f"logwright.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 

@@ -6,7 +6,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypedDict, TypeVar, Unpack
 
@@ -87,6 +87,10 @@ class Request:
                 )
             )
         return self._sources[0]
+
+    def of(self, log_dir: Path) -> Request:
+        """Return the same request for another log directory."""
+        return replace(self, log_dir=log_dir, _sources=[], _parsed={})
 
     def settings(self, topic: str) -> tuple[TopicConfig, CleanerConfig]:
         """Return the effective settings of a topic, see `logwright.config.resolved`. Effects: as
@@ -214,6 +218,7 @@ _LOG_DIR: Final = click.Path(path_type=Path, readable=False)
 """click does not check it: an unreadable directory is not a usage error."""
 _ARGUMENT: Final = click.argument("log_dir", metavar="LOG_DIR", type=_LOG_DIR)
 _PARTITIONS: Final = click.argument("named", metavar="[TOPIC-N ...]", nargs=-1, type=_Partition())
+_MORE_DIRS: Final = click.argument("more_dirs", metavar="[LOG_DIR ...]", nargs=-1, type=_LOG_DIR)
 _TOPICS: Final = click.argument("topics", metavar="[TOPIC ...]", nargs=-1)
 _OPTIONS: Final = (
     click.option(
@@ -336,6 +341,11 @@ def engine_options(command: Callable[..., _R]) -> Callable[..., _R]:
 def topic_options(command: Callable[..., _R]) -> Callable[..., _R]:
     """Like `request_options`, but the arguments after the log directory are ``topics``."""
     return _with_options(command, _TOPICS)
+
+
+def directory_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Like `request_options`, but the arguments after the log directory are ``more_dirs``."""
+    return _with_options(command, _MORE_DIRS)
 
 
 def _with_options(

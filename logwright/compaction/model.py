@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from logwright.config.policy_models import Checks
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.log.model import PartitionLog
 from logwright.roll.plan import RollDecision
-from logwright.units import ByteCount, DurationMs, Offset, TimestampMs
+from logwright.units import INT64_MAX, ByteCount, DurationMs, Offset, TimestampMs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,8 @@ class CleaningOptions:
         checks: how the output is checked before the swap (docs/adr/0010).
         keep_failed_output_ms: how long an output is kept that fails a check, ms; 0: not at all.
         ahead_ms: clean also what ``max.compaction.lag.ms`` will make due within this time.
+        roll: roll the active segments of compacted logs before, due or not.
+        replicas: log directories of other replicas that bound what is removed (docs/adr/0030).
     """
 
     force: bool = False
@@ -33,6 +38,26 @@ class CleaningOptions:
     checks: Checks = "quick"
     keep_failed_output_ms: int = 0
     ahead_ms: int = 0
+    roll: bool = False
+    replicas: tuple[Path, ...] = ()
+
+
+class RemovalBound(NamedTuple):
+    """What a cleaning that is coordinated with other replicas may remove (docs/adr/0030).
+
+    Attributes:
+        end: tombstones and transaction markers of a batch that is not wholly below it stay: the
+            lowest clean offset of all replicas.
+        data: int64[n, 2], producer id and base offset of the transactional data that other
+            replicas hold below `end`, ascending: the markers of these transactions stay.
+    """
+
+    end: Offset
+    data: NDArray[np.int64]
+
+
+NO_BOUND: Final = RemovalBound(Offset(INT64_MAX), np.zeros((0, 2), dtype=np.int64))
+"""Of a cleaning that is not coordinated, as none of Kafka's is."""
 
 
 class CompactionPlan(NamedTuple):
@@ -83,6 +108,7 @@ class CleanPlan(NamedTuple):
         compaction: offsets, sizes and eligibility, computed as if the roll were done.
         clean: there is something to clean, and it is due or forced.
         planned_ns: system clock when the plan was made, ns; used for durations only.
+        removal: bounds what is removed if the cleaning is coordinated with other replicas.
     """
 
     plan_id: str
@@ -95,6 +121,7 @@ class CleanPlan(NamedTuple):
     compaction: CompactionPlan
     clean: bool
     planned_ns: int
+    removal: RemovalBound = NO_BOUND
 
     @property
     def rolled_log(self) -> PartitionLog:

@@ -81,28 +81,30 @@ def keeps_most(kept: int, batch: Any, last_mapped: int) -> Any:
 
 
 @inline_kernel
-def _horizon_reached(batch: Any, now_ms: int) -> Any:
-    """Decide whether the tombstones of a batch may go (KIP-534). The checks have this rule
-    separately: they would not notice a fault in a rule that they share with the passes.
+def _horizon_reached(batch: Any, now_ms: int, removable_end: int) -> Any:
+    """Decide whether the tombstones of a batch may go (KIP-534, docs/adr/0030). The checks have
+    this rule separately: they would not notice a fault in a rule that they share with the passes.
     """
-    return batch.attributes & DELETE_HORIZON != 0 and batch.base_timestamp <= now_ms
+    has_horizon = batch.attributes & DELETE_HORIZON != 0
+    return has_horizon and batch.base_timestamp <= now_ms and batch.last_offset < removable_end
 
 
 @kernel
-def _mark_reached(batches: Any, now_ms: int, reached: Any) -> None:
+def _mark_reached(batches: Any, now_ms: int, removable_end: int, reached: Any) -> None:
     for row in range(len(batches)):
-        reached[row] = _horizon_reached(batches[row], now_ms)
+        reached[row] = _horizon_reached(batches[row], now_ms, removable_end)
 
 
-def leaving(segments: list[NDArray[np.void]], now_ms: int) -> Leaving:
-    """Return which batches, BATCH[n] of each segment, have tombstones that may go.
+def leaving(segments: list[NDArray[np.void]], now_ms: int, removable_end: int) -> Leaving:
+    """Return which batches, BATCH[n] of each segment, have tombstones that may go: none in a batch
+    that ends at or above `removable_end`.
 
     Data that is removed as aborted must not be in the map. It is not subtracted here: if it is in
     the map, the sums do not agree.
     """
     reached = [np.empty(len(batches), dtype=np.bool_) for batches in segments]
     for batches, marks in zip(segments, reached, strict=True):
-        _mark_reached(batches, now_ms, marks)
+        _mark_reached(batches, now_ms, removable_end, marks)
     if not any(bool(marks.any()) for marks in reached):
         return NOTHING_LEAVES
     firsts = np.concatenate([batches["first_ordinal"] for batches in segments])
@@ -222,7 +224,9 @@ def sum_probed(table: Any, batches: Any, found: Any, taken: int, scope: Any, rec
             continue
         while row + 1 < len(batches) and batches[row + 1].first_ordinal <= ordinal:
             row += 1
-        if kinds[index] == EXPIRED and _horizon_reached(batches[row], scope.now_ms):
+        if kinds[index] == EXPIRED and _horizon_reached(
+            batches[row], scope.now_ms, scope.removable_end
+        ):
             continue
         word = mix(hash1[index], ordinal)
         totals.digest += word

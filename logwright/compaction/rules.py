@@ -34,6 +34,13 @@ A transaction (CleanedTransactionMetadata); batches are visited in the order of 
     entry stays as well. A COMMIT marker can go if no committed data was seen. A control batch
     without records can go; others, and those without a producer, stay (`on_control_batch_read`).
 
+A coordinated cleaning (docs/adr/0030); without other replicas neither rule has an effect:
+
+14. A tombstone or marker goes only if its whole batch is below the lowest clean offset of all
+    replicas (`delete_horizon_reached`; `coordination.lowest_clean_offset`). It keeps its horizon.
+15. A marker stays as long as another replica has data of its transaction
+    (`coordination.held_markers`).
+
 ``tests/twins.py`` states the same plainly, on decoded records; tests hold each function against it.
 The checks of the output (`logwright.checks`, and the receipts that they read) have rules of their
 own on purpose: they could not notice a fault in a rule that they share. `batch` is one BATCH row.
@@ -96,9 +103,12 @@ def has_delete_horizon(batch: Any) -> Any:
 
 
 @inline_kernel
-def delete_horizon_reached(batch: Any, now_ms: int) -> Any:
-    """Decide whether the tombstones, or the marker, of a batch may go (6, 8)."""
-    return has_delete_horizon(batch) and batch.base_timestamp <= now_ms
+def delete_horizon_reached(batch: Any, now_ms: int, removable_end: int) -> Any:
+    """Decide whether the tombstones, or the marker, of a batch may go (6, 8): only below the end of
+    what may be removed (14).
+    """
+    reached = has_delete_horizon(batch) and batch.base_timestamp <= now_ms
+    return reached and batch.last_offset < removable_end
 
 
 @inline_kernel
@@ -121,11 +131,11 @@ def rebuilt_base_timestamp(batch: Any, sets_horizon: bool, horizon_ms: int, firs
 
 
 @inline_kernel
-def should_discard_batch(batch: Any, can_discard: bool, now_ms: int) -> Any:
+def should_discard_batch(batch: Any, can_discard: bool, now_ms: int, removable_end: int) -> Any:
     """Decide whether all records of a batch go because its transaction lets it go (8)."""
     if batch.attributes & CONTROL == 0:
         return can_discard
-    return can_discard and delete_horizon_reached(batch, now_ms)
+    return can_discard and delete_horizon_reached(batch, now_ms, removable_end)
 
 
 @inline_kernel

@@ -22,7 +22,7 @@ from logwright.format.names import LOG, segment_file_name
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.scan import scan_segment
 from logwright.log.mapped import MappedFile, MappedFiles
-from logwright.log.model import Segment
+from logwright.log.model import PartitionLog, Segment
 
 WINDOW_BYTES: Final = 2 * 1024 * 1024
 """Bytes of a segment that are read at once: they stay in the CPU's cache from the CRC to the last
@@ -136,6 +136,19 @@ def open_source(
         first_ordinal=first_ordinal,
     )
     return Source(base_offset=segment.base_offset, log=log, batches=batches)
+
+
+def each_source(log: PartitionLog) -> Iterator[Source]:
+    """Yield the segments of a log in order, each of them numbered from 0. Effects: maps them, one
+    at a time.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: see `open_source`.
+    """
+    ends = [*(segment.base_offset for segment in log.segments[1:]), log.log_end_offset]
+    for segment, end in zip(log.segments, ends, strict=True):
+        files = MappedFiles()
+        yield open_source(log.directory_text, segment, files, end_offset=end, first_ordinal=0)
 
 
 def row_ranges(

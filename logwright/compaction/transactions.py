@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction import rules
+from logwright.compaction.coordination import held_markers, keep_held
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.outcomes import outdated_snapshot, require_agreement
 from logwright.compaction.source import Source
@@ -266,9 +267,10 @@ def decide_fates(
     )
     sources = [source for group in groups for source in group]
     for source in sources:
-        _keep_ends(plan.log, source.batches, bound, producers)
+        keep_ends(plan.log, source.batches, bound, producers)
     if not any(source.attributes & UNMAPPED for source in sources):
         return Fates(aborted=((),) * len(groups))
+    held = held_markers(sources, plan.removal.data)
     walk = TransactionWalk(sources, indexes)
     entries: list[tuple[AbortedTransaction, ...]] = []
     for group in groups:
@@ -280,21 +282,22 @@ def decide_fates(
             walk.add(indexes.between(source.base_offset, end))
             can_discard, markers = walk.visit(batches)
             stay += markers
-            _set_fates(batches, can_discard, plan.now_ms)
+            _set_fates(batches, can_discard, plan.now_ms, plan.removal.end)
+            keep_held(batches, held)
         entries.append(tuple(stay))
     return Fates(aborted=tuple(entries))
 
 
 @kernel
-def _set_fates(batches: Any, can_discard: Any, now_ms: int) -> None:
+def _set_fates(batches: Any, can_discard: Any, now_ms: int, removable_end: int) -> None:
     """Set `discard` and `empty_marker` of each batch."""
     for row in range(len(batches)):
         batch, free = batches[row], can_discard[row]
-        batch.discard = rules.should_discard_batch(batch, free, now_ms)
+        batch.discard = rules.should_discard_batch(batch, free, now_ms, removable_end)
         batch.empty_marker = rules.is_marker_of_empty_transaction(batch, free)
 
 
-def _keep_ends(
+def keep_ends(
     log: PartitionLog, batches: NDArray[np.void], bound: int, producers: Sequence[ProducerEntry]
 ) -> None:
     """Set `keep_empty` of the last batch of the cleaned range, and of each active producer's."""

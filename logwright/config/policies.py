@@ -2,8 +2,8 @@
 
 1. Every ``*.yml`` and ``*.yaml`` file of the directory is read; each has ``version: 1`` and some of
    the sections ``defaults``, ``topics``, ``log_dirs``, ``high_watermark``, ``checks``, ``sweep``,
-   ``expectations``, ``ingest``. ``topics`` may be spread over files; any other section is in one
-   file only.
+   ``expectations``, ``ingest``, ``erasure``. ``topics`` may be spread over files; any other section
+   is in one file only.
 2. ``defaults`` has topic configs and broker server properties; an entry of ``topics`` has topic
    configs and a ``name`` or ``pattern`` (a regular expression for the whole topic name).
 3. For each config of a topic the most specific source wins: the entry with its name; entries whose
@@ -25,6 +25,7 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, TypeAdapter
 
 import logwright
+from logwright.config.erasure import ErasureSettings
 from logwright.config.marked import Entries, Mark, Marked, Problem, Text, plain, read_marked
 from logwright.config.policy_checks import Checker, Settings
 from logwright.config.policy_models import (
@@ -55,6 +56,7 @@ _SECTIONS: Final = frozenset(
         "checks",
         "disk",
         "ingest",
+        "erasure",
     }
 )
 _TESTS: Final = "tests"
@@ -67,6 +69,7 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "expectations": Expectations,
     "ingest": IngestSources,
     "disk": DiskLimits,
+    "erasure": ErasureSettings,
 }
 EXAMPLES: Final = Path(logwright.__file__).parent / "dbt_like_configs"
 """The policies that come with the package."""
@@ -119,6 +122,7 @@ class Policies:
     checks: Checks = "quick"
     ingest: IngestSources = field(default_factory=IngestSources)
     disk: DiskLimits = field(default_factory=DiskLimits)
+    erasure: ErasureSettings = field(default_factory=ErasureSettings)
 
     def entries_for(self, topic: str) -> tuple[TopicPolicy, ...]:
         """Return the entries for a topic, least specific first: patterns in file order, then the
@@ -265,6 +269,7 @@ class _PolicyReader:
             checks=self._scalar("checks", _CHECKS, "quick"),
             ingest=self._section("ingest", IngestSources),
             disk=self._section("disk", DiskLimits),
+            erasure=self._section("erasure", ErasureSettings),
         )
         for section, node in self._repeated:
             self._check_repeated(section, node)

@@ -158,6 +158,7 @@ def purge_deleted(
     now_ms: TimestampMs,
     delay_ms: int,
     named: Collection[TopicPartition] | None = None,
+    directories: Collection[str] | None = None,
 ) -> tuple[PurgedLog, ...]:
     """Remove the deleted logs whose delay is over. Effects: takes the lock of the log directory,
     removes files.
@@ -167,6 +168,7 @@ def purge_deleted(
         now_ms: the clock.
         delay_ms: the broker's `log.segment.delete.delay.ms`.
         named: only these partitions; None: all.
+        directories: only those of these names; None: all.
 
     Raises:
         LogDirLocked: a broker works on it.
@@ -176,7 +178,9 @@ def purge_deleted(
     """
     with lock_log_dir(log_dir), RealFileSystem(log_dir) as files:
         listing = list_deleted(log_dir)
-        plans = plan_purge_logs(listing, now_ms=now_ms, delay_ms=delay_ms, named=named)
+        plans = plan_purge_logs(
+            listing, now_ms=now_ms, delay_ms=delay_ms, named=named, directories=directories
+        )
         done = tuple(
             _purge(log_dir, plan, files, now_ms=now_ms, delay_ms=delay_ms) if plan.goes else plan
             for plan in plans

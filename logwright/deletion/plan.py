@@ -46,6 +46,7 @@ def plan_purge_logs(
     now_ms: TimestampMs,
     delay_ms: int,
     named: Collection[TopicPartition] | None,
+    directories: Collection[str] | None = None,
 ) -> tuple[PurgedLog, ...]:
     """Decide which deleted logs are purged.
 
@@ -54,11 +55,13 @@ def plan_purge_logs(
         now_ms: the clock.
         delay_ms: the broker's `log.segment.delete.delay.ms`.
         named: only these partitions; None: all.
+        directories: only those of these names; None: all.
     """
     return tuple(
         plan_purge_log(directory, now_ms=now_ms, delay_ms=delay_ms)
-        for directory in listing.directories.values()
-        if named is None or directory.partition in named
+        for name, directory in listing.directories.items()
+        if (named is None or directory.partition in named)
+        and (directories is None or name in directories)
     )
 
 

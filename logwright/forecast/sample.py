@@ -71,12 +71,14 @@ class SampleScope(NamedTuple):
     """How a log is sampled.
 
     Attributes:
-        now_ms: the clock of the cleaning. first_dirty: first dirty offset.
+        now_ms: the clock of the cleaning. removable_end: tombstones at or above it stay.
+        first_dirty: first dirty offset.
         mask: a key is in the sample if these bits of its hash are 0.
         hash_key: uint64[2].
     """
 
     now_ms: int
+    removable_end: int
     first_dirty: int
     mask: np.uint64
     hash_key: NDArray[np.uint64]
@@ -126,7 +128,7 @@ def sample_batches(
 @kernel
 def _read_all(source: Any, span: Any, batch: Any, scope: Any, buffers: Any, counts: Any) -> Any:
     """Read the records of a batch into the buffers, and count them; return the status."""
-    expires = delete_horizon_reached(batch, scope.now_ms)
+    expires = delete_horizon_reached(batch, scope.now_ms, scope.removable_end)
     hash1, hash2, sizes, kinds = buffers.hash1, buffers.hash2, buffers.sizes, buffers.kinds
     start, end = span
     position: Any = np.int64(start)

@@ -122,6 +122,7 @@ def forecast_by_sample(
     key = hash_key or HashKey.random()
     scope = SampleScope(
         plan.now_ms,
+        plan.removal.end,
         plan.compaction.first_dirty_offset,
         np.uint64(share - 1),
         np.array([key.low, key.high], dtype=np.uint64),

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 LEDGER: Final = "deletions.jsonl"
 
-Operation = Literal["swap", "retain", "undo"]
-_OPERATIONS: Final = frozenset({"swap", "retain", "undo"})
+Operation = Literal["swap", "retain", "undo", "erase"]
+_OPERATIONS: Final = frozenset({"swap", "retain", "undo", "erase"})
 
 Facts = Mapping[str, object]
 """Details of an operation for an undo; name → JSON value."""
@@ -99,11 +99,18 @@ def parse_ledger(content: bytes) -> dict[str, int]:
 def remaining_ledger(content: bytes, remaining: Collection[str]) -> bytes:
     """Return the ledger with only the names in `remaining`; empty if none is left.
 
-    The line of an undo, which has no files, is kept as long as a line of the undone operation.
+    The line of an undo, which has no files, is kept as long as a line of the undone operation; that
+    of an erasure, whose files go at once, as long as the ledger.
     """
     kept = [_without(line, remaining) for line in parse_retirements(content)]
     alive = {line.origin.id for line in kept if line.files and line.origin is not None}
-    return b"".join(_line(line) for line in kept if line.files or _undone_id(line) in alive)
+    return b"".join(
+        _line(line) for line in kept if line.files or _undone_id(line) in alive or _is_erasure(line)
+    )
+
+
+def _is_erasure(line: Retirement) -> bool:
+    return line.origin is not None and line.origin.operation == "erase"
 
 
 def _undone_id(line: Retirement) -> object:

@@ -195,7 +195,7 @@ def _most_records(batch: Any) -> Any:
 
 
 @kernel
-def _control_type(data: Any, batch: Any) -> int:
+def control_type(data: Any, batch: Any) -> int:
     """Return the type in the key of a control batch's first record (ControlRecordType.parse), -2 if
     malformed.
     """
@@ -240,7 +240,7 @@ def _read_headers(
         if (attributes & CODEC_MASK) > 4:
             return position, _CODEC
         if attributes & CONTROL != 0 and batch.count > 0:
-            batch.control_type = _control_type(data, batch)
+            batch.control_type = control_type(data, batch)
             if batch.control_type < 0:
                 return position, _CONTROL
         span = np.int64(read_int32(data, position + 23))

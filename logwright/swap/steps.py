@@ -34,12 +34,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.compaction.model import StagedSegment, UnchangedSegment
+    from logwright.format.deletions import Operation
     from logwright.log.model import PartitionLog
     from logwright.units import Offset, TimestampMs
 
 
 def swap_steps(
-    log: PartitionLog, staged: StagedSegment, staging: Path, *, now_ms: TimestampMs
+    log: PartitionLog,
+    staged: StagedSegment,
+    staging: Path,
+    *,
+    now_ms: TimestampMs,
+    operation: Operation = "swap",
 ) -> tuple[FileStep, ...]:
     """Return the steps that replace the sources of one staged segment by it.
 
@@ -49,18 +55,21 @@ def swap_steps(
         staged: the cleaned segment and its sources.
         staging: directory of the staged files, which have their final names there.
         now_ms: the command's clock, from which the retired files' delay counts.
+        operation: by which the ledger knows it; only a swap can be undone.
     """
     present = _present(log)
     _check(log, staged, present)
     change = _replacement(log, staged, staging, present)
-    origin = _origin(log, staged, staging)
+    origin = _origin(log, staged, staging, operation)
     return (
         *_prepare(change, staged),
         *replace_segments(change, present=present, now_ms=now_ms, origin=origin),
     )
 
 
-def _origin(log: PartitionLog, staged: StagedSegment, staging: Path) -> Origin:
+def _origin(
+    log: PartitionLog, staged: StagedSegment, staging: Path, operation: Operation
+) -> Origin:
     """Return what the ledger keeps for an undo: all groups of one plan are one operation."""
     bytes_of = {segment.base_offset: segment.log_bytes for segment in log.segments}
     facts: dict[str, object] = {
@@ -69,7 +78,7 @@ def _origin(log: PartitionLog, staged: StagedSegment, staging: Path) -> Origin:
         "log_bytes": staged.log_bytes,
         "cleaner": log.cleaner_checkpoint,
     }
-    return Origin(operation="swap", id=staging.name, facts=facts)
+    return Origin(operation=operation, id=staging.name, facts=facts)
 
 
 def unchanged_steps(

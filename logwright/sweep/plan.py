@@ -25,7 +25,7 @@ from logwright.log.files import open_log_dir
 from logwright.log.load import Shared, observe_one, share
 from logwright.log.model import PartitionLog
 from logwright.observe import HighWatermark, observe_unlocked
-from logwright.roll.plan import not_rolled, plan_roll
+from logwright.roll.plan import force_roll, not_rolled, plan_roll
 from logwright.steps.live import look_twice
 from logwright.steps.marker import wait_for_marker
 from logwright.units import TimestampMs
@@ -53,9 +53,10 @@ def plan_cleaning(
         LogDirLocked: a broker works on the directory.
         NotALogDir, UnreadableFile, UncleanLogDir, CorruptLogError, UnsupportedFormatError: see
         `logwright.log.load.observe`.
+        PreconditionError: see `logwright.sweep.replicas.removal_bound`.
     """
     log = observe_unlocked(log_dir, partition, high_watermark=high_watermark)
-    return _decide(log, settings, now_ms, options)
+    return _coordinated(_decide(log, settings, now_ms, options), high_watermark)
 
 
 @rare_collections()
@@ -85,10 +86,37 @@ def plan_cleanings(
         wait_for_marker(log_dir)
         shared = share(log_dir, directory, high_watermark, read_checkpoints(log_dir))
         logs = [_look(shared, partition) for partition in partitions]
-    return [
+    outcomes = [
         _outcome(log, known[one.topic], now_ms, options)
         for one, log in zip(partitions, logs, strict=True)
     ]
+    if not options.replicas:
+        return outcomes
+    return [_bounded(outcome, high_watermark) for outcome in outcomes]
+
+
+def _bounded(outcome: Outcome, high_watermark: HighWatermark) -> Outcome:
+    if isinstance(outcome, LogwrightError):
+        return outcome
+    try:
+        return _coordinated(outcome, high_watermark)
+    except LogwrightError as error:
+        return error
+
+
+def _coordinated(plan: CleanPlan, high_watermark: HighWatermark) -> CleanPlan:
+    """Return the plan with what other replicas allow it to remove, if it is coordinated with them.
+    Effects: reads their headers.
+    """
+    replicas = plan.options.replicas
+    if not replicas or not plan.clean:
+        return plan
+    from logwright.sweep.replicas import removal_bound  # noqa: PLC0415 -- compiled kernels
+
+    bound = removal_bound(plan.log, replicas, high_watermark=high_watermark)
+    reason = f"tombstones and markers stay from the lowest clean offset {bound.end} of all replicas"
+    reasons = (*plan.compaction.reasons, reason)
+    return plan._replace(removal=bound, compaction=plan.compaction._replace(reasons=reasons))
 
 
 def _look(shared: Shared, partition: TopicPartition) -> PartitionLog | LogwrightError:
@@ -137,6 +165,8 @@ def _decide(
     config, cleaner = settings
     why = _left_alone(config, cleaner, options)
     roll = plan_roll(log, config, now_ms=now_ms, like_kafka=options.like_kafka)
+    if options.roll and config.compact and not roll.due:
+        roll = force_roll(log, cause="forced")
     if why is not None:
         roll = not_rolled(why)
     compaction = plan_compaction(

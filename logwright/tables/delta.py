@@ -55,6 +55,10 @@ _LOOKED_AT: Final = (1, 50, None)
 """How many of the newest commits are searched for ours: others, such as of a vacuum, may follow."""
 _PARTS: Final = re.compile(r"partition=.*|deletion_vector_.*\.bin")
 """What a killed first update may leave."""
+_DATA: Final = re.compile(r"partition=[^/]*/bucket=[^/]*/[^/]*\.parquet")
+_LOG: Final = "_delta_log"
+_TEMPORARY: Final = ".{}.logwright-tmp"
+"""Name of a commit that is being written, in the log's directory."""
 _HOUR_MS: Final = 3_600_000
 _CHECKPOINT_EVERY: Final = 100
 """Commits after which the log gets a checkpoint, as the library has it."""
@@ -75,9 +79,11 @@ class DeltaStore:
         self.name = str(directory)
 
     def recover(self) -> None:
-        """Nothing is needed: files without a commit are not part of the table, and `remove_old`
-        removes them.
+        """Remove what a killed commit left in the log. Files without a commit are not part of the
+        table; `remove_old` removes them.
         """
+        for path in (self._directory / _LOG).glob(_TEMPORARY.format("*")):
+            path.unlink()
 
     def load(self) -> Snapshot | None:
         """See `Store.load`."""
@@ -136,21 +142,22 @@ class DeltaStore:
         self._write_commit(commit, metadata, table.version() + 1)
 
     def remove_old(self, keep_ms: int) -> int:
-        """See `Store.remove_old`. Effects: a commit of Delta's vacuum, if files are removed; a
-        checkpoint of the log, from time to time.
+        """See `Store.remove_old`. Effects: a checkpoint of the log, from time to time, too.
+
+        The library's own vacuum is not used: it takes deletion vectors for files without use.
         """
         table = DeltaTable(str(self._directory))
-        if table.version() % _CHECKPOINT_EVERY == 0:
+        if table.version() and table.version() % _CHECKPOINT_EVERY == 0:
             table.create_checkpoint()
             table.cleanup_metadata()
         hours = max(keep_ms // _HOUR_MS, 0)
-        named = table.vacuum(hours, dry_run=True, enforce_retention_duration=False)
-        there = [path for path in named if (self._directory / path).exists()]
-        if there:
-            table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+        unused = table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
+        files = [self._directory / path for path in unused if _DATA.fullmatch(path)]
+        for file in files:
+            file.unlink(missing_ok=True)
         before_ms = time.time_ns() // 1_000_000 - keep_ms
         used = _vectors_since(table, before_ms)
-        return len(there) + remove_unused(self._directory, used, before_ms / 1000)
+        return len(files) + remove_unused(self._directory, used, before_ms / 1000)
 
     def _commit_info(self, table: DeltaTable) -> dict[str, Any]:
         """Return the info of our newest commit."""
@@ -207,7 +214,7 @@ class DeltaStore:
         named = {path: one.action for path, one in sorted(vectors.items())}
         info = {"timestamp": now_ms, "operation": "WRITE", "engineInfo": "logwright", **metadata}
         actions.insert(0, {"commitInfo": {**info, VECTORS_KEY: json.dumps(named)}})
-        log = self._directory / "_delta_log"
+        log = self._directory / _LOG
         content = "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
         _write_new(log / f"{version:020d}.json", content.encode())
 
@@ -321,7 +328,7 @@ def _write_new(path: Path, content: bytes) -> None:
     Raises:
         FileExistsError: it is there.
     """
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(_TEMPORARY.format(secrets.token_hex(8)))
     try:
         with durable(temporary) as file:
             file.write(content)

@@ -63,11 +63,13 @@ ERRORS: Final = (
 """What a catalog raises, also for an answer that is not one; a connection's errors are OSErrors."""
 CONFLICTS: Final = (CommitFailedException, TableAlreadyExistsError)
 """What it raises if another process was faster."""
-_PARTS: Final = re.compile(rf"data|metadata|{re.escape(CATALOG_FILE)}.*")
-"""What a killed first update may leave."""
 _FILE: Final = "file://"
 _LOCAL: Final = re.compile(r"(?:file:(?://)?)?(/.*)", re.DOTALL)
 """The locations of local files, with their paths: of logwright, and as catalogs have them."""
+_DATA: Final = "data"
+_METADATA: Final = "metadata"
+_PARTS: Final = re.compile(rf"{_DATA}|{_METADATA}|{re.escape(CATALOG_FILE)}.*")
+"""What a killed first update may leave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +187,7 @@ class IcebergStore:
     def output(self, partition: int, bucket: int) -> Iterator[tuple[str, Any]]:
         """See `Store.output`."""
         table = self._table
-        folder = f"{table.location()}/data/partition={partition}/bucket={bucket}"
+        folder = f"{table.location()}/{_DATA}/partition={partition}/bucket={bucket}"
         path = f"{folder}/{secrets.token_hex(16)}.parquet"
         with table.io.new_output(path).create() as file:
             yield path, file
@@ -258,12 +260,13 @@ class IcebergStore:
         directory = self._place.directory
         if directory is None:
             return 0
-        used = set(_used_files(table.refresh()))
+        table.refresh()
+        used = {local[1] for one in _used_files(table) if (local := _LOCAL.fullmatch(one))}
         removed = 0
-        for path in (directory / "data").rglob("*.parquet"):
+        for path in (*(directory / _DATA).rglob("*.parquet"), *(directory / _METADATA).iterdir()):
             if str(path) not in used and path.stat().st_mtime < before.timestamp():
                 path.unlink()
-                removed += 1
+                removed += path.suffix == ".parquet"
         return removed
 
 
@@ -302,13 +305,17 @@ def _properties(snapshot: IcebergSnapshot) -> Mapping[str, str]:
 
 
 def _used_files(table: Table) -> Iterator[str]:
-    """Yield the paths of the local files of all snapshots. Effects: reads their manifests."""
+    """Yield the locations of all files of all snapshots, and of the metadata that says so. Effects:
+    reads their manifests.
+    """
+    yield table.metadata_location
+    yield from (entry.metadata_file for entry in table.metadata.metadata_log)
     for snapshot in table.snapshots():
+        yield snapshot.manifest_list
         for manifest in snapshot.manifests(table.io):
+            yield manifest.manifest_path
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-                local = _LOCAL.fullmatch(entry.data_file.file_path)
-                if local is not None:
-                    yield local[1]
+                yield entry.data_file.file_path
 
 
 def _files(table: Table) -> Iterator[DataFile]:

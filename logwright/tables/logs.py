@@ -14,6 +14,7 @@ from logwright.compaction.build import silent
 from logwright.compaction.runtime import Runtime, available_cores
 from logwright.compaction.source import Source
 from logwright.config.topic import CleanerConfig
+from logwright.erasure.mark import read_mark
 from logwright.errors import LogwrightError
 from logwright.format.scan import read_uint32
 from logwright.latest.missing import first_missing
@@ -93,6 +94,7 @@ def source_of(one: TopicLog, *, now_ms: int, progress: Progress = silent) -> Par
             delete_retention_ms=one.delete_retention_ms,
             now_ms=now_ms,
             cleaned_to=log.cleaner_checkpoint,
+            erasure=read_mark(log.directory),
         ),
         log_bytes=log.log_bytes,
         read=read,

@@ -39,6 +39,7 @@ class Progress:
         read_at_ms: when the log was read.
         delete_retention_ms: ``delete.retention.ms`` of the topic then.
         tail: base offset and CRC of the batch that has the last offset; None if it is missing.
+        erasure: the mark of the last erasure in the log then (`logwright.erasure.mark`).
     """
 
     end_offset: int
@@ -47,6 +48,7 @@ class Progress:
     read_at_ms: int
     delete_retention_ms: int
     tail: tuple[int, int] | None = None
+    erasure: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +203,8 @@ def load_progress(text: str | None, *, table: str) -> dict[int, Progress]:
 
 
 def _progress(one: dict[str, Any]) -> Progress:
-    known = {field.name: one[field.name] for field in fields(Progress)}
+    known = {field.name: one[field.name] for field in fields(Progress) if field.name != "erasure"}
+    known["erasure"] = one.get("erasure")  # tables of earlier versions have none
     if known["tail"] is not None:
         base_offset, crc = known["tail"]
         known["tail"] = (int(base_offset), int(crc))

@@ -33,6 +33,7 @@ class Observed:
             None if no batch has it.
         missing_offset: the first offset between the table's end and the log's that has no record;
             None if there is none, or if `asks_for_missing` said that it does not matter.
+        erasure: the mark of the last erasure; None without one.
     """
 
     topic_id: str | None
@@ -43,6 +44,7 @@ class Observed:
     cleaned_to: int | None = None
     tail: tuple[int, int] | None = None
     missing_offset: int | None = None
+    erasure: str | None = None
 
     @property
     def progress(self) -> Progress:
@@ -54,6 +56,7 @@ class Observed:
             read_at_ms=self.now_ms,
             delete_retention_ms=self.delete_retention_ms,
             tail=self.tail,
+            erasure=self.erasure,
         )
 
 
@@ -164,6 +167,8 @@ def _other_log(recorded: Progress, observed: Observed) -> str | None:
     """Return why what the table holds is not the beginning of this log, None if it is."""
     if recorded.topic_id != observed.topic_id:
         return f"the topic id was {recorded.topic_id} and is {observed.topic_id}"
+    if recorded.erasure != observed.erasure:
+        return "records were erased from the log since"
     if recorded.log_start_offset != observed.log_start_offset:
         return (
             f"the log start offset was {recorded.log_start_offset} and is"

@@ -172,6 +172,8 @@ def _last_operation(log: PartitionLog, ledger: bytes) -> list[Retirement]:
             continue
         if chosen and chosen[0].origin is not None and line.origin.id != chosen[0].origin.id:
             break
+        if not chosen and line.origin.operation == "erase":
+            raise _refuse(log, "it erased records permanently.")
         chosen.insert(0, line)
     if not chosen:
         raise _refuse(log, "no compaction or retention is on record whose files still exist.")

@@ -1,4 +1,4 @@
-"""Operations on real logs that tests interrupt: roll, retention, deletion, purge, undo."""
+"""Operations on real logs that tests interrupt: roll, retention, deletion, purge, undo, erasure."""
 
 # ruff: noqa: D102  the methods of Log are the commands
 
@@ -20,6 +20,7 @@ import logwright.steps.live
 from logwright.config.topic import CleanerConfig, TopicConfig, effective
 from logwright.deletion.commit import delete_log, find_deleted, finish_deletion, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
+from logwright.erasure.erase.commit import erase_partition
 from logwright.errors import CannotUndo, NotALogDir, UncleanLogDir
 from logwright.format.names import TopicPartition
 from logwright.purge.commit import purge_partition
@@ -34,6 +35,7 @@ from logwright.undo.observe import plan_undo_of
 from logwright.units import TimestampMs
 from tests import fixtures
 from tests.comparison import CHECKPOINTS, read_checkpoint
+from tests.erasing import PlainKeys, keys_in, logs_of
 from tests.plans import forced_plan
 
 T0 = TopicPartition("t", 0)
@@ -80,6 +82,11 @@ class Log:
         plan = forced_plan(self.root, T0, self.settings(), now_ms=self.now, like_kafka=True)
         commit(plan, build(plan))
 
+    def erase(self) -> None:
+        before = logs_of(fixtures.case_dir(self.case) / "before" / str(T0))
+        keys = PlainKeys(keys_in(before)[::3])
+        erase_partition(self.root, T0, self.settings(), keys, now_ms=self.now)
+
     def undo(self) -> None:
         undo_partition(plan_undo_of(self.root, T0), now_ms=self.now)
 
@@ -114,8 +121,8 @@ class Scenario:
         before: what is done first, uninterrupted.
         act: what is interrupted.
         kind: how the states between are judged: `suffix`: the log begins later and later, or
-            earlier and earlier; `either`: old or new; `groups`: group by group old or new;
-            `deleted`: there or deleted.
+            earlier and earlier; `either`: old or new; `groups`: group by group old or new, the last
+            one first; `segments`: the same, the first one first; `deleted`: there or deleted.
     """
 
     name: str
@@ -156,6 +163,9 @@ SCENARIOS = (
     Scenario("undo-merge", "recleaned-2", Log.clean, Log.undo, "groups"),
     Scenario("undo-tails", "emptied-2", Log.clean, Log.undo, "groups"),
     Scenario("undo-swap-txn", "txn-2-second", Log.clean, Log.undo, "groups"),
+    Scenario("erase", "basic-none", nothing, Log.erase, "segments"),
+    Scenario("erase-txn", "txn-1-mixed", nothing, Log.erase, "segments"),
+    Scenario("erase-retired", "recleaned-2", Log.clean, Log.erase, "segments"),
     Scenario("delete", "delete-records", nothing, Log.delete, "deleted"),
     Scenario("restore", "delete-records", Log.delete, Log.restore, "deleted"),
     Scenario("purge-deleted", "delete-records", Log.delete, Log.purge_deleted, "deleted"),

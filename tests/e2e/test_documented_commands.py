@@ -9,6 +9,7 @@ import ast
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +33,8 @@ pytestmark = pytest.mark.e2e
 
 CASE: Final = "basic-none"
 EXAMPLE: Final = "/var/lib/kafka/data"
+REPLICA: Final = "/mnt/broker-2/data"
+"""The log directory of another broker with the same partitions."""
 COMPACT: Final = ("--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=0")
 DELETE: Final = ("--config", "cleanup.policy=delete", "--config", "retention.bytes=1000")
 BOTH: Final = ("--config", "cleanup.policy=compact,delete", "--config", "retention.bytes=1000")
@@ -110,9 +113,14 @@ def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.Monkey
         (REPOSITORY / "dbt_like_configs/defaults.yml").read_text()
     )
     (tmp_path / "rows.json").write_text('{"key": "a", "value": "1"}\n')
+    _write_erasure(tmp_path)
     words = _substituted(command, log_dir, tmp_path)
     name = words[0]
+    if REPLICA in command:
+        shutil.copytree(log_dir, tmp_path / "replica")
     PREPARED.get(name, lambda _: None)(log_dir)
+    if "--signing-key" in words or name == "verify-certificate":
+        _signed(log_dir, tmp_path)
     if name == "retain" and "--retain" not in words:
         words += DELETE
     elif "--retain" in words:
@@ -126,11 +134,38 @@ def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert done.out or done.err or written
 
 
+def _write_erasure(tmp_path: Path) -> None:
+    """A secret, keys of records that nobody has, and requests for them."""
+    (tmp_path / "erasure.secret").write_text("0123456789abcdef" * 4)
+    (tmp_path / "erasure.secret").chmod(0o600)
+    (tmp_path / "keys.txt").write_text("nobody\n")
+    (tmp_path / "requests").mkdir()
+    (tmp_path / "requests/first.csv").write_text(
+        "id,topics,key,received_at,deadline\nr1,t,nobody,0,1000\n"
+    )
+
+
+def _signed(log_dir: Path, tmp_path: Path) -> None:
+    """A certificate of the log directory, and the key pair."""
+    key = tmp_path / "signing.pem"
+    assert call("certificate", "--new-key", key).status == 0
+    words = ("--keys", tmp_path / "keys.txt", "--secret", tmp_path / "erasure.secret")
+    out = ("--signing-key", key, "--out", tmp_path / "certificate.json")
+    assert call("certificate", log_dir, *words, *out).status == 0
+
+
 def _substituted(command: str, log_dir: Path, tmp_path: Path) -> list[str]:
     """The words of a command, with what exists in place of what a reader would put there."""
     for old, new in (
         ("/var/lib/node_exporter", str(tmp_path)),
+        ("/etc/logwright/", f"{tmp_path}/"),
+        ("/var/lib/logwright/", f"{tmp_path}/"),
+        (" keys.txt", f" {tmp_path}/keys.txt"),
+        (" certificate.json", f" {tmp_path}/certificate.json"),
+        (" signing.pem", f" {tmp_path}/signing.pem"),
+        (" files.sha256", f" {tmp_path}/files.sha256"),
         (EXAMPLE, str(log_dir)),
+        (REPLICA, str(tmp_path / "replica")),
         ("LOG_DIR...", str(log_dir)),
         ("LOG_DIR", str(log_dir)),
         ("[TOPIC ...]", "t"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tests.mutation.auditing import AUDITING
 from tests.mutation.between import BETWEEN
+from tests.mutation.certificates import CERTIFICATES
 from tests.mutation.decoding import DECODING
 from tests.mutation.fault import Fault
 from tests.mutation.kafka_log import KAFKA_LOG
@@ -62,14 +64,15 @@ FAULTS = (
     Fault(
         family="marker: goes before its horizon",
         file="compaction/rules.py",
-        right="    return can_discard and delete_horizon_reached(batch, now_ms)\n",
+        right="    return can_discard and delete_horizon_reached(batch, now_ms, removable_end)\n",
         wrong="    return can_discard\n",
     ),
     Fault(
         family="marker: one millisecond late",
         file="compaction/rules.py",
-        right="    return can_discard and delete_horizon_reached(batch, now_ms)\n",
-        wrong="    return can_discard and delete_horizon_reached(batch, now_ms - 1)\n",
+        right="    return can_discard and delete_horizon_reached(batch, now_ms, removable_end)\n",
+        wrong="    return can_discard and delete_horizon_reached("
+        "batch, now_ms - 1, removable_end)\n",
     ),
     Fault(
         family="marker: replaced by a record with its key",
@@ -254,4 +257,6 @@ FAULTS = (
     *KAFKA_LOG,
     *LATEST,
     *TABLES,
+    *CERTIFICATES,
+    *AUDITING,
 )

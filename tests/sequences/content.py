@@ -39,17 +39,20 @@ class Content:
         rows: ascending by offset, those below the log start offset included.
         start, end: log start offset and log end offset.
         producers: last sequence number by producer id.
+        held: offsets of open transactions whose records were erased: they are open all the same.
     """
 
     rows: tuple[Row, ...] = ()
     start: int = 0
     end: int = 0
     producers: tuple[tuple[int, int], ...] = ()
+    held: tuple[int, ...] = ()
 
     @property
     def stable(self) -> int:
         """The last stable offset: of the first record of an open transaction, else the end."""
-        return min((row.offset for row in self.rows if row.outcome == "open"), default=self.end)
+        undecided = (row.offset for row in self.rows if row.outcome == "open")
+        return min((*self.held, *undecided), default=self.end)
 
     def uncommitted(self) -> tuple[Row, ...]:
         """What a consumer with read_uncommitted gets."""
@@ -103,6 +106,16 @@ def cleaned(
         if row.offset >= uncleanable or _survives(row, latest, now_ms)
     ]
     return replace(content, rows=tuple(kept))
+
+
+def erased(content: Content, key: bytes) -> Content:
+    """Without the records of a key; those below the log start offset too."""
+    gone = [row for row in content.rows if row.key == key]
+    return replace(
+        content,
+        rows=tuple(row for row in content.rows if row.key != key),
+        held=(*content.held, *(row.offset for row in gone if row.outcome == "open")),
+    )
 
 
 def _survives(row: Row, latest: Mapping[bytes, int], now_ms: int) -> bool:

@@ -31,6 +31,7 @@ WEIGHTS: Final = {
     "broker": 4,
     "fail": 4,
     "table": 12,
+    "erase": 10,
 }
 THEMES: Final = (
     tuple(WEIGHTS),
@@ -42,6 +43,7 @@ THEMES: Final = (
     ("clean", "undo", "roll", "purge", "ingest", "table"),
     ("table", "clean", "ingest", "roll", "retain", "undo", "delete", "restore"),
     ("clean", "fail", "undo", "purge", "move", "delete", "restore"),
+    ("erase", "clean", "undo", "retain", "fail", "ingest", "recover"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
 BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")
@@ -53,6 +55,7 @@ FOLLOWING: Final = {
     "clean": ("undo",),
     "retain": ("undo", "delete"),
     "undo": ("clean",),
+    "erase": ("undo", "erase"),
 }
 """What is tried more often after another."""
 DEEPEST: Final = {
@@ -68,6 +71,7 @@ DEEPEST: Final = {
     "purge-deleted": 14,
     "roll": 12,
     "pause": 4,
+    "erase": 140,
 }
 """The last call that a fault comes before, of most of them; of others 20."""
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from logwright.deletion.commit import delete_log, find_deleted, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
+from logwright.erasure.erase.commit import erase_partition
 from logwright.errors import QualityError
 from logwright.move.commit import move_partition
 from logwright.purge.commit import purge_partition
@@ -28,6 +29,7 @@ from logwright.sweep.stages import discard
 from logwright.undo.commit import undo_partition
 from logwright.undo.observe import plan_undo_of
 from logwright.units import TimestampMs
+from tests.erasing import PlainKeys, require_nowhere
 from tests.plans import forced_plan
 from tests.sequences.brokers import broker, broker_crash
 from tests.sequences.content import (
@@ -35,6 +37,7 @@ from tests.sequences.content import (
     between,
     brought_back,
     cleaned,
+    erased,
     retained,
 )
 from tests.sequences.ingests import archive, ingest
@@ -43,6 +46,7 @@ from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.tables import table
 from tests.sequences.world import (
     COMPACTED,
+    COPIED,
     DELETE_RETENTION_MS,
     RETAINED,
     TAKEN_IN,
@@ -272,6 +276,34 @@ def purge_deleted(world: World, choice: int) -> Step:
     return Step(name, run, unchanged(world, name), unclean=True)
 
 
+def erase(world: World, choice: int) -> Step:
+    """Erase the records of a key at once: afterwards no file of the log has it, and no undo brings
+    it back.
+    """
+    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED, COPIED))
+    log = world.logs[name]
+    key = b"abcdef"[choice // 8 % 6 :][:1]
+    found: list[tuple[Content, list[int]]] = []
+
+    def run() -> None:
+        repair(world)
+        assert log.content is not None
+        found[:] = [(erased(log.content, key), bases_of(log.where, name))]
+        done = erase_partition(
+            log.where, parsed(name), settings_of(name), PlainKeys([key]), now_ms=world.clock
+        )
+        require_nowhere(log.where / name, key)
+        if done.segments or done.purged:
+            log.before.clear()
+
+    def halfway() -> Iterator[Content]:
+        for result, bases in found:
+            assert log.content is not None
+            yield from between(result, log.content, (*bases, log.content.end))
+
+    return Step(name, run, lambda: [one[0] for one in found], halfway)
+
+
 def pause(world: World, choice: int) -> Step:
     """Pause and resume a log, or put it into quarantine and take it out."""
     name = pick(world, choice, (COMPACTED, RETAINED, TAKEN_IN))
@@ -339,6 +371,7 @@ OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
     "pause": pause,
     "move": move,
     "table": table,
+    "erase": erase,
     "broker-crash": broker_crash,
     "broker": broker,
 }

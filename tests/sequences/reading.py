@@ -31,6 +31,7 @@ def read_content(log_dir: Path, name: str) -> Content:
     ]
     rows: list[Row] = []
     undecided: dict[int, list[int]] = {}
+    emptied: dict[int, list[int]] = {}
     producers: dict[int, int] = {}
     end = 0
     for path in logs:
@@ -45,8 +46,11 @@ def read_content(log_dir: Path, name: str) -> Content:
                 if found:
                     parse_control_key(found[0].key)
                 undecided.pop(batch.producer_id, None)
+                emptied.pop(batch.producer_id, None)
                 end = batch.next_offset
                 continue
+            if batch.is_transactional and not found:
+                emptied.setdefault(batch.producer_id, []).append(batch.base_offset)
             for record in found:
                 row = Row(
                     offset=record.offset,
@@ -75,6 +79,7 @@ def read_content(log_dir: Path, name: str) -> Content:
         start=max(start, int(logs[0].stem)) if logs else start,
         end=end,
         producers=tuple(sorted(producers.items())),
+        held=tuple(offset for offsets in emptied.values() for offset in offsets),
     )
 
 

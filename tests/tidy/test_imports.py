@@ -49,6 +49,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
     ("logwright.checks", "logwright.forecast", "logwright.records", "logwright.decode"),
     ("logwright.sweep", "logwright.verify", "logwright.latest"),
+    ("logwright.audit",),
+    ("logwright.erasure",),
     (
         "logwright.spark",
         "logwright.history",
@@ -74,6 +76,7 @@ ONLY_IN = {
     "jinja2": ("logwright.assets",),
     "matplotlib": ("logwright.assets",),
     "prometheus_client": ("logwright.metrics",),
+    "cryptography": ("logwright.erasure.certificate",),
     "confluent_kafka": ("logwright.ingest.broker",),
     "fastavro": ("logwright.decode",),
     "google.protobuf": ("logwright.decode",),

@@ -36,8 +36,8 @@ def declared(*groups: str) -> list[str]:
 @pytest.mark.parametrize(
     ("file", "groups"),
     [
-        ("runtime.txt", ("spark", "dagster")),
-        ("dev.txt", ("spark", "dagster", "archive", "jre", "dev")),
+        ("runtime.txt", ("erasure", "spark", "dagster")),
+        ("dev.txt", ("erasure", "spark", "dagster", "archive", "jre", "dev")),
     ],
 )
 def test_every_requirement_is_in_the_lock(file: str, groups: tuple[str, ...]) -> None:

@@ -56,7 +56,7 @@ class MapScope(NamedTuple):
 
     Attributes:
         first_offset, last_offset: of the records that are mapped, both included.
-        now_ms: the clock of the cleaning.
+        now_ms: the clock of the cleaning. removable_end: tombstones at or above it stay.
         primary: this is the first shard's pass, which notes all facts about the batches.
         shard_start, shard_end: the hashes that are mapped, see `offset_map.SHARD_SPACE`.
         action: INSERT, PROBE or FLAG.
@@ -65,6 +65,7 @@ class MapScope(NamedTuple):
     first_offset: int
     last_offset: int
     now_ms: int
+    removable_end: int
     primary: bool
     shard_start: int
     shard_end: int
@@ -222,7 +223,7 @@ def _read_records(source: Any, span: Any, batch: Any, scope: Any, found: Any, ta
     """
     position, end = span
     is_skipped = skips_map(batch, scope.action == INSERT)
-    expires = delete_horizon_reached(batch, scope.now_ms)
+    expires = delete_horizon_reached(batch, scope.now_ms, scope.removable_end)
     first_offset, last_offset, primary = scope.first_offset, scope.last_offset, scope.primary
     ordinals, offsets, kinds = found.ordinals, found.offsets, found.kinds
     positions, lengths = found.hash1, found.hash2

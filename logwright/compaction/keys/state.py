@@ -83,6 +83,7 @@ class MapTask:
 
     Attributes:
         now_ms: the clock, for delete horizons.
+        removable_end: tombstones at or above it stay.
         last_mapped_offset: of the last record that the map may take.
         ends_when_full: the map ends where it is full, as Kafka's does; else its hashes are split.
         total_bytes: bytes of all mapped rows, for the progress.
@@ -98,6 +99,7 @@ class MapTask:
     """
 
     now_ms: int
+    removable_end: int
     last_mapped_offset: int
     ends_when_full: bool
     runtime: Runtime
@@ -141,6 +143,7 @@ class MapTask:
             first_offset=first,
             last_offset=end - 1,
             now_ms=self.now_ms,
+            removable_end=self.removable_end,
             primary=mode.primary,
             shard_start=shard_start,
             shard_end=shard_end,

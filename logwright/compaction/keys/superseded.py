@@ -94,6 +94,7 @@ def _map_task(
     bits = (records + 7) // 8
     return MapTask(
         now_ms=_NO_HORIZON,
+        removable_end=INT64_MAX,
         last_mapped_offset=end - 1,
         ends_when_full=False,
         runtime=runtime,

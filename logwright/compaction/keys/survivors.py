@@ -182,6 +182,7 @@ def _map_task(
     )
     return MapTask(
         now_ms=plan.now_ms,
+        removable_end=plan.removal.end,
         last_mapped_offset=plan.compaction.first_uncleanable_offset - 1,
         ends_when_full=like_kafka,
         runtime=runtime,
@@ -233,7 +234,8 @@ def _leaving(task: _Pass) -> receipts.Leaving:
     """Return which batches have tombstones that may go, by the receipt's own rule."""
     if not any(source.attributes & DELETE_HORIZON for source in task.sources):
         return receipts.NOTHING_LEAVES
-    return receipts.leaving([source.batches for source in task.sources], task.plan.now_ms)
+    batches = [source.batches for source in task.sources]
+    return receipts.leaving(batches, task.plan.now_ms, task.plan.removal.end)
 
 
 def _key_facts(task: _Pass) -> KeyFacts:

@@ -34,6 +34,9 @@ SUMMARY: Final = np.dtype(
 """The summary of a rebuilt batch: records kept; 1 if one of them is a tombstone; its base and max
 timestamp, ms; 1 if it gets a delete horizon."""
 
+NO_HORIZON: Final = -1
+"""As delete horizon: no batch gets one, as in an erasure."""
+
 KEPT_RECORD: Final = np.dtype([("timestamp", "<i8"), ("rest", "<i8"), ("stop", "<i8")])
 """A record that stays: its timestamp, ms; where the bytes after its timestamp delta begin; where it
 ends."""
@@ -82,7 +85,7 @@ def summarise(
         source: uint8[n] that holds the records, uncompressed, in the span (start, end).
         batch: its BATCH row. dead: bitmap by ordinal.
         horizon_ms: delete horizon that the batch of a kept tombstone or of an empty transaction
-            gets if it has none.
+            gets if it has none; `NO_HORIZON`: it gets none.
         summary: SUMMARY, is set.
         kept: KEPT_RECORD[n] with room for all records of the batch, is set.
     """
@@ -100,7 +103,7 @@ def summarise(
         largest, shortest = max(largest, timestamp), min(shortest, value_length)
         count += 1
     first = kept[0].timestamp if count > 0 else np.int64(-1)
-    sets_horizon = sets_delete_horizon(batch, shortest < 0)
+    sets_horizon = horizon_ms != NO_HORIZON and sets_delete_horizon(batch, shortest < 0)
     summary.kept = count
     summary.has_tombstone = shortest < 0
     summary.max_timestamp = batch.max_timestamp if append_time else largest

@@ -88,7 +88,7 @@ def test_which_records_are_retained(attributes: int, horizon_ms: int | None) -> 
     """Rules 2 to 6, by key, value, the map's last offset and the latest record of the key."""
     batch = batch_of(attributes=attributes, horizon_ms=horizon_ms)
     row = row_of(batch)
-    reached = rules.delete_horizon_reached(row, NOW_MS)
+    reached = rules.delete_horizon_reached(row, NOW_MS, INT64_MAX)
     assert reached == (horizon_ms is not None and horizon_ms <= NOW_MS)
     for key, value, last, latest in product(
         (None, b"", b"k"), (None, b"", b"v"), (9, 10, 11), (-1, 9, 10, 11)
@@ -123,7 +123,7 @@ def test_which_batches_are_discarded_and_get_a_horizon(
 ) -> None:
     """Rules 7 and 8."""
     batch = batch_of(attributes=attributes, horizon_ms=horizon_ms)
-    discarded = rules.should_discard_batch(row_of(batch), can_discard, NOW_MS)
+    discarded = rules.should_discard_batch(row_of(batch), can_discard, NOW_MS, INT64_MAX)
     assert twins.should_discard_batch(batch, NOW_MS, can_discard=can_discard) == discarded
     is_empty_marker = rules.is_marker_of_empty_transaction(row_of(batch), can_discard)
     assert is_empty_marker == (batch.is_control and can_discard)

@@ -1,0 +1,244 @@
+"""``logwright audit``: compare what several log directories of the same partitions serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
+
+from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr
+from logwright.cli.output import Format, Output
+from logwright.cli.planning import FailureLog
+from logwright.errors import CorruptLogError, LogwrightError, NotALogDir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from logwright.audit.lacking import Holders
+    from logwright.audit.model import Finding, PartitionAudit, Replica
+    from logwright.format.names import TopicPartition
+    from logwright.metadata.model import ClusterMetadata
+
+_WRONG: Final = CorruptLogError.exit_status
+_FEWEST: Final = 2
+_PATH: Final = click.Path(path_type=Path, readable=False)
+
+
+@click.command(name="audit")
+@click.argument("log_dirs", metavar="LOG_DIR LOG_DIR ...", nargs=-1, type=_PATH)
+@click.option("--topic", "topics", multiple=True, help="Only partitions of this topic; repeatable.")
+@click.option(
+    "--metadata",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The cluster's __cluster_metadata-0, which says which brokers hold replicas "
+    "[default: search the log directories and their siblings].",
+)
+@click.option("--no-metadata", is_flag=True, help="Do not read cluster metadata.")
+@click.option(
+    "--high-watermark",
+    type=click.Choice(["end", "checkpoint"]),
+    default="end",
+    show_default=True,
+    help="Compare up to the log end offset, or up to the high watermark checkpoint.",
+)
+@click.option(
+    "--output",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Output format; json prints one object per line.",
+)
+@log_format_option
+@click.option("--verbose", is_flag=True, help="Debug messages on stderr.")
+def command(
+    *,
+    log_dirs: tuple[Path, ...],
+    topics: tuple[str, ...],
+    metadata: Path | None,
+    no_metadata: bool,
+    high_watermark: Literal["end", "checkpoint"],
+    form: Format,
+    log_format: LogFormat,
+    verbose: bool,
+) -> None:
+    """Compare what the replicas in several log directories of stopped brokers serve, and print one
+    line per fault; exit status 3 if there is any. Read-only.
+
+    Faults: keys that are back, lost records, lost transaction markers, aborted records shown, last
+    stable offsets that do not advance, offsets with different records. No faults: lag, retention,
+    cleanings at other times.
+    """
+    log_to_stderr(verbose=verbose, form=log_format)
+    if len({one.absolute() for one in log_dirs}) < max(_FEWEST, len(log_dirs)):
+        raise click.UsageError("give two or more log directories, each once")
+    output = Output(form=form, verbose=verbose)
+    try:
+        found = None if no_metadata else _metadata(metadata, log_dirs)
+        partitions = _partitions(log_dirs, topics)
+        failures, wrong = FailureLog(output=output), 0
+        for partition in partitions:
+            try:
+                wrong += _audit(output, partition, log_dirs, found, high_watermark)
+            except LogwrightError as error:
+                failures.add(partition, error)
+    except LogwrightError as error:
+        output.error_object(error)
+        raise
+    if not wrong and not failures.failures:
+        output.text(f"{len(partitions)} partitions compared, no faults found.")
+    click.get_current_context().exit(failures.exit_status or (_WRONG if wrong else 0))
+
+
+def _metadata(given: Path | None, log_dirs: tuple[Path, ...]) -> ClusterMetadata | None:
+    """Return the cluster's metadata, None if there is none. Effects: reads it."""
+    from logwright.metadata.find import find_metadata  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.metadata.read import read_metadata  # noqa: PLC0415
+
+    if given is not None:
+        return read_metadata(given)
+    found = next(filter(None, map(find_metadata, log_dirs)), None)
+    return None if found is None else read_metadata(found)
+
+
+def _partitions(log_dirs: tuple[Path, ...], topics: tuple[str, ...]) -> list[TopicPartition]:
+    """Return the partitions of all directories, sorted. Effects: lists them.
+
+    Raises:
+        NotALogDir: one is not a log directory, or none has a topic that was asked for.
+    """
+    from logwright.log.load import list_partitions  # noqa: PLC0415 -- kernels: not for --help
+
+    present = {partition for log_dir in log_dirs for partition in list_partitions(log_dir)}
+    for topic in topics:
+        if topic not in {partition.topic for partition in present}:
+            raise NotALogDir(
+                f"has no partition of topic {topic}, nor has any other of the directories.",
+                path=log_dirs[0],
+                remedy="`logwright inspect` lists the partitions.",
+            )
+    return sorted(one for one in present if not topics or one.topic in topics)
+
+
+def _audit(
+    output: Output,
+    partition: TopicPartition,
+    log_dirs: tuple[Path, ...],
+    metadata: ClusterMetadata | None,
+    high_watermark: Literal["end", "checkpoint"],
+) -> int:
+    """Audit a partition and show the result; return the number of faults. Effects: reads;
+    stdout.
+    """
+    from logwright.audit.lacking import find_holders, node_ids  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.audit.run import audit_partition  # noqa: PLC0415
+
+    nodes = node_ids(log_dirs)
+    holders = find_holders(partition, log_dirs, nodes, metadata)
+    audit = audit_partition(partition, holders.holding, high_watermark=high_watermark)
+    output.json_object(_as_object(audit, holders, nodes))
+    _show(output, audit, holders)
+    return sum(audit.counts.values())
+
+
+def _show(output: Output, audit: PartitionAudit, holders: Holders) -> None:
+    for log_dir in holders.lacking:
+        output.text(f"{audit.partition}: {log_dir} has no replica")
+    for broker in holders.unseen:
+        output.text(
+            f"{audit.partition}: broker {broker} has a replica: no directory of it is given"
+        )
+    header = ("replica", "offsets", "last stable", "clean below", "lag")
+    rows = [
+        (
+            str(replica.log.directory),
+            f"{replica.span.start}..{replica.span.end}",
+            int(replica.log.last_stable_offset),
+            int(replica.clean_offset),
+            audit.end_offset - replica.span.end,
+        )
+        for replica in audit.replicas
+    ]
+    output.table(header, rows)
+    for finding in audit.findings:
+        output.text(f"{audit.partition}: {_sentence(finding)}")
+    total = sum(audit.counts.values())
+    if total > len(audit.findings):
+        output.text(f"{audit.partition}: {total} faults in all, {len(audit.findings)} shown")
+
+
+def _sentence(finding: Finding) -> str:
+    """Return a fault as text."""
+    here, there, at = finding.log_dir, finding.other_log_dir, finding.other_offset
+    match finding.kind:
+        case "resurrected key":
+            why = f"deleted at {at} in {there}" if at >= 0 else f"removed from {there}"
+            more = f"the key of the record at offset {finding.offset} of {here} is {why}"
+        case "aborted record shown" if at < finding.offset:
+            more = (
+                f"offset {finding.offset} of {here}: a record of a transaction whose key has an"
+                f" older record at {at} in {there}, but not this one"
+            )
+        case "aborted record shown" | "committed record hidden":
+            more = (
+                f"offset {finding.offset} of {here}: producer {finding.producer_id}, marker at {at}"
+                f" in {there} only"
+            )
+        case "lost record":
+            more = f"offset {finding.offset} of {here}: its key has no later one there; see {there}"
+        case "lost marker":
+            more = (
+                f"offset {at} of {here}: the marker of producer {finding.producer_id} is in {there}"
+                f" only, data from offset {finding.offset} on"
+            )
+        case "frozen last stable offset":
+            how = f"ended at {at} in {there}" if at >= 0 else f"removed from {there}"
+            more = (
+                f"offset {finding.offset} of {here}: the open transaction of producer"
+                f" {finding.producer_id} is {how}"
+            )
+        case "diverged offset":
+            more = f"offset {finding.offset} of {here} is another record than in {there}"
+    return f"{finding.kind}: {more}"
+
+
+def _as_object(
+    audit: PartitionAudit, holders: Holders, nodes: Mapping[Path, int | None]
+) -> dict[str, object]:
+    return {
+        "topicPartition": str(audit.partition),
+        "replicas": [_replica_object(audit, one, nodes) for one in audit.replicas],
+        "lacking": [str(one) for one in holders.lacking],
+        "brokersNotGiven": list(holders.unseen),
+        "faults": dict(audit.counts),
+        "findings": [
+            {
+                "kind": one.kind,
+                "logDir": str(one.log_dir),
+                "offset": one.offset,
+                "otherLogDir": str(one.other_log_dir),
+                "otherOffset": one.other_offset,
+                "producerId": one.producer_id,
+                "isolationLevels": list(one.levels),
+            }
+            for one in audit.findings
+        ],
+    }
+
+
+def _replica_object(
+    audit: PartitionAudit, replica: Replica, nodes: Mapping[Path, int | None]
+) -> dict[str, object]:
+    log = replica.log
+    return {
+        "logDir": str(log.log_dir),
+        "brokerId": nodes[log.log_dir],
+        "logStartOffset": log.log_start_offset,
+        "logEndOffset": log.log_end_offset,
+        "highWatermark": log.high_watermark,
+        "lastStableOffset": log.last_stable_offset,
+        "cleanOffset": replica.clean_offset,
+        "lag": audit.end_offset - replica.span.end,
+    }

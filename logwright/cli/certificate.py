@@ -1,0 +1,310 @@
+"""``logwright certificate``: search directories for requested keys and sign what was found."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterator, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Unpack, get_args
+
+import click
+
+from logwright.cli.keys import KeyOptions, key_options, read_wanted
+from logwright.cli.output import Output
+from logwright.cli.request import Request, directory_options
+from logwright.errors import PolicyError, QualityError
+from logwright.extras import require
+from logwright.units import INT64_MAX
+
+if TYPE_CHECKING:
+    from logwright.cli.keys import Wanted
+    from logwright.erasure.certificate.keys import PrivateKey
+    from logwright.erasure.certificate.make import Requested, Searched
+    from logwright.erasure.certificate.model import Certificate
+    from logwright.erasure.certificate.search import Report
+
+_PATH: Final = click.Path(path_type=Path)
+PAGE: Final = ".html"
+_BAD: Final = frozenset(("missed", "not proved"))
+"""States in which a certificate is made and the exit status says that it does not prove enough."""
+
+
+class _Time(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """ISO 8601 with a time zone, or ms since the epoch."""
+
+    name = "TIME"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        from logwright.erasure.landing import time_ms  # noqa: PLC0415 -- pydantic: not for --help
+
+        found = time_ms(value if isinstance(value, int) else str(value))
+        if found is None:
+            self.fail(f"{value!r} is neither ISO 8601 with a time zone nor ms", param, ctx)
+        return found
+
+
+class _Given(KeyOptions):
+    """Values of the options below, as click passes them."""
+
+    more_dirs: tuple[Path, ...]
+    archives: tuple[Path, ...]
+    tables: tuple[Path, ...]
+    pattern: Path | None
+    deadline_ms: int | None
+    run_interval_ms: int
+    appends_continue: bool
+    signing_key: Path
+    out: Path
+
+
+def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
+    """Make a key pair, print its fingerprint and exit. Effects: two files; output."""
+    if path is None or ctx.resilient_parsing:
+        return
+    require("erasure", by="certificate")
+    from logwright.erasure.certificate.keys import fingerprint, load_public, new_key  # noqa: PLC0415 -- of an extra
+
+    public = new_key(path)
+    output = Output(form="text")
+    output.text(f"{path}: the private key. Keep it.")
+    output.text(f"{public}: the public key. Publish it, and its SHA-256:")
+    output.text(fingerprint(load_public(public)))
+    ctx.exit()
+
+
+@click.command(name="certificate")
+@click.option(
+    "--new-key",
+    metavar="FILE",
+    type=_PATH,
+    is_eager=True,
+    expose_value=False,
+    callback=_make_key,
+    help="Make a key pair, FILE and FILE.pub, and exit.",
+)
+@key_options
+@click.option(
+    "--deadline",
+    "deadline_ms",
+    metavar="TIME",
+    type=_Time(),
+    help="Deadline of the keys of --keys: ms since the epoch, or ISO 8601 with a time zone.",
+)
+@click.option(
+    "--archive",
+    "archives",
+    metavar="DIR",
+    type=_PATH,
+    multiple=True,
+    help="A copy of a log directory that nothing maintains; repeatable.",
+)
+@click.option(
+    "--table",
+    "tables",
+    metavar="DIR",
+    type=_PATH,
+    multiple=True,
+    help="A directory of Parquet files, such as a table of `logwright latest`; repeatable.",
+)
+@click.option(
+    "--pattern",
+    metavar="FILE",
+    type=_PATH,
+    help="Byte patterns, one in each line, to be searched in all records.",
+)
+@click.option(
+    "--run-interval",
+    "run_interval_ms",
+    metavar="MS",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="The longest time between two runs of maintenance.",
+)
+@click.option(
+    "--appends-continue",
+    is_flag=True,
+    help="Forecast for logs to which records of other keys are appended all the time.",
+)
+@click.option(
+    "--signing-key", metavar="FILE", type=_PATH, required=True, help="The private key of --new-key."
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=_PATH,
+    required=True,
+    help="The certificate; a page for reading is written next to it, as .html.",
+)
+@directory_options
+def command(request: Request, **given: Unpack[_Given]) -> None:
+    """Search all files of LOG_DIRs for the keys of requests; sign what was found and a manifest of
+    every file. Nothing is changed in the directories.
+
+    Exit status: 0 the certificate was made; 6 it was made, but a deadline was missed, or a file
+    could not be searched.
+    """
+    require("erasure", by="certificate")
+    from logwright.erasure.certificate.keys import load_private  # noqa: PLC0415 -- of an extra
+
+    if given["keys"] is None and given["requests"] is None:
+        raise click.UsageError("give --keys or --requests")
+    if given["out"].suffix == PAGE:
+        raise click.UsageError(f"--out {given['out']}: that is the name of the page")
+    key = load_private(given["signing_key"])
+    wanted = read_wanted(request, given, given["pattern"])
+    if not len(wanted.keys):
+        raise PolicyError("there are no requests.", remedy="Give keys or a store with requests.")
+    certificate = _certificate(request, given, wanted, key)
+    if request.dry_run:
+        _show(request.output, certificate)
+        return
+    _write(request.output, certificate, key, given["out"])
+    if any(one.state in _BAD for one in certificate.requests):
+        click.get_current_context().exit(QualityError.exit_status)
+
+
+def _certificate(request: Request, given: _Given, wanted: Wanted, key: PrivateKey) -> Certificate:
+    """Search and return what is signed. Effects: reads all files.
+
+    Raises:
+        LogwrightError: a directory cannot be read, or changes meanwhile.
+    """
+    from logwright.erasure.certificate.keys import fingerprint  # noqa: PLC0415 -- of an extra
+    from logwright.erasure.certificate.make import make_certificate  # noqa: PLC0415
+    from logwright.erasure.certificate.model import Versions  # noqa: PLC0415
+    from logwright.erasure.certificate.search import replicas_elsewhere  # noqa: PLC0415
+
+    live = [request.of(one) for one in (request.log_dir, *given["more_dirs"])]
+    with request.output.progress("certificate") as progress:
+        searched = list(_searched(live, given, wanted, progress))
+    return make_certificate(
+        _requested(wanted, given["deadline_ms"]),
+        searched,
+        now_ms=request.now_ms,
+        signing_key_sha256=fingerprint(key.public_key()),
+        versions=Versions(
+            logwright=version("logwright"),
+            python=platform.python_version(),
+            cryptography=version("cryptography"),
+        ),
+        replicas=replicas_elsewhere([(one.log_dir, one.sources()) for one in live], wanted.keys),
+    )
+
+
+def _searched(
+    live: Sequence[Request], given: _Given, wanted: Wanted, report: Report
+) -> Iterator[Searched]:
+    """Search each directory. Effects: reads them."""
+    from logwright.erasure.certificate.search import search  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.erasure.find.result import Settings  # noqa: PLC0415
+    from logwright.erasure.find.search import search_log_dir, search_table_files  # noqa: PLC0415
+
+    count = len(wanted.keys)
+    for one in live:
+        settings = Settings(
+            of_topic=one.settings,
+            broker=one.broker(),
+            now_ms=one.now_ms,
+            high_watermark=one.high_watermark,
+            run_interval_ms=given["run_interval_ms"],
+            appends_continue=given["appends_continue"],
+        )
+        yield search(
+            one.log_dir,
+            partial(
+                search_log_dir,
+                keys=wanted.keys,
+                settings=settings,
+                patterns=wanted.patterns,
+                progress=report,
+            ),
+            requests=count,
+            sources=one.sources(),
+            report=report,
+        )
+    for archive in given["archives"]:
+        yield search(
+            archive,
+            partial(
+                search_log_dir,
+                keys=wanted.keys,
+                settings=None,
+                patterns=wanted.patterns,
+                progress=report,
+            ),
+            requests=count,
+            sources=None,
+            report=report,
+        )
+    for table in given["tables"]:
+        yield search(
+            table,
+            partial(search_table_files, keys=wanted.keys),
+            requests=count,
+            sources=None,
+            report=report,
+        )
+
+
+def _requested(wanted: Wanted, deadline_ms: int | None) -> list[Requested]:
+    """Return what the certificate says of each request; a time that was not given is None."""
+    from logwright.erasure.certificate.make import Requested  # noqa: PLC0415 -- not for --help
+
+    keys = wanted.keys
+    stored = [
+        Requested(
+            hmac=one.hmac.hex(),
+            topics=one.topics,
+            received_at_ms=one.received_at_ms,
+            deadline_ms=None if one.deadline_ms == INT64_MAX else one.deadline_ms,
+        )
+        for one in keys.requests
+    ]
+    clear = (keys.request(index) for index in range(len(stored), len(keys)))
+    return stored + [
+        Requested(hmac=one.hmac.hex(), topics=one.topics, deadline_ms=deadline_ms) for one in clear
+    ]
+
+
+def _write(output: Output, certificate: Certificate, key: PrivateKey, path: Path) -> None:
+    """Write the certificate and its page, and say what it says. Effects: two files; output."""
+    from logwright.erasure.certificate.files import replace  # noqa: PLC0415 -- not for --help
+    from logwright.erasure.certificate.page import certificate_html  # noqa: PLC0415
+    from logwright.erasure.certificate.signed import signed_file  # noqa: PLC0415
+
+    content = signed_file(certificate, key)
+    digest = hashlib.sha256(content).hexdigest()
+    page = path.with_suffix(PAGE)
+    replace(path, content)
+    replace(page, certificate_html(certificate, file_name=path.name, file_sha256=digest).encode())
+    _show(output, certificate, certificate=str(path), page=str(page), sha256=digest)
+    output.text(f"{path}: signed; {page}: for reading.")
+
+
+def _show(output: Output, made: Certificate, **more: object) -> None:
+    """Print how many requests are in which state, the worst first. Effects: output."""
+    from logwright.erasure.certificate.model import State  # noqa: PLC0415 -- pydantic: not for --help
+
+    states = {state: count for state in get_args(State) if (count := made.count(state))}
+    output.table(["requests", "state"], [(count, state) for state, count in states.items()])
+    output.text(
+        f"{len(made.manifest):,} files seen, {len(made.remains):,} records found,"
+        f" {len(made.not_read):,} paths not searched."
+    )
+    for one in made.not_read[:10]:
+        output.message(f"not searched: {one.path.text or one.path.hex}: {one.why}")
+    output.json_object(
+        {
+            **more,
+            "requests": states,
+            "files": len(made.manifest),
+            "found": len(made.remains),
+            "notRead": len(made.not_read),
+        }
+    )

@@ -1,0 +1,49 @@
+"""Where erasure requests come from and are kept, as the section ``erasure`` of the policies has it.
+
+::
+
+    erasure:
+      landing: /var/lib/logwright/erasure/landing   # CSV, JSON lines, Parquet
+      store: /var/lib/logwright/erasure/requests    # what is kept: HMACs
+      secret_file: /etc/logwright/erasure.secret    # mode 0600
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from logwright.config.values import Boolean, Int64, contradiction
+
+_HOUR_MS: Final = 3_600_000
+
+
+class ErasureSettings(BaseModel):
+    """The section ``erasure``; without a store there are no erasure requests.
+
+    Attributes:
+        landing: directory with files of requests, absolute or relative to the platform's working
+            directory.
+        store: directory in which requests are kept, as HMACs.
+        secret_file: the deployment's secret; without it, LOGWRIGHT_ERASURE_SECRET.
+        look_every_ms: how often the logs are searched for what remains.
+        margin_ms: how long before the last moment a log is swept for a deadline.
+        appends_continue: forecast as if records of other keys were appended all the time, which a
+            tombstone needs to be removed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    landing: str | None = Field(None, min_length=1, max_length=4096)
+    store: str | None = Field(None, min_length=1, max_length=4096)
+    secret_file: str | None = Field(None, min_length=1, max_length=4096)
+    look_every_ms: Annotated[Int64, Field(ge=60_000)] = _HOUR_MS
+    margin_ms: Annotated[Int64, Field(ge=0)] = _HOUR_MS
+    appends_continue: Boolean = False
+
+    @model_validator(mode="after")
+    def _has_a_store(self) -> Self:
+        if self.store is None and (self.landing or self.secret_file):
+            given = "landing" if self.landing else "secret_file"
+            raise contradiction("store is required", given)
+        return self

@@ -1,0 +1,91 @@
+"""What has changed in directories since a certificate was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from logwright.erasure.certificate.manifest import File, Report, Tree, hash_files, list_tree
+from logwright.erasure.certificate.model import Certificate, ManifestFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The differences of one directory from a manifest; paths are sorted.
+
+    Attributes:
+        added: files that the manifest does not have.
+        removed: files of the manifest that are not there.
+        altered: files with another size or content.
+        same: number of files that are as they were.
+        not_read: path → why; what is there and is not a file, or cannot be listed.
+    """
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    altered: tuple[str, ...] = ()
+    same: int = 0
+    not_read: Mapping[str, str]
+
+    @property
+    def any(self) -> bool:
+        """Whether anything differs."""
+        return bool(self.added or self.removed or self.altered or self.not_read)
+
+
+def changes_since(
+    certificate: Certificate, directories: Sequence[Path], report: Report | None = None
+) -> list[Changes]:
+    """Return what changed in each directory. Effects: reads all files of the same size.
+
+    Args:
+        certificate: whose manifest is compared.
+        directories: in the order of the certificate's, as many.
+        report: called with the progress of each directory.
+
+    Raises:
+        StalePlan: a file changes while it is read.
+        LogwrightError: a directory or a file cannot be read.
+    """
+    return [_changes(certificate, number, path, report) for number, path in enumerate(directories)]
+
+
+def _changes(certificate: Certificate, number: int, root: Path, report: Report | None) -> Changes:
+    before = certificate.files_of(number)
+    tree = list_tree(root)
+    known = {one.path.path: one.why for one in certificate.not_read if one.directory == number}
+    worth = {
+        path: one for path, one in tree.files.items() if _may_be_same(before.get(path), one.size)
+    }
+    now = hash_files(Tree(root=root, files=worth), report)
+    return compared(before, tree, now, known)
+
+
+def compared(
+    before: Mapping[str, ManifestFile],
+    tree: Tree,
+    now: Mapping[str, File],
+    known: Mapping[str, str],
+) -> Changes:
+    """Return the differences. Pure.
+
+    Args:
+        before: the manifest.
+        tree: what is there.
+        now: the digests of files that may be the same.
+        known: what could not be read then either, and why.
+    """
+    common = before.keys() & tree.files.keys()
+    same = {path for path in common if path in now and now[path].sha256 == before[path].sha256}
+    return Changes(
+        added=tuple(sorted(tree.files.keys() - before.keys())),
+        removed=tuple(sorted(before.keys() - tree.files.keys())),
+        altered=tuple(sorted(common - same)),
+        same=len(same),
+        not_read={path: why for path, why in tree.others.items() if known.get(path) != why},
+    )
+
+
+def _may_be_same(before: ManifestFile | None, size: int) -> bool:
+    return before is not None and before.bytes == size

@@ -1,0 +1,205 @@
+"""What a certificate says, as values with exactly one form.
+
+Times are ms since the epoch (UTC), sizes and positions bytes. A key is only ever its HMAC-SHA-256
+with the deployment's secret, in hex.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from logwright.erasure.find.model import Kind, Place
+from logwright.units import INT64_MAX
+
+FORMAT: Final = "logwright erasure certificate"
+VERSION: Final = 1
+
+Hex32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Time = Annotated[int, Field(ge=0, le=INT64_MAX)]
+Count = Annotated[int, Field(ge=0, le=INT64_MAX)]
+Int64 = Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)]
+
+State = Literal["missed", "will be late", "remains", "not proved", "in time", "gone"]
+"""Of a request, the worst first; `logwright.erasure.certificate.deadlines` has the rules."""
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class PathName(_Value):
+    """A path relative to a directory. A name that is not UTF-8 is in hex.
+
+    Attributes:
+        text: the path, empty if `hex` has it.
+        hex: its bytes.
+    """
+
+    text: str = ""
+    hex: Annotated[str, Field(pattern=r"^([0-9a-f]{2})*$")] = ""
+
+    @classmethod
+    def of(cls, path: str) -> PathName:
+        """Return the value of a path as `os` has it."""
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            return cls(hex=os.fsencode(path).hex())
+        return cls(text=path)
+
+    @property
+    def path(self) -> str:
+        """The path as `os` takes it."""
+        return os.fsdecode(bytes.fromhex(self.hex)) if self.hex else self.text
+
+
+class ManifestFile(_Value):
+    """A file that was seen.
+
+    Attributes:
+        directory: number of its directory, from 0.
+    """
+
+    directory: Count
+    path: PathName
+    bytes: Count
+    sha256: Hex32
+
+
+class NotRead(_Value):
+    """What is below a directory and was not searched, and why."""
+
+    directory: Count
+    path: PathName
+    why: str
+
+
+class Cluster(_Value):
+    """The cluster's metadata, as far as it was read.
+
+    Attributes:
+        end_offset: of the metadata log, exclusive.
+    """
+
+    cluster_id: str | None
+    end_offset: Int64
+    snapshot: str | None
+
+
+class Directory(_Value):
+    """A directory that was searched.
+
+    Attributes:
+        path: absolute, when the certificate was made.
+        cluster: None: unknown.
+        node_id: of the broker whose directory it is, None: unknown.
+    """
+
+    path: str
+    files: Count
+    bytes: Count
+    cluster: Cluster | None
+    node_id: int | None
+
+
+class Asked(_Value):
+    """A request and what became of it.
+
+    Attributes:
+        topics: a topic, or a pattern with ``regex:`` before it.
+        received_at_ms, deadline_ms: None: not given.
+        found: number of records that were found.
+        gone_by_ms: when the last of them is gone, None: nothing was found, or never.
+    """
+
+    hmac: Hex32
+    topics: str
+    received_at_ms: Time | None
+    deadline_ms: Time | None
+    state: State
+    found: Count
+    gone_by_ms: Time | None
+
+
+class Remains(_Value):
+    """A record that was found; as `logwright.erasure.find.model.Finding`.
+
+    Attributes:
+        request: number of the request, from 0; -1: none, a byte pattern was found.
+        directory: number of the directory, from 0.
+    """
+
+    request: Annotated[int, Field(ge=-1, le=INT64_MAX)]
+    directory: Count
+    topic: str
+    partition: Int64
+    path: PathName
+    place: Place
+    offset: Int64
+    batch_position: Int64
+    kind: Kind
+    rule: str
+    gone_by_ms: Time | None
+
+
+class Replicas(_Value):
+    """Brokers that have replicas of a topic by the cluster's metadata, and whose directories were
+    not searched.
+    """
+
+    topic: str
+    brokers: tuple[int, ...]
+
+
+class Versions(_Value):
+    """The programs that made the certificate."""
+
+    logwright: str
+    python: str
+    cryptography: str
+
+
+class Certificate(_Value):
+    """All that is signed.
+
+    Attributes:
+        signing_key_sha256: the public key's fingerprint.
+        not_seen: what a search of files cannot see, as sentences.
+        hard_linked: files with more names than the directories have.
+    """
+
+    format: Literal["logwright erasure certificate"] = FORMAT
+    format_version: Literal[1] = VERSION
+    issued_at_ms: Time
+    signing_key_sha256: Hex32
+    versions: Versions
+    directories: tuple[Directory, ...]
+    requests: tuple[Asked, ...]
+    remains: tuple[Remains, ...]
+    not_read: tuple[NotRead, ...]
+    hard_linked: tuple[NotRead, ...]
+    replicas_not_searched: tuple[Replicas, ...]
+    not_seen: tuple[str, ...]
+    manifest: tuple[ManifestFile, ...]
+
+    def files_of(self, directory: int) -> dict[str, ManifestFile]:
+        """Return path → file of a directory."""
+        return {one.path.path: one for one in self.manifest if one.directory == directory}
+
+    def count(self, state: State) -> int:
+        """Return the number of requests in a state."""
+        return sum(one.state == state for one in self.requests)
+
+
+NOT_SEEN: Final = (
+    "Snapshots of file systems and volumes: they keep the blocks of files that were deleted.",
+    "Replicas and log directories that were not given to the search.",
+    "Backups and other copies of files; what consumers, connectors and tiered storage have kept.",
+    "Blocks that a drive has replaced and not overwritten yet (SSD remnants), and free blocks.",
+    "Other names (hard links) of the files outside of the directories.",
+    "Memory: page caches, swap space and core dumps.",
+)
+"""What a search of files cannot see."""

@@ -1,0 +1,97 @@
+"""Search a directory for a certificate: list, hash, search, and list again, so that the manifest
+and the search are about the same files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from logwright.config.resolved import Sources
+from logwright.erasure.certificate.make import Searched
+from logwright.erasure.certificate.manifest import hash_files, list_tree, require_same
+from logwright.erasure.certificate.model import Cluster, Replicas
+from logwright.erasure.certificate.replicas import not_searched
+from logwright.erasure.find.model import Finding
+from logwright.erasure.find.result import Found
+from logwright.erasure.keys import KeySet
+from logwright.erasure.request import applies_to
+from logwright.locks import broker_kept_out
+from logwright.log.load import list_partitions
+from logwright.metadata.model import TopicMetadata
+
+Report = Callable[[str, int, int], None]
+"""Called with (stage, bytes done, total bytes)."""
+
+
+def search(
+    directory: Path,
+    find: Callable[[Path], Found],
+    *,
+    requests: int,
+    sources: Sources | None,
+    report: Report,
+) -> Searched:
+    """Search one directory. Effects: reads all of its files.
+
+    Args:
+        directory: a log directory, an archive, or a table's directory.
+        find: searches it.
+        requests: number of requests; findings of others are byte patterns.
+        sources: of its settings, None for what nothing maintains.
+        report: called with the progress.
+
+    Raises:
+        LogDirLocked: a broker runs on it.
+        StalePlan: a file changes meanwhile.
+        LogwrightError: it cannot be read.
+    """
+    with broker_kept_out(directory):
+        tree = list_tree(directory)
+        files = hash_files(tree, lambda done, total: report("hash", done, total))
+        found = find(directory)
+        require_same(tree)
+    metadata = None if sources is None else sources.metadata
+    return Searched(
+        path=os.path.abspath(directory),  # noqa: PTH100 -- resolve() would follow symlinks
+        tree=tree,
+        files=files,
+        findings=findings_of(found, requests),
+        cluster=None
+        if metadata is None
+        else Cluster(
+            cluster_id=metadata.cluster_id,
+            end_offset=metadata.end_offset,
+            snapshot=metadata.snapshot,
+        ),
+        node_id=None if sources is None else sources.ids.node_id,
+        unread={one.path: one.problem for one in found.unsearched},
+    )
+
+
+def findings_of(found: Found, requests: int) -> list[Finding]:
+    """Return the findings, with -1 for the request of a byte pattern's."""
+    return [
+        one if 0 <= one.request < requests else replace(one, request=-1) for one in found.findings
+    ]
+
+
+def replicas_elsewhere(
+    searched: Sequence[tuple[Path, Sources]], keys: KeySet
+) -> tuple[Replicas, ...]:
+    """Return the replicas that the clusters' metadata knows and that were not searched. Effects:
+    lists the directories.
+
+    Raises:
+        LogwrightError: one cannot be listed.
+    """
+    topics: dict[str, TopicMetadata] = {}
+    held = []
+    for log_dir, sources in searched:
+        held.append((sources.ids.node_id, frozenset(list_partitions(log_dir))))
+        if sources.metadata is not None:
+            topics |= sources.metadata.topics
+    patterns = {keys.request(index).topics for index in range(len(keys))}
+    return not_searched(topics, held, lambda topic: any(applies_to(one, topic) for one in patterns))

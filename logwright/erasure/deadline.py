@@ -1,0 +1,195 @@
+"""When the requested keys of a log will be gone, and which setting would make a deadline. Pure.
+
+A key whose newest record has a value is gone only after a tombstone: the forecast is as if one were
+appended now. Of each setting the largest value is searched with which all requested keys of the log
+are gone by the deadline, the other settings being as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.config.topic import TopicConfig
+from logwright.erasure.find.kinds import LIVE, Judged, judge
+from logwright.erasure.find.removal import records_of
+from logwright.erasure.find.result import LiveHits
+from logwright.erasure.forecast import (
+    DELETE_DELAY,
+    DELETE_RETENTION,
+    MAX_LAG,
+    NO_TIME,
+    Upkeep,
+    removals,
+    with_tombstones,
+)
+from logwright.format.scan import BATCH
+from logwright.units import INT64_MAX
+
+SEGMENT_MS: Final = "segment.ms"
+RUN_INTERVAL: Final = "run interval"
+SETTINGS: Final = (MAX_LAG, DELETE_RETENTION, DELETE_DELAY, SEGMENT_MS, RUN_INTERVAL)
+"""What can be lowered to make a deadline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """A setting that would make the deadline.
+
+    Attributes:
+        setting: one of `SETTINGS`.
+        value_ms: the largest value that does.
+    """
+
+    setting: str
+    value_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogForecast:
+    """The forecast of one log.
+
+    Attributes:
+        gone_ms: request → when all of its records in the log are gone, None: never, or not known.
+        tombstones: the requests that need a tombstone, which is taken to be appended now.
+        suggestions: empty if the deadline is made, or no setting alone makes it.
+        earliest_ms: when all are gone with all settings at their smallest; None: never.
+    """
+
+    gone_ms: dict[int, int | None]
+    tombstones: frozenset[int]
+    suggestions: tuple[Suggestion, ...] = ()
+    earliest_ms: int | None = None
+
+    @property
+    def latest_ms(self) -> int | None:
+        """When the last of them is gone; None: never, or not known."""
+        times = list(self.gone_ms.values())
+        return None if None in times else max((one for one in times if one is not None), default=0)
+
+
+def forecast_log(
+    live: LiveHits,
+    config: TopicConfig,
+    upkeep: Upkeep,
+    *,
+    now_ms: int,
+    deadline_ms: int | None = None,
+) -> LogForecast:
+    """Return when the requested keys that were found in a log are gone from its live segments.
+
+    Args:
+        deadline_ms: of the latest of them; None: no suggestions are wanted.
+    """
+    grown, needing = _with_tombstones(live, now_ms)
+    judged = _judged(grown)
+    records = records_of(grown.hits, grown.batches, judged)
+    requests = grown.hits["request"]
+
+    def gone(config: TopicConfig, upkeep: Upkeep) -> dict[int, int | None]:
+        found = removals(records, grown.log, config, now_ms=now_ms, upkeep=upkeep)
+        return _latest(requests, found.times)
+
+    result = LogForecast(gone_ms=gone(config, upkeep), tombstones=needing)
+    if deadline_ms is None or (result.latest_ms is not None and result.latest_ms <= deadline_ms):
+        return result
+
+    def latest(config: TopicConfig, upkeep: Upkeep) -> int | None:
+        return LogForecast(gone_ms=gone(config, upkeep), tombstones=needing).latest_ms
+
+    all_small = config, upkeep
+    for setting in SETTINGS:
+        all_small = _with(*all_small, setting, _least(config, setting))
+    return replace(
+        result,
+        suggestions=tuple(_suggestions(latest, config, upkeep, deadline_ms)),
+        earliest_ms=latest(*all_small),
+    )
+
+
+def _with_tombstones(live: LiveHits, now_ms: int) -> tuple[LiveHits, frozenset[int]]:
+    """Return the records as if a tombstone had been appended of each key whose newest record has a
+    value, and the requests of these keys.
+    """
+    judged = _judged(live)
+    found = live.hits[(judged.kinds == LIVE) & (live.hits["request"] >= 0)]
+    requests = np.unique(found["request"])
+    if not len(requests):
+        return live, frozenset()
+    batch = np.zeros(1, dtype=BATCH)
+    batch["position"], batch["producer_id"], batch["base_timestamp"] = -1, -1, now_ms
+    new = np.zeros(len(requests), dtype=live.hits.dtype)
+    new["request"], new["pattern"], new["is_tombstone"] = requests, -1, True
+    new["offset"] = live.log.log_end_offset + np.arange(len(requests))
+    new["row"] = len(live.batches)
+    grown = LiveHits(
+        log=with_tombstones(live.log, len(requests), now_ms=now_ms),
+        hits=np.concatenate([live.hits, new]),
+        batches=np.concatenate([live.batches, batch]),
+        markers=live.markers,
+    )
+    return grown, frozenset(requests.tolist())
+
+
+def _judged(live: LiveHits) -> Judged:
+    start = int(live.log.log_start_offset)
+    return judge(live.hits, live.batches, live.markers, log_start_offset=start)
+
+
+def _latest(requests: NDArray[np.int64], times: NDArray[np.int64]) -> dict[int, int | None]:
+    """Return the latest time of each request; None if one of its records has none."""
+    chosen = requests >= 0
+    names, rows = np.unique(requests[chosen], return_inverse=True)
+    latest = np.zeros(len(names), dtype=np.int64)
+    np.maximum.at(latest, rows, np.where(times[chosen] == NO_TIME, INT64_MAX, times[chosen]))
+    return {
+        name: None if time == INT64_MAX else time
+        for name, time in zip(names.tolist(), latest.tolist(), strict=True)
+    }
+
+
+def _suggestions(
+    latest: Callable[[TopicConfig, Upkeep], int | None],
+    config: TopicConfig,
+    upkeep: Upkeep,
+    deadline_ms: int,
+) -> Iterator[Suggestion]:
+    """Yield the settings that make the deadline alone. Lower values never make it later."""
+
+    def makes_it(setting: str, value_ms: int) -> bool:
+        time = latest(*_with(config, upkeep, setting, value_ms))
+        return time is not None and time <= deadline_ms
+
+    for setting in SETTINGS:
+        low, high = _least(config, setting), _current(config, upkeep, setting)
+        if low >= high or not makes_it(setting, low):
+            continue
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if makes_it(setting, middle) else (low, middle)
+        yield Suggestion(setting=setting, value_ms=low)
+
+
+def _least(config: TopicConfig, setting: str) -> int:
+    """Return the smallest value that Kafka accepts."""
+    if setting == MAX_LAG:
+        return max(1, config.min_compaction_lag_ms)
+    return 1 if setting == SEGMENT_MS else 0
+
+
+def _current(config: TopicConfig, upkeep: Upkeep, setting: str) -> int:
+    if setting == RUN_INTERVAL:
+        return upkeep.run_interval_ms
+    return int(getattr(config, setting.replace(".", "_")))
+
+
+def _with(
+    config: TopicConfig, upkeep: Upkeep, setting: str, value_ms: int
+) -> tuple[TopicConfig, Upkeep]:
+    if setting == RUN_INTERVAL:
+        return config, replace(upkeep, run_interval_ms=value_ms)
+    return config.model_copy(update={setting.replace(".", "_"): value_ms}), upkeep

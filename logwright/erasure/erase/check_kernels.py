@@ -1,0 +1,142 @@
+"""The kernels of the check: they read the records of both sides on their own. They share no code
+with the scan and the copy but the walk over a record.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from logwright.checks.kernels import blame, same_bytes, time_of
+from logwright.compaction.keys.offset_map import has_bit
+from logwright.format.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+)
+from logwright.format.scan import read_int16, read_int64
+from logwright.format.walk import OK, read_record
+from logwright.kernel import inline_kernel, kernel
+
+_BEFORE_LENGTH, _AFTER_LENGTH, _CRC = (0, 8), (12, 17), 17
+_LAST_OFFSET_DELTA, _PRODUCER = (23, 27), (43, 57)
+_ATTRIBUTES, _BASE_TIMESTAMP, _MAX_TIMESTAMP = 21, 27, 35
+
+
+@kernel
+def note_keys(side: Any, packed: bool, places: Any, records: Any) -> Any:
+    """Note where each key is of those batches of a window that are packed, or that are not.
+
+    Args:
+        side: `checks.kernels.Side`.
+        places: int64[n, 2], where a key begins and its length.
+        records: int64[n, 2], row of its batch in the window and number of the record in it.
+
+    Returns:
+        (number of keys, row, status).
+    """
+    noted = 0
+    source = side.scratch if packed else side.data
+    for row in range(len(side.batches)):
+        batch = side.batches[row]
+        is_control = batch.attributes & CONTROL != 0
+        if is_control or (batch.attributes & CODEC_MASK != 0) != packed:
+            continue
+        at, end = side.spans[row, 0], side.spans[row, 1]
+        for number in range(np.int64(batch.count)):
+            at, _, _, _, _, key, length, _ = read_record(source, at, end)
+            if at < 0:
+                return noted, row, at
+            if length >= 0:
+                places[noted, 0], places[noted, 1] = key, length
+                records[noted, 0], records[noted, 1] = row, number
+                noted += 1
+    return noted, len(side.batches), np.int64(OK)
+
+
+@inline_kernel
+def _same_span(left: Any, at: int, right: Any, other: int, span: Any) -> Any:
+    return same_bytes(left, at + span[0], right, other + span[0], span[1] - span[0])
+
+
+@inline_kernel
+def _has_same_header(output: Any, one: Any, data: Any, other: Any, kept: int, largest: int) -> Any:
+    """Decide whether an output batch has the header of its source with `kept` records, the largest
+    timestamp being `largest`, ms.
+    """
+    at, position = one.position, other.position
+    attributes, was = (
+        np.int64(read_int16(output, at + _ATTRIBUTES)),
+        np.int64(read_int16(data, position + _ATTRIBUTES)),
+    )
+    if kept == 0:
+        was &= ~np.int64(CODEC_MASK | DELETE_HORIZON)
+    horizon = was & DELETE_HORIZON != 0
+    max_timestamp = read_int64(data, position + _MAX_TIMESTAMP)
+    if kept > 0 and was & LOG_APPEND_TIME == 0:
+        max_timestamp = np.int64(largest)
+    return (
+        one.count == kept
+        and (kept > 0 or one.size == HEADER_BYTES)
+        and attributes == was
+        and _same_span(output, at, data, position, _BEFORE_LENGTH)
+        and _same_span(output, at, data, position, _AFTER_LENGTH)
+        and _same_span(output, at, data, position, _LAST_OFFSET_DELTA)
+        and _same_span(output, at, data, position, _PRODUCER)
+        and read_int64(output, at + _MAX_TIMESTAMP) == max_timestamp
+        and (
+            not horizon
+            or same_bytes(output, at + _BASE_TIMESTAMP, data, position + _BASE_TIMESTAMP, 8)
+        )
+    )
+
+
+@kernel
+def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict: Any) -> Any:
+    """Blame the output batches that are not their source without the erased records.
+
+    Args:
+        staged, original: `checks.kernels.Side`, pairs of one batch each, of equal base offsets.
+        first: int64[n], where the bits of each source batch begin.
+        erased: bitmap. verdict: on the other records.
+
+    Returns:
+        (row, status) of the first batch that cannot be read; status `OK` if there is none.
+    """
+    for row in range(len(staged.batches)):
+        one, other = staged.batches[row], original.batches[row]
+        left = staged.scratch if one.attributes & CODEC_MASK != 0 else staged.data
+        right = original.scratch if other.attributes & CODEC_MASK != 0 else original.data
+        at, end = staged.spans[row, 0], staged.spans[row, 1]
+        position, source_end = original.spans[row, 0], original.spans[row, 1]
+        kept, largest = np.int64(0), np.int64(-1)
+        for number in range(np.int64(other.count)):
+            position, _, time, rest, delta, _, _, _ = read_record(right, position, source_end)
+            if position < 0:
+                return row, position
+            if has_bit(erased, first[row] + number):
+                continue
+            kept += 1
+            largest = max(largest, time_of(other, time))
+            if kept > one.count:
+                blame(verdict, other.base_offset + delta)
+                continue
+            at, _, new_time, new_rest, new_delta, _, _, _ = read_record(left, at, end)
+            if at < 0:
+                return row, at
+            length = position - rest
+            if (
+                new_delta != delta
+                or time_of(one, new_time) != time_of(other, time)
+                or at - new_rest != length
+                or not same_bytes(left, new_rest, right, rest, length)
+            ):
+                blame(verdict, other.base_offset + delta)
+        same_end = at == end or one.count == 0
+        header = _has_same_header(staged.data, one, original.data, other, kept, largest)
+        if not same_end or not header:
+            blame(verdict, other.base_offset)
+    return len(staged.batches), np.int64(OK)

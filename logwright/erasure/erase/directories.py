@@ -1,0 +1,202 @@
+"""Erase the records of some keys from the deleted, stray and future logs of a log directory.
+
+1. A deleted log (``-delete``) is to go anyway: with a match all of it goes at once, and cannot be
+   restored any more.
+2. A broker never deletes a stray log (``-stray``), and continues a future log (``-future``), the
+   copy of a move inside the broker. Both are rebuilt like a live log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from logwright.deletion.commit import plan_purge_deleted, purge_deleted
+from logwright.erasure.erase.commit import needs_purge, plan_erasure_of
+from logwright.erasure.erase.copies import file_matches, holds_batches
+from logwright.erasure.erase.remaining import Remaining
+from logwright.format.names import TopicPartition
+from logwright.log.log_dir import Mark, MarkedDirectory, list_marked, list_tree
+from logwright.units import INT64_MAX, TimestampMs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from logwright.config.topic import CleanerConfig, TopicConfig
+    from logwright.erasure.erase.model import ErasePlan, Matcher
+    from logwright.erasure.erase.scan import Progress
+    from logwright.erasure.keys import KeySet
+
+_LONGEST_NAME: Final = 255
+"""At this length Kafka has shortened the topic in a directory's name (LocalLog.logDeleteDirName).
+"""
+
+
+class MarkedPartition(TopicPartition):
+    """The partition of a marked directory: as its checkpoints know it, under the name of its own
+    directory.
+    """
+
+    name: str
+
+    @classmethod
+    def of(cls, marked: MarkedDirectory) -> MarkedPartition:
+        """Return the partition of a future or stray log. A stray log shares no checkpoint entries
+        with the live log of its name; a future log has those of its log directory.
+        """
+        topic = marked.partition.topic if marked.mark == "future" else f"{marked.name}/"
+        found = cls(topic, marked.partition.partition)
+        found.name = marked.name
+        return found
+
+    @property
+    def directory_name(self) -> str:
+        """The name of its directory."""
+        return self.name
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedErasure:
+    """The decision about a marked directory.
+
+    Attributes:
+        name: of the directory. partition: as its name says.
+        keys: that apply to it.
+        plan: of a stray or future log; None of a deleted one.
+        removed: it is a deleted log with a match: all of it goes.
+        unreadable: files of a deleted log that cannot be read to their end.
+    """
+
+    name: str
+    partition: TopicPartition
+    mark: Mark
+    keys: Matcher
+    plan: ErasePlan | None
+    removed: bool
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is something to erase. Effects: may read the directory."""
+        if self.plan is None:
+            return self.removed
+        return self.plan.rebuilds or needs_purge(self.plan, self.keys)
+
+
+def applying(keys: KeySet, marked: MarkedDirectory) -> KeySet:
+    """Return the keys that apply to a marked directory; all of them if its topic is shortened."""
+    if len(marked.name) >= _LONGEST_NAME:
+        return keys
+    return keys.for_topic(marked.partition.topic)
+
+
+def chosen_marked(
+    log_dir: Path, keys: KeySet, wanted: Callable[[TopicPartition], bool]
+) -> list[tuple[MarkedDirectory, KeySet]]:
+    """Return the marked directories that keys apply to, each with them. Effects: lists the log
+    directory.
+
+    Args:
+        wanted: which partitions the command is about.
+
+    Raises:
+        NotALogDir, UnreadableFile: it cannot be listed.
+    """
+    found = [(marked, applying(keys, marked)) for marked in list_marked(log_dir)]
+    return [(marked, own) for marked, own in found if not own.is_empty and wanted(marked.partition)]
+
+
+def plan_marked(
+    log_dir: Path,
+    marked: MarkedDirectory,
+    settings: tuple[TopicConfig, CleanerConfig],
+    keys: Matcher,
+    *,
+    now_ms: TimestampMs,
+    progress: Progress,
+    purge_unreadable: bool = False,
+) -> MarkedErasure:
+    """Decide about one marked directory. Effects: reads it.
+
+    Raises:
+        LogwrightError: see `plan_erasure_of`.
+    """
+    if marked.mark != "delete":
+        plan = plan_erasure_of(
+            log_dir,
+            MarkedPartition.of(marked),
+            settings,
+            keys,
+            now_ms=now_ms,
+            progress=progress,
+            purge_unreadable=purge_unreadable,
+        )
+        return _decided(marked, keys, plan=plan, removed=False)
+    root = log_dir / marked.name
+    unreadable = []
+    for entry in list_tree(root):
+        if entry.kind == "file" and holds_batches(entry.path.name):
+            matches = file_matches(root / entry.path, keys)
+            if matches:
+                return _decided(marked, keys, plan=None, removed=True)
+            if matches is None:
+                unreadable.append(str(entry.path))
+    if unreadable and purge_unreadable:
+        return _decided(marked, keys, plan=None, removed=True)
+    return _decided(marked, keys, plan=None, removed=False, unreadable=tuple(unreadable))
+
+
+def _decided(
+    marked: MarkedDirectory,
+    keys: Matcher,
+    *,
+    plan: ErasePlan | None,
+    removed: bool,
+    unreadable: tuple[str, ...] = (),
+) -> MarkedErasure:
+    return MarkedErasure(
+        name=marked.name,
+        partition=marked.partition,
+        mark=marked.mark,
+        keys=keys,
+        plan=plan,
+        removed=removed,
+        unreadable=unreadable,
+    )
+
+
+def remaining_marked(log_dir: Path, one: MarkedErasure, *, delay_ms: int) -> Remaining | None:
+    """Return what an erasure by the rules leaves in a marked directory, None without a match: a
+    broker deletes deleted logs after `delay_ms`, stray and future logs never. Effects: reads.
+
+    Raises:
+        LogwrightError: as `plan_purge_deleted`.
+    """
+    if one.plan is not None:
+        records = one.plan.scan.records
+        return Remaining(one.name, records, "", None) if one.changes else None
+    if not one.removed and not one.unreadable:
+        return None
+    found = plan_purge_deleted(log_dir, now_ms=TimestampMs(0), delay_ms=delay_ms)
+    due = {each.directory: each.due_at_ms for each in found}
+    return Remaining(one.name, 1, "log.segment.delete.delay.ms", due.get(one.name))
+
+
+def remove_deleted(log_dir: Path, names: Collection[str]) -> dict[str, str]:
+    """Remove deleted logs at once, by the names of their directories. Effects: as `purge_deleted`.
+
+    Returns:
+        the directories that stay, each with the reason.
+
+    Raises:
+        LogwrightError: as `purge_deleted`.
+    """
+    if not names:
+        return {}
+    end_of_time = TimestampMs(INT64_MAX)
+    found = purge_deleted(log_dir, now_ms=end_of_time, delay_ms=0, directories=names)
+    return {one.directory: one.reason for one in found if not one.goes}

@@ -1,0 +1,131 @@
+"""The values of an erasure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from logwright.compaction.model import CleanPlan, StagedCleaning
+    from logwright.compaction.source import Source
+    from logwright.erasure.keys import Keys
+    from logwright.units import ByteCount, Offset
+
+
+class Matcher(Protocol):
+    """The keys to be erased of one topic, as a `KeySet`."""
+
+    def match(self, keys: Keys, /) -> NDArray[np.int32]:
+        """Return the index of each key's request, int32[k]; -1 if it is not requested."""
+
+
+class SegmentMatches(NamedTuple):
+    """The matches in one segment.
+
+    Attributes:
+        log_bytes: of its ``.log``.
+        records: number of matching records.
+        first_offset: of the first of them.
+    """
+
+    base_offset: Offset
+    log_bytes: ByteCount
+    records: int
+    first_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What a scan found in the live segments of a log.
+
+    Attributes:
+        sources: all segments, ascending; ordinals count through them.
+        matching: bitmap by ordinal, uint8[(records + 7) / 8].
+        segments: those with a match, ascending.
+    """
+
+    sources: Sequence[Source]
+    matching: NDArray[np.uint8]
+    segments: tuple[SegmentMatches, ...]
+
+    @property
+    def records(self) -> int:
+        """Number of matching records."""
+        return sum(segment.records for segment in self.segments)
+
+
+class Copy(NamedTuple):
+    """A file of a log outside its live segments.
+
+    Attributes:
+        path: relative to the partition's directory.
+        bytes: its size.
+        matches: it has a matching record; None if it cannot be read to its end.
+    """
+
+    path: str
+    bytes: ByteCount
+    matches: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasePlan:
+    """The decisions about one log.
+
+    Attributes:
+        clean: the log, its settings and its roll, as a cleaning has them.
+        scan: the matches in its segments.
+        copies: the retired files, as far as they match or cannot be read.
+        purge_unreadable: also files go that cannot be read to their end and have no match before.
+    """
+
+    clean: CleanPlan
+    scan: Scan
+    copies: tuple[Copy, ...]
+    purge_unreadable: bool = False
+
+    @property
+    def rebuilds(self) -> bool:
+        """Whether a segment is rebuilt."""
+        return bool(self.scan.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """What an erasure did to one log.
+
+    Attributes:
+        records: that are gone from the live segments.
+        segments: base offsets of the rebuilt segments.
+        rolled: the active segment was rolled.
+        bytes_before, bytes_after: ``.log`` bytes of the live segments.
+        purged: the files that were unlinked besides them, relative to the partition's directory.
+        unreadable: files that stay though they cannot be read to their end.
+    """
+
+    records: int
+    segments: tuple[Offset, ...]
+    rolled: bool
+    bytes_before: ByteCount
+    bytes_after: ByteCount
+    purged: tuple[str, ...]
+    unreadable: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedErasure:
+    """The rebuilt segments of a plan, durable in the staging directory; None if there are none."""
+
+    plan: ErasePlan
+    staged: StagedCleaning | None
+
+    @property
+    def directory(self) -> Path:
+        """The partition's directory."""
+        return self.plan.clean.log.directory

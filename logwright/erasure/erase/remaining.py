@@ -1,0 +1,163 @@
+"""What remains of some keys in a log after an erasure by the rules, and until when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from logwright.compaction.runtime import Runtime
+from logwright.erasure.erase.copies import is_retired_log, retired_copies, work_copies
+from logwright.erasure.erase.scan import matches_of, open_segments
+from logwright.format.batch import DELETE_HORIZON
+from logwright.observe import observe_unlocked
+from logwright.purge.observe import list_partition
+from logwright.purge.plan import retired_files
+from logwright.steps.failed_output import FAILED, parse_failed_output
+from logwright.units import TimestampMs
+
+if TYPE_CHECKING:
+    from logwright.compaction.source import Source
+    from logwright.config.topic import TopicConfig
+    from logwright.erasure.erase.model import Matcher
+    from logwright.erasure.erase.scan import Matches
+    from logwright.format.names import TopicPartition
+    from logwright.log.model import PartitionLog
+
+
+_KEEP_FAILED: Final = "sweep.keep_failed_output_ms"
+
+
+class Remaining(NamedTuple):
+    """Records, or a retired file, that an erasure by the rules has left.
+
+    Attributes:
+        what: ``records``, ``tombstones``, or the name of a retired file.
+        records: how many; of a file 1.
+        rule: the Kafka config, or the setting of the policies, that removes it; empty if nothing
+            will.
+        until_ms: the earliest time at which all of it can be gone, ms since the epoch; None if that
+            does not follow from the settings alone.
+    """
+
+    what: str
+    records: int
+    rule: str
+    until_ms: TimestampMs | None
+
+
+def remaining(
+    log_dir: Path,
+    partition: TopicPartition,
+    config: TopicConfig,
+    keys: Matcher,
+    *,
+    now_ms: TimestampMs,
+) -> tuple[Remaining, ...]:
+    """Find what remains of the keys in a log. Effects: reads it.
+
+    Raises:
+        LogwrightError: it cannot be read.
+    """
+    log = observe_unlocked(log_dir, partition, high_watermark="end")
+    found: list[Remaining] = []
+    records, newest, horizons = _counted(log, config, keys, now_ms)
+    tombstones = sum(horizons.values())
+    if not config.compact:
+        records, tombstones = records + tombstones, 0
+    if records:
+        found.append(_of_records(records, log, config, newest, now_ms))
+    if tombstones:
+        rule = "delete.retention.ms"
+        found.append(Remaining("tombstones", tombstones, rule, TimestampMs(max(horizons))))
+    return (*found, *_retired(log, config, keys), *_kept(log, keys))
+
+
+def tombstones_are_due(
+    log: PartitionLog, config: TopicConfig, keys: Matcher, *, now_ms: TimestampMs
+) -> bool:
+    """Return whether tombstones of the keys are past their delete horizon. Effects: reads the log.
+
+    Raises:
+        LogwrightError: it cannot be read.
+    """
+    _, _, horizons = _counted(log, config, keys, now_ms)
+    return min(horizons, default=now_ms + 1) <= now_ms
+
+
+def _counted(
+    log: PartitionLog, config: TopicConfig, keys: Matcher, now_ms: TimestampMs
+) -> tuple[int, int, Counter[int]]:
+    """Return how many records with a value match, the largest timestamp of the segments with a
+    match, ms, and the number of tombstones by their delete horizon, ms.
+    """
+    records, newest, horizons = 0, -1, Counter[int]()
+    for segment, source in zip(log.segments, open_segments(log), strict=True):
+        for matches in matches_of(source, keys, runtime=Runtime()):
+            if not len(matches.ordinals):
+                continue
+            newest = max(newest, segment.largest_timestamp_ms)
+            records += int((~matches.tombstones).sum())
+            horizons.update(_horizons(source, matches, config, now_ms))
+    return records, newest, horizons
+
+
+def _horizons(
+    source: Source, matches: Matches, config: TopicConfig, now_ms: TimestampMs
+) -> list[int]:
+    """Return when each of these tombstones may go, ms (KIP-534): a batch without a delete horizon
+    gets it by the next cleaning.
+    """
+    ordinals = matches.ordinals[matches.tombstones]
+    rows = np.searchsorted(source.batches["first_ordinal"], ordinals, side="right") - 1
+    batches = source.batches[rows]
+    has_horizon = (batches["attributes"] & DELETE_HORIZON) != 0
+    later = int(now_ms) + config.delete_retention_ms
+    found: list[int] = np.where(has_horizon, batches["base_timestamp"], later).tolist()
+    return found
+
+
+def _of_records(
+    count: int, log: PartitionLog, config: TopicConfig, newest_ms: int, now_ms: TimestampMs
+) -> Remaining:
+    """Return the rule that removes records with a value."""
+    if config.compact:
+        if log.last_stable_offset < log.log_end_offset:
+            return Remaining("records", count, "transactional.id.expiration.ms", None)
+        until = TimestampMs(max(newest_ms + config.min_compaction_lag_ms, now_ms))
+        return Remaining("records", count, "min.compaction.lag.ms", until)
+    if config.delete and config.retention_ms >= 0:
+        return Remaining(
+            "records", count, "retention.ms", TimestampMs(newest_ms + config.retention_ms)
+        )
+    if config.delete and config.retention_bytes >= 0:
+        return Remaining("records", count, "retention.bytes", None)
+    return Remaining("records", count, "", None)
+
+
+def _kept(log: PartitionLog, keys: Matcher) -> list[Remaining]:
+    """Return the kept outputs, which expire, and the cut pieces, which nothing removes."""
+    found = []
+    for copy in work_copies(log.directory, keys):
+        parts = Path(copy.path).parts
+        output = parse_failed_output(parts[2]) if parts[1] == FAILED else None
+        rule, until = ("", None) if output is None else (_KEEP_FAILED, output.due_at_ms)
+        found.append(Remaining(copy.path, 1, rule, until))
+    return found
+
+
+def _retired(log: PartitionLog, config: TopicConfig, keys: Matcher) -> list[Remaining]:
+    """Return the retired files with a match, or that cannot be read, and when they are due."""
+    listing = list_partition(log.directory)
+    delay_ms = config.file_delete_delay_ms
+    due = {
+        file.name: until
+        for file, until in retired_files(listing, file_delete_delay_ms=delay_ms)
+        if is_retired_log(file.name)
+    }
+    return [
+        Remaining(copy.path, 1, "file.delete.delay.ms", due[copy.path])
+        for copy in retired_copies(log.directory, due, keys)
+    ]

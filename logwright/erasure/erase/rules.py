@@ -1,0 +1,299 @@
+"""Erase the records of some keys by Kafka's own rules: append tombstones as a producer would, roll,
+compact, and purge what is due.
+
+1. A key gets a tombstone in each partition of a compacted topic that has a record of it which no
+   tombstone follows. Aborted records do not count, and undecided ones may be aborted.
+2. Each run looks at the log again: after an append, the latest record of each key is its tombstone,
+   so that nothing is appended twice. An append that was interrupted has the id of the records that
+   it was for, by their offsets, and is completed by the next run (`logwright.ingest.journal`).
+3. The tombstones are rolled into a sealed segment, so that the cleaning maps them. It removes what
+   they supersede, but not what ``min.compaction.lag.ms`` or an open transaction holds back.
+4. The tombstones stay until ``delete.retention.ms`` after it (KIP-534), the replaced files until
+   ``file.delete.delay.ms``: run it again then. If nothing else is cleanable by then, the log is
+   cleaned from its start, as by a broker that has lost its cleaner checkpoint.
+
+A topic that is not compacted gets no tombstones: its records go by its retention.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from logwright.checks.kernels import discard_valueless
+from logwright.checks.latest import require_readable
+from logwright.compaction.model import CleaningOptions
+from logwright.compaction.outcomes import aborted_intervals
+from logwright.compaction.plan import plan_compaction
+from logwright.compaction.source import open_window, row_ranges
+from logwright.erasure.erase.remaining import tombstones_are_due
+from logwright.erasure.erase.scan import open_segments
+from logwright.erasure.erase.scan_kernels import KeyList, list_keys
+from logwright.erasure.keys import Keys
+from logwright.errors import QualityError
+from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
+from logwright.format.scan import check_crcs
+from logwright.format.walk import OK
+from logwright.ingest.commit import commit_append, plan_append, stage_append
+from logwright.ingest.journal import read_journal
+from logwright.ingest.model import Appended, AppendOptions
+from logwright.ingest.schema import SCHEMA
+from logwright.observe import observe_unlocked
+from logwright.purge.commit import purge_partition
+from logwright.roll.commit import plan_roll_of, roll_partition
+from logwright.sweep.build import build_and_examine
+from logwright.sweep.commit import commit
+from logwright.sweep.plan import plan_cleaning
+from logwright.units import INT64_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from logwright.compaction.model import CleanPlan
+    from logwright.compaction.source import Source
+    from logwright.config.policy_models import Checks
+    from logwright.config.topic import CleanerConfig, TopicConfig
+    from logwright.erasure.erase.model import Matcher
+    from logwright.format.names import TopicPartition
+    from logwright.log.model import PartitionLog
+    from logwright.purge.plan import PurgeResult
+    from logwright.sweep.commit import CommitResult
+    from logwright.units import TimestampMs
+
+ID: Final = "erase-"
+"""Before the digest in the id of an append of tombstones."""
+_ID_DIGITS: Final = 32
+
+
+class Latest(NamedTuple):
+    """The latest record of a key that a consumer may see.
+
+    Attributes:
+        tombstone: it is one, and decided.
+    """
+
+    offset: int
+    tombstone: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tombstones:
+    """The tombstones that a partition lacks.
+
+    Attributes:
+        keys: in the order of their latest records; never shown. ingest_id: of their append.
+        matches: number of records of requested keys, aborted ones left out.
+    """
+
+    log: PartitionLog
+    keys: tuple[bytes, ...]
+    ingest_id: str
+    matches: int
+
+    def __repr__(self) -> str:
+        return f"Tombstones({self.log.partition}, {len(self.keys)} keys)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedByRules:
+    """What was done to one log.
+
+    Attributes:
+        matches: records of requested keys before.
+        appended: the tombstones; None if none was missing.
+        committed: the cleaning; None if nothing was cleanable.
+        purged: what a purge removed, and what is due later.
+    """
+
+    matches: int
+    appended: Appended | None
+    committed: CommitResult | None
+    purged: PurgeResult
+
+
+def missing_tombstones(
+    log_dir: Path, partition: TopicPartition, config: TopicConfig, keys: Matcher
+) -> Tombstones:
+    """Find the keys that need a tombstone in a partition. Effects: reads it.
+
+    Raises:
+        LogwrightError: it cannot be read; see `observe_unlocked`.
+    """
+    log = observe_unlocked(log_dir, partition, high_watermark="end")
+    found, matches = _latest(log, keys)
+    lacking = {key: one for key, one in found.items() if not one.tombstone}
+    ingest_id = _id_of(partition, lacking)
+    pending = read_journal(log.directory).interrupted
+    if pending is not None and pending.id.startswith(ID):
+        # A broker may have recovered the log since: some of the tombstones may be there.
+        before, _ = _latest(log, keys, end_offset=pending.first_offset)
+        lacking_then = {key: one for key, one in before.items() if not one.tombstone}
+        if _id_of(partition, lacking_then) == pending.id:
+            lacking, ingest_id = lacking_then, pending.id
+    if not config.compact:
+        lacking = {}
+    ordered = sorted(lacking, key=lambda key: lacking[key].offset)
+    return Tombstones(log=log, keys=tuple(ordered), ingest_id=ingest_id, matches=matches)
+
+
+def append_tombstones(
+    tombstones: Tombstones, config: TopicConfig, *, now_ms: TimestampMs
+) -> Appended | None:
+    """Append what is missing, as a producer would. Effects: changes the log, see `commit_append`.
+
+    Raises:
+        LogwrightError: see `plan_append`, `stage_append` and `commit_append`.
+    """
+    if not tombstones.keys:
+        return None
+    log = tombstones.log
+    plan = plan_append(
+        log.log_dir,
+        log.partition,
+        config,
+        ingest_id=tombstones.ingest_id,
+        now_ms=now_ms,
+        options=AppendOptions(),
+    )
+    if isinstance(plan, Appended):
+        return plan
+    count = len(tombstones.keys)
+    columns = (
+        pa.array(tombstones.keys, type=pa.binary()),
+        pa.nulls(count, type=pa.binary()),
+        pa.nulls(count, type=SCHEMA.field("headers").type),
+        pa.array([int(now_ms)] * count, type=pa.int64()),
+    )
+    records = pa.RecordBatch.from_arrays(list(columns), schema=SCHEMA)
+    return commit_append(plan, stage_append(plan, [records]))
+
+
+def erase_by_rules(
+    log_dir: Path,
+    partition: TopicPartition,
+    settings: tuple[TopicConfig, CleanerConfig],
+    keys: Matcher,
+    *,
+    now_ms: TimestampMs,
+    checks: Checks = "quick",
+) -> ErasedByRules:
+    """Append the missing tombstones, roll, compact, and purge what is due. Effects: changes the
+    log, as `logwright ingest`, `roll`, `clean` and `purge` do. A log without a record of the keys
+    is left as it is.
+
+    Raises:
+        QualityError: the compacted output failed a check; the log has its tombstones.
+        LogwrightError: as those.
+    """
+    config, _ = settings
+    tombstones = missing_tombstones(log_dir, partition, config, keys)
+    appended = append_tombstones(tombstones, config, now_ms=now_ms)
+    committed = None
+    if config.compact and tombstones.matches:
+        roll_partition(*plan_roll_of(log_dir, partition, config, now_ms=now_ms, force=True))
+        committed = _clean(log_dir, partition, settings, keys, now_ms=now_ms, checks=checks)
+    purged = purge_partition(
+        log_dir, partition, now_ms=now_ms, file_delete_delay_ms=config.file_delete_delay_ms
+    )
+    return ErasedByRules(
+        matches=tombstones.matches, appended=appended, committed=committed, purged=purged
+    )
+
+
+def _clean(
+    log_dir: Path,
+    partition: TopicPartition,
+    settings: tuple[TopicConfig, CleanerConfig],
+    keys: Matcher,
+    *,
+    now_ms: TimestampMs,
+    checks: Checks,
+) -> CommitResult | None:
+    """Compact the log; see 3 and 4 of the module."""
+    options = CleaningOptions(force=True, checks=checks)
+    plan = plan_cleaning(
+        log_dir, partition, settings, now_ms=now_ms, options=options, high_watermark="end"
+    )
+    if not plan.clean and tombstones_are_due(plan.log, settings[0], keys, now_ms=now_ms):
+        plan = _from_the_start(plan)
+    if not plan.clean:
+        return None
+    staged, facts = build_and_examine(plan)
+    if facts.failed:
+        problems = "; ".join(check.sentence for check in facts.failed)
+        raise QualityError(
+            f"the compacted output failed its checks: {problems}.",
+            path=plan.log.directory,
+            remedy="The log was not compacted.",
+        )
+    return commit(plan, staged)
+
+
+def _from_the_start(plan: CleanPlan) -> CleanPlan:
+    """Return the plan that there would be without the cleaner checkpoint."""
+    log = plan.rolled_log._replace(cleaner_checkpoint=None)
+    compaction = plan_compaction(log, plan.config, now_ms=plan.now_ms, like_kafka=False)
+    return plan._replace(compaction=compaction, clean=compaction.cleanable_bytes > 0)
+
+
+def _id_of(partition: TopicPartition, lacking: Mapping[bytes, Latest]) -> str:
+    """Return the id of an append: a digest of the offsets of the records that it is for, in which
+    nothing of a key is.
+    """
+    text = f"{partition}:{sorted(one.offset for one in lacking.values())}"
+    return ID + hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
+
+
+def _latest(
+    log: PartitionLog, keys: Matcher, *, end_offset: int = INT64_MAX
+) -> tuple[dict[bytes, Latest], int]:
+    """Return the latest record of each requested key, and how many records match."""
+    sources = open_segments(log)
+    having = [one for one in sources if one.attributes & (TRANSACTIONAL | CONTROL)]
+    if having:
+        aborted = aborted_intervals(log, having)
+        for source in having:
+            discard_valueless(source.batches, aborted, log.log_start_offset, False)  # noqa: FBT003
+    found: dict[bytes, Latest] = {}
+    count = 0
+    for source in sources:
+        for key, offset, tombstone in _matches(source, keys):
+            if offset < end_offset:
+                decided = tombstone and offset < log.last_stable_offset
+                found[key] = Latest(offset, decided)
+                count += 1
+    return found, count
+
+
+def _matches(source: Source, keys: Matcher) -> Iterator[tuple[bytes, int, bool]]:
+    """Yield key, offset and whether it is a tombstone, of each matching record that is not aborted,
+    in the order of the log.
+    """
+    for first, last in row_ranges(source, first=0, last=len(source.batches)):
+        check_crcs(source.data, source.batches, source.path, first=first, last=last)
+        window = open_window(source, slice(first, last))
+        valid = window.only(~window.batches["discard"])
+        room = KeyList.room(int(valid.batches["count"].sum(dtype=np.int64)))
+        compressed = (valid.batches["attributes"] & CODEC_MASK) != 0
+        rows: list[tuple[int, bytes, int, bool]] = []
+        for packed, buffer in ((False, source.data), (True, window.scratch)):
+            if not (compressed == packed).any():
+                continue
+            count, row, status = list_keys(buffer, valid.batches, valid.spans, packed, room)
+            if status != OK:
+                require_readable(source, valid, row, status)
+            listed = room.first(int(count))
+            for hit in np.flatnonzero(
+                keys.match(Keys(buffer, listed.starts, listed.lengths)) >= 0
+            ).tolist():
+                start, length = int(listed.starts[hit]), int(listed.lengths[hit])
+                key = buffer[start : start + length].tobytes()
+                offset = int(listed.offsets[hit])
+                rows.append((offset, key, offset, bool(listed.tombstones[hit])))
+        for _, key, offset, tombstone in sorted(rows, key=lambda each: each[0]):
+            yield key, offset, tombstone

@@ -1,0 +1,48 @@
+"""A record of a person's, found in a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Place = Literal[
+    "segment",
+    "deleted",
+    "deleted log",
+    "stray",
+    "future",
+    "staging",
+    "cut",
+    "quarantine",
+    "archive",
+    "table",
+    "unreadable",
+]
+Kind = Literal["live", "superseded", "tombstone", "aborted", "value"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One record of a request's key in one file.
+
+    Attributes:
+        request: index of the request.
+        path: of the file, relative to the directory given.
+        place: what the file is.
+        offset: of the record, -1 for a table's row or where there is none.
+        batch_position: of its batch in the file, bytes.
+        kind: what a cleaner would see in it; ``value``: a pattern in another key's record.
+        rule: the Kafka config or the step that removes it, empty: nothing will.
+        gone_by_ms: when it is gone, None: never.
+    """
+
+    request: int
+    topic: str
+    partition: int
+    path: str
+    place: Place
+    offset: int
+    batch_position: int
+    kind: Kind
+    rule: str
+    gone_by_ms: int | None

@@ -1,0 +1,89 @@
+"""Which rule removes the records that were found, and by when. Pure.
+
+Records of a live log are removed by cleanings and by retention (`logwright.erasure.forecast`). Any
+other file is removed as a whole, or nothing removes it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.erasure.find.kinds import ABORTED, SUPERSEDED, Judged
+from logwright.erasure.find.model import Place
+from logwright.erasure.find.places import RecordFile
+from logwright.erasure.find.result import LiveHits, Settings
+from logwright.erasure.forecast import DELETE_DELAY, NO_TIME, RULES, Records, Upkeep, removals
+from logwright.format.batch import DELETE_HORIZON
+
+PURGE: Final = "purge"
+DELETED_LOG_DELAY: Final = "log.segment.delete.delay.ms"
+FAILED_OUTPUT: Final = "sweep.keep_failed_output_ms"
+SPOOL_RULE: Final = "write"
+_DELAYS: Final[dict[Place, str]] = {
+    "deleted": DELETE_DELAY,
+    "deleted log": DELETED_LOG_DELAY,
+    "quarantine": FAILED_OUTPUT,
+}
+"""Place → what removes its files some time after `RecordFile.since_ms`."""
+
+
+def upkeep_of(settings: Settings, topic: str) -> Upkeep:
+    """Return how a topic's logs are maintained: without a cleaner compacted ones are skipped."""
+    config, cleaner = settings.of_topic(topic)
+    works = cleaner.off is None or not config.compact or settings.forced
+    return Upkeep(
+        run_interval_ms=settings.run_interval_ms,
+        forced=settings.forced,
+        cleans=works,
+        retains=works,
+        appends_continue=settings.appends_continue,
+    )
+
+
+def records_of(hits: NDArray[np.void], batches: NDArray[np.void], judged: Judged) -> Records:
+    """Return records that were found as a forecast takes them."""
+    rows = batches[hits["row"]]
+    has_horizon = (rows["attributes"] & DELETE_HORIZON) != 0
+    return Records(
+        offsets=hits["offset"],
+        superseded=judged.kinds == SUPERSEDED,
+        aborted=judged.kinds == ABORTED,
+        tombstones=hits["is_tombstone"] & (hits["request"] >= 0) & (judged.kinds != ABORTED),
+        horizons=np.where(has_horizon, rows["base_timestamp"], NO_TIME),
+        superseded_within=judged.superseded_within,
+    )
+
+
+def removal_of_records(
+    live: LiveHits, judged: Judged, settings: Settings
+) -> tuple[list[str], list[int | None]]:
+    """Return rule and time of each record of a live log."""
+    topic = live.log.partition.topic
+    config, _ = settings.of_topic(topic)
+    records = records_of(live.hits, live.batches, judged)
+    upkeep = upkeep_of(settings, topic)
+    found = removals(records, live.log, config, now_ms=settings.now_ms, upkeep=upkeep)
+    rules = [RULES[number] for number in found.rules.tolist()]
+    return rules, [None if time == NO_TIME else time for time in found.times.tolist()]
+
+
+def removal_of_file(file: RecordFile, settings: Settings | None) -> tuple[str, int | None]:
+    """Return what removes a file that is not part of a live log, and by when."""
+    if settings is None:
+        return "", None
+    if file.place == "staging":
+        if file.is_arrow:
+            return SPOOL_RULE, None
+        return ("", None) if file.is_kept else (PURGE, settings.now_ms + settings.run_interval_ms)
+    if file.since_ms is None or file.place not in _DELAYS:
+        return "", None
+    rule = _DELAYS[file.place]
+    due_ms = file.since_ms
+    if rule == DELETE_DELAY:
+        due_ms += settings.of_topic(file.partition.topic)[0].file_delete_delay_ms
+    elif rule == DELETED_LOG_DELAY:
+        due_ms += settings.broker.file_delete_delay_ms
+    return rule, max(due_ms, settings.now_ms) + settings.run_interval_ms

@@ -1,0 +1,253 @@
+"""Scan one file for the records of requested keys. Effects: maps the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction.outcomes import is_end
+from logwright.compaction.source import decompress_records
+from logwright.compaction.unpack import Workspace
+from logwright.erasure.find.patterns import make_automaton
+from logwright.erasure.find.walk import (
+    CRC,
+    DONE,
+    FULL,
+    LENGTH,
+    MAGIC,
+    NOT_UNPACKED,
+    PATTERN,
+    RECORDS,
+    SCRATCH_FULL,
+    TORN,
+    Room,
+    first_nonzero,
+    new_room,
+    walk_file,
+)
+from logwright.erasure.keys import KeySet
+from logwright.errors import CorruptBatch
+from logwright.format.batch import LOG_OVERHEAD_BYTES, SMALLEST_LEGACY_LENGTH
+from logwright.format.scan import BATCH
+from logwright.records.markers import NO_MARKERS
+
+HIT: Final = np.dtype(
+    [
+        ("request", np.int64),
+        ("pattern", np.int64),
+        ("offset", np.int64),
+        ("timestamp", np.int64),
+        ("row", np.int64),
+        ("is_tombstone", np.bool_),
+    ],
+    align=True,
+)
+"""A record that was found. `request`: index in the `KeySet`, -1 if only a pattern was found.
+`pattern`: its number, -1 if a requested key was found. `row`: its batch in `Scanned.batches`."""
+
+_ROWS: Final = 4096
+_KEY_BYTES: Final = 64 * 1024
+_PROBLEMS: Final = {
+    TORN: "the file ends inside a record batch",
+    LENGTH: "the record batch's length is invalid; what follows cannot be read",
+    MAGIC: "the record batch's magic is not 2: an old message format, or corrupt",
+    CRC: "the record batch's CRC is wrong",
+    RECORDS: "the records of the batch are malformed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A part of a file that could not be read.
+
+    Attributes:
+        position, bytes: of the part.
+        problem: why.
+    """
+
+    position: int
+    bytes: int
+    problem: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Scanned:
+    """The content of one file, as far as it matters.
+
+    Attributes:
+        hits: HIT[n], in the order of the file.
+        batches: BATCH[m], those with a hit.
+        markers: int64[k, 3], see `logwright.records.markers.markers_of`.
+        unread: the parts that could not be read.
+    """
+
+    hits: NDArray[np.void]
+    batches: NDArray[np.void]
+    markers: NDArray[np.int64]
+    unread: tuple[Unread, ...]
+
+
+def nothing_found(*unread: Unread) -> Scanned:
+    """Return the result for a file in which nothing was found."""
+    return Scanned(
+        hits=np.zeros(0, dtype=HIT),
+        batches=np.zeros(0, dtype=BATCH),
+        markers=NO_MARKERS,
+        unread=unread,
+    )
+
+
+class Scanner:
+    """Scans files one after the other. For one thread.
+
+    Args:
+        patterns: byte patterns that are searched in keys, values and headers, too.
+    """
+
+    def __init__(self, patterns: tuple[bytes, ...] = ()) -> None:
+        self._automaton = make_automaton(patterns)
+        self._work = Workspace()
+        self._room = new_room(_ROWS, _KEY_BYTES, scratch=self._work.scratch, cells=self._work.cells)
+
+    def scan(self, data: NDArray[np.uint8], path: Path, keys: KeySet) -> Scanned:
+        """Scan a file.
+
+        Args:
+            data: uint8[n], all of it. path: for messages.
+            keys: the requests that apply to the file's topic.
+        """
+        found = _Found()
+        position, given = 0, -1
+        while True:
+            arguments = (keys.needs_hmacs, keys.table, self._automaton, self._room)
+            before = self._room.used.copy()
+            reached, status = walk_file(data, position, given, *arguments)
+            is_new, position, given = reached > position, int(reached), -1
+            if status == FULL:
+                if not is_new and not before.any() and not self._room.used.any():
+                    self._enlarge()
+                self._drain(found, keys)
+            elif status == SCRATCH_FULL:
+                self._work.double_scratch()
+                self._room = self._room._replace(scratch=self._work.scratch)
+            elif status == NOT_UNPACKED:
+                try:
+                    records = decompress_records(data, path, self._room.batch[0])
+                except CorruptBatch as error:
+                    position = found.skip(data, position, error.problem)
+                else:
+                    given = self._work.fill(records)
+                    self._room = self._room._replace(scratch=self._work.scratch)
+            elif status == DONE:
+                self._drain(found, keys)
+                return found.scanned()
+            else:
+                position = found.skip(data, position, _PROBLEMS[status])
+
+    def _enlarge(self) -> None:
+        """Double the room: one batch alone has more."""
+        room = self._room
+        self._room = new_room(
+            2 * len(room.noted), 4 * len(room.keys), scratch=room.scratch, cells=room.cells
+        )
+
+    def _drain(self, found: _Found, keys: KeySet) -> None:
+        """Take what is noted out of the room."""
+        batches, noted, _ = self._room.used.tolist()
+        found.add(self._room, batches, noted, keys)
+        self._room.used[:] = 0
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is found while a file is scanned."""
+
+    hits: list[NDArray[np.void]] = field(default_factory=list)
+    batches: list[NDArray[np.void]] = field(default_factory=list)
+    markers: list[NDArray[np.int64]] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    rows: int = 0
+
+    def add(self, room: Room, batches: int, noted: int, keys: KeySet) -> None:
+        """Add the first ones of each kind that a room holds."""
+        if not batches:
+            return
+        chosen = room.batches[:batches]
+        ends = chosen[is_end(chosen)]
+        columns = (ends["producer_id"], ends["base_offset"], ends["control_type"])
+        self.markers.append(np.stack([one.astype(np.int64) for one in columns], axis=1))
+        if not noted:
+            return
+        hits = _hits_of(room.noted[:noted], room.keys, keys)
+        used = np.unique(hits["row"])
+        places = np.zeros(batches, dtype=np.int64)
+        places[used] = np.arange(self.rows, self.rows + len(used))
+        hits["row"] = places[hits["row"]]
+        self.hits.append(hits)
+        self.batches.append(chosen[used])
+        self.rows += len(used)
+
+    def skip(self, data: NDArray[np.uint8], position: int, problem: str) -> int:
+        """Note that a batch cannot be read; return where reading continues."""
+        end = len(data)
+        following = end
+        if end - position > LOG_OVERHEAD_BYTES:
+            field = data[position + 8 : position + 12].tobytes()
+            length = int.from_bytes(field, "big", signed=True)
+            if SMALLEST_LEGACY_LENGTH <= length <= end - position - LOG_OVERHEAD_BYTES:
+                following = position + LOG_OVERHEAD_BYTES + length
+        # A preallocated file, or a power loss, leaves zeros, which hold nothing.
+        if following < end or first_nonzero(data, position) < end:
+            size = following - position
+            self.unread.append(Unread(position=position, bytes=size, problem=problem))
+        return following
+
+    def scanned(self) -> Scanned:
+        """Return all of it."""
+        result = nothing_found(*self.unread)
+        if self.hits:
+            result.hits = np.concatenate(self.hits)
+            result.batches = np.concatenate(self.batches)
+        if self.markers:
+            result.markers = np.concatenate(self.markers)
+        return result
+
+
+def _hits_of(
+    noted: NDArray[np.void], key_bytes: NDArray[np.uint8], keys: KeySet
+) -> NDArray[np.void]:
+    """Return the records that are requested, or in which only a pattern was found, HIT[n]."""
+    hits = np.zeros(len(noted), dtype=HIT)
+    for name in ("offset", "timestamp", "row", "is_tombstone"):
+        hits[name] = noted[name]
+    hits["request"], hits["pattern"] = _requests_of(noted, key_bytes, keys)
+    chosen = hits[(hits["request"] >= 0) | (hits["pattern"] >= 0)]
+    # Of a record whose key is requested too, the pattern is not reported.
+    requested = chosen[chosen["request"] >= 0]
+    twice = (chosen["request"] < 0) & np.isin(chosen["offset"], requested["offset"])
+    return chosen[~twice]
+
+
+def _requests_of(
+    noted: NDArray[np.void], key_bytes: NDArray[np.uint8], keys: KeySet
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return request and pattern of each noted record, -1 for none."""
+    codes = noted["code"]
+    requests = np.full(len(noted), -1, dtype=np.int64)
+    patterns = np.where(codes >= PATTERN, codes - PATTERN, -1)
+    known = (codes >= 0) & (codes < PATTERN)
+    requests[known] = keys.requests_of(codes[known])
+    answers: dict[tuple[int, bytes], int] = {}
+    for row in np.flatnonzero(codes < 0).tolist():
+        one = noted[row]
+        start = int(one["key_at"])
+        key = key_bytes[start : start + int(one["key_length"])].tobytes()
+        asked = (int(one["code"]), key)
+        if asked not in answers:
+            answers[asked] = keys.request_of(int(one["code"]), key)
+        requests[row] = answers[asked]
+    return requests, patterns

@@ -1,0 +1,237 @@
+"""Search directories for the records of requested keys, and decide what removes each.
+
+Effects of all that is here: reads the directories; keeps brokers out meanwhile. If the files of a
+log directory change while they are read, the search of it begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.erasure.find.columns import scan_spool, search_table
+from logwright.erasure.find.kinds import KINDS, Judged, judge
+from logwright.erasure.find.model import Finding, Place
+from logwright.erasure.find.places import NO_PARTITION, Inventory, RecordFile, list_files
+from logwright.erasure.find.removal import removal_of_file, removal_of_records
+from logwright.erasure.find.result import Found, LiveHits, Settings, Unsearched
+from logwright.erasure.find.scan import Scanned, Scanner, Unread, nothing_found
+from logwright.erasure.keys import KeySet
+from logwright.errors import LogwrightError, StalePlan
+from logwright.format.names import TopicPartition
+from logwright.locks import broker_kept_out
+from logwright.log.load import observe
+from logwright.log.mapped import map_file
+from logwright.log.model import PartitionLog
+
+ATTEMPTS: Final = 3
+"""How often a directory is read whose files change meanwhile."""
+Progress = Callable[[str, int, int], None]
+
+
+def search_log_dir(
+    log_dir: Path,
+    keys: KeySet,
+    settings: Settings | None,
+    *,
+    patterns: tuple[bytes, ...] = (),
+    progress: Progress,
+) -> Found:
+    """Search one log directory.
+
+    Args:
+        settings: None for an archive, which nothing maintains.
+        patterns: byte patterns that are searched in keys, values and headers, too.
+        progress: called with the phase "search", bytes done and all.
+
+    Raises:
+        NotALogDir, UnreadableFile: the directory cannot be listed.
+        LogDirLocked: a broker works on it.
+        StalePlan: its files change all the time.
+    """
+    with broker_kept_out(log_dir):
+        for _ in range(ATTEMPTS):
+            inventory = list_files(log_dir)
+            found = _Search(log_dir, keys, settings, patterns, progress).run(inventory)
+            if list_files(log_dir).files == inventory.files:
+                return found
+    raise StalePlan(
+        "its files change while they are searched.",
+        path=log_dir,
+        remedy="Stop the programs that change it, then search again.",
+    )
+
+
+class _Search:
+    """The search of one log directory."""
+
+    def __init__(
+        self,
+        log_dir: Path,
+        keys: KeySet,
+        settings: Settings | None,
+        patterns: tuple[bytes, ...],
+        progress: Progress,
+    ) -> None:
+        self._keys = keys
+        self._settings = settings
+        self._patterns = patterns
+        self._scanner = Scanner(patterns)
+        self._progress = progress
+        self._found = Found(directory=log_dir)
+
+    def run(self, inventory: Inventory) -> Found:
+        """Search all files, log by log."""
+        total = sum(one.stamp[1] for one in inventory.files)
+        for missing in inventory.not_searched:
+            self._found.unsearched.append(
+                Unsearched(
+                    partition=missing.partition,
+                    path=missing.relative,
+                    position=0,
+                    bytes=-1,
+                    problem=missing.problem,
+                )
+            )
+        groups = sorted(inventory.files, key=lambda one: (one.group, one.base_offset, one.relative))
+        for _, files in groupby(groups, key=lambda one: one.group):
+            self._log(list(files), total)
+        self._found.findings.sort(key=lambda one: (one.path, one.offset, one.request))
+        return self._found
+
+    def _log(self, files: Sequence[RecordFile], total: int) -> None:
+        """Search the files of one log."""
+        topic = files[0].partition.topic
+        keys = self._keys if files[0].partition == NO_PARTITION else self._keys.for_topic(topic)
+        scanned: list[Scanned] = []
+        for file in files:
+            one = self._scan(file, keys, total)
+            for part in one.unread:
+                self._unread(file, part)
+            scanned.append(one)
+        if any(len(one.hits) for one in scanned):
+            self._decide(files, scanned)
+
+    def _scan(self, file: RecordFile, keys: KeySet, total: int) -> Scanned:
+        found = self._found
+        try:
+            if file.is_arrow:
+                scanned = scan_spool(file.path, self._keys, self._patterns)
+            elif keys.is_empty and not self._patterns:
+                scanned = nothing_found()
+            else:
+                data = map_file(file.path, expected_bytes=file.stamp[1])
+                scanned = self._scanner.scan(data, file.path, keys)
+        except LogwrightError as error:
+            scanned = nothing_found(Unread(position=0, bytes=-1, problem=error.problem))
+        found.files += 1
+        found.bytes += file.stamp[1]
+        self._progress("search", found.bytes, total)
+        return scanned
+
+    def _unread(self, file: RecordFile, part: Unread) -> None:
+        self._found.unsearched.append(
+            Unsearched(
+                partition=file.partition,
+                path=file.relative,
+                position=part.position,
+                bytes=part.bytes,
+                problem=part.problem,
+            )
+        )
+
+    def _decide(self, files: Sequence[RecordFile], scanned: Sequence[Scanned]) -> None:
+        """Decide about all records of one log that were found."""
+        rows = np.cumsum([0, *(len(one.batches) for one in scanned)])
+        hits = np.concatenate([one.hits for one in scanned])
+        owners = np.repeat(np.arange(len(files)), [len(one.hits) for one in scanned])
+        hits["row"] += rows[owners]
+        batches = np.concatenate([one.batches for one in scanned])
+        markers = np.concatenate([one.markers for one in scanned])
+        place, partition = files[0].place, files[0].partition
+        log = self._observe(partition) if place == "segment" and self._settings else None
+        start = 0 if log is None else int(log.log_start_offset)
+        judged = judge(hits, batches, markers, log_start_offset=start)
+        if log is not None and self._settings is not None:
+            live = LiveHits(log=log, hits=hits, batches=batches, markers=markers)
+            self._found.live[partition] = live
+            rules, times = removal_of_records(live, judged, self._settings)
+        else:
+            removed = [self._of_file(one) for one in files]
+            rules = [removed[owner][0] for owner in owners.tolist()]
+            times = [removed[owner][1] for owner in owners.tolist()]
+        self._add(files, owners, hits, batches, (judged, rules, times))
+
+    def _add(
+        self,
+        files: Sequence[RecordFile],
+        owners: NDArray[np.int64],
+        hits: NDArray[np.void],
+        batches: NDArray[np.void],
+        decided: tuple[Judged, Sequence[str], Sequence[int | None]],
+    ) -> None:
+        judged, rules, times = decided
+        requested = hits["request"] >= 0
+        columns = (
+            owners.tolist(),
+            np.where(requested, hits["request"], hits["pattern"] + len(self._keys)).tolist(),
+            hits["offset"].tolist(),
+            batches["position"][hits["row"]].tolist(),
+            judged.kinds.tolist(),
+        )
+        archived = self._settings is None
+        for (owner, request, offset, position, kind), rule, time in zip(
+            zip(*columns, strict=True), rules, times, strict=True
+        ):
+            file = files[owner]
+            place: Place = "archive" if archived else file.place
+            self._found.findings.append(
+                Finding(
+                    request=request,
+                    topic=file.partition.topic,
+                    partition=file.partition.partition,
+                    path=file.relative,
+                    place=place,
+                    offset=offset,
+                    batch_position=position,
+                    kind=KINDS[kind],
+                    rule=rule,
+                    gone_by_ms=time,
+                )
+            )
+
+    def _of_file(self, file: RecordFile) -> tuple[str, int | None]:
+        """Return what removes a file that is not part of a live log, and by when."""
+        try:
+            return removal_of_file(file, self._settings)
+        except LogwrightError as error:
+            self._found.undecided[file.partition] = str(error)
+            return "", None
+
+    def _observe(self, partition: TopicPartition) -> PartitionLog | None:
+        """Return the log, None if its state is not known."""
+        settings, found = self._settings, self._found
+        if settings is None:
+            return None
+        try:
+            log = observe(found.directory, partition, high_watermark=settings.high_watermark)
+            settings.of_topic(partition.topic)
+        except LogwrightError as error:
+            found.undecided[partition] = str(error)
+            return None
+        return log
+
+
+def search_table_files(root: Path, keys: KeySet) -> Found:
+    """Search a table's Parquet files; see `search_table`."""
+    findings, problems = search_table(root, keys)
+    unsearched = [
+        Unsearched(partition=partition, path=path, position=0, bytes=-1, problem=problem)
+        for path, partition, problem in problems
+    ]
+    return Found(directory=root, findings=findings, unsearched=unsearched)

@@ -1,0 +1,333 @@
+"""Kernels that walk the batches of a file and note the records whose keys are requested.
+
+1. Each batch is checked (length, magic, CRC), decompressed if necessary, and walked record by
+   record. Of a record only what is before the end of the key is read, unless it is noted.
+2. A batch is noted as a whole or not at all: where the room ends, the call returns before the
+   batch, and the caller makes room and repeats it from there.
+3. Patterns are searched in keys, values and headers by one automaton for all of them
+   (`logwright.erasure.find.patterns`).
+
+Lengths and counts are untrusted: no memory is allocated by them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction.keys.siphash import siphash64
+from logwright.compaction.unpack import NO_ROOM, is_packed, unpack_batch
+from logwright.erasure.find.patterns import search_span
+from logwright.erasure.match import CANDIDATES, NO_MATCH, match_key, may_match
+from logwright.format.batch import (
+    CONTROL,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD_BYTES,
+    SMALLEST_LEGACY_LENGTH,
+)
+from logwright.format.crc import copy_span
+from logwright.format.scan import (
+    BATCH,
+    control_type,
+    has_right_crc,
+    read_int16,
+    read_int32,
+    read_int64,
+)
+from logwright.format.walk import read_varint, read_varlong
+from logwright.kernel import inline_kernel, kernel
+
+DONE: Final = 0
+"""The end of the data."""
+FULL: Final = 1
+"""The room for what is noted must be emptied, or enlarged."""
+SCRATCH_FULL: Final = 2
+NOT_UNPACKED: Final = 3
+"""The caller must decompress the batch."""
+TORN: Final = 4
+LENGTH: Final = 5
+MAGIC: Final = 6
+CRC: Final = 7
+RECORDS: Final = 8
+
+PATTERN: Final = 1 << 40
+"""Codes from here on: a pattern's number, added to it."""
+_NO_LIMIT = np.int64(1) << np.int64(62)
+_SMALLEST_BYTES: Final = 17
+_MOST_BATCHES: Final = 1 << 30
+
+NOTED: Final = np.dtype(
+    [
+        ("code", np.int64),
+        ("offset", np.int64),
+        ("timestamp", np.int64),
+        ("row", np.int64),
+        ("key_at", np.int64),
+        ("key_length", np.int64),
+        ("is_tombstone", np.bool_),
+    ],
+    align=True,
+)
+"""A record. `code`: of `logwright.erasure.match.match_key`, or `PATTERN` and more. `row`: its batch
+among the noted ones. `key_at`, `key_length`: of the key among the noted keys; 0 and -1 if it was
+not needed or is null."""
+
+
+class Room(NamedTuple):
+    """The room for what is noted, and the memory of the walk.
+
+    Attributes:
+        batch: BATCH[1], the batch that is walked.
+        batches: BATCH[n], those with noted records, and the control batches.
+        noted: NOTED[m].
+        keys: uint8[k], the keys that only HMACs can decide about.
+        used: int64[3], of batches, noted and keys.
+        scratch: uint8[s]. cells: of `native_codec.libraries`.
+    """
+
+    batch: NDArray[np.void]
+    batches: NDArray[np.void]
+    noted: NDArray[np.void]
+    keys: NDArray[np.uint8]
+    used: NDArray[np.int64]
+    scratch: NDArray[np.uint8]
+    cells: NDArray[np.int64]
+
+
+def new_room(
+    count: int, key_bytes: int, *, scratch: NDArray[np.uint8], cells: NDArray[np.int64]
+) -> Room:
+    """Return the room for this number of records and batches."""
+    return Room(
+        batch=np.zeros(1, dtype=BATCH),
+        batches=np.zeros(count, dtype=BATCH),
+        noted=np.zeros(count, dtype=NOTED),
+        keys=np.empty(key_bytes, dtype=np.uint8),
+        used=np.zeros(3, dtype=np.int64),
+        scratch=scratch,
+        cells=cells,
+    )
+
+
+@inline_kernel
+def _fill(batch: Any, data: Any, position: int, size: int) -> None:
+    batch.position = position
+    batch.size = size
+    batch.base_offset = read_int64(data, position)
+    batch.last_offset = batch.base_offset + read_int32(data, position + 23)
+    batch.base_timestamp = read_int64(data, position + 27)
+    batch.max_timestamp = read_int64(data, position + 35)
+    batch.producer_id = read_int64(data, position + 43)
+    batch.count = read_int32(data, position + 57)
+    batch.attributes = read_int16(data, position + 21)
+    batch.producer_epoch = read_int16(data, position + 51)
+    batch.control_type = -1
+
+
+@kernel
+def walk_file(
+    data: Any, start: int, given: int, every: bool, table: Any, automaton: Any, room: Any
+) -> Any:
+    """Walk the batches from a position on; return (position, status).
+
+    Args:
+        data: uint8[n], the file.
+        given: bytes of the first batch's records that the scratch memory holds, -1 for none.
+        every: note every record with a key, since HMACs decide alone.
+        table: `MatchTable`. automaton: `Automaton`, with one state if there are no patterns.
+        room: `Room`.
+    """
+    position, end = np.int64(start), np.int64(len(data))
+    batch = room.batch[0]
+    for number in range(_MOST_BATCHES):
+        if position >= end:
+            return position, np.int64(DONE)
+        if end - position < _SMALLEST_BYTES:
+            return position, np.int64(TORN)
+        length = np.int64(read_int32(data, position + 8))
+        if length < SMALLEST_LEGACY_LENGTH:
+            return position, np.int64(LENGTH)
+        size = length + LOG_OVERHEAD_BYTES
+        if size > end - position:
+            return position, np.int64(TORN)
+        if data[position + 16] != 2:
+            return position, np.int64(MAGIC)
+        if size < HEADER_BYTES:
+            return position, np.int64(CRC)
+        _fill(batch, data, position, size)
+        if not has_right_crc(data, batch):
+            return position, np.int64(CRC)
+        status = np.int64(DONE)
+        if batch.attributes & CONTROL != 0:
+            status = _note_control(data, batch, room)
+        elif batch.count > 0:
+            loaded = np.int64(given) if number == 0 else np.int64(-1)
+            status = _walk_batch(data, batch, loaded, every, table, automaton, room)
+        if status != DONE:
+            return position, status
+        position += size
+    return position, np.int64(FULL)
+
+
+@kernel
+def _note_control(data: Any, batch: Any, room: Any) -> Any:
+    if batch.count <= 0:
+        return np.int64(DONE)
+    batch.control_type = control_type(data, batch)
+    if batch.control_type < 0:
+        return np.int64(RECORDS)
+    if room.used[0] == len(room.batches):
+        return np.int64(FULL)
+    room.batches[room.used[0]] = batch
+    room.used[0] += 1
+    return np.int64(DONE)
+
+
+@kernel
+def _walk_batch(
+    data: Any, batch: Any, given: int, every: bool, table: Any, automaton: Any, room: Any
+) -> Any:
+    """Note what is requested of one batch; nothing unless the status is DONE."""
+    before, keys_before = room.used[1], room.used[2]
+    if room.used[0] == len(room.batches):
+        return np.int64(FULL)
+    if not is_packed(batch):
+        start, end = batch.position + HEADER_BYTES, batch.position + batch.size
+        status = _walk_records(data, (start, end), batch, every, table, automaton, room)
+    else:
+        found = np.int64(given)
+        if given < 0:
+            found = unpack_batch(data, batch, room.scratch, 0, _NO_LIMIT, room.cells)
+        if found < 0:
+            return np.int64(SCRATCH_FULL if found == NO_ROOM else NOT_UNPACKED)
+        span = (np.int64(0), found)
+        status = _walk_records(room.scratch, span, batch, every, table, automaton, room)
+    if status != DONE:
+        room.used[1], room.used[2] = before, keys_before
+    elif room.used[1] > before:
+        room.batches[room.used[0]] = batch
+        room.used[0] += 1
+    return status
+
+
+@kernel
+def _walk_records(
+    source: Any, span: Any, batch: Any, every: bool, table: Any, automaton: Any, room: Any
+) -> Any:
+    position, end = span
+    patterns = len(automaton.next) > 256
+    for _ in range(np.int64(batch.count)):
+        length, body = read_varint(source, position, end)
+        if body < 0 or length < 1 or length > end - body:
+            return np.int64(RECORDS)
+        stop = body + length
+        time_delta, at = read_varlong(source, body + 1, stop)
+        if at < 0:
+            return np.int64(RECORDS)
+        delta, at = read_varint(source, at, stop)
+        if at < 0:
+            return np.int64(RECORDS)
+        key_length, key = read_varint(source, at, stop)
+        if key < 0 or key_length < -1 or key_length > stop - key:
+            return np.int64(RECORDS)
+        position = stop
+        code = np.int64(NO_MATCH)
+        if key_length >= 0:
+            code = _code_of(source, key, key_length, every, table)
+        if code == NO_MATCH and not patterns:
+            continue
+        record = (time_delta, delta, key, key_length, stop)
+        if code != NO_MATCH:
+            status = _note(source, record, batch, code, room)
+            if status != DONE:
+                return status
+        if patterns and code < 0:
+            status = _search_record(source, record, batch, automaton, room)
+            if status != DONE:
+                return status
+    return np.int64(DONE if position == end else RECORDS)
+
+
+@inline_kernel
+def _code_of(source: Any, key: int, length: int, every: bool, table: Any) -> Any:
+    """Return the code of a key; with `every` a candidate in place of no match."""
+    hash_ = siphash64(source, key, length, table.hash_key[0], table.hash_key[1])
+    code = np.int64(NO_MATCH)
+    if may_match(table, hash_):
+        code = match_key(table, hash_, source, key, length)
+    if every and code == NO_MATCH:
+        code = np.int64(CANDIDATES) - len(table.filters)
+    return code
+
+
+@kernel
+def _note(source: Any, record: Any, batch: Any, code: int, room: Any) -> Any:
+    """Note a record, and its key if the caller must compare it."""
+    time_delta, delta, key, key_length, stop = record
+    value_length, value = read_varint(source, key + max(key_length, np.int64(0)), stop)
+    if value < 0:
+        return np.int64(RECORDS)
+    used, keys_used = room.used[1], room.used[2]
+    if used == len(room.noted):
+        return np.int64(FULL)
+    noted = room.noted[used]
+    noted.key_at, noted.key_length = np.int64(0), np.int64(-1)
+    if code < 0 and key_length >= 0:
+        if keys_used + key_length > len(room.keys):
+            return np.int64(FULL)
+        copy_span(room.keys, keys_used, source, key, key_length)
+        noted.key_at, noted.key_length = keys_used, key_length
+        room.used[2] = keys_used + key_length
+    noted.code = code
+    noted.offset = batch.base_offset + delta
+    noted.timestamp = batch.base_timestamp + time_delta
+    if batch.attributes & LOG_APPEND_TIME != 0:
+        noted.timestamp = batch.max_timestamp
+    noted.row = room.used[0]
+    noted.is_tombstone = value_length < 0
+    room.used[1] = used + 1
+    return np.int64(DONE)
+
+
+@kernel
+def _search_record(source: Any, record: Any, batch: Any, automaton: Any, room: Any) -> Any:
+    """Search the patterns in the key, the value and each header of one record; note it once for the
+    first that is found.
+    """
+    _, _, key, key_length, stop = record
+    found = np.int64(-1)
+    if key_length > 0:
+        found = search_span(automaton, source, key, key + key_length)
+    length, at = read_varint(source, key + max(key_length, np.int64(0)), stop)
+    if at < 0 or length > stop - at:
+        return np.int64(RECORDS)
+    if length > 0:
+        if found < 0:
+            found = search_span(automaton, source, at, at + length)
+        at += length
+    headers, at = read_varint(source, at, stop)
+    if at < 0 or headers < 0 or headers > stop - at:
+        return np.int64(RECORDS)
+    for _ in range(2 * headers):
+        length, at = read_varint(source, at, stop)
+        if at < 0 or length > stop - at:
+            return np.int64(RECORDS)
+        if length > 0:
+            if found < 0:
+                found = search_span(automaton, source, at, at + length)
+            at += length
+    if found < 0:
+        return np.int64(DONE)
+    return _note(source, record, batch, np.int64(PATTERN) + found, room)
+
+
+@kernel
+def first_nonzero(data: Any, start: int) -> Any:
+    """Return where the first byte is, from there on, that is not 0; the end if none is."""
+    for position in range(start, len(data)):
+        if data[position] != 0:
+            return np.int64(position)
+    return np.int64(len(data))

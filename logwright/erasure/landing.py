@@ -1,0 +1,363 @@
+"""Read erasure requests from the files of a landing directory: CSV, JSON lines and Parquet.
+
+A row has the columns ``id``, ``topics`` (or ``topic``), one of ``key`` (text), ``key_base64`` and
+``hmac`` (hexadecimal), ``received_at`` and ``deadline`` (ISO 8601 with a time zone, or ms since the
+epoch). A row that is not valid is refused by file and line. A refusal names columns and rules, and
+never has content of the row: that may be the key.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import io
+import json
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from logwright.erasure.request import REGEX, Request
+from logwright.erasure.secret import HMAC_BYTES, Secret
+from logwright.errors import PolicyError
+from logwright.extras import require
+from logwright.log.mapped import map_file
+from logwright.units import INT64_MAX
+
+CSV: Final = ".csv"
+JSON_LINES: Final = (".jsonl", ".ndjson", ".json")
+PARQUET: Final = ".parquet"
+LARGEST_ROW_BYTES: Final = 4 * 1024 * 1024
+"""A key has at most a record's size, usually ``max.message.bytes``, 1 MiB."""
+_MOST_NAMED: Final = 20
+_ROWS: Final = 4096
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME: Final = "is not a time: ISO 8601 with a time zone, or ms since the epoch"
+_Time = Annotated[StrictInt | StrictStr, Field(union_mode="left_to_right")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A row, or a whole file, that is not a request.
+
+    Attributes:
+        file: name in the landing directory.
+        line: of the row, from 1; in a Parquet file the row's number; 0 for the whole file.
+        problem: what is wrong, without anything from the row.
+    """
+
+    file: str
+    line: int
+    problem: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """The content of a landing directory.
+
+    Attributes:
+        requests: in the order of files and lines.
+        refused: the rows that are not requests, in the same order.
+    """
+
+    requests: tuple[Request, ...]
+    refused: tuple[Refusal, ...]
+
+    def require_all(self, directory: Path) -> tuple[Request, ...]:
+        """Return the requests if no row was refused.
+
+        Raises:
+            PolicyError: a row was refused.
+        """
+        if self.refused:
+            named = "; ".join(map(str, self.refused[:_MOST_NAMED]))
+            more = len(self.refused) - _MOST_NAMED
+            raise PolicyError(
+                f"{len(self.refused)} rows are not erasure requests: {named}"
+                + (f"; and {more} more." if more > 0 else "."),
+                path=directory,
+                remedy="Correct these rows.",
+            )
+        return self.requests
+
+
+class RequestRow(BaseModel):
+    """One row of a landing file, as it is written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    id: StrictStr = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._:/@+-]+$")
+    topics: StrictStr = Field(min_length=1, max_length=1000)
+    key: StrictStr | None = None
+    key_base64: StrictStr | None = None
+    hmac: StrictStr | None = None
+    received_at: _Time
+    deadline: _Time
+
+    @field_validator("topics")
+    @classmethod
+    def _compiles(cls, topics: str) -> str:
+        if topics.startswith(REGEX):
+            try:
+                re.compile(topics.removeprefix(REGEX))
+            except re.error:
+                raise PydanticCustomError("regex", "is not a regular expression") from None
+        elif not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topics):
+            raise PydanticCustomError("topic", "is neither a topic nor has the prefix regex:")
+        return topics
+
+    @field_validator("received_at", "deadline")
+    @classmethod
+    def _is_a_time(cls, value: int | str) -> int:
+        found = time_ms(value)
+        if found is None:
+            raise PydanticCustomError("time", _TIME)
+        return found
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        given = [one for one in (self.key, self.key_base64, self.hmac) if one is not None]
+        if len(given) != 1:
+            raise PydanticCustomError("key", "has not exactly one of key, key_base64 and hmac")
+        if int(self.deadline) < int(self.received_at):
+            raise PydanticCustomError("deadline", "has a deadline before it was received")
+        if self.key is not None and self.key in self.id:
+            raise PydanticCustomError("id", "has the key in its id")
+        return self
+
+    def request(self, secret: Secret) -> Request:
+        """Return the request, with the key's HMAC in place of the key.
+
+        Raises:
+            ValueError: the base64 or the HMAC is malformed; the message has nothing from the row.
+        """
+        key, digest, filter_ = self._key(), None, None
+        if key is None:
+            digest = _from_hex(self.hmac or "")
+        else:
+            digest, filter_ = secret.hmac(key), secret.filter(key)
+        return Request(
+            id=self.id,
+            topics=self.topics,
+            hmac=digest,
+            filter=filter_,
+            received_at_ms=int(self.received_at),
+            deadline_ms=int(self.deadline),
+        )
+
+    def _key(self) -> bytes | None:
+        if self.key_base64 is not None:
+            return from_base64(self.key_base64)
+        if self.key is None:
+            return None
+        try:
+            return self.key.encode()
+        except UnicodeEncodeError:
+            raise ValueError("key is not text that UTF-8 has") from None
+
+
+def read_landing(directory: Path, secret: Secret) -> Landed:
+    """Read all requests of a landing directory. Effects: reads its files, not those whose names
+    begin with a dot or an underscore.
+
+    Raises:
+        PolicyError: the directory cannot be read.
+        UnreadableFile: a file cannot be read.
+        MissingExtra: Parquet needs pyarrow.
+    """
+    requests: list[Request] = []
+    refused: list[Refusal] = []
+    try:
+        paths = sorted(directory.iterdir())
+    except OSError as error:
+        raise PolicyError(
+            f"the landing directory cannot be read: {error.strerror}.", path=directory
+        ) from error
+    for path in paths:
+        if path.name.startswith((".", "_")):
+            continue
+        for line, row in _rows(path):
+            found = row if isinstance(row, str) else _checked(row, secret)
+            if isinstance(found, str):
+                refused.append(Refusal(file=path.name, line=line, problem=found))
+            else:
+                requests.append(found)
+    return Landed(requests=tuple(requests), refused=tuple(refused))
+
+
+def time_ms(value: int | str) -> int | None:
+    """Return a time as ms since the epoch; None if it is not one, or has no time zone."""
+    if isinstance(value, str):
+        if re.fullmatch(r"[0-9]{1,19}", value):
+            value = int(value)
+        else:
+            try:
+                moment = datetime.fromisoformat(value)
+            except ValueError:
+                return None
+            if moment.tzinfo is None:
+                return None
+            value = (moment - _EPOCH) // timedelta(milliseconds=1)
+    return value if 0 <= value <= INT64_MAX else None
+
+
+def from_base64(text: str) -> bytes:
+    """Return the bytes of base64 (RFC 4648, section 4).
+
+    Raises:
+        ValueError: it is malformed; the message has nothing of the text.
+    """
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("key_base64 is not base64") from None
+
+
+def _from_hex(text: str) -> bytes:
+    if not re.fullmatch(rf"[0-9A-Fa-f]{{{2 * HMAC_BYTES}}}", text):
+        raise ValueError(f"hmac does not have {2 * HMAC_BYTES} hexadecimal digits")
+    return bytes.fromhex(text)
+
+
+def _checked(row: Mapping[str, Any], secret: Secret) -> Request | str:
+    """Return the request of a row, or what is wrong with it."""
+    given = {name: value for name, value in row.items() if value is not None}
+    if "topic" in given and "topics" not in given:
+        given["topics"] = given.pop("topic")
+    try:
+        return RequestRow.model_validate(given).request(secret)
+    except ValidationError as error:
+        return "; ".join(sorted({_problem(one) for one in error.errors(include_input=False)}))
+    except ValueError as error:  # of `request`, whose messages are fixed
+        return str(error)
+
+
+def _problem(error: ErrorDetails) -> str:
+    """Return what is wrong with a row: the names of columns that are not known are left out, since
+    a header may be missing.
+    """
+    kind, names = str(error["type"]), [str(one) for one in error["loc"]]
+    if kind == "extra_forbidden":
+        return "has a column that is not known"
+    column = names[0] if names else "the row"
+    if kind == "missing":
+        return f"{column} is missing"
+    if kind in {"regex", "topic", "time", "key", "deadline", "id"}:
+        return f"{column} {error['msg']}"
+    return f"{column} is not valid ({kind})"
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    """Yield line and row of a file, or what is wrong with the line. Effects: reads the file.
+
+    Raises:
+        UnreadableFile: it cannot be read. MissingExtra: Parquet needs pyarrow.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (CSV, *JSON_LINES, PARQUET):
+        yield 0, "is neither .csv, .jsonl nor .parquet"
+        return
+    if not stat.S_ISREG(path.lstat().st_mode):
+        yield 0, "is not a regular file"
+        return
+    content = map_file(path).tobytes()
+    if suffix == PARQUET:
+        yield from _parquet_rows(content)
+    elif suffix == CSV:
+        yield from _csv_rows(content)
+    else:
+        yield from _json_rows(content)
+
+
+def _json_rows(content: bytes) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        if len(line) > LARGEST_ROW_BYTES:
+            yield number, "is too long"
+            continue
+        try:
+            row = json.loads(line.decode("utf-8"))
+        except (ValueError, RecursionError):
+            yield number, "is not JSON in UTF-8"
+            continue
+        yield number, row if isinstance(row, dict) else "is not a JSON object"
+
+
+def _csv_rows(content: bytes) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        yield content.count(b"\n", 0, error.start) + 1, "is not UTF-8"
+        return
+    csv.field_size_limit(LARGEST_ROW_BYTES)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header: list[str] | None = None
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            yield reader.line_num, "is not CSV (RFC 4180); what follows was not read"
+            return
+        if not row:
+            continue
+        if header is None:
+            header = row
+            if len(set(header)) < len(header):
+                yield reader.line_num, "names a column twice"
+                return
+        elif len(row) != len(header):
+            yield reader.line_num, f"has {len(row)} fields, not {len(header)} as the header"
+        else:
+            yield (
+                reader.line_num,
+                {name: value or None for name, value in zip(header, row, strict=True)},
+            )
+
+
+def _parquet_rows(content: bytes) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    require("tables", by="reading requests from Parquet")
+    import pyarrow as pa  # noqa: PLC0415 -- an extra
+    import pyarrow.parquet as pq  # noqa: PLC0415 -- an extra
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content))
+        number = 0
+        for batch in file.iter_batches(batch_size=_ROWS):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, dict(_plain(name, value) for name, value in row.items())
+    except (pa.ArrowException, OSError, ValueError):
+        yield 0, "is not a Parquet file that can be read"
+
+
+def _plain(name: str, value: object) -> tuple[str, object]:
+    """Return name and value of a Parquet column as those of JSON: a key may be binary."""
+    if isinstance(value, datetime):
+        return name, value.isoformat()
+    if isinstance(value, bytes) and name == "key":
+        return "key_base64", base64.b64encode(value).decode()
+    if isinstance(value, bytes) and name == "hmac":
+        return name, value.hex()
+    return name, value

@@ -1,0 +1,123 @@
+"""The store of erasure requests: one file of JSON lines, with HMACs and filters only.
+
+1. The first line has the id of the secret, so that requests are not compared under another one.
+2. A request is known by its id. A landing file may be read again, and may change the deadline of a
+   request that is stored; another key or other topics under the same id are refused.
+3. The file is replaced as a whole: written under a temporary name, synced, renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from logwright.erasure.request import Request
+from logwright.erasure.secret import HMAC_BYTES, Secret
+from logwright.errors import PolicyError
+from logwright.log.mapped import map_file
+
+STORE: Final = "erasure-requests.jsonl"
+_VERSION: Final = 1
+_HEX: Final = rf"^[0-9a-f]{{{2 * HMAC_BYTES}}}$"
+
+
+class _Header(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    version: int
+    secret_id: str
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    id: str
+    topics: str
+    hmac: str
+    filter: int | None
+    received_at_ms: int
+    deadline_ms: int
+
+
+def read_store(directory: Path, secret: Secret) -> tuple[Request, ...]:
+    """Return the stored requests, sorted by id; none if there is not a store yet. Effects: reads.
+
+    Raises:
+        PolicyError: it was written under another secret, or is damaged.
+        UnreadableFile: it cannot be read.
+    """
+    path = directory / STORE
+    if not path.exists():
+        return ()
+    first, *lines = map_file(path).tobytes().splitlines() or [b""]
+    try:
+        header = _Header.model_validate_json(first)
+        stored = [_Stored.model_validate_json(line) for line in lines]
+        requests = tuple(
+            Request(**{**one.model_dump(), "hmac": bytes.fromhex(one.hmac)}) for one in stored
+        )
+    except (ValidationError, ValueError):
+        raise PolicyError(
+            "the store of erasure requests is damaged.",
+            path=path,
+            remedy="Remove it: it is made again from the landing directory.",
+        ) from None
+    if header.version != _VERSION or header.secret_id != secret.id:
+        raise PolicyError(
+            "the requests were stored under another secret.",
+            path=path,
+            remedy="Use that secret; or remove the store: it is made again from the landing"
+            " directory.",
+        )
+    return requests
+
+
+def merge(stored: Iterable[Request], new: Iterable[Request]) -> tuple[Request, ...]:
+    """Return stored and new requests together, sorted by id; of one that is in both the new one.
+
+    Raises:
+        PolicyError: an id has another key or other topics.
+    """
+    merged = {one.id: one for one in stored}
+    for one in new:
+        known = merged.setdefault(one.id, one)
+        if (known.topics, known.hmac) != (one.topics, one.hmac):
+            raise PolicyError(
+                f"the erasure request {one.id} has another key or other topics than before.",
+                remedy="Give the request another id.",
+            )
+        merged[one.id] = one
+    return tuple(merged[name] for name in sorted(merged))
+
+
+def write_store(directory: Path, requests: Iterable[Request], secret: Secret) -> Path:
+    """Replace the store, durably; return its path. Effects: writes; makes the directory.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    path, staged = directory / STORE, directory / f".{STORE}.tmp"
+    lines = [json.dumps({"version": _VERSION, "secret_id": secret.id})]
+    lines += [json.dumps({**asdict(one), "hmac": one.hmac.hex()}) for one in requests]
+    with suppress(FileNotFoundError):
+        staged.unlink()
+    descriptor = os.open(
+        staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
+    with os.fdopen(descriptor, "wb") as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    staged.rename(path)
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return path

@@ -1,0 +1,133 @@
+"""What other replicas of a partition allow a cleaning to remove: read from their log directories
+(`logwright.compaction.coordination`; docs/adr/0030).
+
+Only headers are read: of all replicas to see whether they are replicas of the same log at all, and
+of the others for the transactions whose data they still hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.compaction.coordination import lowest_clean_offset
+from logwright.compaction.lasting import sum_headers
+from logwright.compaction.model import RemovalBound
+from logwright.compaction.outcomes import is_data
+from logwright.compaction.source import each_source
+from logwright.errors import PreconditionError
+from logwright.observe import holds, observe_unlocked
+
+if TYPE_CHECKING:
+    from logwright.compaction.source import Source
+    from logwright.log.model import PartitionLog
+    from logwright.observe import HighWatermark
+
+
+class Headers(NamedTuple):
+    """The batches of a replica below its high watermark, ascending.
+
+    Attributes:
+        offsets: int64[n], base offsets.
+        sums: uint64[n], of what no cleaning changes in a header: last offset, leader epoch,
+            producer, its epoch and sequence, and kind.
+    """
+
+    offsets: NDArray[np.int64]
+    sums: NDArray[np.uint64]
+
+
+def removal_bound(
+    log: PartitionLog, directories: Sequence[Path], *, high_watermark: HighWatermark
+) -> RemovalBound:
+    """Return what a cleaning may remove of a log so that no other replica needs it. Effects: reads
+    the headers of all replicas.
+
+    Args:
+        log: as observed.
+        directories: the other log directories; those that lack the partition do not count.
+
+    Raises:
+        PreconditionError: a directory is the log's own; or the replicas have diverged: cleaning one
+            would remove what shows it.
+        LogDirLocked, UncleanLogDir: a broker works on a directory, or it needs a recovery.
+        LogwrightError: a log cannot be read, see `observe_unlocked` and `each_source`.
+    """
+    others = [
+        _other(log, directory, high_watermark)
+        for directory in directories
+        if holds(directory, log.partition)
+    ]
+    end = lowest_clean_offset([log, *others])
+    own = headers_of(log) if others else None
+    data = [np.zeros((0, 2), dtype=np.int64)]
+    for other in others:
+        assert own is not None  # noqa: S101 -- for the type
+        found = first_difference(own, headers_of(other))
+        if found is not None:
+            raise _diverged(log, other, found)
+        data += [_data(source, other.log_start_offset, end) for source in each_source(other)]
+    rows = np.concatenate(data)
+    return RemovalBound(end, np.ascontiguousarray(rows[np.lexsort((rows[:, 1], rows[:, 0]))]))
+
+
+def _other(log: PartitionLog, directory: Path, high_watermark: HighWatermark) -> PartitionLog:
+    if directory.samefile(log.log_dir):
+        raise PreconditionError(
+            "a log directory cannot be coordinated with itself.",
+            path=directory,
+            remedy="Give the log directories of other brokers.",
+        )
+    return observe_unlocked(directory, log.partition, high_watermark=high_watermark)
+
+
+def _data(source: Source, log_start_offset: int, end: int) -> NDArray[np.int64]:
+    """Return int64[n, 2] of producer id and base offset of transactional data below an end."""
+    rows = source.batches[is_data(source.batches, log_start_offset)]
+    rows = rows[rows["base_offset"] < end]
+    return np.stack([rows["producer_id"], rows["base_offset"]], axis=1)
+
+
+def headers_of(log: PartitionLog) -> Headers:
+    """Return the sums of the headers at or above the log start offset and below the high watermark.
+    Effects: reads the headers of all segments.
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: see `each_source`.
+    """
+    offsets: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
+    sums: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
+    for source in each_source(log):
+        batches = source.batches
+        shown = batches["base_offset"] >= log.log_start_offset
+        batches = batches[shown & (batches["last_offset"] < log.high_watermark)]
+        summed = np.zeros(len(batches), dtype=np.uint64)
+        sum_headers(source.data, batches, summed)
+        offsets.append(batches["base_offset"].copy())
+        sums.append(summed)
+    return Headers(np.concatenate(offsets), np.concatenate(sums))
+
+
+def first_difference(one: Headers, other: Headers) -> int | None:
+    """Return the lowest offset at which two replicas have different batches, None without one.
+    Batches that only one of them has do not count: a cleaning removes batches. Pure.
+    """
+    both, rows, other_rows = np.intersect1d(
+        one.offsets, other.offsets, assume_unique=True, return_indices=True
+    )
+    differs = np.flatnonzero(one.sums[rows] != other.sums[other_rows])
+    return int(both[differs[0]]) if len(differs) else None
+
+
+def _diverged(log: PartitionLog, other: PartitionLog, offset: int) -> PreconditionError:
+    return PreconditionError(
+        f"{log.partition} has another batch at offset {offset} than the replica in"
+        f" {other.log_dir}: the replicas have diverged.",
+        path=log.directory,
+        remedy="Nothing was changed. `logwright audit` shows what differs; decide which replica is"
+        " right before any of them is cleaned.",
+    )

@@ -1,0 +1,234 @@
+"""Erasure requests in Dagster: stored, counted down, and swept for in time."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from logwright.assets.erasure import DELETION_DEADLINES, ERASURE_REQUESTS, deadline_key
+from logwright.assets.erasure_report import CONTRACT, IN_TIME, MET
+from logwright.erasure.countdown import Countdown, read_countdown
+from logwright.pipelines.due import RETRY_AFTER_MS
+from logwright.pipelines.erasure import ERASURE, erasure_deadlines
+from logwright.pipelines.erasure_due import times_of
+from logwright.pipelines.platform import platform_definitions
+from logwright.resources.erasure import countdown_path
+from tests.e2e.harness import MARKS, QUIET, Platform, new_instance
+from tests.e2e.test_erasure_secrets import secret_file
+from tests.log_builder import START_MS, LogBuilder
+
+pytestmark = MARKS
+
+DAY_MS, HOUR_MS, DELAY_MS = 86_400_000, 3_600_000, 60_000
+NOW_MS = START_MS + DAY_MS
+DEADLINE_MS = NOW_MS + 10 * DAY_MS
+TIMES = times_of(
+    DEADLINE_MS, delete_retention_ms=DAY_MS, file_delete_delay_ms=DELAY_MS, margin_ms=HOUR_MS
+)
+KEYS = [f"person-{number}" for number in range(5)]
+
+
+@pytest.fixture(name="platform")
+def _platform(tmp_path: Path) -> Platform:
+    """A log with five persons; three of them have a tombstone. Nothing in its settings would clean
+    it.
+    """
+    log_dir = tmp_path / "kafka-logs"
+    log = LogBuilder(log_dir)
+    log.segment(0).batch(0, [*((key, "v") for key in KEYS), ("other", "1")])
+    log.segment(6).batch(6, [(key, None) for key in KEYS[:3]])
+    log.segment(9).batch(9, [("other", "2")])
+    log.write()
+    (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+    (tmp_path / "landing").mkdir()
+    land(tmp_path, "first", KEYS)
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "p.yml").write_text(f"""\
+version: 1
+high_watermark: end
+defaults:
+  cleanup.policy: compact
+  min.cleanable.dirty.ratio: 1
+  segment.ms: 9000000000000
+  delete.retention.ms: {DAY_MS}
+  file.delete.delay.ms: {DELAY_MS}
+erasure:
+  landing: {tmp_path / "landing"}
+  store: {tmp_path / "store"}
+  secret_file: {secret_file(tmp_path / "secret")}
+""")
+    home = tmp_path / "dagster"
+    return Platform(
+        log_dir=log_dir, policies=policies, home=home, instance=new_instance(home), now_ms=NOW_MS
+    )
+
+
+def land(
+    tmp_path: Path, name: str, keys: list[str], *, landed_ms: int = NOW_MS - 1, **changed: object
+) -> None:
+    """A file of requests, with the time of the platform's clock."""
+    rows = [
+        {"id": f"{name}-{number}", "topics": "t", "key": key, "received_at": 0}
+        | {"deadline": DEADLINE_MS}
+        | changed
+        for number, key in enumerate(keys)
+    ]
+    path = tmp_path / f"landing/{name}.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    os.utime(path, (0, landed_ms / 1000))
+
+
+def run(
+    platform: Platform, name: str, config: Mapping[str, object] | None = None
+) -> dg.ExecuteInProcessResult:
+    """Run a job of the code location."""
+    job = platform_definitions(platform.resources()).get_job_def(name)
+    return job.execute_in_process(
+        run_config={**(config or {}), **QUIET}, instance=platform.instance, raise_on_error=False
+    )
+
+
+def tick(platform: Platform, cursor: str | None = None) -> dg.SensorExecutionData:
+    with dg.build_sensor_context(
+        instance=platform.instance, cursor=cursor, resources=platform.resources()
+    ) as context:
+        return erasure_deadlines.evaluate_tick(context)
+
+
+def counted(platform: Platform) -> Countdown:
+    found = read_countdown(countdown_path(platform.instance.storage_directory()))
+    assert found is not None
+    return found
+
+
+def left(platform: Platform) -> tuple[int, int, int]:
+    """Live, superseded and tombstones after a search."""
+    assert run(platform, ERASURE).success
+    (log,) = counted(platform).logs
+    return log.live, log.superseded, log.tombstones
+
+
+def checks(result: dg.ExecuteInProcessResult) -> dict[str, tuple[bool, str]]:
+    return {
+        one.check_name: (one.passed, one.severity.value)
+        for one in result.get_asset_check_evaluations()
+    }
+
+
+def test_the_code_location_has_them(platform: Platform) -> None:
+    """Only with a store in the policies."""
+    defs = platform_definitions(platform.resources())
+    dg.Definitions.validate_loadable(defs)
+    repository = defs.get_repository_def()
+    assert {ERASURE_REQUESTS, DELETION_DEADLINES} <= set(repository.assets_defs_by_key)
+    assert "erasure_deadlines" in {one.name for one in repository.sensor_defs}
+    (platform.policies / "p.yml").write_text("version: 1\n")
+    repository = platform_definitions(platform.resources()).get_repository_def()
+    assert ERASURE_REQUESTS not in repository.assets_defs_by_key
+    assert "erasure_deadlines" not in {one.name for one in repository.sensor_defs}
+    assert ERASURE not in {one.name for one in repository.get_all_jobs()}
+
+
+def test_requests_are_counted_down(platform: Platform) -> None:
+    """What remains, by topic; an observation with the deadline; a warning, since nothing is due."""
+    result = run(platform, ERASURE)
+    assert result.success
+    assert {CONTRACT: (True, "ERROR"), MET: (True, "ERROR"), IN_TIME: (False, "WARN")} == checks(
+        result
+    )
+    (topic,) = counted(platform).topics
+    assert ("t", 5, 5, 8, DEADLINE_MS, "will be late") == (
+        topic.topic,
+        topic.requests,
+        topic.open,
+        topic.records,
+        topic.next_deadline_ms,
+        topic.state,
+    )
+    (seen,) = platform.instance.fetch_observations(deadline_key("t"), limit=5).records
+    assert seen.asset_observation is not None
+    assert DEADLINE_MS / 1000 == seen.asset_observation.metadata["next deadline"].value
+
+
+def test_a_refused_row_fails_the_check(platform: Platform, tmp_path: Path) -> None:
+    """By file and line; the other rows are stored."""
+    land(tmp_path, "wrong", ["x"], deadline="soon")
+    result = run(platform, ERASURE)
+    assert result.success
+    assert not checks(result)[CONTRACT][0]
+    (found,) = (one for one in result.get_asset_check_evaluations() if one.check_name == CONTRACT)
+    assert "wrong.jsonl:1: deadline is not a time" in found.description
+    assert 5 == counted(platform).requests
+
+
+def test_the_sensor_sweeps_in_time(platform: Platform) -> None:
+    """From the search to the deadline: nothing before it must be, then two sweeps; what a sweep
+    cannot remove is said.
+    """
+    first = tick(platform)
+    assert [ERASURE] == [one.job_name for one in first.run_requests]
+    assert "the first search" == first.run_requests[0].tags["logwright/reason"]
+    assert not tick(platform, first.cursor).run_requests
+    assert (2, 3, 3) == left(platform)
+    early = tick(platform, first.cursor)
+    assert not early.run_requests
+    assert "swept for it from" in str(early.skip_message)
+
+    due = platform.at(TIMES.first_ms)
+    assert run(due, ERASURE).success
+    asked = tick(due, early.cursor)
+    (request,) = asked.run_requests
+    assert ("sweep", "erasure deadline") == (request.job_name, request.tags["logwright/reason"])
+    assert not tick(due, asked.cursor).run_requests
+    assert run(due, "sweep", request.run_config).success
+    purged = platform.at(TIMES.first_ms + DELAY_MS + 1)
+    assert run(purged, "purge").success
+    assert (2, 0, 3) == left(purged)
+
+    second = platform.at(TIMES.second_ms)
+    assert run(second, ERASURE).success
+    again = tick(second, asked.cursor)
+    assert ["sweep"] == [one.job_name for one in again.run_requests]
+    assert run(second, "sweep", again.run_requests[0].run_config).success
+    assert not tick(second.at(TIMES.second_ms + RETRY_AFTER_MS - 1), again.cursor).run_requests
+
+
+def test_a_missed_deadline_fails_the_check(platform: Platform) -> None:
+    """An error from the ms of the deadline on; a search is requested then."""
+    before = platform.at(DEADLINE_MS - 1)
+    assert checks(run(before, ERASURE))[MET][0]
+    asked = tick(platform.at(DEADLINE_MS))
+    assert "a deadline has passed" in [
+        one.tags["logwright/reason"] for one in asked.run_requests if one.job_name == ERASURE
+    ]
+    assert (False, "ERROR") == checks(run(platform.at(DEADLINE_MS), ERASURE))[MET]
+    assert "missed" == counted(platform).topics[0].state
+
+
+def test_requests_that_land_are_searched_for(platform: Platform, tmp_path: Path) -> None:
+    """A new file is noticed by its time, an old search by its age; a search is not requested while
+    one runs.
+    """
+    assert run(platform, ERASURE).success
+    later = platform.at(NOW_MS + 1000)
+    assert not tick(later).run_requests
+    land(tmp_path, "second", ["x"], landed_ms=NOW_MS + 500)
+    (asked,) = tick(later).run_requests
+    assert (ERASURE, "requests have landed") == (asked.job_name, asked.tags["logwright/reason"])
+    assert run(later, ERASURE).success
+    assert 6 == counted(later).requests
+    assert not tick(later).run_requests
+    old = platform.at(NOW_MS + 1000 + HOUR_MS)
+    (asked,) = tick(old).run_requests
+    assert "the last search is old" == asked.tags["logwright/reason"]
+    platform.instance.create_run_for_job(
+        platform_definitions(platform.resources()).get_job_def(ERASURE),
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    assert not tick(old).run_requests

@@ -1,0 +1,141 @@
+"""`audit`, and `clean --coordinate-with`: exit statuses, output, usage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.replicas import DELETE_RETENTION_MS
+from tests.unit.audit.histories import HISTORIES, Pair, diverged
+from tests.unit.cli.conftest import Call
+
+PLANTED = "secret"
+"""All keys and values begin with it."""
+COMPACT = (
+    *("--config", "cleanup.policy=compact", "--config", "segment.ms=1152921504606846976"),
+    *("--config", f"delete.retention.ms={DELETE_RETENTION_MS}"),
+)
+
+
+def pair_after(root: Path, name: str = "replica away for longer than delete.retention.ms") -> Pair:
+    """Two replicas after one of the published scenarios."""
+    pair = Pair.new(root, "logwright")
+    HISTORIES[name][0](pair)
+    pair.fetch()
+    return pair
+
+
+def test_healthy_replicas(call: Call, tmp_path: Path) -> None:
+    """Exit status 0, and what each serves."""
+    pair = Pair.new(tmp_path, "coordinated")
+    pair.writer.batch(("person", "here"))
+    pair.send()
+    pair.fetch()
+    pair.writer.batch(("person", "here"))
+    pair.send()
+    answer = call("audit", pair.leader.log_dir, pair.follower.log_dir)
+    assert answer.status == 0
+    assert "1 partitions compared, no faults found." in answer.out
+    answer = call("audit", pair.leader.log_dir, pair.follower.log_dir, "--output", "json")
+    (found,) = answer.lines
+    assert ({}, [], [], []) == tuple(
+        found[name] for name in ("faults", "findings", "lacking", "brokersNotGiven")
+    )
+    assert [(0, 2, 0), (0, 1, 1)] == [
+        (one["logStartOffset"], one["logEndOffset"], one["lag"]) for one in found["replicas"]
+    ]
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_fault_is_told_without_its_key(call: Call, tmp_path: Path, name: str) -> None:
+    """Exit status 3; offsets and directories, in text and as JSON."""
+    pair = pair_after(tmp_path, name)
+    kind = HISTORIES[name][1]
+    words = ("audit", pair.leader.log_dir, pair.follower.log_dir, "--topic", "t")
+    answer = call(*words)
+    assert answer.status == 3
+    (line,) = [line for line in answer.out.splitlines() if line.startswith(f"t-0: {kind}: ")]
+    assert str(pair.follower.log_dir) in line
+    as_json = call(*words, "--output", "json")
+    assert as_json.status == 3
+    (found,) = as_json.lines
+    assert {kind: 1} == found["faults"]
+    (finding,) = found["findings"]
+    assert str(pair.follower.log_dir) == finding["logDir"]
+    assert "read_committed" in finding["isolationLevels"]
+    assert PLANTED in pair.follower.batches()[0].decode(errors="replace")
+    assert PLANTED not in answer.out + answer.err + as_json.out + as_json.err
+
+
+def test_diverged_replicas(call: Call, tmp_path: Path) -> None:
+    """They are reported, and not cleaned together."""
+    pair = Pair.new(tmp_path, "logwright")
+    diverged(pair)
+    leader, follower = pair.leader.log_dir, pair.follower.log_dir
+    assert call("audit", leader, follower).status == 3
+    words = ("clean", leader, "--force", "--yes", *COMPACT, "--coordinate-with", follower)
+    answer = call(*words)
+    assert answer.status == 5
+    assert "the replicas have diverged" in answer.err
+
+
+def test_a_coordinated_clean(call: Call, tmp_path: Path) -> None:
+    """The plan says what stays; the tombstone of a replica that is away stays."""
+    pair = Pair.new(tmp_path, "coordinated")
+    pair.writer.batch(("person", "here"))
+    pair.send()
+    pair.fetch()
+    pair.writer.batch(("person", None))
+    for number in range(3):
+        pair.writer.batch(("filler", "f"))
+        pair.send()
+        now = pair.now_ms + number * 100_000
+        words = ("clean", pair.leader.log_dir, "--force", *COMPACT, "--now", now)
+        words += ("--coordinate-with", pair.follower.log_dir)
+        planned = call(*words, "--dry-run")
+        assert "tombstones and markers stay from the lowest clean offset 0 of all" in planned.out
+        done = call(*words, "--yes", "--output", "json")
+        assert done.status == 0
+        assert [0] == [one["removedTombstones"] for one in done.lines[0]["passes"]]
+    pair.fetch()
+    assert call("audit", pair.leader.log_dir, pair.follower.log_dir).status == 0
+
+
+def test_a_directory_that_lacks_the_partition(call: Call, tmp_path: Path) -> None:
+    """It is named, and does not count."""
+    pair = pair_after(tmp_path / "logs")
+    empty = tmp_path / "logs" / "broker-3"
+    empty.mkdir()
+    (empty / "log-start-offset-checkpoint").write_text("0\n0\n")
+    answer = call("audit", pair.leader.log_dir, empty)
+    assert answer.status == 0
+    assert f"t-0: {empty} has no replica" in answer.out
+    (found,) = call("audit", pair.leader.log_dir, empty, "--output", "json").lines
+    assert [str(empty)] == found["lacking"]
+
+
+def test_a_directory_is_no_replica_of_itself(call: Call, tmp_path: Path) -> None:
+    """It would bound nothing."""
+    pair = pair_after(tmp_path)
+    leader = pair.leader.log_dir
+    words = ("clean", leader, "--force", "--yes", *COMPACT, "--coordinate-with", leader)
+    pair.writer.batch(("filler", "f"))
+    pair.send()
+    answer = call(*words)
+    assert answer.status == 5
+    assert "cannot be coordinated with itself" in answer.err
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_two_directories_are_needed(call: Call, tmp_path: Path, count: int) -> None:
+    """Each once."""
+    assert call("audit", *[tmp_path] * count).status == 2
+    assert call("audit", tmp_path, tmp_path).status == 2
+
+
+def test_a_topic_that_is_not_there(call: Call, tmp_path: Path) -> None:
+    """It is refused."""
+    pair = pair_after(tmp_path)
+    answer = call("audit", pair.leader.log_dir, pair.follower.log_dir, "--topic", "u")
+    assert answer.status == 5

@@ -1,0 +1,301 @@
+"""`find`: every file that holds a requested key is named, none else, and no key is shown."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from logwright.errors import CorruptLogError, UnsupportedFormatError
+from logwright.format.names import marked_directory_name
+from logwright.ingest.schema import SCHEMA
+from tests.found import plain_bytes
+from tests.log_builder import START_MS, LogBuilder
+from tests.unit.cli.conftest import Answer, Call
+
+SECRET_KEYS = [b"planted-alice", b"planted-bob", b"planted-carol", b"planted-dave"]
+PLANTED_VALUE = b"planted-value"
+DAY = 86_400_000
+NOW = START_MS + DAY
+COMPACT = ("--config", "cleanup.policy=compact", "--now", str(NOW))
+
+
+def pairs(*keys: bytes, value: bytes | None = PLANTED_VALUE) -> list[tuple[bytes, bytes | None]]:
+    return [(key, value) for key in keys]
+
+
+def build(log_dir: Path, partition: str, codec: int) -> LogBuilder:
+    """Requested and other keys in two closed segments and the active one, with transactions."""
+    alice, bob, carol, dave = SECRET_KEYS
+    builder = LogBuilder(log_dir, partition)
+    first = builder.segment(0)
+    first.batch(0, pairs(alice, b"x", bob, b"y"), codec=codec)
+    first.batch(4, pairs(carol, dave), codec=codec, producer_id=1, transactional=True)
+    first.marker(6, 1, "abort")
+    second = builder.segment(7)
+    second.batch(7, [(alice, None), (b"x", b"2")], codec=codec)
+    second.batch(9, pairs(bob, dave), codec=codec, producer_id=2, transactional=True)
+    second.marker(11, 2, "commit")
+    builder.segment(12).batch(12, pairs(b"z", carol), codec=codec)
+    return builder.write(producers=True)
+
+
+def keys_file(tmp_path: Path) -> Path:
+    path = tmp_path / "keys.txt"
+    path.write_bytes(b"\n".join(SECRET_KEYS) + b"\n")
+    return path
+
+
+def search(call: Call, log_dir: Path, *words: str | Path) -> Answer:
+    keys = (
+        () if "--keys" in words or "--requests" in words else ("--keys", keys_file(log_dir.parent))
+    )
+    return call("find", log_dir, *keys, *words, *COMPACT, "--output", "json")
+
+
+def findings(answer: Answer) -> list[dict[str, Any]]:
+    return [line for line in answer.lines if "kind" in line]
+
+
+def holders(root: Path) -> set[str]:
+    """The files in which plain code sees one of the keys, decompressed where that is possible."""
+    found = set()
+    for path in root.rglob("*"):
+        if not path.is_file():
+            continue
+        content = path.read_bytes()
+        with suppress(CorruptLogError, UnsupportedFormatError, ValueError):
+            content = plain_bytes(content) if ".log" in path.name else content
+        if any(key in content for key in SECRET_KEYS):
+            found.add(str(path.relative_to(root)))
+    return found
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_live_segments_of_all_codecs(call: Call, tmp_path: Path, codec: int) -> None:
+    """Offset, kind and file of each record; nothing else is found."""
+    build(tmp_path / "logs", "t-0", codec)
+    answer = search(call, tmp_path / "logs")
+    assert answer.status == 8
+    got = [(one["offset"], one["kind"], one["request"]) for one in findings(answer)]
+    expected = [
+        (0, "superseded", "line 1"),
+        (2, "superseded", "line 2"),
+        (4, "aborted", "line 3"),
+        (5, "aborted", "line 4"),
+        (7, "tombstone", "line 1"),
+        (9, "live", "line 2"),
+        (10, "live", "line 4"),
+        (13, "live", "line 3"),
+    ]
+    assert expected == got
+    assert holders(tmp_path / "logs") == {one["path"] for one in findings(answer)}
+    summary = answer.lines[-1]
+    assert (4, 4, 8, 0) == tuple(
+        summary[name] for name in ("keys", "keysFound", "records", "unsearched")
+    )
+
+
+def everywhere(call: Call, log_dir: Path) -> None:
+    """Put the keys into every kind of file, where possible by the commands that leave them."""
+    build(log_dir, "t-0", 3)
+    assert call("clean", log_dir, "--force", "--yes", *COMPACT).status == 0  # leaves .deleted
+    part = log_dir / "t-0"
+    source = min(part.glob("*.log"))
+    for place in ("staging/1-0123abcd-0123abcd", f"failed/{NOW + 5}.1-0123abcd-0123abcd", "cut/1"):
+        directory = part / ".logwright" / place
+        directory.mkdir(parents=True)
+        shutil.copy2(source, directory / source.name)
+    shutil.copy2(source, part / f"{7:020d}.log.cleaned")
+    for number, mark in enumerate(("stray", "future", "delete"), 1):
+        other = LogBuilder(log_dir.parent / f"more-{number}", f"u-{number}")
+        other.segment(0).batch(0, pairs(*SECRET_KEYS, b"other"), codec=4)
+        other.write()
+        name = marked_directory_name(other.partition, f"{number:032x}", f"-{mark}")
+        shutil.move(other.directory, log_dir / name)
+        shutil.rmtree(other.log_dir)
+    rows = [(SECRET_KEYS[0], PLANTED_VALUE, [], 1), (b"no", None, [], 2)]
+    columns = [[row[at] for row in rows] for at in range(4)]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(one, type=field.type) for one, field in zip(columns, SCHEMA, strict=True)],
+        schema=SCHEMA,
+    )
+    with (log_dir / ".logwright-write-0").open("wb") as sink, pa.ipc.new_file(sink, SCHEMA) as file:
+        file.write_batch(batch)
+
+
+def test_every_kind_of_file(call: Call, tmp_path: Path) -> None:
+    """The files that are named are those in which plain code sees a key: none more, none less."""
+    log_dir = tmp_path / "logs"
+    everywhere(call, log_dir)
+    answer = search(call, log_dir)
+    assert holders(log_dir) == {one["path"] for one in findings(answer)}
+    assert {
+        "segment",
+        "deleted",
+        "deleted log",
+        "stray",
+        "future",
+        "staging",
+        "cut",
+        "quarantine",
+    } == {one["place"] for one in findings(answer)}
+    rules = {(one["place"], one["rule"], one["goneByMs"]) for one in findings(answer)}
+    assert ("deleted", "file.delete.delay.ms", NOW + 60_000) in rules
+    assert ("quarantine", "sweep.keep_failed_output_ms", NOW + 5) in rules
+    assert {("cut", "", None), ("stray", "", None), ("future", "", None)} <= rules
+    assert ("staging", "purge", NOW) in rules
+    assert 0 == answer.lines[-1]["unsearched"]
+
+
+def test_the_purge_removes_what_was_said(call: Call, tmp_path: Path) -> None:
+    """At the time that was named, and not one millisecond earlier."""
+    log_dir = tmp_path / "logs"
+    build(log_dir, "t-0", 2)
+    call("clean", log_dir, "--force", "--yes", *COMPACT)
+    gone = {one["path"]: one["goneByMs"] for one in findings(search(call, log_dir))}
+    deleted = {path: at for path, at in gone.items() if path.endswith(".deleted")}
+    assert {NOW + 60_000} == set(deleted.values())
+    call("purge", log_dir, "--yes", "--now", NOW + 59_999)
+    assert all((log_dir / path).exists() for path in deleted)
+    call("purge", log_dir, "--yes", "--now", NOW + 60_000)
+    assert not any((log_dir / path).exists() for path in deleted)
+
+
+def test_archives_tables_and_several_directories(call: Call, tmp_path: Path) -> None:
+    """Nothing maintains an archive; a table's rows are found by their keys."""
+    build(tmp_path / "logs", "t-0", 0)
+    build(tmp_path / "others", "u-0", 1)
+    shutil.copytree(tmp_path / "logs", tmp_path / "archive")
+    table = tmp_path / "table"
+    assert 0 == call("latest", tmp_path / "logs", "t", "--to", table, "--key", "string").status
+    (table / "notes.txt").write_text("x")
+    answer = call(
+        "find",
+        tmp_path / "logs",
+        tmp_path / "others",
+        "--archive",
+        tmp_path / "archive",
+        "--table",
+        table,
+        "--keys",
+        keys_file(tmp_path),
+        *COMPACT,
+        "--output",
+        "json",
+    )
+    by_directory = {
+        name: [one for one in findings(answer) if one["directory"] == str(tmp_path / name)]
+        for name in ("logs", "others", "archive", "table")
+    }
+    assert [8, 8, 8, 3] == [len(found) for found in by_directory.values()]
+    assert {("archive", "", None)} == {
+        (one["place"], one["rule"], one["goneByMs"]) for one in by_directory["archive"]
+    }
+    assert {"line 2", "line 3", "line 4"} == {one["request"] for one in by_directory["table"]}
+    (unsearched,) = [one for one in answer.lines if one.get("place") == "unreadable"]
+    assert "notes.txt" == unsearched["path"]
+
+
+def test_what_cannot_be_searched_is_named(call: Call, tmp_path: Path) -> None:
+    """A link, a damaged batch, an unknown file and a log that must be recovered."""
+    log_dir = tmp_path / "logs"
+    builder = LogBuilder(log_dir)
+    builder.segment(0).batch(0, [("other", "x")])
+    builder.write()
+    (log_dir / "t-0" / "core").write_text("x")
+    (log_dir / "dump.bin").write_text("x")
+    (log_dir / "t-0" / f"{9:020d}.log.deleted").symlink_to(keys_file(tmp_path))
+    damaged = bytearray((log_dir / "t-0" / f"{0:020d}.log").read_bytes())
+    damaged[-1] ^= 1
+    (log_dir / "t-0" / f"{0:020d}.log").write_bytes(damaged)
+    answer = search(call, log_dir)
+    assert answer.status == 9
+    named = {one["path"]: one["problem"] for one in answer.lines if "problem" in one}
+    assert {
+        "dump.bin": "it is neither a file of Kafka's nor of logwright's",
+        "t-0/00000000000000000000.log": "the record batch's CRC is wrong",
+        "t-0/00000000000000000009.log.deleted": "it is a symbolic link, which is not followed",
+        "t-0/core": "it is neither a file of Kafka's nor of logwright's",
+    } == named
+
+
+def test_nothing_is_found(call: Call, tmp_path: Path) -> None:
+    """Then the exit status is 0, and the directory is as it was."""
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(0).batch(0, [("other", "x")])
+    builder.write()
+    before = sorted(path.stat().st_mtime_ns for path in (tmp_path / "logs").rglob("*"))
+    answer = call("find", tmp_path / "logs", "--keys", keys_file(tmp_path))
+    assert answer.status == 0
+    assert answer.out.startswith("0 records of 0 of 4 keys in 1 files")
+    assert before == sorted(path.stat().st_mtime_ns for path in (tmp_path / "logs").rglob("*"))
+
+
+def test_no_key_is_shown(call: Call, tmp_path: Path) -> None:
+    """Neither in text nor as JSON, in messages, nor with errors; the HMAC is openssl's."""
+    log_dir = tmp_path / "logs"
+    everywhere(call, log_dir)
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"s" * 40)
+    secret.chmod(0o600)
+    patterns = tmp_path / "patterns"
+    patterns.write_bytes(base64.b64encode(PLANTED_VALUE) + b"\n")
+    keys = tmp_path / "base64"
+    keys.write_bytes(b"".join(base64.b64encode(key) + b"\n" for key in SECRET_KEYS))
+    more = ("--secret", secret, "--pattern", patterns, "--keys-format", "base64", "--keys", keys)
+    answers = [search(call, log_dir, *more)]
+    answers.append(call("find", log_dir, *more, "--verbose", "--forecast", *COMPACT))
+    answers.append(call("find", log_dir, "--keys", keys, "--keys-format", "base64", *COMPACT))
+    keys.write_bytes(b"planted-broken!\n")
+    answers.append(search(call, log_dir, *more))
+    assert [8, 8, 8, 2] == [answer.status for answer in answers]
+    for answer in answers:
+        assert "planted" not in answer.out + answer.err
+        assert base64.b64encode(SECRET_KEYS[0]).decode() not in answer.out + answer.err
+    digest = hmac.digest(b"s" * 40, SECRET_KEYS[0], "sha256").hex()
+    assert digest in {one["hmac"] for one in findings(answers[0])}
+    assert "value" in {one["kind"] for one in findings(answers[0])}
+
+
+def test_requests_of_a_landing_directory(call: Call, tmp_path: Path) -> None:
+    """Each in its topics; a row that is refused stops the search, and is named."""
+    build(tmp_path / "logs", "t-0", 0)
+    build(tmp_path / "logs2", "u-0", 0)
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"s" * 40)
+    secret.chmod(0o600)
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    rows = [
+        {"id": "a", "topics": "t", "key": "planted-alice", "received_at": 1, "deadline": 2},
+        {"id": "b", "topics": "regex:[uv]", "key": "planted-bob", "received_at": 1, "deadline": 2},
+    ]
+    (landing / "r.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = ("--requests", landing, "--secret", secret)
+    one = findings(search(call, tmp_path / "logs", *words))
+    other = findings(search(call, tmp_path / "logs2", *words))
+    assert [("a", 0), ("a", 7)] == [(each["request"], each["offset"]) for each in one]
+    assert [("b", 2), ("b", 9)] == [(each["request"], each["offset"]) for each in other]
+    (landing / "x.csv").write_text("id\nplanted\n")
+    answer = search(call, tmp_path / "logs", *words)
+    assert answer.status == 2
+    assert "x.csv:2" in answer.err
+    assert "planted" not in answer.err + answer.out
+
+
+def test_usage(call: Call, tmp_path: Path) -> None:
+    """Something must be asked for, and a deadline must be a time."""
+    build(tmp_path / "logs", "t-0", 0)
+    assert "give --keys" in call("find", tmp_path / "logs").err
+    answer = search(call, tmp_path / "logs", "--deadline", "soon")
+    assert (2, True) == (answer.status, "--deadline 'soon'" in answer.err)
+    dry = search(call, tmp_path / "logs", "--dry-run")
+    assert [3] == [line["files"] for line in dry.lines]

@@ -1,0 +1,145 @@
+"""The countdown to the deadlines, by topic and by log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from logwright.erasure.countdown import (
+    NEVER,
+    Countdown,
+    count_down,
+    read_countdown,
+    write_countdown,
+)
+from logwright.erasure.find.model import Finding
+from logwright.erasure.request import Request
+from logwright.errors import UnreadableFile
+from tests.unit.erasure.certificate.samples import finding
+
+NOW_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+
+
+def request(name: str, topics: str, deadline_ms: int) -> Request:
+    return Request(
+        id=name,
+        topics=topics,
+        hmac=name.encode() * 32,
+        filter=None,
+        received_at_ms=0,
+        deadline_ms=deadline_ms,
+    )
+
+
+def hit(number: int, topic: str = "t", **changed: object) -> Finding:
+    return finding(**{"request": number, "topic": topic, **changed})
+
+
+REQUESTS = [
+    request("a", "t", NOW_MS + 2 * HOUR_MS),
+    request("b", "regex:t|u", NOW_MS + HOUR_MS // 2),
+    request("c", "u", NOW_MS),
+    request("d", "t", NOW_MS - 1),
+]
+
+
+def test_by_topic() -> None:
+    """A pattern counts for each topic; a request of which nothing remains is not open."""
+    found = {"one": [hit(0), hit(1), hit(0, kind="tombstone")], "two": [hit(2, "u")]}
+    made = count_down(REQUESTS, found, ["t", "u", "v"], now_ms=NOW_MS)
+    assert ["u", "t"] == [row.topic for row in made.topics]
+    u, t = made.topics
+    assert (2, 1, 1, 1, 0, "missed") == (
+        u.requests,
+        u.open,
+        u.records,
+        u.missed,
+        u.late,
+        u.state,
+    )
+    assert NEVER == u.next_deadline_ms
+    assert (3, 2, 3, 0, 1, "will be late") == (
+        t.requests,
+        t.open,
+        t.records,
+        t.missed,
+        t.late,
+        t.state,
+    )
+    assert NOW_MS + HOUR_MS // 2 == t.next_deadline_ms
+    assert NOW_MS + HOUR_MS == t.gone_by_ms
+    assert (4, 1, 0) == (made.requests, made.gone, made.not_read)
+
+
+def test_by_log() -> None:
+    """Records by kind, the first deadline, and the records that are late."""
+    found = {
+        "one": [
+            hit(0),
+            hit(0, kind="live", gone_by_ms=None),
+            hit(1, kind="tombstone"),
+            hit(3, partition=1, kind="aborted"),
+        ]
+    }
+    made = count_down(REQUESTS, found, ["t"], now_ms=NOW_MS)
+    second, first = made.logs
+    assert (1, 1, 1, 0, 0, 3) == (
+        first.live,
+        first.superseded,
+        first.tombstones,
+        first.aborted,
+        first.values,
+        first.records,
+    )
+    assert (NOW_MS + HOUR_MS // 2, NEVER) == (first.deadline_ms, first.gone_by_ms)
+    assert (0, 2) == (first.missed, first.late)
+    assert ("one", 1, 1, NOW_MS + HOUR_MS) == (
+        second.directory,
+        second.aborted,
+        second.missed,
+        second.gone_by_ms,
+    )
+
+
+def test_what_cannot_be_read_is_not_gone() -> None:
+    """Then no request is called gone."""
+    found = {"one": [finding(request=-1, place="unreadable")]}
+    made = count_down(REQUESTS, found, ["t"], now_ms=NOW_MS)
+    assert (0, 1) == (made.gone, made.not_read)
+    assert ["not proved"] == [row.state for row in made.topics]
+    assert () == made.logs
+
+
+def test_nothing_remains() -> None:
+    """A deadline of yesterday is met, then."""
+    made = count_down(REQUESTS, {"one": []}, ["t", "u"], now_ms=NOW_MS)
+    assert {"gone"} == {row.state for row in made.topics}
+    assert (4, (), ()) == (made.gone, made.missed, made.late)
+
+
+def test_file(tmp_path: Path) -> None:
+    """What is written is read; there is none before; a damaged one is refused."""
+    path = tmp_path / "storage/countdown.json"
+    assert read_countdown(path) is None
+    made = count_down(REQUESTS, {"one": [hit(0), hit(2, "u")]}, ["t", "u"], now_ms=NOW_MS)
+    write_countdown(path, made)
+    write_countdown(path, made)
+    assert made == read_countdown(path)
+    assert ["countdown.json"] == [one.name for one in path.parent.iterdir()]
+    path.write_text('{"looked_ms": "x"}')
+    with pytest.raises(UnreadableFile):
+        read_countdown(path)
+    assert Countdown(looked_ms=1) == Countdown(looked_ms=1, topics=(), logs=())
+
+
+def test_two_requests_for_one_key() -> None:
+    """What a search finds of the one is not gone for the other."""
+    both = [REQUESTS[0], request("a", "regex:t|u", NOW_MS)]
+    made = count_down(both, {"one": [hit(0)]}, ["t", "u"], now_ms=NOW_MS)
+    u, t = sorted(made.topics, key=lambda row: row.state)
+    assert ("gone", 1) == (u.state, u.requests)
+    assert ("missed", 1, 2) == (t.state, t.missed, t.open)
+    assert 0 == made.gone
+    assert [NOW_MS] == [row.deadline_ms for row in made.logs]
