@@ -35,7 +35,7 @@ class Race:
         first: that the table holds before; None: there is no table.
         mine: that an update reads.
         other: that another update reads, which begins and ends within it.
-        at: it does so before this call of the first one.
+        at: it does so before this call of the first one, see `overtake`.
     """
 
     first: int | None
@@ -50,6 +50,7 @@ RACES = {
     "the other has more": Race(first=ROWS, mine=350, other=400, at="commit"),
     "the other only deletes": Race(first=ROWS, mine=305, other=ROWS + TOMBSTONES, at="commit"),
     "both make the table": Race(first=None, mine=ROWS, other=350, at="prepare"),
+    "one makes it, the other fills it": Race(first=None, mine=ROWS, other=350, at="prepare._load"),
     "both write its first rows": Race(first=None, mine=ROWS, other=350, at="output"),
     "both commit its first rows": Race(first=None, mine=350, other=350, at="commit"),
 }
@@ -68,15 +69,21 @@ def rows_of(table: Table) -> Rows:
 
 
 def overtake(monkeypatch: pytest.MonkeyPatch, at: str, other: Callable[[], object]) -> None:
-    """Do something before the next call of this method of a store."""
-    method = getattr(IcebergStore, at)
+    """Do something before the next call of this method of a store; ``a.b``: before the first call
+    of b after the beginning of a.
+    """
+    name, _, then = at.partition(".")
+    method = getattr(IcebergStore, name)
 
     def called(*arguments: object) -> object:
-        monkeypatch.setattr(IcebergStore, at, method)
-        other()
+        monkeypatch.setattr(IcebergStore, name, method)
+        if then:
+            overtake(monkeypatch, then, other)
+        else:
+            other()
         return method(*arguments)
 
-    monkeypatch.setattr(IcebergStore, at, called)
+    monkeypatch.setattr(IcebergStore, name, called)
 
 
 def check_race(

@@ -116,8 +116,10 @@ class IcebergStore:
 
     @property
     def _table(self) -> Table:
-        if self._loaded is None:
-            self._loaded = self._catalog.load_table(self._place.identifier)
+        return self._load() if self._loaded is None else self._loaded
+
+    def _load(self) -> Table:
+        self._loaded = self._catalog.load_table(self._place.identifier)
         return self._loaded
 
     def recover(self) -> None:
@@ -179,7 +181,7 @@ class IcebergStore:
             mapping = change.table_metadata.schema().name_mapping.model_dump_json()
             named: dict[str, Any] = {_NAME_MAPPING: mapping}
             change.set_properties(**named)
-        self._loaded = self._catalog.load_table(self._place.identifier)
+        self._load()
 
     @contextmanager
     def output(self, partition: int, bucket: int) -> Iterator[tuple[str, Any]]:

@@ -11,6 +11,7 @@ PARTS: Final = ("tests/unit/tables/test_parts.py",)
 FORMATS: Final = ("tests/unit/tables/test_formats.py",)
 VERSIONS: Final = ("tests/unit/tables/test_versions.py",)
 MERGE: Final = ("tests/unit/tables/test_merge.py",)
+WRITERS: Final = ("tests/unit/tables/test_two_writers.py",)
 DIED: Final = ("tests/unit/tables/test_died.py",)
 
 TABLES: Final = (
@@ -104,6 +105,27 @@ TABLES: Final = (
         right="            files.removed_deletes.update(replaced)\n",
         wrong="",
         tests=VERSIONS,
+    ),
+    Fault(
+        family="table: another version than the one that was read",
+        file="tables/iceberg.py",
+        right="        if _version(table) != self._version:",
+        wrong="        if table is None:",
+        tests=WRITERS,
+    ),
+    Fault(
+        family="table: a commit after another process's",
+        file="tables/iceberg_deletes.py",
+        right="        if self._parent_snapshot_id != self._starting_snapshot_id:",
+        wrong="        if self._parent_snapshot_id is None:",
+        tests=WRITERS,
+    ),
+    Fault(
+        family="table: files of a catalog's warehouse that are not durable",
+        file="tables/iceberg.py",
+        right="            sync_file(Path(local[1]))",
+        wrong="            Path(local[1])",
+        tests=WRITERS,
     ),
     Fault(
         family="table: a journal that is not finished",

@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 
 from logwright.errors import LogwrightError, PolicyError, StepFailed
+from logwright.tables import iceberg
+from logwright.tables.local_files import sync_file
 from logwright.tables.topic import Place
 from tests.table_world import catalog_place, update, write_logs
 from tests.two_writers import RACES, Race, check_race
 
 
-def in_sqlite(tmp_path: Path) -> Place:
+def in_sqlite(tmp_path: Path, scheme: str = "file://") -> Place:
     """A table in a catalog with a directory for all tables."""
     catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
-    catalog |= {"warehouse": f"file://{tmp_path}/warehouse"}
+    catalog |= {"warehouse": f"{scheme}{tmp_path}/warehouse"}
     return catalog_place(catalog, tmp_path, buckets=2)
 
 
@@ -27,6 +29,24 @@ def test_a_second_writer(
 ) -> None:
     """An update that another one overtakes is refused, whatever it would commit."""
     check_race(in_sqlite(tmp_path), race, tmp_path, seed, monkeypatch)
+
+
+@pytest.mark.parametrize("scheme", ["file://", "file:", ""])
+def test_local_files_are_durable(
+    tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the catalog decides on the place, however it writes it."""
+    synced: list[Path] = []
+
+    def sync(path: Path) -> None:
+        synced.append(path)
+        sync_file(path)
+
+    monkeypatch.setattr(iceberg, "sync_file", sync)
+    update(in_sqlite(tmp_path, scheme), write_logs(tmp_path / "logs", {0: [("k", "v")]}))
+    written = list((tmp_path / "warehouse").rglob("*.parquet"))
+    assert len(written) == 1
+    assert written == synced
 
 
 @pytest.mark.parametrize(
