@@ -24,6 +24,9 @@ _SHOWN_COLUMNS: Final = (
     *("ended_at", "operation", "log", "bytes_before", "bytes_after"),
     *("records_before", "records_after", "wall_seconds", "why", "run_id"),
 )
+_SHOWN_SCHEMA: Final = dg.TableSchema(
+    columns=[dg.TableColumn(one.name, one.type) for one in COLUMNS if one.name in _SHOWN_COLUMNS]
+)
 
 
 def record_history(context: dg.OpExecutionContext, rows: Sequence[HistoryRow]) -> Path | None:
@@ -107,7 +110,7 @@ def maintenance_history(
             "schema version": SCHEMA_VERSION,
             "files merged": merged,
             **history_totals(table),
-            "newest rows": dg.MetadataValue.table(_newest(table)),
+            "newest rows": dg.MetadataValue.table(_newest(table), _SHOWN_SCHEMA),
         }
     )
 

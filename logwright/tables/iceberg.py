@@ -263,7 +263,7 @@ class IcebergStore:
         table.refresh()
         used = {local[1] for one in _used_files(table) if (local := _LOCAL.fullmatch(one))}
         removed = 0
-        for path in (*(directory / _DATA).rglob("*.parquet"), *(directory / _METADATA).iterdir()):
+        for path in (*(directory / _DATA).rglob("*.parquet"), *(directory / _METADATA).glob("*")):
             if str(path) not in used and path.stat().st_mtime < before.timestamp():
                 path.unlink()
                 removed += path.suffix == ".parquet"

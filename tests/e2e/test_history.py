@@ -137,6 +137,11 @@ def test_sweep_and_purge(tmp_path: Path) -> None:
     assert [column.name for column in COLUMNS] == [column.name for column in schema.columns]
 
 
+def test_a_new_instance_has_an_empty_history(tmp_path: Path) -> None:
+    """Which can be shown."""
+    assert 0 == show(make_platform(tmp_path, {"a-0": "basic-none"}))["dagster/row_count"]
+
+
 def test_a_run_that_does_nothing_writes_nothing(tmp_path: Path) -> None:
     """Neither a second sweep, nor a purge before its time."""
     platform = make_platform(tmp_path, {"a-0": "basic-none"})

@@ -33,7 +33,6 @@ from tests.sequences.world import (
     World,
     compare,
     parsed,
-    refusal,
     repair,
     template,
 )
@@ -183,7 +182,7 @@ def _beside(
     try:
         other.run()
     except (LogwrightError, RecoveryFails) as error:
-        figures.refusals[f"meanwhile {kind}: {refusal(error)}"] += 1
+        figures.refusals[f"meanwhile {kind}: {type(error).__name__}"] += 1
     else:
         restored.extend([other] if kind == "restore" else [])
 
@@ -198,7 +197,7 @@ def _ended(step: Step, operation: Operation, figures: Figures) -> str:
             return "failed"
         raise
     except LogwrightError as error:
-        figures.refusals[f"{operation.kind}: {refusal(error)}"] += 1
+        figures.refusals[f"{operation.kind}: {type(error).__name__}"] += 1
         return "refused"
     return "done"
 

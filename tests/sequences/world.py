@@ -397,8 +397,3 @@ def _plain(log_dir: Path, name: str, rnd: random.Random) -> tuple[LogBuilder, Co
             segment.batch(len(rows), pairs)
             rows += [_row(len(rows) + n, *pair) for n, pair in enumerate(pairs)]
     return builder, Content(rows=tuple(rows), end=len(rows))
-
-
-def refusal(error: Exception) -> str:
-    """A refusal's kind."""
-    return type(error).__name__
