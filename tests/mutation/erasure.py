@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from tests.mutation.fault import Fault
 
-_FIND = ("tests/unit/erasure",)
-_COMMAND = ("tests/unit/cli/test_find.py", "tests/unit/cli/test_find_forecast.py")
+_MATCH = ("tests/unit/erasure/test_match.py",)
+_SCAN = ("tests/unit/erasure/find/test_scan.py",)
+_SEARCH = ("tests/unit/erasure/find/test_search.py",)
+_KINDS = ("tests/unit/erasure/find/test_kinds.py",)
+_FORECAST = ("tests/unit/erasure/test_forecast.py",)
+_REQUESTS = ("tests/unit/erasure/test_landing.py", "tests/unit/erasure/test_secret.py")
+_COMMAND = ("tests/unit/cli/test_find.py",)
 
 ERASURE = (
     Fault(
@@ -13,42 +18,42 @@ ERASURE = (
         file="erasure/match.py",
         right="                if at == length:\n",
         wrong="                if at >= 0:\n",
-        tests=_FIND,
+        tests=_MATCH,
     ),
     Fault(
         family="match: only the first key of a filter is compared",
         file="erasure/match.py",
         right="                if code == NO_MATCH:\n",
         wrong="                if code != NO_MATCH:\n",
-        tests=_FIND,
+        tests=_MATCH,
     ),
     Fault(
         family="find: a wrong CRC is not noticed",
         file="erasure/find/walk.py",
         right="        if not has_right_crc(data, batch):\n",
         wrong="        if not has_right_crc(data, batch) and batch.count < 0:\n",
-        tests=_FIND,
+        tests=_SCAN,
     ),
     Fault(
         family="find: what follows a damaged batch is skipped",
         file="erasure/find/scan.py",
         right="                following = position + LOG_OVERHEAD_BYTES + length\n",
         wrong="                following = end\n",
-        tests=_FIND,
+        tests=_SCAN,
     ),
     Fault(
         family="find: a torn end is not named",
         file="erasure/find/scan.py",
         right="        if following < end or first_nonzero(data, position) < end:\n",
         wrong="        if following < end:\n",
-        tests=_FIND,
+        tests=_SCAN,
     ),
     Fault(
         family="find: a header's value is not searched",
         file="erasure/find/walk.py",
         right="    for _ in range(2 * headers):\n",
         wrong="    for _ in range(headers):\n",
-        tests=_FIND,
+        tests=_SCAN,
     ),
     Fault(
         family="find: an unknown file is not named",
@@ -62,69 +67,69 @@ ERASURE = (
         file="erasure/find/search.py",
         right="            if list_files(log_dir).files == inventory.files:\n",
         wrong="            if inventory.files:\n",
-        tests=_FIND,
+        tests=_SEARCH,
     ),
     Fault(
         family="find: records that are looked up later are overwritten",
         file="erasure/find/walk.py",
         right="_RING: Final = 2 * AHEAD\n",
         wrong="_RING: Final = AHEAD\n",
-        tests=_FIND,
+        tests=_SCAN,
     ),
     Fault(
         family="kinds: data of an open transaction supersedes",
         file="erasure/find/kinds.py",
         right="    counts = (requests >= 0) & ~gone & ~pending",
         wrong="    counts = (requests >= 0) & ~gone",
-        tests=_FIND,
+        tests=_KINDS,
     ),
     Fault(
         family="kinds: aborted data supersedes",
         file="erasure/find/kinds.py",
         right="    counts = (requests >= 0) & ~gone & ~pending",
         wrong="    counts = (requests >= 0) & ~pending",
-        tests=_FIND,
+        tests=_KINDS,
     ),
     Fault(
         family="forecast: retention one millisecond early",
         file="erasure/forecast.py",
         right="end + config.retention_ms + 1 for end in ends",
         wrong="end + config.retention_ms for end in ends",
-        tests=_FIND,
+        tests=_FORECAST,
     ),
     Fault(
         family="forecast: the lag one millisecond late",
         file="erasure/forecast.py",
         right="max(lag_ms, 0) + 1 for start in starts",
         wrong="max(lag_ms, 0) + 2 for start in starts",
-        tests=_FIND,
+        tests=_FORECAST,
     ),
     Fault(
         family="forecast: a horizon is reached one millisecond late",
         file="erasure/forecast.py",
         right="(horizons <= one.at_ms)",
         wrong="(horizons < one.at_ms)",
-        tests=_FIND,
+        tests=_FORECAST,
     ),
     Fault(
         family="forecast: the purge's delay is forgotten",
         file="erasure/forecast.py",
         right="at_ms + config.file_delete_delay_ms + 2",
         wrong="at_ms + 2",
-        tests=_FIND,
+        tests=_FORECAST,
     ),
     Fault(
         family="requests: a refusal has the value",
         file="erasure/landing.py",
         right='    return f"{column} is not valid ({kind})"\n',
         wrong='    return f"{column} is not valid ({error})"\n',
-        tests=_FIND,
+        tests=_REQUESTS,
     ),
     Fault(
         family="secret: others may read it",
         file="erasure/secret.py",
         right="_OTHERS: Final = 0o077\n",
         wrong="_OTHERS: Final = 0o007\n",
-        tests=_FIND,
+        tests=_REQUESTS,
     ),
 )

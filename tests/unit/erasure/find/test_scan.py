@@ -78,7 +78,7 @@ def test_all_that_kafka_wrote(name: str) -> None:
 
 @pytest.mark.parametrize("codec", range(5))
 def test_large_batches_and_many_hits(codec: int) -> None:
-    """Room grows with what is found, in one batch and in many; some keys are looked up ahead."""
+    """Room grows with what is found, in one batch and in many; these keys are looked up ahead."""
     segment = SegmentBuilder(0)
     draw = random.Random(codec)
     pairs: list[tuple[bytes, bytes | None]] = [
