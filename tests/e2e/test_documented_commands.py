@@ -46,11 +46,11 @@ ELSEWHERE: Final = {
     ),
     "logwright erase LOG_DIR --keys FILE": (
         "tests/unit/cli/test_erase.py",
-        "test_by_the_rules_until_nothing_is_left",
+        "test_the_documented_commands",
     ),
     "logwright erase LOG_DIR --keys FILE --now-and-for-good": (
         "tests/unit/cli/test_erase.py",
-        "test_at_once_in_a_topic_that_is_not_compacted",
+        "test_the_documented_commands",
     ),
     "logwright move LOG_DIR TOPIC-N --abandon": (
         "tests/unit/cli/test_move.py",

@@ -82,6 +82,17 @@ def test_by_the_rules_until_nothing_is_left(tmp_path: Path) -> None:
     assert [b"a", b"b"] == [key for key in keys_in(logs_of(log_dir / "t-0")) if key != b"c"]
 
 
+def test_the_documented_commands(tmp_path: Path) -> None:
+    """By the rules, and then at once: what the rules leave goes too."""
+    log_dir, keys = made(tmp_path), tmp_path / "keys"
+    by_rules = call("erase", log_dir, "--keys", keys, "--yes", "--now", NOW, *COMPACT)
+    assert (0, True) == (by_rules.status, "remaining: 1 tombstones" in by_rules.out)
+    now = call("erase", log_dir, "--keys", keys, "--now-and-for-good", "--yes", "--now", NOW)
+    assert 0 == now.status, now.err
+    assert "t-0: 1 records in 1 of 2 segments" in now.out
+    assert [] == bytes_anywhere(log_dir, ME.encode())
+
+
 def test_topics_that_are_not_compacted_keep_their_records(tmp_path: Path) -> None:
     """By the rules: until their retention; no tombstone is appended."""
     log_dir = made(tmp_path)
