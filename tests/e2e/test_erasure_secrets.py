@@ -5,9 +5,6 @@ certificate and its page, the stored requests, Dagster's storage, the fleet page
 from __future__ import annotations
 
 import csv
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import dagster as dg
@@ -22,24 +19,13 @@ from logwright.pipelines.platform import platform_definitions
 from tests.e2e.command import call
 from tests.e2e.harness import MARKS, QUIET, Platform, new_instance
 from tests.e2e.test_secrets import NOW_MS, SECRETS, forms, leaks, plant
+from tests.erasure_platform import everything, prove_privacy
+from tests.erasure_proof import plant as plant_many
 
 pytestmark = MARKS
 
 KEYS = SECRETS[:10]
 DAY_MS = 86_400_000
-
-
-def everything(directory: Path) -> Iterator[tuple[Path, bytes]]:
-    """The bytes of every file below a directory; of a database also its values as text, which its
-    pages may split.
-    """
-    for path in sorted(directory.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            content = path.read_bytes()
-            yield path, content
-            if content.startswith(b"SQLite format 3"):
-                with closing(sqlite3.connect(path)) as database:
-                    yield path, "\n".join(database.iterdump()).encode()
 
 
 def planted(directory: Path) -> list[tuple[str, str]]:
@@ -143,3 +129,11 @@ def test_the_platform(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     page = platform.home / "storage/fleet_page/index.html"
     assert "Deadlines of erasure requests" in page.read_text()
     assert planted(tmp_path / "landing"), "the search would find them"
+
+
+@pytest.mark.nightly
+def test_many_requests(tmp_path: Path, seed: int) -> None:
+    """Of 10,000 keys none is in anything that the platform leaves."""
+    world = plant_many(tmp_path / "world", records=500_000, keys=10_000, seed=seed)
+    (said,) = prove_privacy(world)
+    assert said.startswith("no key in ")
