@@ -31,6 +31,7 @@ from logwright.undo.observe import plan_undo_of
 from logwright.units import INT64_MAX, TimestampMs
 from tests.erasing import PlainKeys, require_nowhere
 from tests.plans import forced_plan
+from tests.sequences.away import away
 from tests.sequences.brokers import broker, broker_crash
 from tests.sequences.content import (
     Content,
@@ -66,7 +67,7 @@ def clean(world: World, choice: int) -> Step:
     """
     name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN))
     log = world.logs[name]
-    replicas = (world.away,) if name == COMPACTED and choice % 5 == 0 else ()
+    replicas = (away(world.root),) if name == COMPACTED and choice % 5 == 0 else ()
     found: list[tuple[Content, bool, list[int]]] = []
 
     def run() -> None:

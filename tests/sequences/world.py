@@ -21,6 +21,7 @@ from logwright.units import Offset, TimestampMs
 from tests.differential.oracle_server import OracleServer
 from tests.latest_rows import has_latest
 from tests.log_builder import START_MS, LogBuilder
+from tests.sequences.away import leave
 from tests.sequences.content import Content, Row
 from tests.sequences.reading import read_content
 
@@ -129,11 +130,6 @@ class World:
     def second(self) -> Path:
         """The one that logs are moved to."""
         return self.root / "b"
-
-    @property
-    def away(self) -> Path:
-        """The directory of a broker that is away, with the first log as it was in the beginning."""
-        return self.root / "away"
 
     @property
     def clock(self) -> TimestampMs:
@@ -313,10 +309,8 @@ def template(shape: int, root: Path) -> World:
         for file, entries in (("cleaner", {}), ("log-start", starts)):
             path = log_dir / f"{file}-offset-checkpoint"
             path.write_bytes(serialize_offset_checkpoint(entries))
-    world = World(root=root, now=START_MS + 100_000, logs=logs)
-    shutil.copytree(first / COMPACTED, world.away / COMPACTED)
-    (world.away / MARKER).write_text('{"version":0,"brokerEpoch":0}')
-    return world
+    leave(root, first / COMPACTED)
+    return World(root=root, now=START_MS + 100_000, logs=logs)
 
 
 def _written(builder: LogBuilder) -> None:
