@@ -177,7 +177,7 @@ def test_patterns_in_keys_values_and_headers(codec: int, tmp_path: Path) -> None
     """A record is reported once, unless its own key is requested; plain code finds the same."""
     from logwright.format.record import RecordHeader  # noqa: PLC0415 -- only here
 
-    header = (RecordHeader(key=b"by", value=b"an alice here"), RecordHeader(key=b"n", value=None))
+    header = (RecordHeader(key=b"n", value=None), RecordHeader(key=b"by", value=b"an alice here"))
     segment = LogBuilder(tmp_path, "t-0").segment(0)
     segment.batch(0, [("a", "of alice, alice"), ("alice", "x"), ("b", "none")], codec=codec)
     segment.batch(3, [("c", "x")], headers=header, codec=codec)
