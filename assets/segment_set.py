@@ -68,7 +68,8 @@ class CleaningConfig(dg.Config):
         force: clean even if not due.
         like_kafka: without logwright's declared differences to Kafka's cleaner.
         ahead_ms: clean also what max.compaction.lag.ms will make due within this time.
-        roll_active: roll the active segments of compacted logs before, due or not.
+        roll_active: roll the active segments of compacted logs before, due or not; a log with
+            nothing dirty then is cleaned from its start.
     """
 
     force: bool = False

@@ -29,7 +29,8 @@ class CleaningOptions:
         checks: how the output is checked before the swap (docs/adr/0010).
         keep_failed_output_ms: how long an output is kept that fails a check, ms; 0: not at all.
         ahead_ms: clean also what ``max.compaction.lag.ms`` will make due within this time.
-        roll: roll the active segments of compacted logs before, due or not.
+        roll: roll the active segments of compacted logs before, due or not; a log with nothing
+            dirty then is cleaned from its start.
         replicas: log directories of other replicas that bound what is removed (docs/adr/0030).
     """
 

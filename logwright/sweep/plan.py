@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.compaction.model import CleaningOptions, CleanPlan, CompactionPlan
 from logwright.compaction.plan import plan_compaction
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.errors import LogwrightError
@@ -119,6 +119,17 @@ def _coordinated(plan: CleanPlan, high_watermark: HighWatermark) -> CleanPlan:
     return plan._replace(removal=bound, compaction=plan.compaction._replace(reasons=reasons))
 
 
+def plan_from_start(
+    log: PartitionLog, config: TopicConfig, *, now_ms: TimestampMs
+) -> CompactionPlan:
+    """Return the plan of a broker that has lost the log's cleaner checkpoint: tombstones whose
+    delete horizon has passed go, although nothing is dirty.
+    """
+    return plan_compaction(
+        log._replace(cleaner_checkpoint=None), config, now_ms=now_ms, like_kafka=False
+    )
+
+
 def _look(shared: Shared, partition: TopicPartition) -> PartitionLog | LogwrightError:
     try:
         return look_twice(partial(observe_one, shared), shared.log_dir, partition)
@@ -169,9 +180,10 @@ def _decide(
         roll = force_roll(log, cause="forced")
     if why is not None:
         roll = not_rolled(why)
-    compaction = plan_compaction(
-        roll.applied_to(log), config, now_ms=now_ms, like_kafka=options.like_kafka
-    )
+    rolled = roll.applied_to(log)
+    compaction = plan_compaction(rolled, config, now_ms=now_ms, like_kafka=options.like_kafka)
+    if options.roll and not compaction.cleanable_bytes:
+        compaction = plan_from_start(rolled, config, now_ms=now_ms)
     if why is not None:
         compaction = compaction._replace(
             force_update_checkpoint=False,

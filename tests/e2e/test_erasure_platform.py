@@ -196,6 +196,9 @@ def test_the_sensor_sweeps_in_time(platform: Platform) -> None:
     again = tick(second, asked.cursor)
     assert ["sweep"] == [one.job_name for one in again.run_requests]
     assert run(second, "sweep", again.run_requests[0].run_config).success
+    ended = platform.at(TIMES.second_ms + DELAY_MS + 1)
+    assert run(ended, "purge").success
+    assert (2, 0, 0) == left(ended)
     assert not tick(second.at(TIMES.second_ms + RETRY_AFTER_MS - 1), again.cursor).run_requests
 
 

@@ -28,7 +28,6 @@ from logwright.checks.kernels import discard_valueless
 from logwright.checks.latest import require_readable
 from logwright.compaction.model import CleaningOptions
 from logwright.compaction.outcomes import aborted_intervals
-from logwright.compaction.plan import plan_compaction
 from logwright.compaction.source import open_window, row_ranges
 from logwright.erasure.erase.remaining import tombstones_are_due
 from logwright.erasure.erase.scan import open_segments
@@ -47,7 +46,7 @@ from logwright.purge.commit import purge_partition
 from logwright.roll.commit import plan_roll_of, roll_partition
 from logwright.sweep.build import build_and_examine
 from logwright.sweep.commit import commit
-from logwright.sweep.plan import plan_cleaning
+from logwright.sweep.plan import plan_cleaning, plan_from_start
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
@@ -236,8 +235,7 @@ def _clean(
 
 def _from_the_start(plan: CleanPlan) -> CleanPlan:
     """Return the plan that there would be without the cleaner checkpoint."""
-    log = plan.rolled_log._replace(cleaner_checkpoint=None)
-    compaction = plan_compaction(log, plan.config, now_ms=plan.now_ms, like_kafka=False)
+    compaction = plan_from_start(plan.rolled_log, plan.config, now_ms=plan.now_ms)
     return plan._replace(compaction=compaction, clean=compaction.cleanable_bytes > 0)
 
 
