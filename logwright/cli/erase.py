@@ -76,6 +76,7 @@ def command(
         )
     else:
         _by_rules(request, chosen, partitions, failures)
+    _say_replicas(request, chosen)
     click.get_current_context().exit(failures.exit_status)
 
 
@@ -113,6 +114,16 @@ def _by_rules(
             _erase(request, chosen, one.log.partition, failures)
         _purge_deleted(request, chosen)
         _say_marked(*marked)
+
+
+def _say_replicas(request: Request, chosen: KeySet) -> None:
+    """Say which brokers have replicas that are not in this directory. Effects: reads; output."""
+    from logwright.erasure.certificate.search import replicas_elsewhere  # noqa: PLC0415 -- kernels
+
+    for one in replicas_elsewhere([(request.log_dir, request.sources())], chosen):
+        request.output.json_object({"topic": one.topic, "brokersNotErased": list(one.brokers)})
+        brokers = ", ".join(map(str, one.brokers))
+        request.output.text(f"{one.topic}: brokers with replicas that are not erased: {brokers}")
 
 
 def _purge_deleted(request: Request, chosen: KeySet) -> None:

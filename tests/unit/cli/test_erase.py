@@ -14,9 +14,11 @@ from logwright.locks import lock_partition
 from logwright.state.model import Pause
 from logwright.state.store import change_state
 from logwright.units import TimestampMs
+from tests import metadata_builder as records
 from tests.e2e.command import Answer, call
 from tests.erasing import bytes_anywhere, keys_in, logs_of
 from tests.log_builder import START_MS, LogBuilder
+from tests.metadata_builder import MetadataBuilder
 
 T0 = TopicPartition("t", 0)
 ME: Final = "the-erased-key"
@@ -231,3 +233,15 @@ def test_others_are_waited_for(tmp_path: Path) -> None:
     assert 5 == done.status
     assert "staged output" in done.err
     assert before == logs_of(log_dir / "t-0")
+
+
+@pytest.mark.parametrize("mode", [("--now-and-for-good", *COMPACT), COMPACT])
+def test_other_replicas_are_named(tmp_path: Path, mode: tuple[str, ...]) -> None:
+    """By the cluster's metadata: they still have the records."""
+    log_dir = made(tmp_path)
+    (log_dir / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    metadata = MetadataBuilder(log_dir)
+    metadata.segment(0, [records.topic("t", 1), records.partition(1, 0, [1, 2, 3])])
+    done = erase(tmp_path, *mode, "--yes")
+    assert 0 == done.status, done.err
+    assert {"topic": "t", "brokersNotErased": [2, 3]} in done.lines
