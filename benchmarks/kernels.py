@@ -93,6 +93,7 @@ class Bench:
             first_offset=0,
             last_offset=INT64_MAX - 1,
             now_ms=0,
+            removable_end=INT64_MAX,
             primary=True,
             shard_start=0,
             shard_end=offset_map.SHARD_SPACE,

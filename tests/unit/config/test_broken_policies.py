@@ -140,7 +140,7 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
     "alias bomb": (
         VERSION + "a: &a [x, x]\nb: &b [*a, *a]\nlog_dirs: [*b, *b]\n",
         [
-            "2:1: a: unknown section; did you mean 'defaults'?",
+            "2:1: a: unknown section; did you mean 'erasure'?",
             "3:1: b: unknown section; did you mean 'version'?",
             "3:8: b[0]: aliases are not supported: repeat the value of '&a'",
             "3:12: b[1]: aliases are not supported: repeat the value of '&a'",
