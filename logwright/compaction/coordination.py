@@ -55,6 +55,8 @@ def held_markers(sources: Sequence[Source], data: NDArray[np.int64]) -> NDArray[
     ended = [source.batches[is_end(source.batches)] for source in sources]
     markers = np.concatenate([rows[["producer_id", "base_offset"]] for rows in ended])
     markers = markers[np.argsort(markers["producer_id"], kind="stable")]
+    if not len(markers):
+        return held[0]
     ids, starts = np.unique(markers["producer_id"], return_index=True)
     for producer, own in zip(ids, np.split(markers["base_offset"], starts[1:]), strict=True):
         first, last = np.searchsorted(data[:, 0], (producer, producer + 1))

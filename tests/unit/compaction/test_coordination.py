@@ -175,3 +175,16 @@ def test_markers_stay_that_another_replica_needs(
     assert () == examine(plan, staged).failed
     commit(plan, staged)
     assert expected == [one for one in offsets(builder) if one in MARKERS]
+
+
+def test_a_log_without_markers(tmp_path: Path) -> None:
+    """None is held, although another replica has transactional data: the transaction is open."""
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(0).batch(0, [("a", "1"), ("b", "2")])
+    builder.segment(2).batch(2, [("a", "3")])
+    builder.segment(3)
+    builder.write()
+    plan = plan_of(builder, bound(2, (7, 0)))
+    assert [] == held_markers(open_sources(plan), plan.removal.data).tolist()
+    commit(plan, build(plan))
+    assert [1, 2] == offsets(builder)
