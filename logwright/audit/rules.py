@@ -154,9 +154,14 @@ def lost_markers(
 
 
 def frozen_offsets(
-    pair: Pair, one: Transactions, other: Transactions, spans: tuple[Span, Span]
+    pair: Pair, one: Transactions, other: Transactions, spans: tuple[Span, Span], furthest: int
 ) -> list[Found]:
-    """Return the open transactions of the first of two replicas that never end there (3)."""
+    """Return the open transactions of the first of two replicas that never end there (3).
+
+    Args:
+        furthest: the largest end of all replicas. One that has not gone that far proves no removed
+            marker: its leader may have removed the data, and have the marker above its end.
+    """
     opened = one.open.copy()
     opened[:, 1] = np.maximum(opened[:, 1], spans[0].start)
     theirs = next_markers(opened, other.markers)
@@ -172,7 +177,7 @@ def frozen_offsets(
                 Found("frozen last stable offset", pair[0], offset, pair[1], marker, producer)
             )
             continue
-        passed = spans[1].start <= offset < spans[1].end
+        passed = spans[1].start <= offset < spans[1].end == furthest
         removed = (producer, offset) not in there and producer not in still_open
         if marker == NOWHERE and passed and removed:
             found.append(

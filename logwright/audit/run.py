@@ -130,12 +130,13 @@ class _Tally:
 
 def _judge_transactions(replicas: Sequence[Replica], tally: _Tally) -> None:
     """Compare the transactions of each two replicas."""
+    furthest = max((replica.span.end for replica in replicas), default=0)
     for one, other in permutations(range(len(replicas)), 2):
         spans = (replicas[one].span, replicas[other].span)
         sides = (replicas[one].transactions, replicas[other].transactions)
         for found in (
             *lost_markers((one, other), *sides, spans),
-            *frozen_offsets((one, other), *sides, spans),
+            *frozen_offsets((one, other), *sides, spans, furthest),
         ):
             tally.add(found)
 
