@@ -62,6 +62,8 @@ _TEMPORARY: Final = ".{}.logwright-tmp"
 _HOUR_MS: Final = 3_600_000
 _CHECKPOINT_EVERY: Final = 100
 """Commits after which the log gets a checkpoint, as the library has it."""
+_OTHER_FORM: Final = (AttributeError, KeyError, TypeError, ValueError)
+"""What reading something of another form raises."""
 _ENABLED: Final = "delta.enableDeletionVectors"
 
 
@@ -156,7 +158,10 @@ class DeltaStore:
         for file in files:
             file.unlink(missing_ok=True)
         before_ms = time.time_ns() // 1_000_000 - keep_ms
-        used = _vectors_since(table, before_ms)
+        try:
+            used = _vectors_since(table, before_ms)
+        except _OTHER_FORM:  # of another program: it may use any of them
+            return len(files)
         return len(files) + remove_unused(self._directory, used, before_ms / 1000)
 
     def _commit_info(self, table: DeltaTable) -> dict[str, Any]:
@@ -181,11 +186,13 @@ class DeltaStore:
             UnknownTable: another program has deleted rows.
         """
         paths = {Path(file.path).name: file.path for file in files}
-        self._deleted = dict(_deleted_rows(table, paths)) if FEATURE in _features(table) else {}
         try:
+            self._deleted = dict(_deleted_rows(table, paths)) if FEATURE in _features(table) else {}
             known = _descriptors(info)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise UnknownTable("its commit info is not readable.", path=self._directory) from error
+        except _OTHER_FORM as error:
+            raise UnknownTable(
+                "its deletion vectors are not readable.", path=self._directory
+            ) from error
         self._vectors = {path: known[path] for path in known.keys() & paths.values()}
         counts = {path: len(rows) for path, rows in self._deleted.items()}
         if counts != {path: one.rows for path, one in self._vectors.items()}:

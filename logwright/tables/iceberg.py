@@ -68,6 +68,8 @@ _LOCAL: Final = re.compile(r"(?:file:(?://)?)?(/.*)", re.DOTALL)
 """The locations of local files, with their paths: of logwright, and as catalogs have them."""
 _DATA: Final = "data"
 _METADATA: Final = "metadata"
+_OWN_METADATA: Final = ("*.metadata.json", "*.avro")
+"""What an update writes there. Statistics and others are of other programs."""
 _PARTS: Final = re.compile(rf"{_DATA}|{_METADATA}|{re.escape(CATALOG_FILE)}.*")
 """What a killed first update may leave."""
 
@@ -263,7 +265,9 @@ class IcebergStore:
         table.refresh()
         used = {local[1] for one in _used_files(table) if (local := _LOCAL.fullmatch(one))}
         removed = 0
-        for path in (*(directory / _DATA).rglob("*.parquet"), *(directory / _METADATA).glob("*")):
+        found = [*(directory / _DATA).rglob("*.parquet")]
+        found += [one for name in _OWN_METADATA for one in (directory / _METADATA).glob(name)]
+        for path in found:
             if str(path) not in used and path.stat().st_mtime < before.timestamp():
                 path.unlink()
                 removed += path.suffix == ".parquet"

@@ -185,3 +185,37 @@ def test_rows_that_another_program_deleted(tmp_path: Path) -> None:
     other.write_text("".join(f"{json.dumps(action)}\n" for action in foreign))
     with pytest.raises(UnknownTable, match="another program has deleted rows"):
         update(where, log_dir)
+
+
+def test_files_of_other_programs_stay(tmp_path: Path, seed: int) -> None:
+    """Statistics next to the metadata of an Iceberg table, however old."""
+    logs = three_logs(tmp_path, random.Random(seed))
+    where = place("iceberg", tmp_path / "table", buckets=BUCKETS, keep_versions_ms=0)
+    update(where, logs[0])
+    statistics = tmp_path / "table/metadata/statistics.puffin"
+    statistics.write_bytes(b"x")
+    os.utime(statistics, (0, 0))
+    (tmp_path / "table/metadata/others").mkdir()
+    metadata = set((tmp_path / "table/metadata").glob("*.avro"))
+    for log_dir in logs[1:]:
+        assert update(where, log_dir).removed_files > 0
+    assert statistics.exists()
+    assert metadata - set((tmp_path / "table/metadata").glob("*.avro"))
+
+
+@pytest.mark.parametrize("vectors", ["{", "[]", '{"x": 1}', '{"x": {"storageType": "i"}}'])
+def test_deletion_vectors_that_are_not_readable(tmp_path: Path, vectors: str) -> None:
+    """They are refused by name."""
+    log_dir = write_logs(tmp_path / "logs", {0: [("a", "1")]})
+    where = place("delta", tmp_path / "table", buckets=1)
+    update(where, log_dir)
+    log = tmp_path / "table/_delta_log"
+    info = {"timestamp": NOW_MS, "operation": "WRITE", delta.VECTORS_KEY: vectors}
+    info |= {
+        name: one
+        for name, one in DeltaTable(str(tmp_path / "table")).history(1)[0].items()
+        if name.startswith("logwright.")
+    }
+    (log / f"{1:020d}.json").write_text(json.dumps({"commitInfo": info}) + "\n")
+    with pytest.raises(UnknownTable, match="its deletion vectors are not readable"):
+        update(where, log_dir)
