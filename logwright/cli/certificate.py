@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Unpack, get_args
 
 import click
 
-from logwright.cli.keys import KeyOptions, key_options, read_wanted
+from logwright.cli.keys import KeyOptions, key_options, read_wanted, search_options
 from logwright.cli.output import Output
 from logwright.cli.request import Request, directory_options
 from logwright.errors import PolicyError, QualityError
@@ -88,6 +88,7 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
     help="Make a key pair, FILE and FILE.pub, and exit.",
 )
 @key_options
+@search_options
 @click.option(
     "--deadline",
     "deadline_ms",
@@ -96,40 +97,12 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
     help="Deadline of the keys of --keys: ms since the epoch, or ISO 8601 with a time zone.",
 )
 @click.option(
-    "--archive",
-    "archives",
-    metavar="DIR",
-    type=_PATH,
-    multiple=True,
-    help="A copy of a log directory that nothing maintains; repeatable.",
-)
-@click.option(
     "--table",
     "tables",
     metavar="DIR",
     type=_PATH,
     multiple=True,
     help="A directory of Parquet files, such as a table of `logwright latest`; repeatable.",
-)
-@click.option(
-    "--pattern",
-    metavar="FILE",
-    type=_PATH,
-    help="Byte patterns, one in each line, to be searched in all records.",
-)
-@click.option(
-    "--run-interval",
-    "run_interval_ms",
-    metavar="MS",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="The longest time between two runs of maintenance.",
-)
-@click.option(
-    "--appends-continue",
-    is_flag=True,
-    help="Forecast for logs to which records of other keys are appended all the time.",
 )
 @click.option(
     "--signing-key", metavar="FILE", type=_PATH, required=True, help="The private key of --new-key."

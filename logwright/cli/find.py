@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 import click
 
 from logwright.cli.find_show import show_findings, show_forecast
-from logwright.cli.keys import KeyOptions, Wanted, key_options, read_wanted
+from logwright.cli.keys import KeyOptions, Wanted, key_options, read_wanted, search_options
 from logwright.cli.request import Request, directory_options
 
 if TYPE_CHECKING:
@@ -40,14 +40,7 @@ class _Given(KeyOptions):
 
 @click.command(name="find")
 @key_options
-@click.option(
-    "--archive",
-    "archives",
-    metavar="DIR",
-    type=_PATH,
-    multiple=True,
-    help="A copy of a log directory that nothing maintains; repeatable.",
-)
+@search_options
 @click.option(
     "--table",
     "tables",
@@ -58,13 +51,6 @@ class _Given(KeyOptions):
     "repeatable.",
 )
 @click.option(
-    "--pattern",
-    metavar="FILE",
-    type=_PATH,
-    help="Byte patterns, one in each line, to be searched in the keys, values and headers of all "
-    "records.",
-)
-@click.option(
     "--forecast",
     is_flag=True,
     help="Forecast when each key is gone; those with a value as if deleted now by a tombstone.",
@@ -73,20 +59,6 @@ class _Given(KeyOptions):
     "--deadline",
     metavar="TIME",
     help="When the keys must be gone: ms since the epoch, or ISO 8601 with a time zone.",
-)
-@click.option(
-    "--run-interval",
-    "run_interval_ms",
-    metavar="MS",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="The longest time between two runs of maintenance.",
-)
-@click.option(
-    "--appends-continue",
-    is_flag=True,
-    help="Forecast for logs to which records of other keys are appended all the time.",
 )
 @directory_options
 def command(request: Request, **given: Unpack[_Given]) -> None:

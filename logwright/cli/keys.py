@@ -54,6 +54,39 @@ _OPTIONS: Final = (
 )
 
 
+_SEARCH: Final = (
+    click.option(
+        "--archive",
+        "archives",
+        metavar="DIR",
+        type=_PATH,
+        multiple=True,
+        help="A copy of a log directory that nothing maintains; repeatable.",
+    ),
+    click.option(
+        "--pattern",
+        metavar="FILE",
+        type=_PATH,
+        help="Byte patterns, one in each line, to be searched in the keys, values and headers of "
+        "all records.",
+    ),
+    click.option(
+        "--run-interval",
+        "run_interval_ms",
+        metavar="MS",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="The longest time between two runs of maintenance.",
+    ),
+    click.option(
+        "--appends-continue",
+        is_flag=True,
+        help="Forecast for logs to which records of other keys are appended all the time.",
+    ),
+)
+
+
 class KeyOptions(TypedDict):
     """Values of the options above, as click passes them."""
 
@@ -67,6 +100,13 @@ class KeyOptions(TypedDict):
 def key_options(command: Callable[..., _R]) -> Callable[..., _R]:
     """Add the options; see `KeyOptions`."""
     for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def search_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Add the options that say what else is searched, and by what it is forecast."""
+    for option in reversed(_SEARCH):
         command = option(command)
     return command
 
