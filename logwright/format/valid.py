@@ -64,7 +64,8 @@ class ValidBatches:
 
 
 @kernel
-def _fill(batch: Any, data: Any, position: int, size: int) -> None:
+def fill_batch(batch: Any, data: Any, position: int, size: int) -> None:
+    """Note the header of the batch at a position in a row of BATCH; sums and flags stay."""
     batch.position = position
     batch.size = size
     batch.base_offset = read_int64(data, position)
@@ -111,7 +112,7 @@ def _walk(
             if computed != read_uint32(data, position + 17):
                 return row, position, _CRC
         batch = batches[row]
-        _fill(batch, data, position, size)
+        fill_batch(batch, data, position, size)
         epochs[row] = read_int32(data, position + 12)
         if rule[1] != 0:
             first, last = batch.base_offset, batch.last_offset

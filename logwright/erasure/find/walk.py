@@ -39,10 +39,9 @@ from logwright.format.scan import (
     BATCH,
     control_type,
     has_right_crc,
-    read_int16,
     read_int32,
-    read_int64,
 )
+from logwright.format.valid import fill_batch
 from logwright.format.walk import read_varint, read_varlong
 from logwright.kernel import inline_kernel, kernel
 
@@ -140,21 +139,6 @@ def new_room(
     )
 
 
-@inline_kernel
-def _fill(batch: Any, data: Any, position: int, size: int) -> None:
-    batch.position = position
-    batch.size = size
-    batch.base_offset = read_int64(data, position)
-    batch.last_offset = batch.base_offset + read_int32(data, position + 23)
-    batch.base_timestamp = read_int64(data, position + 27)
-    batch.max_timestamp = read_int64(data, position + 35)
-    batch.producer_id = read_int64(data, position + 43)
-    batch.count = read_int32(data, position + 57)
-    batch.attributes = read_int16(data, position + 21)
-    batch.producer_epoch = read_int16(data, position + 51)
-    batch.control_type = -1
-
-
 @kernel
 def walk_file(
     data: Any, start: int, given: int, every: bool, table: Any, automaton: Any, room: Any
@@ -185,7 +169,7 @@ def walk_file(
             return position, np.int64(MAGIC)
         if size < HEADER_BYTES:
             return position, np.int64(CRC)
-        _fill(batch, data, position, size)
+        fill_batch(batch, data, position, size)
         if not has_right_crc(data, batch):
             return position, np.int64(CRC)
         status = np.int64(DONE)
