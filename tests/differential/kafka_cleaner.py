@@ -6,12 +6,10 @@ Kafka's cleaner runs in one JVM that stays (judge/CleanLoop.java): a case takes 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, Self
@@ -32,7 +30,7 @@ from tests.comparison import (
     read_checkpoint,
 )
 from tests.log_builder import START_MS, LogBuilder
-from tests.oracle_runner import JVM_OPTIONS, TARGET, java, oracle_classpath
+from tests.oracle_runner import JVM_OPTIONS, classpath_with, java
 
 SOURCE = Path(__file__).parent / "judge" / "CleanLoop.java"
 NOW_MS = START_MS + 1_000_000
@@ -46,18 +44,6 @@ PURGE_DELAY_MS = 60_000
 Batches = list[tuple[RecordBatch, tuple[Record, ...]]]
 
 
-@cache
-def _classpath() -> str:
-    """Compiles the loop once. Effects: writes tests/oracle/target."""
-    classes = TARGET / "clean-loop-classes"
-    path = oracle_classpath()
-    built = classes / "oracle" / "CleanLoop.class"
-    if not built.exists() or built.stat().st_mtime < SOURCE.stat().st_mtime:
-        javac = str(Path(java()).resolve().with_name("javac"))
-        subprocess.run([javac, "-cp", path, "-d", str(classes), str(SOURCE)], check=True)
-    return f"{classes}{os.pathsep}{path}"
-
-
 class KafkaCleaner:
     """Kafka's cleaner, for as long as a `with` statement lasts."""
 
@@ -65,7 +51,7 @@ class KafkaCleaner:
         # both are closed in __exit__
         self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [java(), *JVM_OPTIONS, "-cp", _classpath(), "oracle.CleanLoop"],
+            [java(), *JVM_OPTIONS, "-cp", classpath_with([SOURCE]), "oracle.CleanLoop"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
