@@ -89,7 +89,7 @@ def chosen_kafka(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", params=oracle_runner.KAFKAS)
-def kafka(request: pytest.FixtureRequest, chosen_kafka: None) -> Iterator[str]:
+def kafka_version(request: pytest.FixtureRequest, chosen_kafka: None) -> Iterator[str]:
     """Each Kafka in turn: all that runs Kafka's code in the test runs this one's."""
     with oracle_runner.using(request.param):
         yield request.param

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import IO, Any, Literal, Self
 
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.config.kafka_version import BY_NAME
 from logwright.config.topic import effective
 from logwright.format.batch import RecordBatch, parse_batch, walk_batches
 from logwright.format.record import Record, read_records
@@ -30,7 +31,7 @@ from tests.comparison import (
     read_checkpoint,
 )
 from tests.log_builder import START_MS, LogBuilder
-from tests.oracle_runner import JVM_OPTIONS, classpath_with, java
+from tests.oracle_runner import JVM_OPTIONS, classpath_with, java, kafka
 
 SOURCE = Path(__file__).parent / "judge" / "CleanLoop.java"
 NOW_MS = START_MS + 1_000_000
@@ -105,7 +106,7 @@ class Round:
 
     def plan(self, builder: LogBuilder) -> CleanPlan:
         """Our plan for the next cleaning of a log."""
-        config, cleaner = effective({**SETTINGS, **self.settings})
+        config, cleaner = effective({**SETTINGS, **self.settings}, BY_NAME[kafka()])
         return plan_cleaning(
             builder.log_dir,
             builder.partition,
@@ -140,7 +141,7 @@ class Round:
                 assert not broken, broken
                 done.append(staged)
             commit(plan, staged)
-        config, _ = effective({**SETTINGS, **self.settings})
+        config, _ = effective({**SETTINGS, **self.settings}, BY_NAME[kafka()])
         later = TimestampMs(self.now_ms + PURGE_DELAY_MS)
         purge_partition(
             builder.log_dir,

@@ -31,7 +31,7 @@ INT32_MAX = 2**31 - 1
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaCleaner]:
+def kafka(kafka_version: str) -> Iterator[KafkaCleaner]:
     """One JVM for all cases."""
     with KafkaCleaner() as cleaner:
         yield cleaner
