@@ -1,4 +1,4 @@
-"""Each rule of the Great Expectations suite: an output that breaks it alone, and one exactly within."""
+"""Each rule of the Great Expectations suite is broken by an output that breaks no other."""
 
 from __future__ import annotations
 
