@@ -175,8 +175,13 @@ def test_an_interrupt_waits_for_the_group(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(committing, "ThreadPoolExecutor", Left)
     monkeypatch.setattr(committing, "lock_log_dir", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        list(commit_many([work]))
+    # A shell that starts a process in the background lets it ignore interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(commit_many([work]))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert left == [True]
     recorded = read_checkpoints(tmp_path).cleaner_offset
     assert set(recorded) == {plan.log.partition for plan, _ in work[: PARTITIONS // 2]}
