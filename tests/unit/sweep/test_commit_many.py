@@ -169,7 +169,7 @@ def test_an_interrupt_waits_for_the_group(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(committing, "lock_log_dir", lock)
         while not main_thread_waits():
             os.sched_yield()
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         left.append(leaving.wait(60))
         return lock(log_dir)
 
