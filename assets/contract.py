@@ -19,7 +19,6 @@ from logwright.units import INT32_MAX
 
 Row = Mapping[str, object]
 
-_MAX_MAGIC: Final = 2
 _MAX_CODEC: Final = 4
 
 
@@ -67,8 +66,6 @@ SEGMENT_FACTS: Final = pa.DataFrameSchema(
             _count("first_null_key_offset", least=-1),
             _count("first_offset", least=-1),
             _count("last_offset", least=-1),
-            _count("min_magic", least=-1, most=_MAX_MAGIC),
-            _count("max_magic", least=-1, most=_MAX_MAGIC),
             _count("max_codec", least=-1, most=_MAX_CODEC),
             _count("min_timestamp_ms", least=-1),
             _count("max_timestamp_ms", least=-1),

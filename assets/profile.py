@@ -21,7 +21,7 @@ _LARGEST: Final = ("last_offset", "max_timestamp_ms", "largest_batch_bytes")
 _TOTALS: Final = ("source_records", "source_bytes", "expected_records", "expected_bytes")
 _COLUMNS: Final = [
     *("topic_partition", "segments", "base_offset", "largest_segment_bytes"),
-    *("min_magic", "max_codec", *_SUMS, *_LARGEST, *_TOTALS),
+    *("max_codec", *_SUMS, *_LARGEST, *_TOTALS),
 ]
 
 
@@ -43,14 +43,13 @@ def _profile(key: str, facts: OutputFacts) -> dict[str, object]:
     def column(name: str) -> Iterator[int]:
         return (getattr(segment, name) for segment in segments)
 
-    # An empty segment has no batch, so no format and no codec either.
+    # An empty segment has no batch, so no codec either.
     filled = [segment for segment in segments if segment.batches > 0]
     return {
         "topic_partition": key,
         "segments": len(segments),
         "base_offset": min(column("base_offset")),
         "largest_segment_bytes": max(column("log_bytes")),
-        "min_magic": min((segment.min_magic for segment in filled), default=float("nan")),
         "max_codec": max((segment.max_codec for segment in filled), default=float("nan")),
         **{name: sum(column(name)) for name in _SUMS},
         **{name: max(column(name)) for name in _LARGEST},

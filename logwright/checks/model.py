@@ -66,8 +66,6 @@ class SegmentFacts(NamedTuple):
     first_null_key_offset: int
     first_offset: int
     last_offset: int
-    min_magic: int
-    max_magic: int
     max_codec: int
     min_timestamp_ms: int
     max_timestamp_ms: int

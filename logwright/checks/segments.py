@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set  # noqa: PYI025 -- it is not shadowed
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from logwright.checks.results import Verdicts
     from logwright.compaction.model import CleanPlan, StagedCleaning
-
-_MAGIC: Final = 2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -215,8 +213,6 @@ def segment_facts(
         first_null_key_offset=int(facts.first_null_key),
         first_offset=int(batches["base_offset"][0]) if some else -1,
         last_offset=int(batches["last_offset"][-1]) if some else -1,
-        min_magic=_MAGIC if some else -1,
-        max_magic=_MAGIC if some else -1,
         max_codec=int((batches["attributes"] & CODEC_MASK).max()) if some else -1,
         min_timestamp_ms=int(facts.min_timestamp) if facts.records else -1,
         max_timestamp_ms=int(facts.max_timestamp) if facts.records else -1,

@@ -189,7 +189,6 @@ class Expectations(BaseModel):
         max_segment_log_bytes: the largest ``.log`` (positions in an index are int32).
         max_tombstone_share: tombstones / records.
         max_growth_share: output bytes / source bytes; 1 = a cleaning never makes a log larger.
-        min_magic: oldest message format in the output.
     """
 
     model_config = _FROZEN
@@ -197,4 +196,3 @@ class Expectations(BaseModel):
     max_segment_log_bytes: Annotated[Int32, Field(ge=1)] = 2_147_483_647
     max_tombstone_share: Annotated[Double, Field(ge=0, le=1)] = 1.0
     max_growth_share: Annotated[Double, Field(ge=0)] = 1.0
-    min_magic: Annotated[Int32, Field(ge=0, le=2)] = 0

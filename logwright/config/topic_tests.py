@@ -40,7 +40,6 @@ PROFILE_COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
         "null_key_records": "records without a key",
         "last_offset": "the last offset",
         "max_timestamp_ms": "the latest timestamp, ms since the epoch",
-        "min_magic": "the oldest message format",
         "max_codec": "the highest compression codec: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd",
         "misplaced_index_entries": "entries of an index that point at no batch",
         "source_records": "records of the segments that were replaced",

@@ -33,7 +33,8 @@ def copy_tree(root: Path) -> None:
     """What the tests need, below `root`. Effects: writes it."""
     ignored = shutil.ignore_patterns("target", "target-*", "__pycache__")
     shutil.copytree(ROOT / "logwright", root / "logwright", symlinks=True, ignore=ignored)
-    shutil.copytree(ROOT / "tests", root / "tests", ignore=ignored)
+    for name in ("assets", "dbt_like_configs", "pipelines", "resources", "tests"):
+        shutil.copytree(ROOT / name, root / name, ignore=ignored)
     shutil.copy2(ROOT / "pyproject.toml", root)
     for name in SHARED:
         if (ROOT / name).exists():

@@ -11,6 +11,7 @@ from tests.mutation.erasure import ERASURE
 from tests.mutation.fault import Fault
 from tests.mutation.kafka_log import KAFKA_LOG
 from tests.mutation.latest import LATEST
+from tests.mutation.platform import PLATFORM
 from tests.mutation.reading import READING
 from tests.mutation.tables import TABLES
 
@@ -259,6 +260,7 @@ FAULTS = (
     *READING,
     *KAFKA_LOG,
     *LATEST,
+    *PLATFORM,
     *ERASING,
     *TABLES,
     *CERTIFICATES,

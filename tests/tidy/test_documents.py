@@ -32,6 +32,13 @@ def test_index_of_decisions() -> None:
     assert decisions == index
 
 
+def test_numbers_of_decisions() -> None:
+    """A number that no decision has is named as such in the index."""
+    numbers = {int(path.name[:4]) for path in DECISIONS.iterdir() if NUMBER.fullmatch(path.name)}
+    named = re.findall(r"Number (\d+) was never given", (DECISIONS / "README.md").read_text())
+    assert set(range(1, max(numbers) + 1)) - numbers == set(map(int, named))
+
+
 def test_superseded_decisions() -> None:
     """A decision that another one supersedes or replaces has that in its line of the index."""
     lines = (DECISIONS / "README.md").read_text().splitlines()

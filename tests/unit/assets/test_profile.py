@@ -23,8 +23,6 @@ SEGMENT = SegmentFacts(
     first_null_key_offset=101,
     first_offset=100,
     last_offset=110,
-    min_magic=2,
-    max_magic=2,
     max_codec=1,
     min_timestamp_ms=5,
     max_timestamp_ms=6,
@@ -41,7 +39,6 @@ EMPTY = SEGMENT._replace(
     tombstones=0,
     null_key_records=0,
     last_offset=-1,
-    min_magic=-1,
     max_codec=-1,
     max_timestamp_ms=-1,
     largest_batch_bytes=0,
@@ -73,7 +70,6 @@ def test_a_profile_sums_the_segments_of_a_log() -> None:
             "segments": 2,
             "base_offset": 100,
             "largest_segment_bytes": 3_000,
-            "min_magic": 2,
             "max_codec": 4,
             "log_bytes": 4_000,
             "batches": 4,
@@ -93,13 +89,12 @@ def test_a_profile_sums_the_segments_of_a_log() -> None:
     assert {np.dtype("int64")} == set(profile.drop(columns="topic_partition").dtypes)
 
 
-def test_an_empty_segment_has_no_format_and_no_codec() -> None:
-    """They are those of the segments that hold a batch, and missing if none does."""
+def test_an_empty_segment_has_no_codec() -> None:
+    """It is that of the segments that hold a batch, and missing if none does."""
     profiles = log_profiles({"b": facts(EMPTY), "a": facts(EMPTY, SEGMENT)})
     some, none = profiles.to_dict("records")
-    assert ("a", 2, 1) == (some["topic_partition"], some["min_magic"], some["max_codec"])
+    assert ("a", 1) == (some["topic_partition"], some["max_codec"])
     assert "b" == none["topic_partition"]
-    assert math.isnan(none["min_magic"])
     assert math.isnan(none["max_codec"])
 
 

@@ -135,6 +135,52 @@ def test_survivors_are_read_back_in_chunks(tmp_path: Path, monkeypatch: pytest.M
     assert "s3cret" not in repr(found)
 
 
+ASKED = {
+    "n": ("{type: long, nullable: false, min_value: 2, max_value: 4}", 3),
+    "v": ("{type: long, value_set: [3, 5]}", 5),
+    "d": ("{type: double, min_value: 0.5, max_value: 1.5}", 1.0),
+    "s": ("{type: string, regex: '[a-z]+', min_length: 2, max_length: 3}", "ab"),
+    "b": ("{type: boolean}", True),
+}
+BREACHES = {
+    "n: type long": ("n", "3"),
+    "n: not null": ("n", None),
+    "n: at least 2": ("n", 1),
+    "n: at most 4": ("n", 9),
+    "v: value_set": ("v", 4),
+    "d: type double": ("d", True),
+    "d: at least 0.5": ("d", 0),
+    "d: at most 1.5": ("d", 2),
+    "s: type string": ("s", 1),
+    "s: regex": ("s", "AB"),
+    "s: min_length 2": ("s", "a"),
+    "s: max_length 3": ("s", "abcd"),
+    "b: type boolean": ("b", "true"),
+}
+
+
+def test_each_rule_stops_an_output_that_breaks_it_alone(tmp_path: Path) -> None:
+    """One surviving record of a real cleaning breaks each rule; its offset is in the answer."""
+    good = {name: value for name, (_, value) in ASKED.items()}
+    log = LogBuilder(tmp_path / "logs")
+    segment = log.segment(0).batch(0, [("good", json.dumps(good))])
+    rules = list(BREACHES)
+    for offset, rule in enumerate(rules, 1):
+        name, value = BREACHES[rule]
+        segment.batch(offset, [(rule, json.dumps(good | {name: value}))], codec=offset % 5)
+    segment.batch(len(rules) + 1, [("not json", "{")])
+    log.segment(len(rules) + 2).batch(len(rules) + 2, [("good", json.dumps(good))])
+    log.segment(len(rules) + 3)
+    log.write()
+    plan = forced_plan(log.log_dir, log.partition, {"cleanup.policy": "compact"})
+    asked = ", ".join(f"{name}: {text}" for name, (text, _) in ASKED.items())
+    found = check_values(plan, build(plan), [contract(tmp_path, columns(asked))])
+    expected = {rule: (1, (offset,)) for offset, rule in enumerate(rules, 1)}
+    expected["value is json"] = (1, (len(rules) + 1,))
+    assert expected == {one.rule: (one.records, one.offsets) for one in found.failures}
+    assert len(rules) + 2 == found.checked == found.records
+
+
 def test_a_large_log_is_sampled_by_key(tmp_path: Path) -> None:
     """About as many as the contract says; the same again for the same plan."""
     plan = planned_log(tmp_path / "logs", 5_000)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+import sys
+import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -143,21 +145,44 @@ def test_another_exception_stops_the_groups_that_have_not_begun(
     assert not list(tmp_path.rglob("*.swap"))
 
 
+def main_thread_waits() -> bool:
+    """Whether the main thread waits for a condition: `saved_state` is set just before it begins."""
+    frame = sys._current_frames()[threading.main_thread().ident or 0]
+    return frame.f_code is threading.Condition.wait.__code__ and "saved_state" in frame.f_locals
+
+
 def test_an_interrupt_waits_for_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is committed whole; no other begins."""
+    """It is committed whole; no other begins. The interrupt comes while the caller waits for it,
+    and the first log is locked only when the caller is on its way out.
+    """
     work = [built(builder) for builder in logs(tmp_path)]
     monkeypatch.setattr(committing, "GROUP", PARTITIONS // 2)
     lock = committing.lock_log_dir
+    leaving, left = threading.Event(), list[bool]()
+
+    class Left(ThreadPoolExecutor):
+        def __exit__(self, *error: object) -> None:
+            leaving.set()
+            self.shutdown(wait=True)
 
     def interrupted(log_dir: Path) -> AbstractContextManager[None]:
         monkeypatch.setattr(committing, "lock_log_dir", lock)
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.5)
+        while not main_thread_waits():
+            os.sched_yield()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        left.append(leaving.wait(60))
         return lock(log_dir)
 
+    monkeypatch.setattr(committing, "ThreadPoolExecutor", Left)
     monkeypatch.setattr(committing, "lock_log_dir", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        list(commit_many([work]))
+    # A shell that starts a process in the background lets it ignore interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(commit_many([work]))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert left == [True]
     recorded = read_checkpoints(tmp_path).cleaner_offset
     assert set(recorded) == {plan.log.partition for plan, _ in work[: PARTITIONS // 2]}
 

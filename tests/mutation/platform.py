@@ -1,0 +1,113 @@
+"""Deliberate faults in what stops a swap, and in what the sensors ask for."""
+
+from __future__ import annotations
+
+from tests.mutation.fault import Fault
+
+_SUITE = ("tests/unit/assets/test_suite.py",)
+_SENSORS = ("tests/unit/pipelines/test_sensors.py",)
+
+_RULES = {
+    "as many records as were written": (
+        '        equal("records", "expected_records",'
+        ' "as many records are read back as were written"),\n'
+    ),
+    "as many bytes as were written": (
+        '        equal("log_bytes", "expected_bytes",'
+        ' "as many bytes are read back as were written"),\n'
+    ),
+    "no more records than the source": (
+        '        at_most("records", "source_records", "no more records than the source has"),\n'
+    ),
+    "codecs": '        within("max_codec", 0, _MAX_CODEC, "codecs are known"),\n',
+}
+
+PLATFORM = (
+    *(
+        Fault(
+            family=f"profile: {name}: the rule is gone",
+            file="assets/expectations.py",
+            right=rule,
+            wrong="",
+            tests=_SUITE,
+        )
+        for name, rule in _RULES.items()
+    ),
+    Fault(
+        family="profile: the growth limit is ten times the policy's",
+        file="assets/expectations.py",
+        right='profiles["source_bytes"] * policy.max_growth_share)',
+        wrong='profiles["source_bytes"] * policy.max_growth_share * 10)',
+        tests=_SUITE,
+    ),
+    Fault(
+        family="profile: the growth is not limited",
+        file="assets/expectations.py",
+        right='"log_bytes", "allowed_bytes",',
+        wrong='"log_bytes", "log_bytes",',
+        tests=_SUITE,
+    ),
+    Fault(
+        family="profile: the largest batch is not limited",
+        file="assets/expectations.py",
+        right='            "allowed_batch_bytes",\n',
+        wrong='            "largest_batch_bytes",\n',
+        tests=_SUITE,
+    ),
+    Fault(
+        family="profile: the larger limit of a batch does not hold",
+        file="assets/expectations.py",
+        right="largest.clip(lower=policy.max_largest_batch_bytes)",
+        wrong="largest.clip(upper=policy.max_largest_batch_bytes)",
+        tests=_SUITE,
+    ),
+    Fault(
+        family="profile: the largest segment is not limited",
+        file="assets/expectations.py",
+        right="            policy.max_segment_log_bytes,\n",
+        wrong="            None,\n",
+        tests=_SUITE,
+    ),
+    Fault(
+        family="profile: tombstones are not limited",
+        file="assets/expectations.py",
+        right="            policy.max_tombstone_share,\n",
+        wrong="            None,\n",
+        tests=_SUITE,
+    ),
+    Fault(
+        family="profile: an output of which nothing is read back passes",
+        file="assets/quality.py",
+        right="        violations=int(expected > 0),\n",
+        wrong="        violations=0,\n",
+        tests=_SUITE,
+    ),
+    Fault(
+        family="sensor: the sweep does not clean what becomes due before the next window",
+        file="pipelines/sensors.py",
+        right="ahead_ms=choice.ahead_ms, ",
+        wrong="",
+        tests=_SENSORS,
+    ),
+    Fault(
+        family="sensor: the policies' high watermark is ignored",
+        file="pipelines/sensors.py",
+        right="high_watermark=settings.policies.high_watermark,",
+        wrong='high_watermark="end",',
+        tests=_SENSORS,
+    ),
+    Fault(
+        family="policies: what counts as committed by default",
+        file="config/policies.py",
+        right='self._scalar("high_watermark", _HIGH_WATERMARK, "checkpoint")',
+        wrong='self._scalar("high_watermark", _HIGH_WATERMARK, "end")',
+        tests=_SENSORS,
+    ),
+    Fault(
+        family="lag: the delay is measured at the pick",
+        file="sweep/commit.py",
+        right="    return plan.compaction.compaction_delay_ms + passed_ms\n",
+        wrong="    return plan.compaction.compaction_delay_ms\n",
+        tests=("tests/unit/sweep/test_commit.py",),
+    ),
+)
