@@ -1,7 +1,7 @@
 """The records of Kafka's internal topics: the messages of Kafka 4.3.0, and their older versions.
 
 A key is its record's type (int16) and fields; a value is its version (int16) and fields. Source:
-CoordinatorRecordType and the message definitions of group-coordinator, transaction-coordinator and share-coordinator.
+CoordinatorRecordType and the message definitions of the group, transaction and share coordinators.
 """
 
 from __future__ import annotations

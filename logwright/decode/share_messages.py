@@ -1,5 +1,6 @@
-"""The messages of ``__share_group_state``, the topic of Kafka's share coordinator (KIP-932). Source:
-the message definitions of share-coordinator, the same in Kafka 4.3.0 and 4.4.0.
+"""The messages of ``__share_group_state``, the topic of Kafka's share coordinator (KIP-932).
+
+Source: the message definitions of share-coordinator, the same in Kafka 4.3.0 and 4.4.0.
 """
 
 from __future__ import annotations
