@@ -97,7 +97,7 @@ class _Point:
     "--value",
     type=click.Choice(_VALUES),
     help="The same of values; columns of json are inferred. kafka-internal is for "
-    "__consumer_offsets and __transaction_state, keys included.",
+    "__consumer_offsets, __transaction_state and __share_group_state, keys included.",
 )
 @click.option(
     "--update-mode",

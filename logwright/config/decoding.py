@@ -144,8 +144,8 @@ class RegistrySpec(BaseModel):
 
 
 class InternalSpec(BaseModel):
-    """The records of Kafka's internal topics ``__consumer_offsets`` and ``__transaction_state``;
-    for key and value together.
+    """The records of Kafka's internal topics ``__consumer_offsets``, ``__transaction_state`` and
+    ``__share_group_state``; for key and value together.
     """
 
     model_config = _FROZEN
@@ -189,7 +189,9 @@ class Decoding(BaseModel):
         return self
 
 
-_INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+_INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
 
 
 def default_decoding(topic: str) -> Decoding:

@@ -30,8 +30,9 @@ JSON_TYPES: Final = frozenset(
 )
 STRUCT: Final = "struct"
 ARRAY: Final = "array"
+MAP: Final = "map"
 _DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)", re.ASCII)
-_LARGEST_PRECISION: Final = 38
+LARGEST_PRECISION: Final = 38
 _NOT_NULL: Final = " not null"
 _MOST_FIELDS: Final = 2000
 _DEEPEST: Final = 20
@@ -41,9 +42,11 @@ class JsonField(BaseModel):
     """A field of an object.
 
     Attributes:
-        type: one of `JSON_TYPES`, ``decimal(precision,scale)``, `STRUCT` or `ARRAY`.
+        type: one of `JSON_TYPES`, ``decimal(precision,scale)``, `STRUCT`, `ARRAY` or `MAP`; a map
+            is found in schemas only.
         nullable: null, and a field that is missing, are allowed.
-        fields: of a struct; of an array the one field that its items are like.
+        fields: of a struct; of an array the one field that its items are like; of a map those of
+            its key and its value.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,7 +62,7 @@ def decimal_digits(kind: str) -> tuple[int, int] | None:
     if found is None:
         return None
     precision, scale = int(found[1]), int(found[2])
-    return (precision, scale) if scale <= precision <= _LARGEST_PRECISION and precision else None
+    return (precision, scale) if scale <= precision <= LARGEST_PRECISION and precision else None
 
 
 def read_fields(checker: Checker, node: Marked) -> tuple[JsonField, ...] | None:

@@ -43,6 +43,8 @@ from logwright.decode.columns import (
     optional,
     required,
 )
+from logwright.decode.connect_decimals import of_unscaled
+from logwright.decode.connect_types import UnknownUnit, leaf_of, logical_of
 from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
 from logwright.decode.model import TIMESTAMP
 from logwright.decode.refusal import Refused
@@ -237,7 +239,8 @@ class _Parser:
             fields[one["name"]] = node if default is MISSING else replace(node, default=default)
         read = record_of([(name, kind.read) for name, kind in kinds.items()], self.cells)
         least = sum(kind.least for kind in kinds.values())
-        return _Kind(read, Struct(fields=fields), _short(schema["name"]), least)
+        node = _connect_leaf(schema, "struct") or Struct(fields=fields)
+        return _Kind(read, node, _short(schema["name"]), least)
 
     def array(self, schema: Any, path: tuple[str, ...]) -> _Kind:
         """Return the kind of an array."""
@@ -292,9 +295,47 @@ def _logical(schema: Any, kind: _Kind) -> _Kind:
             and 1 <= precision <= _LARGEST_PRECISION
         ):
             return kind._replace(node=_decimal(precision, scale))
+    connect = _connect_leaf(schema, _BASES.get(schema["type"], ""))
     if isinstance(logical, str) and (schema["type"], logical) in _TIMES:
+        unit = _UNITS.get(schema.get("connect.name"))
+        if unit is not None and not logical.endswith(unit):
+            raise UnusableSchema("has a field whose logicalType and connect.name contradict")
         return kind._replace(node=_TIMES[schema["type"], logical])
-    return kind
+    return kind if connect is None else kind._replace(node=connect)
+
+
+_BASES: Final = MappingProxyType(
+    {"int": "int32", "long": "int64", "string": "string", "bytes": "bytes", "fixed": "bytes"}
+)
+"""Type of Avro → the plain type of Kafka Connect."""
+
+_UNITS: Final[Mapping[object, str]] = MappingProxyType(
+    {
+        "org.apache.kafka.connect.data.Date": "date",
+        "org.apache.kafka.connect.data.Timestamp": "millis",
+        "io.debezium.time.Date": "date",
+        "io.debezium.time.Timestamp": "millis",
+        "io.debezium.time.MicroTimestamp": "micros",
+        "io.debezium.time.NanoTimestamp": "nanos",
+    }
+)
+"""Name of Kafka Connect's or Debezium's → how the logicalType of the same unit ends."""
+
+
+def _connect_leaf(schema: Mapping[str, Any], base: str) -> Leaf | None:
+    """Return the column of the name that Kafka Connect gave a schema, None if it says no more than
+    Avro does.
+    """
+    parameters = schema.get("connect.parameters")
+    given = parameters if isinstance(parameters, dict) else {}
+    scale = schema.get("scale", given.get("scale"))
+    try:
+        found = logical_of(
+            schema.get("connect.name"), base, scale=scale, precision=schema.get("precision")
+        )
+    except UnknownUnit:
+        raise UnusableSchema("has a field of a type whose unit is not known") from None
+    return None if found is None else leaf_of(found, found.column)
 
 
 def _decimal(precision: int, scale: int) -> Leaf:
@@ -304,7 +345,7 @@ def _decimal(precision: int, scale: int) -> Leaf:
         unscaled = int.from_bytes(value, "big", signed=True)
         if abs(unscaled) >= 10**precision:
             raise Refused(f"does not fit into decimal({precision},{scale})")
-        return Decimal(unscaled).scaleb(-scale)
+        return of_unscaled(value, scale)
 
     return Leaf(type=pa.decimal128(precision, scale), accepts=frozenset(), convert=convert)
 

@@ -23,6 +23,7 @@ MISSING: Final = object()
 IS_MISSING: Final = "is missing or null"
 _ELEMENT: Final = "element"
 _NONE: Final = type(None)
+_PAIR: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class Leaf:
         convert: value → what Arrow converts; raises Refused.
         storage: what Arrow converts them to, if not `type`; it has the same width.
         nullable: null is allowed.
-        default: of a field that a writer's schema does not have.
+        default: of a field that is missing, or that a writer's schema does not have.
     """
 
     type: pa.DataType
@@ -76,10 +77,11 @@ class Items:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """A column of maps, parsed as dictionaries."""
+    """A column of maps, parsed as dictionaries; if `listed`, as lists of pairs in lists."""
 
     key: Node
     value: Node
+    listed: bool = False
     nullable: bool = True
     default: object = MISSING
     type: pa.DataType = field(init=False)
@@ -159,7 +161,7 @@ def required(node: Node) -> Node:
 def _build(node: Node, values: Sequence[Any], place: _Place) -> pa.Array:
     if isinstance(node, Leaf):
         return _leaf(node, values, place)
-    expected = list if isinstance(node, Items) else dict
+    expected = list if isinstance(node, Items) or _is_listed(node) else dict
     kinds = set(map(type, values))
     if not kinds <= {expected} and not (node.nullable and kinds <= {expected, _NONE}):
         values = _only(expected, values, place, nullable=node.nullable)
@@ -232,10 +234,32 @@ def _fields(
     if not node.fields:
         return pa.array([{}] * len(values), node.type)
     arrays = [
-        _build(child, [value.get(name) for value in values], place.at(name, positions))
+        _build(child, _values(name, child, values), place.at(name, positions))
         for name, child in node.fields.items()
     ]
     return pa.StructArray.from_arrays(arrays, fields=list(node.type))
+
+
+def _values(name: str, child: Node, values: Sequence[Any]) -> list[Any]:
+    """Return the values of a field."""
+    if child.default is MISSING:
+        return [value.get(name) for value in values]
+    return [value.get(name, child.default) for value in values]
+
+
+def _is_listed(node: Node) -> bool:
+    return isinstance(node, Pairs) and node.listed
+
+
+def _pairs(values: Sequence[Any], place: _Place) -> Sequence[Any]:
+    """Return lists of pairs, null for other lists, which are refused."""
+    kept = []
+    for position, value in enumerate(values):
+        fits = value is None or all(type(one) is list and len(one) == _PAIR for one in value)
+        if not fits:
+            place.refuse(position, "is not a list of pairs")
+        kept.append(value if fits else None)
+    return kept
 
 
 def _width(node: Node) -> int:
@@ -260,6 +284,8 @@ def _within_limits(node: Items | Pairs, values: Sequence[Any], place: _Place) ->
 
 def _repeated(node: Items | Pairs, values: Sequence[Any], place: _Place) -> pa.Array:
     values = _within_limits(node, values, place)
+    if _is_listed(node):
+        values = _pairs(values, place)
     lengths = np.fromiter((0 if one is None else len(one) for one in values), np.int64)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     positions = np.repeat(np.arange(len(values)), lengths)
@@ -269,11 +295,14 @@ def _repeated(node: Items | Pairs, values: Sequence[Any], place: _Place) -> pa.A
         inner = [item for one in values if one is not None for item in one]
         items = _build(node.item, inner, place.at(_ELEMENT, positions))
         return pa.ListArray.from_arrays(offsets, items, type=node.type)
-    keys = [key for one in values if one is not None for key in one]
-    inner = [item for one in values if one is not None for item in one.values()]
-    return pa.MapArray.from_arrays(
-        offsets,
-        _build(node.key, keys, place.at("key", positions)),
-        _build(node.value, inner, place.at("value", positions)),
-        type=node.type,
-    )
+    listed = node.listed
+    pairs = [pair for one in values if one is not None for pair in (one if listed else one.items())]
+    keys = [key for key, _ in pairs]
+    found = _build(node.key, keys, place.at("key", positions))
+    if found.null_count:
+        bad = set(positions[found.is_null().to_numpy(zero_copy_only=False)].tolist())
+        kept = [None if position in bad else one for position, one in enumerate(values)]
+        return _repeated(node, kept, place)
+    inner = [item for _, item in pairs]
+    items = _build(node.value, inner, place.at("value", positions))
+    return pa.MapArray.from_arrays(offsets, found, items, type=node.type)

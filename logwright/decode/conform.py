@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from logwright.decode.columns import MISSING, Items, Leaf, Node, Pairs, Struct, build
+from logwright.decode.model import Part
 
 
 class DoesNotConform(Exception):
-    """Columns of a schema are not those of another; `field` is the path of the first one."""
+    """Columns of a schema are not those of another; `reason` names the first field."""
 
     def __init__(self, field: str) -> None:
-        self.field = field
+        self.reason = f"has a schema whose field {field} does not fit the columns"
         super().__init__(field)
 
 
@@ -29,6 +31,20 @@ _WIDER: Final[Mapping[pa.DataType, tuple[pa.DataType, ...]]] = MappingProxyType(
     }
 )
 """Type of a writer → what it is converted to without refusing any value (Avro's promotions)."""
+
+
+def conformed(part: Part, node: Node) -> Part:
+    """Return what a writer's schema gives as a column of a node; refused rows stay refused.
+
+    Raises:
+        DoesNotConform: as `conform`.
+    """
+    accepted = part.values
+    if part.reasons:
+        rows = np.arange(len(accepted))
+        refused = np.isin(rows, list(part.reasons))
+        accepted = accepted.take(pa.array(rows, mask=refused))
+    return Part(conform(accepted, node), part.reasons)
 
 
 def conform(values: pa.Array, node: Node, path: str = "") -> pa.Array:

@@ -14,10 +14,17 @@ from logwright.decode.internal_facts import (
     Facts,
     group_key,
     group_value,
+    share_key,
+    share_value,
     transaction_key,
     transaction_value,
 )
-from logwright.decode.internal_messages import CONSUMER_OFFSETS, TRANSACTION_STATE, RecordType
+from logwright.decode.internal_messages import (
+    CONSUMER_OFFSETS,
+    SHARE_STATE,
+    TRANSACTION_STATE,
+    RecordType,
+)
 from logwright.decode.model import ORIGIN, TIMESTAMP, Decoded
 from logwright.decode.refusal import Refused
 from logwright.decode.rows import refused_rows
@@ -88,6 +95,39 @@ TRANSACTION_STATE_SCHEMA: Final = pa.schema(
     ]
 )
 
+SHARE_STATE_SCHEMA: Final = pa.schema(
+    [
+        *ORIGIN,
+        ("type", pa.string()),
+        ("group_id", pa.string()),
+        ("share_topic_id", pa.string()),
+        ("share_partition", pa.int32()),
+        ("snapshot_epoch", pa.int32()),
+        ("state_epoch", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("start_offset", pa.int64()),
+        ("delivery_complete_count", pa.int32()),
+        ("create_time", TIMESTAMP),
+        ("write_time", TIMESTAMP),
+        (
+            "state_batches",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("first_offset", pa.int64()),
+                        ("last_offset", pa.int64()),
+                        ("delivery_state", pa.string()),
+                        ("delivery_count", pa.int16()),
+                    ]
+                )
+            ),
+        ),
+    ]
+)
+"""`type` is share_snapshot or share_update. An update has neither state epoch nor times; -1, which
+stands for none, is null. Topic ids in Kafka's text form.
+"""
+
 
 class _Topic(NamedTuple):
     """How an internal topic is decoded."""
@@ -101,6 +141,7 @@ _TOPICS: Final[Mapping[str, _Topic]] = MappingProxyType(
     {
         CONSUMER_OFFSETS: _Topic(CONSUMER_OFFSETS_SCHEMA, group_key, group_value),
         TRANSACTION_STATE: _Topic(TRANSACTION_STATE_SCHEMA, transaction_key, transaction_value),
+        SHARE_STATE: _Topic(SHARE_STATE_SCHEMA, share_key, share_value),
     }
 )
 _MICROSECONDS: Final = 1000
@@ -115,7 +156,7 @@ class InternalDecoder:
 
     def __init__(self, topic: str, decoding: Decoding) -> None:
         if topic not in _TOPICS:
-            names = " and ".join(_TOPICS)
+            names = ", ".join(_TOPICS)
             raise PolicyError(f"The format kafka-internal is for {names}, not for {topic}.")
         self._name = topic
         self._topic = _TOPICS[topic]

@@ -137,6 +137,59 @@ def transaction_value(kind: RecordType, value: bytes) -> Facts:
     }
 
 
+_DELIVERIES: Final[Mapping[int, str]] = MappingProxyType(
+    {0: "Available", 1: "Acquired", 2: "Acknowledged", 3: "Archiving", 4: "Archived"}
+)
+"""Source: org.apache.kafka.server.share.fetch.RecordState."""
+
+
+def share_key(topic: str, key: bytes | None) -> tuple[RecordType, Facts]:
+    """Return the type and the facts of a key of ``__share_group_state``.
+
+    Raises:
+        Refused: it cannot be decoded.
+    """
+    kind, fields = parse_key(topic, key)
+    return kind, {
+        "type": kind.name,
+        "group_id": fields["groupId"],
+        "share_topic_id": fields["topicId"],
+        "share_partition": fields["partition"],
+    }
+
+
+def share_value(kind: RecordType, value: bytes) -> Facts:
+    """Return the facts of a value of ``__share_group_state``.
+
+    Raises:
+        Refused: it cannot be decoded.
+    """
+    fields = parse_value(kind, value)
+    return {
+        "snapshot_epoch": fields["snapshotEpoch"],
+        "state_epoch": fields.get("stateEpoch"),
+        "leader_epoch": fields["leaderEpoch"],
+        "start_offset": _known(fields["startOffset"]),
+        "delivery_complete_count": _known(fields.get("deliveryCompleteCount")),
+        "create_time": _time(fields.get("createTimestamp", -1)),
+        "write_time": _time(fields.get("writeTimestamp", -1)),
+        "state_batches": [_delivery(one) for one in fields["stateBatches"]],
+    }
+
+
+def _delivery(fields: Mapping[str, Any]) -> Facts:
+    """Return the facts of a range of offsets that a share group got."""
+    state = _DELIVERIES.get(fields["deliveryState"])
+    if state is None:
+        raise Refused("has an unknown state of a delivery")
+    return {
+        "first_offset": fields["firstOffset"],
+        "last_offset": fields["lastOffset"],
+        "delivery_state": state,
+        "delivery_count": fields["deliveryCount"],
+    }
+
+
 def _known(value: int | None) -> int | None:
     """Return a number, None for Kafka's -1, which stands for none."""
     return None if value == -1 else value

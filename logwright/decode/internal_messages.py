@@ -1,7 +1,7 @@
 """The records of Kafka's internal topics: the messages of Kafka 4.3.0, and their older versions.
 
 A key is its record's type (int16) and fields; a value is its version (int16) and fields. Source:
-CoordinatorRecordType and the message definitions of group-coordinator and transaction-coordinator.
+CoordinatorRecordType and the message definitions of the group, transaction and share coordinators.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from logwright.decode.kafka_messages import Field, Message, read_int16, read_message
 from logwright.decode.refusal import Refused
+from logwright.decode.share_messages import SHARE_PARTITION, SNAPSHOT, UPDATE
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
+SHARE_STATE: Final = "__share_group_state"
 
 OFFSET_COMMIT: Final = "offset_commit"
 GROUP_METADATA: Final = "group_metadata"
@@ -331,8 +333,18 @@ _TRANSACTION_TYPES: Final[Mapping[int, RecordType]] = MappingProxyType(
         ),
     }
 )
+_SHARE_TYPES: Final[Mapping[int, RecordType]] = MappingProxyType(
+    {
+        0: RecordType("share_snapshot", SHARE_PARTITION, SNAPSHOT),
+        1: RecordType("share_update", SHARE_PARTITION, UPDATE),
+    }
+)
 TYPES: Final[Mapping[str, Mapping[int, RecordType]]] = MappingProxyType(
-    {CONSUMER_OFFSETS: _GROUP_TYPES, TRANSACTION_STATE: _TRANSACTION_TYPES}
+    {
+        CONSUMER_OFFSETS: _GROUP_TYPES,
+        TRANSACTION_STATE: _TRANSACTION_TYPES,
+        SHARE_STATE: _SHARE_TYPES,
+    }
 )
 """Topic → type of a record's key → its messages."""
 

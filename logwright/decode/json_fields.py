@@ -1,27 +1,32 @@
-"""From the types of JSON's fields to columns: as the policies have them, inferred from records, or
-of a JSON Schema.
-"""
+"""From the types of JSON's fields to columns: as the policies have them, or of a JSON Schema."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from logwright.config.json_fields import ARRAY, STRUCT, JsonField, decimal_digits
+from logwright.config.json_fields import (
+    ARRAY,
+    JSON_TYPES,
+    MAP,
+    STRUCT,
+    JsonField,
+    decimal_digits,
+)
 from logwright.decode import leaves
-from logwright.decode.columns import Items, Leaf, Node, Struct
+from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, required
 from logwright.errors import invariant
-from logwright.units import INT64_MAX
 
 MOST_FIELDS: Final = 2000
 DEEPEST: Final = 20
-_LONGEST_NAME: Final = 255
+LONGEST_NAME: Final = 255
+ANYTHING: Final = "json"
+_TIMESTAMP: Final = "timestamp"
 _ELEMENT: Final = "element"
-_ANYTHING: Final = "json"
 _LEAVES: Final[Mapping[str, Leaf]] = MappingProxyType(
     {
         "binary": leaves.BASE64,
@@ -36,116 +41,38 @@ _LEAVES: Final[Mapping[str, Leaf]] = MappingProxyType(
         "timestamp": leaves.ISO_TIMESTAMP,
     }
 )
-_SCALARS: Final[Mapping[type, str]] = MappingProxyType(
-    {bool: "boolean", int: "long", float: "double", str: "string"}
-)
 
 
-def struct_of(fields: Sequence[JsonField], *, nullable: bool = True) -> Struct:
-    """Return the column of an object with these fields."""
-    return Struct(fields={one.name: node_of(one) for one in fields}, nullable=nullable)
+def struct_of(
+    fields: Sequence[JsonField], *, nullable: bool = True, has_units: bool = True
+) -> Struct:
+    """Return the column of an object with these fields.
+
+    Args:
+        fields: of the object.
+        nullable: it may be null.
+        has_units: a number as a timestamp is one of milliseconds; else it is refused.
+    """
+    named = {one.name: node_of(one, has_units=has_units) for one in fields}
+    return Struct(fields=named, nullable=nullable)
 
 
-def node_of(one: JsonField) -> Node:
+def node_of(one: JsonField, *, has_units: bool = True) -> Node:
     """Return the column of a field."""
     if one.type == STRUCT:
-        return struct_of(one.fields, nullable=one.nullable)
-    if one.type == ARRAY:
-        return Items(item=node_of(one.fields[0]), nullable=one.nullable)
+        return struct_of(one.fields, nullable=one.nullable, has_units=has_units)
+    if one.type in {ARRAY, MAP}:
+        parts = [node_of(part, has_units=has_units) for part in one.fields]
+        if one.type == ARRAY:
+            return Items(item=parts[0], nullable=one.nullable)
+        return Pairs(key=required(parts[0]), value=parts[1], nullable=one.nullable)
+    if one.type == _TIMESTAMP and not has_units:
+        return replace(leaves.TEXT_TIMESTAMP, nullable=one.nullable)
     digits = decimal_digits(one.type)
     if digits is not None:
         kind, convert = pa.decimal128(*digits), leaves.decimal_of(*digits)
         return Leaf(type=kind, accepts=frozenset(), convert=convert, nullable=one.nullable)
     return replace(_LEAVES[one.type], nullable=one.nullable)
-
-
-def infer(objects: Iterable[Mapping[str, Any]]) -> tuple[JsonField, ...]:
-    """Return the fields of a sample: all that occur, each nullable and with the widest of its
-    types: long and double give double, other differences, null alone and what is nested too deep
-    give json. In the order of their first occurrence; an empty name, and one of more than 255
-    characters, is ignored.
-    """
-    found: dict[str, JsonField] = {}
-    for one in objects:
-        _add(found, one, 1)
-    return _within_limits(tuple(found.values()))
-
-
-def _add(found: dict[str, JsonField], one: Mapping[str, Any], depth: int) -> None:
-    """Widen the fields so that an object fits."""
-    for name, value in one.items():
-        if not 0 < len(name) <= _LONGEST_NAME:
-            continue
-        field = _field(name, value, depth)
-        known = found.get(name)
-        found[name] = field if known is None else _wider(known, field)
-
-
-def _field(name: str, value: object, depth: int) -> JsonField:
-    """Return the field that a value fits into; a null fits into any, `_NOTHING`."""
-    if value is None:
-        return JsonField(name=name, type=_NOTHING)
-    if depth >= DEEPEST:
-        return JsonField(name=name, type=_ANYTHING)
-    if isinstance(value, dict):
-        fields: dict[str, JsonField] = {}
-        _add(fields, value, depth + 1)
-        return JsonField(name=name, type=STRUCT, fields=tuple(fields.values()))
-    if isinstance(value, list):
-        item = JsonField(name=_ELEMENT, type=_NOTHING)
-        for one in value:
-            item = _wider(item, _field(_ELEMENT, one, depth + 1))
-        return JsonField(name=name, type=ARRAY, fields=(item,))
-    if isinstance(value, int) and not -INT64_MAX - 1 <= value <= INT64_MAX:
-        return JsonField(name=name, type="double")
-    return JsonField(name=name, type=_SCALARS[type(value)])
-
-
-_NOTHING: Final = "nothing"
-"""The type of null while fields are inferred."""
-
-
-def _wider(first: JsonField, second: JsonField) -> JsonField:
-    """Return a field that both fit into."""
-    kinds = {first.type, second.type}
-    if _NOTHING in kinds:
-        return second if first.type == _NOTHING else first
-    if kinds == {STRUCT}:
-        fields = {one.name: one for one in first.fields}
-        for one in second.fields:
-            known = fields.get(one.name)
-            fields[one.name] = one if known is None else _wider(known, one)
-        return first.model_copy(update={"fields": tuple(fields.values())})
-    if kinds == {ARRAY}:
-        item = _wider(first.fields[0], second.fields[0])
-        return first.model_copy(update={"fields": (item,)})
-    if len(kinds) == 1:
-        return first
-    kind = "double" if kinds == {"long", "double"} else _ANYTHING
-    return JsonField(name=first.name, type=kind)
-
-
-def _within_limits(fields: tuple[JsonField, ...]) -> tuple[JsonField, ...]:
-    """Return the fields without `_NOTHING` and empty objects; if they are too many, those of the
-    objects in them become json.
-    """
-    done = tuple(_finished(one) for one in fields)
-    if _count(done) > MOST_FIELDS:
-        nested = {STRUCT, ARRAY}
-        done = tuple(
-            JsonField(name=one.name, type=_ANYTHING) if one.type in nested else one for one in done
-        )
-    return done[:MOST_FIELDS]
-
-
-def _finished(one: JsonField) -> JsonField:
-    if one.type == _NOTHING or (one.type == STRUCT and not one.fields):
-        return JsonField(name=one.name, type=_ANYTHING)
-    return one.model_copy(update={"fields": tuple(_finished(child) for child in one.fields)})
-
-
-def _count(fields: Sequence[JsonField]) -> int:
-    return sum(1 + _count(one.fields) for one in fields)
 
 
 class UnusableSchema(Exception):
@@ -189,7 +116,7 @@ class _Schema:
         reference = found.get("$ref") if isinstance(found, dict) else None
         if isinstance(reference, str):
             if reference in path or len(path) > DEEPEST:
-                return JsonField(name=name, type=_ANYTHING, nullable=nullable or not required)
+                return JsonField(name=name, type=ANYTHING, nullable=nullable or not required)
             one = self.field(name, self._target(reference), (*path, reference), required=required)
             return one.model_copy(update={"nullable": one.nullable or nullable})
         kind, fields = self._type(found, path)
@@ -197,7 +124,7 @@ class _Schema:
 
     def _type(self, found: object, path: tuple[str, ...]) -> tuple[str, tuple[JsonField, ...]]:
         if not isinstance(found, dict) or len(path) > DEEPEST:
-            return _ANYTHING, ()
+            return ANYTHING, ()
         kind, properties = found.get("type"), found.get("properties")
         if kind == "object" and isinstance(properties, dict) and properties:
             required = found.get("required")
@@ -210,7 +137,7 @@ class _Schema:
             item = self.field(_ELEMENT, found.get("items"), (*path, ""), required=False)
             return ARRAY, (item,)
         scalars = {"integer": "long", "number": "double", "string": "string", "boolean": "boolean"}
-        return scalars.get(kind, _ANYTHING) if isinstance(kind, str) else _ANYTHING, ()
+        return scalars.get(kind, ANYTHING) if isinstance(kind, str) else ANYTHING, ()
 
     def _target(self, reference: str) -> object:
         """Return what a reference within the document refers to; None if it is elsewhere."""
@@ -241,4 +168,4 @@ def _without_null(schema: object) -> tuple[object, bool]:
     return schema, not kinds and "$ref" not in schema
 
 
-invariant(_LEAVES.keys() >= set(_SCALARS.values()), "every scalar of JSON has a column")
+invariant(_LEAVES.keys() == JSON_TYPES, "every type of JSON has a column")

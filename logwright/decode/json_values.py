@@ -1,29 +1,41 @@
 """JSON objects in UTF-8, parsed by orjson.
 
 orjson accepts what RFC 8259 does: no NaN, no trailing bytes, no half of a surrogate pair, no byte
-order mark. Of a repeated name the last value counts. A whole number above 64 bits is a double.
+order mark. Of a repeated name the last value counts. A whole number above 64 bits is a double, but
+for a decimal it is read again, with all its digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+import re
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import orjson
 import pyarrow as pa
 
-from logwright.config.json_fields import JsonField
-from logwright.decode.columns import Node, build
-from logwright.decode.json_fields import infer, struct_of
+from logwright.decode.columns import Items, Leaf, Node, Pairs, build
 from logwright.decode.model import MAX_VALUE_BYTES, TOO_LARGE, Part
+from logwright.units import INT64_MAX
 
+NOT_AN_OBJECT: Final = "is not a JSON object"
 _NOT_JSON: Final = "is not JSON"
-_NOT_AN_OBJECT: Final = "is not a JSON object"
-_ENVELOPE: Final = frozenset({"schema", "payload"})
-"""The keys of Kafka Connect's envelope (JsonConverter with schemas.enable)."""
+_NOT_EXACT: Final = "has a number of too many digits, or is nested too deep"
+_DECIMAL_SCHEMA: Final = b"org.apache.kafka.connect.data.Decimal"
+_ROUNDED: Final = re.compile(
+    rb"[0-9]{19}|[0-9]{7}\.[0-9]|\.[0-9]{10}|[0-9][eE][+-]?[0-9]{3}", re.ASCII
+)
+"""In each number that a double or an int64 may not have exactly: all others have at most 15 digits
+around a point, or 18 without one.
+"""
 
-_SAMPLE_ROWS: Final = 10_000
-_SAMPLE_BYTES: Final = 16 << 20
+_DIGITS: Final = 20
+"""The most characters of a whole number of 64 bits, with its sign."""
+
+NULL: Final = object()
+"""The JSON value null, which is not an absent value."""
 
 
 class JsonDecoder:
@@ -31,12 +43,11 @@ class JsonDecoder:
 
     Args:
         node: the column of the objects.
-        unwrap: take the payload of Kafka Connect's envelope, where there is one.
     """
 
-    def __init__(self, node: Node, *, unwrap: bool = False) -> None:
+    def __init__(self, node: Node) -> None:
         self.node = node
-        self._unwrap = unwrap
+        self._exact = has_decimal(node)
 
     @property
     def type(self) -> pa.DataType:
@@ -48,32 +59,57 @@ class JsonDecoder:
         return self.decode_values(column.to_pylist())
 
     def decode_values(self, values: list[Any]) -> Part:
-        """Decode values; the list is used for what they are parsed to."""
+        """Decode values."""
         reasons: dict[int, str] = {}
-        values = parse(values, reasons)
-        if self._unwrap:
-            values = [None if one is None else unwrapped(one) for one in values]
-        objects: list[Any] = []
-        for row, value in enumerate(values):
-            if value is not None and type(value) is not dict:
-                reasons[row] = _NOT_AN_OBJECT
-                value = None  # noqa: PLW2901 - the row has no object
-            objects.append(value)
-        return Part(build(self.node, objects, reasons), reasons)
+        return objects(self.node, parse(values, reasons, exact=self._exact), reasons)
 
 
-_NULL: Final = object()
-"""The JSON value null, which is not an absent value."""
+def objects(node: Node, values: Sequence[Any], reasons: dict[int, str]) -> Part:
+    """Return parsed values as a column; those that are no objects are refused.
+
+    Args:
+        node: the column of the objects.
+        values: as `parse` returns them.
+        reasons: row → why it is refused; more are added.
+    """
+    found: list[Any] = []
+    for row, value in enumerate(values):
+        is_object = type(value) is dict
+        if value is not None and not is_object:
+            reasons[row] = NOT_AN_OBJECT
+        found.append(value if is_object else None)
+    return Part(build(node, found, reasons), reasons)
 
 
-def parse(values: list[bytes | None], reasons: dict[int, str]) -> list[Any]:
-    """Return the parsed values; None where there is none, `_NULL` for null.
+def has_decimal(node: Node) -> bool:
+    """Return whether a column has decimals."""
+    if isinstance(node, Leaf):
+        return bool(pa.types.is_decimal(node.type))
+    if isinstance(node, Items):
+        return has_decimal(node.item)
+    if isinstance(node, Pairs):
+        return has_decimal(node.key) or has_decimal(node.value)
+    return any(map(has_decimal, node.fields.values()))
+
+
+def _whole(text: str) -> int | Decimal:
+    """Return a whole number, above 64 bits as a decimal."""
+    if len(text) <= _DIGITS:
+        found = int(text)
+        if -INT64_MAX - 1 <= found <= INT64_MAX:
+            return found
+    return Decimal(text)
+
+
+def parse(values: list[bytes | None], reasons: dict[int, str], *, exact: bool) -> list[Any]:
+    """Return the parsed values; None where there is none, `NULL` for null.
 
     Args:
         values: JSON in UTF-8.
         reasons: row → why it is refused; those that are not JSON are added.
+        exact: have a number that would be rounded as a Decimal.
     """
-    loads = orjson.loads
+    loads, rounded = orjson.loads, _ROUNDED.search
     found: list[Any] = []
     for row, value in enumerate(values):
         one = None
@@ -83,55 +119,13 @@ def parse(values: list[bytes | None], reasons: dict[int, str]) -> list[Any]:
             else:
                 try:
                     one = loads(value)
+                    if (exact or _DECIMAL_SCHEMA in value) and rounded(value):
+                        one = json.loads(value, parse_float=Decimal, parse_int=_whole)
                 except orjson.JSONDecodeError:
                     reasons[row] = _NOT_JSON
+                except (ValueError, RecursionError):
+                    one, reasons[row] = None, _NOT_EXACT
                 else:
-                    one = _NULL if one is None else one
+                    one = NULL if one is None else one
         found.append(one)
     return found
-
-
-def unwrapped(value: Any) -> Any:
-    """Return the payload of Kafka Connect's envelope, else the value itself."""
-    if type(value) is dict and value.keys() == _ENVELOPE:
-        payload = value["payload"]
-        return _NULL if payload is None else payload
-    return value
-
-
-def infer_fields(
-    columns: Iterable[pa.Array], *, unwrap: bool = False, inside: str | None = None
-) -> tuple[JsonField, ...]:
-    """Return the fields of the first objects: of at most 10,000 records and 16 MiB.
-
-    Args:
-        columns: keys or values, of type binary.
-        unwrap: take the payload of Kafka Connect's envelope, where there is one.
-        inside: the name of the object's field whose fields are asked for.
-    """
-    return infer(_sample(columns, unwrap=unwrap, inside=inside))
-
-
-def _sample(
-    columns: Iterable[pa.Array], *, unwrap: bool, inside: str | None
-) -> Iterator[Mapping[str, Any]]:
-    rows, size = 0, 0
-    for column in columns:
-        for value in column:
-            if rows >= _SAMPLE_ROWS or size >= _SAMPLE_BYTES:
-                return
-            content = value.as_py()
-            rows += 1
-            size += len(content or b"")
-            (one,) = parse([content], {})
-            if unwrap:
-                one = unwrapped(one)
-            if inside is not None:
-                one = one.get(inside) if type(one) is dict else None
-            if type(one) is dict:
-                yield one
-
-
-def json_decoder(fields: tuple[JsonField, ...], *, unwrap: bool = False) -> JsonDecoder:
-    """Return the decoder of objects with these fields."""
-    return JsonDecoder(struct_of(fields), unwrap=unwrap)

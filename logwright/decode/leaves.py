@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
-import math
+import struct
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -21,10 +21,6 @@ from logwright.decode.refusal import Refused
 from logwright.units import INT32_MAX, INT64_MAX
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_FLOAT_MAX: Final = float(np.finfo(np.float32).max)
-_EXACT_DIGITS: Final = 15
-"""Decimal digits that a double has without loss."""
-
 _MICROSECONDS: Final = 1000
 FIRST_MS: Final = -62_135_596_800_000
 LAST_MS: Final = 253_402_300_799_999
@@ -56,8 +52,9 @@ def _boolean(value: Any) -> bool:
     return value
 
 
-def _double(value: Any) -> float:
-    if type(value) not in {int, float}:
+def double(value: Any) -> float:
+    """Return a number as a double."""
+    if type(value) not in {int, float, Decimal}:
         raise Refused("is not a number")
     try:
         return float(value)
@@ -65,14 +62,18 @@ def _double(value: Any) -> float:
         raise Refused("is out of the range of a double") from None
 
 
-def _float(value: Any) -> float:
-    found = _double(value)
-    if math.isfinite(found) and abs(found) > _FLOAT_MAX:
-        raise Refused("is out of the range of a float")
+def single(value: Any) -> float:
+    """Return a number that a float can have."""
+    found = double(value)
+    try:
+        struct.pack("<f", found)
+    except OverflowError:
+        raise Refused("is out of the range of a float") from None
     return found
 
 
-def _string(value: Any) -> str:
+def string(value: Any) -> str:
+    """Return a text of Unicode."""
     if type(value) is not str:
         raise Refused("is not a string")
     if not value.isascii() and any("\ud800" <= one <= "\udfff" for one in value):
@@ -88,13 +89,13 @@ def _bytes(value: Any) -> bytes:
 
 def _base64(value: Any) -> bytes:
     try:
-        return base64.b64decode(_string(value), validate=True)
+        return base64.b64decode(string(value), validate=True)
     except (binascii.Error, ValueError):
         raise Refused("is not base64") from None
 
 
 def _date(value: Any) -> dt.date:
-    text = _string(value)
+    text = string(value)
     try:
         if len(text) == _DATE_CHARACTERS:
             return dt.date.fromisoformat(text)
@@ -120,7 +121,7 @@ def _timestamp(value: Any) -> int:
     if type(value) is int:
         return in_years(value * _MICROSECONDS)
     try:
-        time = dt.datetime.fromisoformat(_string(value))
+        time = dt.datetime.fromisoformat(string(value))
         if time.tzinfo is not None:
             return in_years((time - _EPOCH) // dt.timedelta(microseconds=1))
     except (ValueError, OverflowError):
@@ -128,16 +129,23 @@ def _timestamp(value: Any) -> int:
     raise Refused("is not a timestamp (ISO 8601 with a zone, or milliseconds)")
 
 
+def _text_timestamp(value: Any) -> int:
+    """Return microseconds since the epoch, of ISO 8601 with a zone."""
+    if type(value) is int:
+        raise Refused("is a number whose unit is not known: its record has no schema")
+    return _timestamp(value)
+
+
 def _json(value: Any) -> str:
     try:
-        return orjson.dumps(value).decode()
+        return orjson.dumps(value, default=float).decode()
     except orjson.JSONEncodeError:  # it does not write all depths that it reads
         raise Refused("is nested too deep") from None
 
 
 def uuid_text(value: Any) -> str:
     """Return a UUID's text in lower case."""
-    text = _string(value)
+    text = string(value)
     try:
         found = str(uuid.UUID(text))
     except ValueError:
@@ -160,8 +168,6 @@ def decimal_of(precision: int, scale: int) -> Callable[[Any], Decimal]:
             found = None
         if found is None or not found.is_finite():
             raise Refused("is not a decimal")
-        if type(value) is float and len(found.as_tuple().digits) > _EXACT_DIGITS:
-            raise Refused(f"is a number of more than {_EXACT_DIGITS} digits: a decimal as text")
         return fitting(found, precision, scale)
 
     return convert
@@ -186,9 +192,9 @@ def fitting(found: Decimal, precision: int, scale: int) -> Decimal:
 BOOLEAN: Final = Leaf(type=pa.bool_(), accepts=frozenset({bool}), convert=_boolean)
 INT: Final = Leaf(type=pa.int32(), accepts=frozenset({int}), convert=integer(32))
 LONG: Final = Leaf(type=pa.int64(), accepts=frozenset({int}), convert=integer(64))
-FLOAT: Final = Leaf(type=pa.float32(), accepts=frozenset(), convert=_float)
-DOUBLE: Final = Leaf(type=pa.float64(), accepts=frozenset({int, float}), convert=_double)
-STRING: Final = Leaf(type=pa.string(), accepts=frozenset({str}), convert=_string)
+FLOAT: Final = Leaf(type=pa.float32(), accepts=frozenset(), convert=single)
+DOUBLE: Final = Leaf(type=pa.float64(), accepts=frozenset({int, float}), convert=double)
+STRING: Final = Leaf(type=pa.string(), accepts=frozenset({str}), convert=string)
 BINARY: Final = Leaf(type=pa.binary(), accepts=frozenset({bytes}), convert=_bytes)
 JSON: Final = Leaf(type=pa.string(), accepts=frozenset(), convert=_json)
 BASE64: Final = Leaf(type=pa.binary(), accepts=frozenset(), convert=_base64)
@@ -196,4 +202,5 @@ DATE: Final = Leaf(type=pa.date32(), accepts=frozenset(), convert=_date)
 ISO_TIMESTAMP: Final = Leaf(
     type=TIMESTAMP, storage=pa.int64(), accepts=frozenset(), convert=_timestamp
 )
+TEXT_TIMESTAMP: Final = replace(ISO_TIMESTAMP, convert=_text_timestamp)
 UUID: Final = Leaf(type=pa.string(), accepts=frozenset(), convert=uuid_text)

@@ -22,10 +22,11 @@ from logwright.config.decoding import (
 )
 from logwright.decode.avro import AvroDecoder
 from logwright.decode.avro_schema import parse_avro
+from logwright.decode.connect import ConnectDecoder
 from logwright.decode.debezium import AFTER, DebeziumDecoder, envelope_fields
+from logwright.decode.infer import infer_fields
 from logwright.decode.internal import InternalDecoder
 from logwright.decode.json_fields import UnusableSchema
-from logwright.decode.json_values import infer_fields, json_decoder
 from logwright.decode.model import Decoder, PartDecoder
 from logwright.decode.protobuf import ProtobufDecoder
 from logwright.decode.protoc import compile_file
@@ -67,9 +68,9 @@ def make_decoder(
     if isinstance(decoding.value, InternalSpec):
         name = known.topic() if topic is None else topic
         return InternalDecoder(name, decoding)
-    unwrap = isinstance(decoding.value, DebeziumSpec)
-    key = _Maker(base, known, "key", unwrap=unwrap).make(decoding.key)
-    value = _Maker(base, known, "value", unwrap=unwrap).make(decoding.value)
+    is_event = isinstance(decoding.value, DebeziumSpec)
+    key = _Maker(base, known, "key", is_event=is_event).make(decoding.key)
+    value = _Maker(base, known, "value", is_event=is_event).make(decoding.value)
     done = Decoding(key=key.spec, value=value.spec)
     return RowsDecoder(key=key.decoder, value=value.decoder, decoding=done)
 
@@ -118,11 +119,11 @@ class _Made(NamedTuple):
 class _Maker:
     """Makes the decoder of keys or values."""
 
-    def __init__(self, base: Path, sample: _Sample, part: str, *, unwrap: bool) -> None:
+    def __init__(self, base: Path, sample: _Sample, part: str, *, is_event: bool) -> None:
         self._base = base
         self._sample = sample
         self._part = part
-        self._unwrap = unwrap
+        self._is_event = is_event
 
     def make(self, spec: DecoderSpec) -> _Made:
         """Return the decoder of a spec."""
@@ -130,7 +131,7 @@ class _Maker:
             return _Made(ScalarDecoder(spec.format), spec)
         if isinstance(spec, JsonSpec):
             done = self._with_fields(spec, None)
-            return _Made(json_decoder(done.fields or (), unwrap=self._unwrap), done)
+            return _Made(ConnectDecoder(done.fields or (), is_event=self._is_event), done)
         if isinstance(spec, DebeziumSpec):
             return self._debezium(spec)
         if isinstance(spec, RegistrySpec):
@@ -147,7 +148,7 @@ class _Maker:
         if isinstance(spec.of, JsonSpec):
             inner = self._with_fields(spec.of, AFTER)
             fields = envelope_fields(inner.fields or ())
-            envelope: PartDecoder = json_decoder(fields, unwrap=True)
+            envelope: PartDecoder = ConnectDecoder(fields, is_event=True)
             of: JsonSpec | AvroSpec | RegistrySpec = inner
         else:
             (envelope, made) = self.make(spec.of)
@@ -162,7 +163,7 @@ class _Maker:
         if spec.fields is not None:
             return spec
         columns = self._sample.columns(self._part)
-        fields = infer_fields(columns, unwrap=self._unwrap, inside=inside)
+        fields = infer_fields(columns, is_event=self._is_event, inside=inside)
         if not fields:
             raise PolicyError(
                 f"The fields of the {self._part} cannot be inferred: no JSON object with fields"

@@ -25,7 +25,7 @@ from logwright.decode.avro import AvroDecoder
 from logwright.decode.avro_read import long
 from logwright.decode.avro_schema import parse_avro, parse_names
 from logwright.decode.columns import Node
-from logwright.decode.conform import DoesNotConform, conform
+from logwright.decode.conform import DoesNotConform, conformed
 from logwright.decode.json_fields import UnusableSchema, of_json_schema, struct_of
 from logwright.decode.json_values import JsonDecoder
 from logwright.decode.model import Part
@@ -259,19 +259,13 @@ class RegistryDecoder:
             decoder = schema.decoder(indexes)
             if decoder.name != self._reader.name:
                 raise Refused("has another type than the schema of the columns")
-            part = decoder.decode_values(list(values))
-            accepted = part.values
-            if part.reasons:
-                rows = np.arange(len(values))
-                refused = np.isin(rows, list(part.reasons))
-                accepted = accepted.take(pa.array(rows, mask=refused))
-            return Part(conform(accepted, self.node), part.reasons)
+            return conformed(decoder.decode_values(list(values)), self.node)
         except Refused as refused:
             reason = refused.reason
         except UnusableSchema as error:
             reason = f"{_UNUSABLE}{error.problem}"
         except DoesNotConform as error:
-            reason = f"has a schema whose field {error.field} does not fit the columns"
+            reason = error.reason
         return Part(pa.nulls(len(values), self.type), dict.fromkeys(range(len(values)), reason))
 
 

@@ -31,7 +31,19 @@ def event(op: object, after: object, source: object = None, **more: object) -> b
 
 def wrapped(content: bytes) -> bytes:
     """As JsonConverter writes it, with its schema."""
-    return json.dumps({"schema": {"type": "struct"}, "payload": json.loads(content)}).encode()
+    payload = json.loads(content)
+    return json.dumps({"schema": schema_of(payload), "payload": payload}).encode()
+
+
+def schema_of(value: object) -> dict[str, Any]:
+    """The schema that Kafka Connect would have of a value."""
+    if isinstance(value, dict):
+        fields = [{**schema_of(one), "field": name} for name, one in value.items()]
+        return {"type": "struct", "fields": fields, "optional": True}
+    if isinstance(value, list):
+        return {"type": "array", "items": schema_of(value[0]), "optional": True}
+    kinds = {int: "int64", str: "string", float: "double", type(None): "string"}
+    return {"type": kinds[type(value)], "optional": True}
 
 
 @pytest.mark.parametrize("op", ["c", "u", "r"])
@@ -70,7 +82,9 @@ def test_a_delete_deletes(after: object) -> None:
             event("u", {"id": 1}, {"ts_ms": 2**62}),
             "field source.ts_ms is not a time of the years 1 to 9999",
         ),
-        (b'{"schema": {}, "payload": null}', "is not a JSON object"),
+        (b'{"schema": {}, "payload": null}', "has a schema that is not one of Kafka Connect"),
+        (b'{"schema": null, "payload": null}', "is not a JSON object"),
+        (wrapped(b'{"op": "c"}'), "is a change without the row after it"),
         (b"[]", "is not a JSON object"),
     ],
 )

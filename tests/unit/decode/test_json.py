@@ -15,7 +15,8 @@ from logwright.config.decoding import JsonSpec, read_decoding
 from logwright.config.json_fields import JsonField
 from logwright.config.marked import read_marked_text
 from logwright.config.policy_checks import Checker
-from logwright.decode.json_fields import UnusableSchema, infer, of_json_schema, struct_of
+from logwright.decode.infer import infer
+from logwright.decode.json_fields import UnusableSchema, of_json_schema, struct_of
 from logwright.errors import PolicyError
 from tests.unit.decode.records import by_value, columns, reasons, values
 
@@ -55,6 +56,13 @@ def spec(fields: str) -> JsonSpec:
         ("decimal(10,2)", '"99999999.99"', Decimal("99999999.99")),
         ("decimal(38,0)", '"99999999999999999999999999999999999999"', Decimal(10**38 - 1)),
         ("decimal(4,2)", "0", Decimal("0.00")),
+        ("decimal(38,20)", "0.1000000000000000055", Decimal("0.10000000000000000550")),
+        ("decimal(38,0)", "100000000000000000001", Decimal(10**20 + 1)),
+        ("decimal(38,0)", "-9223372036854775809", Decimal(-(2**63) - 1)),
+        ("decimal(38,0)", "9223372036854775807", Decimal(2**63 - 1)),
+        ("decimal(38,10)", "12345678.123456789", Decimal("12345678.1234567890")),
+        ("decimal(38,0)", "1.2345678901234567e16", Decimal(12345678901234567)),
+        ("float", "3.4028235e38", 3.4028234663852886e38),
         ("json", '{"a": [1, null]}', '{"a":[1,null]}'),
         ("json", "false", "false"),
         ("long", "null", None),
@@ -94,11 +102,7 @@ def test_type(kind: str, text: str, expected: object) -> None:
         ("decimal(4,2)", "1.234", "does not fit into decimal(4,2)"),
         ("decimal(4,2)", '"NaN"', "is not a decimal"),
         ("decimal(4,2)", '"1e999999999"', "does not fit into decimal(4,2)"),
-        (
-            "decimal(38,20)",
-            "0.1234567890123456",
-            "is a number of more than 15 digits: a decimal as text",
-        ),
+        ("decimal(38,20)", "0.123456789012345678901", "does not fit into decimal(38,20)"),
         ("[long]", "[1, 2.5]", ".element is not a long"),
         ("[long]", '{"0": 1}', "is not a list"),
         ("{g: long}", "[1]", "is not an object"),

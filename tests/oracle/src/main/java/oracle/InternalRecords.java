@@ -19,13 +19,19 @@ import java.util.Arrays;
 import java.util.Base64;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
+import java.util.SortedMap;
+import java.util.TreeMap;
 
 /**
  * Random records of the internal topics, of every type and version that Kafka has, serialized by Kafka's own messages,
  * each with what its JSON converters make of it.
  */
 final class InternalRecords {
+    /** The coordinators, and their topics. */
+    private static final SortedMap<String, String> TOPICS = new TreeMap<>(Map.of("group", "__consumer_offsets",
+            "transaction", "__transaction_state", "share", "__share_group_state"));
     private static final int ATTEMPTS = 1000;
     private static final String[] TEXTS = {"", "a", "group-1", "größe€", "x".repeat(200)};
 
@@ -44,7 +50,7 @@ final class InternalRecords {
         InternalRecords records = new InternalRecords(request.path("seed").asLong());
         ObjectNode answer = Json.object();
         ArrayNode lines = answer.putArray("records");
-        for (String kind : List.of("group", "transaction")) {
+        for (String kind : TOPICS.keySet()) {
             String generated = "org.apache.kafka.coordinator." + kind + ".generated.";
             Class<?> types = Class.forName(generated + "CoordinatorRecordType");
             Class<?> converters = Class.forName(generated + "CoordinatorRecordJsonConverters");
@@ -66,7 +72,7 @@ final class InternalRecords {
                 Made key = made(type, "newRecordKey", id, (short) 0);
                 Made value = made(type, "newRecordValue", version, version);
                 ObjectNode line = lines.addObject();
-                line.put("topic", kind.equals("group") ? "__consumer_offsets" : "__transaction_state");
+                line.put("topic", TOPICS.get(kind));
                 line.put("name", type.toString()).put("type", id).put("version", version);
                 line.put("key", key.bytes).put("value", value.bytes);
                 line.set("keyData", (JsonNode) keyJson.invoke(null, key.message));

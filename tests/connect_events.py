@@ -1,0 +1,238 @@
+"""Random topics as a Debezium connector writes them, with Kafka Connect's own JsonConverter, are
+decoded and compared with what was put in. ``python -m tests.connect_events --count N --seed S``.
+
+Each topic has a random table with any of the types, one or two schemas of it, settings of the
+converter, and is in Debezium's envelope or not. A value is put in as text of the calendar;
+Debezium's own classes make it a number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from logwright.config.decoding import DebeziumSpec, Decoding, JsonSpec
+from logwright.config.json_fields import JsonField
+from logwright.decode.make import make_decoder
+from tests.connect_columns import Column, Made, column, is_time
+from tests.oracle_runner import JVM_OPTIONS, classpath_of, java
+from tests.unit.decode.records import Result, batch, decode
+
+PROJECT = Path(__file__).with_name("connect_json")
+ROWS = 6
+SHOWN = 20
+WRONG = {"date", "timestamp", "boolean", "long", "int", "binary", "double"}
+"""Types that a column is configured with although its schema says another."""
+
+Schema = dict[str, Any]
+Ask = Any
+
+
+@dataclass(slots=True)
+class Figures:
+    """What was compared.
+
+    Attributes:
+        topics: that were decoded.
+        values: that were compared, by type.
+        times: timestamps among them.
+        refused: topics with a column that contradicts the schema, all of whose rows were refused.
+        differences: descriptions, with the seed.
+    """
+
+    topics: int = 0
+    values: Counter[str] = field(default_factory=Counter)
+    times: int = 0
+    refused: int = 0
+    differences: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def converter() -> Iterator[Ask]:
+    """A process that serializes; the function asks it. Effects: builds the project, a process."""
+    command = [java(), *JVM_OPTIONS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    with subprocess.Popen(
+        [*command, "-cp", classpath_of(PROJECT), "connect.Main"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        lines, answers = process.stdin, process.stdout
+
+        def ask(request: dict[str, Any]) -> list[bytes]:
+            lines.write(json.dumps(request) + "\n")
+            lines.flush()
+            answer = answers.readline()
+            assert answer, "the converter stopped"
+            return [base64.b64decode(one) for one in json.loads(answer)["values"]]
+
+        try:
+            yield ask
+        finally:
+            lines.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic: its records and what they are to be decoded to.
+
+    Attributes:
+        columns: of the table, as decoded.
+        records: what the converter wrote.
+        rows: expected, by column.
+        is_event: in Debezium's envelope.
+    """
+
+    columns: list[Column]
+    records: list[bytes]
+    rows: list[dict[str, Any]]
+    is_event: bool
+
+
+def write(ask: Ask, draw: Random) -> Topic:
+    """A topic of one or two schemas of the same table."""
+    columns = [column(draw, f"c{number}", depth=0) for number in range(draw.randint(1, 9))]
+    versions = [columns]
+    if draw.random() < 0.5:
+        versions.append(later(draw, columns))
+    is_event = draw.random() < 0.6
+    settings = {
+        "schemas.enable": True,
+        "decimal.format": draw.choice(["BASE64", "NUMERIC"]),
+        "replace.null.with.default": draw.random() < 0.5,
+    }
+    records: list[bytes] = []
+    rows: list[dict[str, Any]] = []
+    for version in versions:
+        made = [[one.value(draw) for one in version] for _ in range(ROWS)]
+        request = {
+            "type": {"type": "struct", "name": "shop.Value", "fields": [c.schema for c in version]},
+            "rows": [[one.given for one in row] for row in made],
+            "converter": settings,
+            "event": is_event,
+        }
+        if is_event:
+            request["type"]["optional"] = True
+        records += ask(request)
+        rows += [expected(version, row, settings) for row in made]
+    return Topic(columns=columns, records=records, rows=rows, is_event=is_event)
+
+
+def later(draw: Random, columns: list[Column]) -> list[Column]:
+    """Another schema of the table: in another order, with other units, without some columns."""
+    kept = [one for one in columns if draw.random() < 0.8] or columns[:1]
+    changed = [one.in_another_unit(draw) for one in kept]
+    draw.shuffle(changed)
+    return changed
+
+
+def expected(columns: list[Column], row: list[Made], settings: dict[str, Any]) -> dict[str, Any]:
+    """What a row is decoded to."""
+    found = {}
+    for one, made in zip(columns, row, strict=True):
+        value = made.expected
+        if made.given is None and one.default is not None and settings["replace.null.with.default"]:
+            value = one.default.expected
+        found[one.name] = value
+    return found
+
+
+def decoded(topic: Topic, fields: tuple[JsonField, ...] | None) -> Result:
+    """What is made of a topic, with columns that are given or inferred."""
+    inner = JsonSpec(fields=fields)
+    decoding = Decoding(value=DebeziumSpec(of=inner) if topic.is_event else inner)
+    records = batch((b"k", one) for one in topic.records)
+    decoder = make_decoder(decoding, base=Path("/"), sample=[records])
+    again = Decoding.model_validate_json(decoder.decoding.model_dump_json())
+    return decode(make_decoder(again, base=Path("/")), records)
+
+
+def compare(ask: Ask, seed: int, figures: Figures) -> None:
+    """One topic: inferred, configured, as texts, and with a column that contradicts."""
+    draw = Random(seed)
+    topic = write(ask, draw)
+    figures.topics += 1
+    configured = tuple(one.field for one in topic.columns)
+    for how, fields in (("inferred", None), ("configured", configured)):
+        result = decoded(topic, fields)
+        if result.refused:
+            figures.differences.append(f"seed {seed} {how}: refused {result.refused[:3]}")
+            continue
+        for number, (row, want) in enumerate(zip(result.rows, topic.rows, strict=True)):
+            for one in topic.columns:
+                got, value = row[one.name], want.get(one.name)
+                figures.values[one.kind] += 1
+                figures.times += value is not None and is_time(one)
+                if not same(got, value):
+                    figures.differences.append(
+                        f"seed {seed} {how} row {number} {one.schema}: {got!r}, not {value!r}"
+                    )
+    contradict(topic, draw, seed, figures)
+
+
+def same(got: object, want: object) -> bool:
+    """Equal, of the same type; not-a-number is equal to itself."""
+    if isinstance(want, list | tuple) and isinstance(got, list | tuple):
+        return len(got) == len(want) and all(map(same, got, want))
+    if isinstance(want, dict) and isinstance(got, dict):
+        return got.keys() == want.keys() and all(same(got[name], want[name]) for name in want)
+    return (type(got) is type(want) and got == want) or repr(got) == repr(want) == "nan"
+
+
+def contradict(topic: Topic, draw: Random, seed: int, figures: Figures) -> None:
+    """A column configured with another type than its schema says is refused, with both named."""
+    chosen = draw.choice(topic.columns)
+    wrong = sorted(WRONG - chosen.may_be)
+    kind = draw.choice(wrong)
+    field = JsonField(name=chosen.name, type=kind)
+    result = decoded(topic, tuple(field if c is chosen else c.field for c in topic.columns))
+    where = f"field {'after.' if topic.is_event else ''}{chosen.name}"
+    for number, want in enumerate(topic.rows):
+        if chosen.name not in want:
+            continue
+        said = [reason for row, _, reason in result.refused if row == number]
+        if not said or not said[0].startswith(f"{where} is ") or kind not in said[0]:
+            figures.differences.append(f"seed {seed}: {chosen.schema} as {kind}: {said}")
+            return
+    figures.refused += 1
+
+
+def run(count: int, seed: int) -> Figures:
+    """Compare a number of topics."""
+    figures = Figures()
+    with converter() as ask:
+        for number in range(count):
+            compare(ask, seed + number, figures)
+    return figures
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    figures = run(given.count, given.seed)
+    summary = (
+        f"{figures.topics} topics, {figures.values.total()} values of {len(figures.values)} types,"
+        f" {figures.times} timestamps, {figures.refused} contradictions refused,"
+        f" {len(figures.differences)} differences"
+    )
+    sys.stdout.write("\n".join([*figures.differences[:SHOWN], summary, ""]))
+    sys.exit(bool(figures.differences))
+
+
+if __name__ == "__main__":
+    main()
