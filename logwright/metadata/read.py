@@ -173,7 +173,7 @@ def read_directory_ids(log_dir: Path) -> DirectoryIds:
     Raises:
         NotALogDir: the directory does not exist.
         UnreadableFile: the file cannot be read or is not a regular file.
-        CorruptLogError: it is too large, not UTF-8, or the node id is not a number.
+        CorruptLogError: it is too large, or the node id is not a number.
     """
     with open_log_dir(log_dir) as directory:
         if not exists(directory, META_PROPERTIES):
@@ -182,10 +182,7 @@ def read_directory_ids(log_dir: Path) -> DirectoryIds:
     path = log_dir / META_PROPERTIES
     if len(content) > _MOST_PROPERTIES_BYTES:
         raise CorruptLogError(f"is larger than {_MOST_PROPERTIES_BYTES} bytes.", path=path)
-    try:
-        lines = content.decode().splitlines()
-    except UnicodeDecodeError as error:
-        raise CorruptLogError("is not UTF-8.", path=path, position=error.start) from error
+    lines = content.decode("latin-1").splitlines()  # as java.util.Properties
     found = {
         match[1]: _ESCAPED.sub(r"\1", match[2])
         for line in lines

@@ -22,6 +22,7 @@ from logwright.errors import LogwrightError, StalePlan
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
+    CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -43,12 +44,13 @@ from logwright.recovery.observe import (
     read_all_offsets,
     read_offsets,
 )
+from logwright.recovery.root import DAMAGED, look_at_root
 from logwright.recovery.steps import CUT, keeps, recovery_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.marker import discard_markers, lock_marker
 from logwright.steps.replace import replace_file
-from logwright.steps.step import FileStep, FsyncDir, Unlink
+from logwright.steps.step import FileStep, FsyncDir, Link, Unlink
 from logwright.steps.work import make_private
 from logwright.units import Offset
 
@@ -74,7 +76,7 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
     result = DirectoryResult(
         failures=dict(plan.failures), marked_failures=dict(plan.marked_failures)
     )
-    if not plan.plans and not plan.becomes_clean:
+    if not plan.plans and not plan.changes:
         return result
     with (
         lock_log_dir(plan.log_dir),
@@ -82,6 +84,7 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
         RealFileSystem(plan.log_dir) as files,
     ):
         _take_marker(plan, files)
+        _replace_malformed(plan, files, result)
         interrupted = False
         for first in range(0, len(plan.plans), GROUP):
             group = plan.plans[first : first + GROUP]
@@ -117,6 +120,8 @@ def _put_marker(plan: DirectoryPlan, result: DirectoryResult, files: FileSystem)
     """
     if plan.marker is not None and not plan.changes:
         return True
+    if plan.marker is None and look_at_root(plan.log_dir).stops_a_broker:
+        return False
     with lock_checkpoints(plan.log_dir):
         recovered = {one.partition for one in result.recovered}
         marked = {one.name for one in result.marked}
@@ -124,6 +129,21 @@ def _put_marker(plan: DirectoryPlan, result: DirectoryResult, files: FileSystem)
             return False
         execute(_write_marker(plan), files)
     return True
+
+
+def _replace_malformed(plan: DirectoryPlan, files: FileSystem, result: DirectoryResult) -> None:
+    """Keep a copy of each malformed checkpoint, then write one without entries, which is what a
+    broker makes of a missing one; those of recovered logs are added later. Effects: writes them.
+    """
+    for name in plan.root.malformed:
+        path = plan.log_dir / name
+        kept = path.with_name(f"{DAMAGED}-{name}-{plan.now_ms}")
+        with lock_checkpoints(plan.log_dir):
+            if not kept.exists():
+                execute((Link(path, kept), FsyncDir(plan.log_dir)), files)
+            execute(replace_file(path, serialize_offset_checkpoint({}), like=path), files)
+        result.damaged[name] = kept
+        _LOG.warning("checkpoint replaced: file=%s kept=%s", path, kept)
 
 
 def _commit_group(
@@ -212,16 +232,21 @@ def _write_checkpoints(log_dir: Path, plans: Iterable[RecoveryPlan], files: File
     points: dict[TopicPartition, Offset | None] = {}
     starts: dict[TopicPartition, Offset | None] = {}
     watermarks: dict[TopicPartition, Offset | None] = {}
+    cleaned: dict[TopicPartition, Offset | None] = {}
     for plan in (one for one in plans if has_entries(log_dir, one.partition, one.name)):
         partition = plan.partition
         points[partition] = plan.log_end_offset
         inside = plan.log_start_offset > plan.first_base_offset
         starts[partition] = plan.log_start_offset if inside else None
         watermarks[partition] = plan.high_watermark
+        # What is appended after a cut is to be cleaned (LogCleanerManager.maybeTruncateCheckpoint).
+        if (plan.observed.checkpoints.cleaner_offset.get(partition) or 0) > plan.log_end_offset:
+            cleaned[partition] = plan.log_end_offset
     with lock_checkpoints(log_dir):
         for name, changed in (
             (LOG_START_OFFSET_CHECKPOINT, starts),
             (HIGH_WATERMARK_CHECKPOINT, watermarks),
+            (CLEANER_OFFSET_CHECKPOINT, cleaned),
             (RECOVERY_POINT_CHECKPOINT, points),
         ):
             execute(_update(log_dir, name, changed), files)

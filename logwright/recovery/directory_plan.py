@@ -16,6 +16,7 @@ from logwright.format.deletions import LEDGER
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     LOG,
+    STRAY_DIRECTORY,
     WORK_DIRECTORY,
     TopicPartition,
     segment_file_name,
@@ -27,12 +28,21 @@ from logwright.log.mapped import map_file
 from logwright.recovery.model import DirectoryPlan, RecoveryOptions, RecoveryPlan
 from logwright.recovery.observe import left_out, marked_logs, observe_log, read_all_offsets
 from logwright.recovery.plan import plan_recovery
+from logwright.recovery.root import look_at_root
 from logwright.recovery.splitting import overflows
 from logwright.steps.marker import wait_for_marker
 from logwright.units import TimestampMs
 
 Settings = Callable[[str], TopicConfig]
 """Gives a topic's effective settings."""
+TopicIds = Callable[[TopicPartition], str | None]
+"""Gives the id of a partition's topic by the cluster's metadata, None if it is not known."""
+
+
+def unknown_ids(partition: TopicPartition) -> str | None:
+    """Return None: no topic's id is known."""
+    del partition
+    return None
 
 
 def partitions_to_recover(
@@ -97,11 +107,12 @@ def plan_directory(
     now_ms: TimestampMs,
     options: RecoveryOptions,
     marked: Collection[str] = (),
+    topic_ids: TopicIds = unknown_ids,
 ) -> DirectoryPlan:
     """Plan the recovery of some partitions of a log directory. Effects: reads it.
 
     `marked`: directories of future and stray logs, which are recovered too; all are in an unclean
-    directory.
+    directory. `topic_ids`: for logs whose own record of it is malformed.
 
     Raises:
         NotALogDir, UnreadableFile, LogDirLocked: of the directory as a whole. An error of one
@@ -126,6 +137,7 @@ def plan_directory(
             expiration_ms=config.producer_id_expiration_ms,
             index_interval_bytes=config.index_interval_bytes,
             options=options,
+            topic_id=None if name.endswith(STRAY_DIRECTORY) else topic_ids(partition),
         )
 
     for partition in (one for one in present if one in wanted):
@@ -148,4 +160,6 @@ def plan_directory(
         failures=failures,
         marked_failures=marked_failures,
         left_out=left_out(log_dir, wanted, {one.name for one in others}),
+        root=look_at_root(log_dir),
+        now_ms=now_ms,
     )
