@@ -118,9 +118,10 @@ def recover_first(
         recover_first(request, failures, like_kafka=like_kafka, partitions=partitions)
         return
     result = _commit(plan)
-    request.output.message(f"Recovered {len(result.recovered)} partitions first.")
+    if result.recovered:
+        request.output.message(f"Recovered {len(result.recovered)} partitions first.")
     say_findings((*result.recovered, *result.marked), request.output.message)
-    add_failures(failures, result)
+    _add_first_failures(request, failures, result, wanted)
     for problem in plan.root.problems:
         request.output.message(f"A broker would not start: {problem}")
 
@@ -131,6 +132,28 @@ def add_failures(failures: FailureLog, found: DirectoryPlan | DirectoryResult) -
         failures.add(partition, error)
     for name, error in found.marked_failures.items():
         failures.add_directory(name, error)
+
+
+def _add_first_failures(
+    request: Request,
+    failures: FailureLog,
+    found: DirectoryPlan | DirectoryResult,
+    wanted: Iterable[TopicPartition],
+) -> None:
+    """Add the failures of the logs that a command is about: of those that were named, else of all.
+    Others are said: the command goes on without them. Effects: output.
+    """
+    if not request.named:
+        add_failures(failures, found)
+        return
+    own = set(wanted)
+    for partition, error in found.failures.items():
+        if partition in own:
+            failures.add(partition, error)
+        else:
+            request.output.message(f"{partition}: not recovered: {error}")
+    for name, error in found.marked_failures.items():
+        request.output.message(f"{name}: not recovered: {error}")
 
 
 def ready_partitions(
@@ -207,7 +230,7 @@ def show_recovery_first(
                 "recoveredFirst": [_finding_object(finding) for finding in one.findings],
             }
         )
-    add_failures(failures, plan)
+    _add_first_failures(request, failures, plan, wanted)
     return tuple(one for one in wanted if one not in damaged)
 
 

@@ -28,6 +28,11 @@ from logwright.metadata.records import decode_metadata_record
 from logwright.units import Offset
 
 META_PROPERTIES: Final = "meta.properties"
+WRITE_IDS: Final = (
+    "The file was not changed. Restore it, or write it: version=1, cluster.id and node.id as in the"
+    " node's other log directories; a broker adds a directory.id."
+)
+"""Remedy for a malformed ``meta.properties``."""
 _START: Final = Offset(0)
 _MOST_PROPERTIES_BYTES: Final = 65_536
 _PROPERTY: Final = re.compile(r"\s*([a-z.]+)\s*[=:]\s*(.*?)\s*")
@@ -181,7 +186,8 @@ def read_directory_ids(log_dir: Path) -> DirectoryIds:
         content = read_part(directory, META_PROPERTIES, 0, _MOST_PROPERTIES_BYTES + 1)
     path = log_dir / META_PROPERTIES
     if len(content) > _MOST_PROPERTIES_BYTES:
-        raise CorruptLogError(f"is larger than {_MOST_PROPERTIES_BYTES} bytes.", path=path)
+        problem = f"is larger than {_MOST_PROPERTIES_BYTES} bytes."
+        raise CorruptLogError(problem, path=path, remedy=WRITE_IDS)
     lines = content.decode("latin-1").splitlines()  # as java.util.Properties
     found = {
         match[1]: _ESCAPED.sub(r"\1", match[2])
@@ -190,7 +196,7 @@ def read_directory_ids(log_dir: Path) -> DirectoryIds:
     }
     node_id = found.get("node.id")
     if node_id is not None and not _NODE_ID.fullmatch(node_id):
-        raise CorruptLogError("its node.id is not a number.", path=path)
+        raise CorruptLogError("its node.id is not a number.", path=path, remedy=WRITE_IDS)
     return DirectoryIds(
         cluster_id=found.get("cluster.id"),
         node_id=None if node_id is None else int(node_id),

@@ -5,8 +5,9 @@
    by one, and stay locked until their offset checkpoints are written. So nobody changes a log in
    between, and no entry is written for a log that no longer exists.
 2. Write the marker last, and only if every partition of the directory is as a clean stop leaves it:
-   recovered now, or clean before. Appends remove the marker too: it is read and changed under the
-   lock of the checkpoints.
+   recovered now, or clean before, and nothing else in the directory stops a broker. Otherwise each
+   recovered log gets a record of its own (`logwright.log.recovered`). Appends remove the marker
+   too: it is read and changed under the lock of the checkpoints.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from logwright.format.names import (
     TopicPartition,
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition_directory
-from logwright.log.checkpoints import Checkpoints
-from logwright.log.files import names_in
+from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
+from logwright.log.files import names_in, open_log_dir, open_named_dir
+from logwright.log.listing import stamp_files
+from logwright.log.recovered import RECOVERED, recovered_record
 from logwright.recovery.model import (
     DirectoryPlan,
     DirectoryResult,
@@ -69,10 +72,13 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
 
     Raises:
         LogDirLocked: a broker or another recovery works on the directory. Nothing was changed.
+        UncleanLogDir: a directory has the name of a file that is to be written. Nothing was
+            changed.
         StalePlan: the marker came or went since. Nothing was changed.
         DiskFull, StepFailed: the checkpoints or the marker could not be written. An error of one
             partition is recorded as its failure, and the directory stays without marker.
     """
+    _refuse_blocked(plan)
     result = DirectoryResult(
         failures=dict(plan.failures), marked_failures=dict(plan.marked_failures)
     )
@@ -88,11 +94,19 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
         interrupted = False
         for first in range(0, len(plan.plans), GROUP):
             group = plan.plans[first : first + GROUP]
-            interrupted |= _commit_group(group, files, result)
+            alone = plan.marker is None and not plan.becomes_clean
+            interrupted |= _commit_group(group, files, result, alone=alone)
         failed = result.failures or result.marked_failures
         if not interrupted and (plan.marker is not None or not failed):
             result.clean = _put_marker(plan, result, files)
     return result
+
+
+def _refuse_blocked(plan: DirectoryPlan) -> None:
+    written = (*CHECKPOINT_FILES, CLEAN_SHUTDOWN_MARKER)
+    for problem in plan.root.problems:
+        if problem.path is not None and problem.path.name in [f"{one}.tmp" for one in written]:
+            raise problem
 
 
 def _take_marker(plan: DirectoryPlan, files: FileSystem) -> None:
@@ -147,10 +161,12 @@ def _replace_malformed(plan: DirectoryPlan, files: FileSystem, result: Directory
 
 
 def _commit_group(
-    group: Sequence[RecoveryPlan], files: FileSystem, result: DirectoryResult
+    group: Sequence[RecoveryPlan], files: FileSystem, result: DirectoryResult, *, alone: bool
 ) -> bool:
     """Repair a group; return whether one was left incomplete. Effects: changes the logs and their
     checkpoints.
+
+    `alone`: the directory will not get its marker, so each log gets a record that it was recovered.
     """
     log_dir = group[0].observed.log_dir
     interrupted = False
@@ -177,9 +193,21 @@ def _commit_group(
             else:
                 recovered.append(one)
         _write_checkpoints(log_dir, recovered, files)
+        for one in recovered if alone else ():
+            _record(one, files)
     result.recovered += [one for one in recovered if not one.is_marked]
     result.marked += [one for one in recovered if one.is_marked]
     return interrupted
+
+
+def _record(plan: RecoveryPlan, files: FileSystem) -> None:
+    """Record that a log is now as a clean stop leaves it. Effects: writes into its work
+    directory.
+    """
+    with open_log_dir(plan.observed.log_dir) as parent, open_named_dir(parent, plan.name) as opened:
+        content = recovered_record(stamp_files(opened))
+    path = plan.observed.directory / WORK_DIRECTORY / RECOVERED
+    execute(replace_file(path, content, like=None), files)
 
 
 def _refuse_changed(plan: RecoveryPlan, checkpoints: Checkpoints) -> None:

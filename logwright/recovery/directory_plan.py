@@ -25,6 +25,7 @@ from logwright.log.files import open_log_dir, open_named_dir, open_partition_dir
 from logwright.log.listing import look_for_damage, stamp_files
 from logwright.log.load import list_partitions
 from logwright.log.mapped import map_file
+from logwright.log.recovered import is_recovered
 from logwright.recovery.model import DirectoryPlan, RecoveryOptions, RecoveryPlan
 from logwright.recovery.observe import left_out, marked_logs, observe_log, read_all_offsets
 from logwright.recovery.plan import plan_recovery
@@ -52,7 +53,8 @@ def partitions_to_recover(
     with a closed segment whose offsets overflow, which Kafka's cleaner splits. Effects: lists
     directories; reads the headers of segments that may overflow.
 
-    Without the clean-shutdown marker these are all partitions of the directory.
+    Without the clean-shutdown marker these are all partitions of the directory, except those that
+    were recovered before and have not changed since.
 
     Raises:
         NotALogDir, UnreadableFile: the directory cannot be listed.
@@ -61,7 +63,7 @@ def partitions_to_recover(
     present = list_partitions(log_dir)
     wait_for_marker(log_dir)
     if not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
-        return tuple(present)
+        return tuple(one for one in present if not _was_recovered(log_dir, one))
     return tuple(one for one in sorted(set(wanted)) if one in present and _is_damaged(log_dir, one))
 
 
@@ -79,6 +81,14 @@ def marked_to_recover(log_dir: Path, names: Iterable[str]) -> tuple[str, ...]:
             pass
         found.append(name)
     return tuple(found)
+
+
+def _was_recovered(log_dir: Path, partition: TopicPartition) -> bool:
+    try:
+        with open_partition_dir(log_dir, partition) as directory:
+            return is_recovered(directory, stamp_files(directory))
+    except LogwrightError:
+        return False
 
 
 def _is_damaged(log_dir: Path, partition: TopicPartition) -> bool:

@@ -39,9 +39,10 @@ from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import TopicPartition, parse_marked_directory_name
 from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.log.files import exists, list_directory, open_log_dir, read_part
-from logwright.log.load import CLUSTER_METADATA_TOPIC, META_PROPERTIES
+from logwright.log.load import CLUSTER_METADATA_TOPIC
 from logwright.log.mapped import map_file
 from logwright.metadata.model import is_reserved
+from logwright.metadata.read import META_PROPERTIES, WRITE_IDS
 from logwright.units import INT32_MAX
 
 DAMAGED: Final = ".logwright-damaged"
@@ -52,10 +53,6 @@ _MOST_PROPERTIES_BYTES: Final = 65_536
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _BAD_ESCAPE: Final = re.compile(r"\\u(?![0-9a-fA-F]{4})")
-_WITHOUT_IDS: Final = (
-    "The file was not changed. Restore it, or write it: version=1, cluster.id and node.id as in the"
-    " node's other log directories; a broker adds a directory.id."
-)
 _LOST_FOUND: Final = (
     "Remove it with rmdir if it is empty, or use a directory below the file system's root as log"
     " directory."
@@ -101,7 +98,7 @@ def look_at_root(log_dir: Path) -> Root:
     problem = identity_problem(content) if formatted else None
     if problem is not None:
         path = log_dir / META_PROPERTIES
-        problems.append(CorruptLogError(problem, path=path, remedy=_WITHOUT_IDS))
+        problems.append(CorruptLogError(problem, path=path, remedy=WRITE_IDS))
     missing = (
         f"there is no {META_PROPERTIES}: a broker starts on the directory only after"
         " `kafka-storage.sh format --ignore-formatted`"
