@@ -118,6 +118,7 @@ def recover_first(
         recover_first(request, failures, like_kafka=like_kafka, partitions=partitions)
         return
     result = _commit(plan)
+    failures.recovered.update(one.partition for one in result.recovered if one.changes)
     if result.recovered:
         request.output.message(f"Recovered {len(result.recovered)} partitions first.")
     say_findings((*result.recovered, *result.marked), request.output.message)

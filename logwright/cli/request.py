@@ -14,6 +14,7 @@ import click
 
 from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr
 from logwright.cli.output import Format, Output
+from logwright.cli.statuses import STOPPED
 from logwright.errors import LogwrightError, NotALogDir
 from logwright.format.names import TopicPartition
 from logwright.units import INT64_MAX, TimestampMs
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 
 Engine = Literal["local", "spark"]
-_DECLINED: Final = 1
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -182,7 +182,7 @@ class Request:
             return
         if not click.confirm(question, err=True):
             self.output.message("Nothing was changed.")
-            raise click.exceptions.Exit(_DECLINED)
+            raise click.exceptions.Exit(STOPPED)
 
 
 class _Pair(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4

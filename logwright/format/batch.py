@@ -266,7 +266,7 @@ def unsupported_magic(magic: int, position: int) -> UnsupportedFormatError:
         return UnsupportedFormatError(
             f"the record batch has the old message format v{magic}.",
             position=position,
-            remedy="Only format v2 is handled here, so the log was not changed. A broker loads it,"
+            remedy="The log was not changed: only format v2 is handled. A broker loads it,"
             " and recovers and cleans it itself.",
         )
     return UnsupportedFormatError(
