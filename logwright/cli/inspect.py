@@ -15,7 +15,7 @@ from logwright.cli.leaving import stray
 from logwright.cli.planning import FailureLog
 from logwright.cli.request import Request, request_options
 from logwright.cli.wording import clock, counted
-from logwright.errors import LogDirLocked, LogwrightError, UncleanLogDir
+from logwright.errors import LogDirLocked, LogwrightError, UncleanLogDir, UnsupportedFormatError
 from logwright.format import names
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _EXPECTED = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
 @request_options
 def command(request: Request) -> None:
     """Show one line per log; with --verbose also segments, checkpoints and file names."""
-    from logwright.log.checkpoints import read_checkpoints  # noqa: PLC0415 -- numpy: not for --help
+    from logwright.recovery.observe import read_all_offsets  # noqa: PLC0415 -- numpy: not for --help
 
     output = request.output
     partitions = request.partitions()
@@ -54,8 +54,10 @@ def command(request: Request) -> None:
     output.text(f"{request.log_dir}: {counted(len(partitions), 'partition')} shown")
     output.text(f"  clean shutdown: {'yes' if clean else 'no'}; lock: {lock or 'free'}")
     output.text(f"  {clock(request.now_ms)}")
+    if entire:
+        _say_root(request)
     marked = _marked(request) if entire else []
-    checkpoints = read_checkpoints(request.log_dir)
+    checkpoints = read_all_offsets(request.log_dir)
     failures = FailureLog(output=output)
     shown: list[InspectedLog] = []
     try:
@@ -73,6 +75,18 @@ def command(request: Request) -> None:
     if not output.is_json:
         show(request, shown, marked)
     click.get_current_context().exit(failures.exit_status)
+
+
+def _say_root(request: Request) -> None:
+    """Show what in the root would stop a broker. Effects: reads the root; output."""
+    from logwright.recovery.root import look_at_root  # noqa: PLC0415 -- numpy: not for --help
+
+    root = look_at_root(request.log_dir)
+    found = {str(one.path): one.problem for one in root.problems}
+    found |= {str(request.log_dir / name): problem for name, problem in root.malformed.items()}
+    for path, problem in found.items():
+        request.output.text(f"  a broker would not start: {path}: {problem}")
+        request.output.json_object({"path": path, "stopsABroker": problem})
 
 
 def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
@@ -170,9 +184,9 @@ def _standing(request: Request, partition: TopicPartition) -> tuple[TopicConfig 
 
 def _offsets(
     request: Request, partition: TopicPartition, checkpoints: Checkpoints
-) -> tuple[dict[str, int], UncleanLogDir | None]:
-    """Return the log's offsets, or why it needs recovery first. Effects: reads the first and last
-    segments.
+) -> tuple[dict[str, int], UncleanLogDir | UnsupportedFormatError | None]:
+    """Return the log's offsets, or why it needs recovery first or is not handled. Effects: reads
+    the first and last segments.
     """
     from logwright.log.load import observe  # noqa: PLC0415
 
@@ -183,7 +197,7 @@ def _offsets(
             high_watermark=request.high_watermark,
             checkpoints=checkpoints,
         )
-    except UncleanLogDir as error:
+    except (UncleanLogDir, UnsupportedFormatError) as error:
         return {}, error
     return {
         "logStartOffset": log.log_start_offset,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from logwright.cli.output import Cell, human_bytes
 from logwright.cli.planning import instant
 from logwright.cli.wording import counted, moment, retired, short_names
-from logwright.errors import LogwrightError, UncleanLogDir
+from logwright.errors import LogwrightError, UncleanLogDir, UnsupportedFormatError
 from logwright.format import names
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class InspectedLog:
     Attributes:
         offsets: field name of the output → offset; empty if there is a problem.
         recorded: the offsets in the checkpoint files.
-        problem: why it needs recovery first.
+        problem: why it needs recovery first, or is not handled.
         config: None if the settings cannot be read.
         stray: why a broker would not serve it from this directory.
     """
@@ -57,7 +57,7 @@ class InspectedLog:
     listing: Listing
     offsets: Mapping[str, int]
     recorded: Mapping[str, int | None]
-    problem: UncleanLogDir | None
+    problem: UncleanLogDir | UnsupportedFormatError | None
     config: TopicConfig | None
     stray: str | None
 
@@ -129,7 +129,10 @@ def _log_row(request: Request, log: InspectedLog, name: str) -> tuple[object, ..
     offsets = None
     if log.offsets:
         offsets = f"{log.offsets['logStartOffset']}..{log.offsets['logEndOffset']}"
-    notes = [] if log.problem is None else [f"needs recovery: {log.problem.problem}"]
+    notes = []
+    if log.problem is not None:
+        recoverable = isinstance(log.problem, UncleanLogDir)
+        notes = [f"{'needs recovery' if recoverable else 'not handled'}: {log.problem.problem}"]
     notes += [] if log.stray is None else [f"stray: {log.stray}"]
     colour = "red" if notes else "yellow"
     notes += _leftover_notes(request, log)

@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from logwright.cli.log_lines import say
+from logwright.cli.statuses import EXIT_STATUSES, STOPPED
 from logwright.errors import LogwrightError
 
 _COMMANDS: Final = MappingProxyType(
@@ -68,12 +69,20 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Exit status"):
+            formatter.write_dl([(str(one), said) for one, said in EXIT_STATUSES.items()])
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except LogwrightError as error:
             say("error", str(error), error=type(error).__name__, exit_status=error.exit_status)
             ctx.exit(error.exit_status)
+        except (KeyboardInterrupt, click.Abort):
+            say("error", "interrupted.", error="KeyboardInterrupt", exit_status=STOPPED)
+            ctx.exit(STOPPED)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -82,7 +91,5 @@ def main() -> None:
     """Maintain Apache Kafka log segments offline.
 
     LOG_DIR is a log directory of a stopped broker; without TOPIC-N a command works on all its
-    partitions. Exit status: 0 success, also if there was nothing to do; 2 usage or settings; 3
-    corrupt data; 4 unsupported format; 5 precondition not met (lock, disk space, log changed); 6
-    output failed a check; 7 a file operation failed.
+    partitions.
     """

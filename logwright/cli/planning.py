@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from logwright.cli.leaving import stray
 from logwright.cli.log_lines import say
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from logwright.format.names import TopicPartition
     from logwright.sweep.model import LogWork
 
+_UNCHANGED: Final = re.compile(
+    r"The log was (?:not changed|left untouched)|Nothing was changed|the log was not changed"
+)
+"""What the remedies of errors say of a log."""
 _LAST_DATETIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
@@ -35,14 +40,20 @@ class FailureLog:
     Attributes:
         failures: (partition, error), in the order in which they came.
         directories: the same of future and stray logs, by directory name.
+        recovered: partitions that the command has recovered before its own work.
     """
 
     output: Output
     failures: list[tuple[TopicPartition, LogwrightError]] = field(default_factory=list)
     directories: list[tuple[str, LogwrightError]] = field(default_factory=list)
+    recovered: set[TopicPartition] = field(default_factory=set)
 
     def add(self, partition: TopicPartition, error: LogwrightError) -> None:
         """Record an error and report it. Effects: stderr, and stdout as JSON."""
+        if partition in self.recovered and error.remedy:
+            error.remedy = _UNCHANGED.sub(
+                "The log was recovered, and not changed after that", error.remedy
+            )
         self.failures.append((partition, error))
         kind = type(error).__name__
         say("error", f"{partition}: {error}", topic_partition=partition, error=kind)

@@ -4,7 +4,7 @@ crash.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,10 +12,14 @@ from logwright.cli.leaving import leave_held
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog
 from logwright.cli.request import Request, request_options
+from logwright.errors import LogwrightError
+from logwright.format import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
+    from logwright.cli.output import Output
     from logwright.format.names import TopicPartition
     from logwright.recovery.model import (
         DirectoryPlan,
@@ -24,6 +28,16 @@ if TYPE_CHECKING:
         RecoveryOptions,
         RecoveryPlan,
     )
+    from logwright.recovery.root import Root
+
+_WITHOUT_ENTRY: Final = {
+    names.RECOVERY_POINT_CHECKPOINT: "Logs without an entry count as not flushed.",
+    names.LOG_START_OFFSET_CHECKPOINT: "Each log starts with its first segment: records that a"
+    " DeleteRecords removed from the middle of a segment are visible again.",
+    names.HIGH_WATERMARK_CHECKPOINT: "A broker finds the high watermarks again from the replicas.",
+    names.CLEANER_OFFSET_CHECKPOINT: "The next cleaning reads each log from its start.",
+}
+"""What it means that a checkpoint has no entry of a log."""
 
 
 @click.command(name="recover")
@@ -48,7 +62,7 @@ def command(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
     options = RecoveryOptions(like_kafka=like_kafka, accept_loss=accept_loss)
     if request.dry_run:
         plan = _plan(request, options)
-        _report(request, plan.plans, None)
+        _report(request, plan.plans, plan.root, None)
         add_failures(failures, plan)
     else:
         request.partitions()  # locking creates a file: only in a log directory
@@ -59,8 +73,12 @@ def command(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
                 plan = _plan(request, options)
             result = _commit(plan)
         add_failures(failures, result)
-        _report(request, (*result.recovered, *result.marked), result)
+        _report(request, (*result.recovered, *result.marked), plan.root, result)
         _say_marker(request, plan, result)
+    for problem in plan.root.problems:
+        failures.add_directory(str(request.log_dir), problem)
+    for note in plan.root.notes:
+        request.output.message(f"{request.log_dir}: {note}.")
     click.get_current_context().exit(failures.exit_status)
 
 
@@ -93,15 +111,20 @@ def recover_first(
         lambda topic: request.settings(topic)[0],
         now_ms=request.now_ms,
         options=RecoveryOptions(like_kafka=like_kafka),
+        topic_ids=topic_ids(request),
     )
     _ask(request, plan)
     if not like_kafka and _settled(request):
         recover_first(request, failures, like_kafka=like_kafka, partitions=partitions)
         return
     result = _commit(plan)
-    request.output.message(f"Recovered {len(result.recovered)} partitions first.")
+    failures.recovered.update(one.partition for one in result.recovered if one.changes)
+    if result.recovered:
+        request.output.message(f"Recovered {len(result.recovered)} partitions first.")
     say_findings((*result.recovered, *result.marked), request.output.message)
-    add_failures(failures, result)
+    _add_first_failures(request, failures, result, wanted)
+    for problem in plan.root.problems:
+        request.output.message(f"A broker would not start: {problem}")
 
 
 def add_failures(failures: FailureLog, found: DirectoryPlan | DirectoryResult) -> None:
@@ -110,6 +133,28 @@ def add_failures(failures: FailureLog, found: DirectoryPlan | DirectoryResult) -
         failures.add(partition, error)
     for name, error in found.marked_failures.items():
         failures.add_directory(name, error)
+
+
+def _add_first_failures(
+    request: Request,
+    failures: FailureLog,
+    found: DirectoryPlan | DirectoryResult,
+    wanted: Iterable[TopicPartition],
+) -> None:
+    """Add the failures of the logs that a command is about: of those that were named, else of all.
+    Others are said: the command goes on without them. Effects: output.
+    """
+    if not request.named:
+        add_failures(failures, found)
+        return
+    own = set(wanted)
+    for partition, error in found.failures.items():
+        if partition in own:
+            failures.add(partition, error)
+        else:
+            request.output.message(f"{partition}: not recovered: {error}")
+    for name, error in found.marked_failures.items():
+        request.output.message(f"{name}: not recovered: {error}")
 
 
 def ready_partitions(
@@ -172,6 +217,7 @@ def show_recovery_first(
             lambda topic: request.settings(topic)[0],
             now_ms=request.now_ms,
             options=RecoveryOptions(like_kafka=like_kafka),
+            topic_ids=topic_ids(request),
         )
     output = request.output
     say_findings(plan.plans, lambda line: output.text(f"Recovered first: {line}"))
@@ -185,7 +231,7 @@ def show_recovery_first(
                 "recoveredFirst": [_finding_object(finding) for finding in one.findings],
             }
         )
-    add_failures(failures, plan)
+    _add_first_failures(request, failures, plan, wanted)
     return tuple(one for one in wanted if one not in damaged)
 
 
@@ -213,7 +259,23 @@ def _plan(request: Request, options: RecoveryOptions) -> DirectoryPlan:
         lambda topic: request.settings(topic)[0],
         now_ms=request.now_ms,
         options=options,
+        topic_ids=topic_ids(request),
     )
+
+
+def topic_ids(request: Request) -> Callable[[TopicPartition], str | None]:
+    """Return what gives the id of a partition's topic by the sources of the settings; None if they
+    do not have it, or cannot be read. Effects of the result: reads the sources.
+    """
+    from logwright.config.sources import served_topic_id  # noqa: PLC0415 -- pydantic: not for --help
+
+    def find(partition: TopicPartition) -> str | None:
+        try:
+            return served_topic_id(request.sources(), partition)
+        except LogwrightError:
+            return None
+
+    return find
 
 
 def _commit(plan: DirectoryPlan) -> DirectoryResult:
@@ -229,6 +291,8 @@ def _ask(request: Request, plan: DirectoryPlan) -> None:
     if request.yes or not plan.changes:
         return
     say_findings(plan.plans, request.output.message)
+    for name, problem in plan.root.malformed.items():
+        request.output.message(f"{name}: to be replaced: {problem}")
     changing = sum(one.changes for one in plan.plans)
     request.confirm(f"Repair {changing} of {len(plan.plans)} partitions in {request.log_dir}?")
 
@@ -248,7 +312,7 @@ def _sentence(finding: Finding) -> str:
 
 
 def _report(
-    request: Request, plans: Iterable[RecoveryPlan], result: DirectoryResult | None
+    request: Request, plans: Iterable[RecoveryPlan], root: Root, result: DirectoryResult | None
 ) -> None:
     output = request.output
     plans = tuple(plans)
@@ -272,8 +336,25 @@ def _report(
     if result is not None:
         for name, path in result.cut.items():
             output.text(f"{name}: removed bytes are kept in {path}")
-    if not any(plan.findings for plan in plans):
+    for name, problem in root.malformed.items():
+        _report_checkpoint(output, name, problem, None if result is None else result.damaged[name])
+    if not any(plan.findings for plan in plans) and not root.malformed:
         output.text("Nothing to repair.")
+
+
+def _report_checkpoint(output: Output, name: str, problem: str, kept: Path | None) -> None:
+    """Report a malformed checkpoint that is replaced, and what that means. Effects: output."""
+    what = _WITHOUT_ENTRY[name]
+    where = "" if kept is None else f" It is kept as {kept}."
+    output.text(f"{name}: written without the unreadable entries: {problem} {what}{where}")
+    output.json_object(
+        {
+            "checkpoint": name,
+            "problem": problem,
+            "meaning": what,
+            "keptAs": None if kept is None else str(kept),
+        }
+    )
 
 
 def _finding_object(finding: Finding) -> dict[str, object]:
@@ -297,5 +378,7 @@ def _say_marker(request: Request, plan: DirectoryPlan, result: DirectoryResult) 
     left = ", ".join(plan.left_out[:3]) + (" and more" if len(plan.left_out) > 3 else "")  # noqa: PLR2004 - as sliced
     why = f"left out: {left}"
     if result.failures or result.marked_failures:
-        why = "some logs could not be recovered"
+        why = "some logs could not be recovered; the others were"
+    elif plan.root.stops_a_broker:
+        why = "a broker would not start on it"
     output.message(f"{request.log_dir} is still not marked as cleanly shut down: {why}.")

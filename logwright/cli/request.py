@@ -15,6 +15,7 @@ import click
 from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr
 from logwright.cli.output import Format, Output
 from logwright.cli.parameters import Pair, Partition, kafka_version_option
+from logwright.cli.statuses import STOPPED
 from logwright.config.kafka_version import BY_NAME, NEWEST
 from logwright.errors import LogwrightError, NotALogDir
 from logwright.format.names import TopicPartition
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 
 Engine = Literal["local", "spark"]
-_DECLINED: Final = 1
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -188,7 +188,7 @@ class Request:
             return
         if not click.confirm(question, err=True):
             self.output.message("Nothing was changed.")
-            raise click.exceptions.Exit(_DECLINED)
+            raise click.exceptions.Exit(STOPPED)
 
 
 _PATH: Final = click.Path(path_type=Path)

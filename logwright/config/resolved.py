@@ -39,7 +39,7 @@ from logwright.config.topic import (
     overlay,
     parse_settings,
 )
-from logwright.errors import PolicyError
+from logwright.errors import PolicyError, UnsupportedFormatError
 from logwright.metadata.model import NO_IDS, ClusterMetadata, ConfigEntry, DirectoryIds
 
 Origin = Literal[
@@ -49,6 +49,7 @@ UNKNOWN: Final = "unknown"
 """Shown as the value of a cleanup.policy that no level sets."""
 
 _KAFKAS_DEFAULT: Final = "Kafka's default"
+_REMOTE_STORAGE: Final = "remote.storage.enable"
 _POLICY: Final = "cleanup.policy"
 _DELETING: Final = (_POLICY, "retention.ms", "retention.bytes")
 """Configs for which an entry of ``topics.yml`` needs ``override`` to win over the cluster."""
@@ -187,7 +188,14 @@ def settings_of(sources: Sources, topic: str) -> tuple[TopicConfig, CleanerConfi
 
     Raises:
         PolicyError: a setting is invalid; the message has where it is set.
+        UnsupportedFormatError: the cluster keeps the topic in tiered storage.
     """
+    tiered = effective_pairs(sources, topic).get(_REMOTE_STORAGE, "").strip().lower() == "true"
+    if tiered and resolve(sources, topic)[_REMOTE_STORAGE].origin == "topic":
+        raise UnsupportedFormatError(
+            f"{_REMOTE_STORAGE}=true: a topic with tiered storage is not maintained offline.",
+            remedy="Its brokers maintain it.",
+        )
     try:
         return parse_settings(maintenance_pairs(sources, topic), sources.kafka.version)
     except PolicyError as error:

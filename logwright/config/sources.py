@@ -142,6 +142,17 @@ def stray_partition(sources: Sources, log_dir: Path, partition: TopicPartition) 
     return stray_reason(partition, topic_id, sources.metadata, sources.ids)
 
 
+def served_topic_id(sources: Sources, partition: TopicPartition) -> str | None:
+    """Return the id of a partition's topic, if the cluster's metadata says that this node has a
+    replica of the partition; None if it does not, or is not known.
+    """
+    topic_id = sources.topic_id(partition.topic)
+    if topic_id is None or sources.metadata is None:
+        return topic_id
+    reason = stray_reason(partition, topic_id, sources.metadata, sources.ids)
+    return topic_id if reason is None else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """Locations of a log directory's metadata and properties that differ from the default.

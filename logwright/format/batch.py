@@ -39,6 +39,8 @@ LOG_OVERHEAD_BYTES: Final = 12
 HEADER_UP_TO_MAGIC_BYTES: Final = 17
 CRC_START: Final = 21
 MAGIC: Final = 2
+MAGIC_AT: Final = 16
+"""Position of the magic in a batch of any format."""
 SMALLEST_LEGACY_LENGTH: Final = 14
 """The v0 record overhead: a smaller batchLength is corrupt for any magic."""
 
@@ -264,7 +266,8 @@ def unsupported_magic(magic: int, position: int) -> UnsupportedFormatError:
         return UnsupportedFormatError(
             f"the record batch has the old message format v{magic}.",
             position=position,
-            remedy="Only format v2 is supported; the log was not changed.",
+            remedy="The log was not changed: only format v2 is handled. A broker loads it,"
+            " and recovers and cleans it itself.",
         )
     return UnsupportedFormatError(
         f"the record batch's magic {magic} is unknown.",

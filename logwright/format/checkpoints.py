@@ -31,8 +31,8 @@ _PLAIN: Final = re.compile(r"0\n([0-9]{1,10})\n((?:[!-~]+ [0-9]{1,9} [0-9]{1,18}
 _CONTENTS: Final = 8
 """Parsed contents that are kept: of the four files, before and after a change."""
 _REMEDY: Final = (
-    "The log was not changed. Restore the file, or start a broker on the directory: it ignores the"
-    " file and writes a new one."
+    "It was not changed, and a broker does not start with it. Restore it, or run `logwright"
+    " recover`, which writes a new one."
 )
 
 
@@ -155,7 +155,7 @@ def _entries(content: bytes, path: Path, columns: int) -> list[tuple[int, list[s
         raise UnsupportedFormatError(
             f"the checkpoint's version is {version}.",
             path=path,
-            remedy="Only version 0 is supported; the log was not changed.",
+            remedy=_REMEDY,
         )
     count = _integer(lines[1].strip(), INT32_MAX, 2, path) if len(lines) > 1 else 0
     entries = [(number, line.split()) for number, line in enumerate(lines[2:], start=3)]

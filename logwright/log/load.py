@@ -42,6 +42,7 @@ from logwright.log.listing import segment_stems, snapshot_offsets, stamp_files
 from logwright.log.log_dir import list_log_dir
 from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
 from logwright.log.producers import Producers, first_batch_at, load_producers
+from logwright.log.recovered import is_recovered
 from logwright.log.tail import first_batch_max_timestamp, log_end_offset
 from logwright.units import Offset, TimestampMs
 
@@ -127,7 +128,8 @@ def observe(
     Raises:
         NotALogDir: there is no such log directory or partition.
         UnreadableFile: a file cannot be read, or is a symlink, FIFO or the like.
-        UncleanLogDir: no clean-shutdown marker, leftovers, or a segment that is not whole.
+        UncleanLogDir: neither a clean-shutdown marker nor a record that this log was recovered
+            since, leftovers, or a segment that is not whole.
         CorruptBatch, CorruptIndex, CorruptCheckpoint: what was read is malformed.
         UnsupportedFormatError: another magic or version than the known ones.
     """
@@ -173,7 +175,8 @@ def observe_one(shared: Shared, partition: TopicPartition) -> PartitionLog:
 
 def _observe(shared: Shared, partition: TopicPartition, directory: OpenDir) -> PartitionLog:
     stamps = stamp_files(directory)
-    stems = segment_stems(stamps, directory.name, clean_shutdown=shared.clean_shutdown)
+    as_stopped = shared.clean_shutdown or is_recovered(directory, stamps)
+    stems = segment_stems(stamps, directory.name, clean_shutdown=as_stopped)
     segments = _segments(directory, stamps, stems)
     end = _log_end_offset(directory, segments[-1])
     entries = shared.checkpoints.of(partition)

@@ -28,6 +28,11 @@ from logwright.metadata.records import decode_metadata_record
 from logwright.units import Offset
 
 META_PROPERTIES: Final = "meta.properties"
+WRITE_IDS: Final = (
+    "The file was not changed. Restore it, or write it: version=1, cluster.id and node.id as in the"
+    " node's other log directories; a broker adds a directory.id."
+)
+"""Remedy for a malformed ``meta.properties``."""
 _START: Final = Offset(0)
 _MOST_PROPERTIES_BYTES: Final = 65_536
 _PROPERTY: Final = re.compile(r"\s*([a-z.]+)\s*[=:]\s*(.*?)\s*")
@@ -174,7 +179,7 @@ def read_directory_ids(log_dir: Path) -> DirectoryIds:
     Raises:
         NotALogDir: the directory does not exist.
         UnreadableFile: the file cannot be read or is not a regular file.
-        CorruptLogError: it is too large, not UTF-8, or the node id is not a number.
+        CorruptLogError: it is too large, or the node id is not a number.
     """
     with open_log_dir(log_dir) as directory:
         if not exists(directory, META_PROPERTIES):
@@ -182,11 +187,9 @@ def read_directory_ids(log_dir: Path) -> DirectoryIds:
         content = read_part(directory, META_PROPERTIES, 0, _MOST_PROPERTIES_BYTES + 1)
     path = log_dir / META_PROPERTIES
     if len(content) > _MOST_PROPERTIES_BYTES:
-        raise CorruptLogError(f"is larger than {_MOST_PROPERTIES_BYTES} bytes.", path=path)
-    try:
-        lines = content.decode().splitlines()
-    except UnicodeDecodeError as error:
-        raise CorruptLogError("is not UTF-8.", path=path, position=error.start) from error
+        problem = f"is larger than {_MOST_PROPERTIES_BYTES} bytes."
+        raise CorruptLogError(problem, path=path, remedy=WRITE_IDS)
+    lines = content.decode("latin-1").splitlines()  # as java.util.Properties
     found = {
         match[1]: _ESCAPED.sub(r"\1", match[2])
         for line in lines
@@ -194,7 +197,7 @@ def read_directory_ids(log_dir: Path) -> DirectoryIds:
     }
     node_id = found.get("node.id")
     if node_id is not None and not _NODE_ID.fullmatch(node_id):
-        raise CorruptLogError("its node.id is not a number.", path=path)
+        raise CorruptLogError("its node.id is not a number.", path=path, remedy=WRITE_IDS)
     return DirectoryIds(
         cluster_id=found.get("cluster.id"),
         node_id=None if node_id is None else int(node_id),

@@ -5,8 +5,9 @@
    by one, and stay locked until their offset checkpoints are written. So nobody changes a log in
    between, and no entry is written for a log that no longer exists.
 2. Write the marker last, and only if every partition of the directory is as a clean stop leaves it:
-   recovered now, or clean before. Appends remove the marker too: it is read and changed under the
-   lock of the checkpoints.
+   recovered now, or clean before, and nothing else in the directory stops a broker. Otherwise each
+   recovered log gets a record of its own (`logwright.log.recovered`). Appends remove the marker
+   too: it is read and changed under the lock of the checkpoints.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from logwright.errors import LogwrightError, StalePlan
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
+    CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -29,8 +31,10 @@ from logwright.format.names import (
     TopicPartition,
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition_directory
-from logwright.log.checkpoints import Checkpoints
-from logwright.log.files import names_in
+from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
+from logwright.log.files import names_in, open_log_dir, open_named_dir
+from logwright.log.listing import stamp_files
+from logwright.log.recovered import RECOVERED, recovered_record
 from logwright.recovery.model import (
     DirectoryPlan,
     DirectoryResult,
@@ -43,12 +47,13 @@ from logwright.recovery.observe import (
     read_all_offsets,
     read_offsets,
 )
+from logwright.recovery.root import DAMAGED, look_at_root
 from logwright.recovery.steps import CUT, keeps, recovery_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.marker import discard_markers, lock_marker
 from logwright.steps.replace import replace_file
-from logwright.steps.step import FileStep, FsyncDir, Unlink
+from logwright.steps.step import FileStep, FsyncDir, Link, Unlink
 from logwright.steps.work import make_private
 from logwright.units import Offset
 
@@ -67,14 +72,17 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
 
     Raises:
         LogDirLocked: a broker or another recovery works on the directory. Nothing was changed.
+        UncleanLogDir: a directory has the name of a file that is to be written. Nothing was
+            changed.
         StalePlan: the marker came or went since. Nothing was changed.
         DiskFull, StepFailed: the checkpoints or the marker could not be written. An error of one
             partition is recorded as its failure, and the directory stays without marker.
     """
+    _refuse_blocked(plan)
     result = DirectoryResult(
         failures=dict(plan.failures), marked_failures=dict(plan.marked_failures)
     )
-    if not plan.plans and not plan.becomes_clean:
+    if not plan.plans and not plan.changes:
         return result
     with (
         lock_log_dir(plan.log_dir),
@@ -82,14 +90,23 @@ def commit_directory(plan: DirectoryPlan) -> DirectoryResult:
         RealFileSystem(plan.log_dir) as files,
     ):
         _take_marker(plan, files)
+        _replace_malformed(plan, files, result)
         interrupted = False
         for first in range(0, len(plan.plans), GROUP):
             group = plan.plans[first : first + GROUP]
-            interrupted |= _commit_group(group, files, result)
+            alone = plan.marker is None and not plan.becomes_clean
+            interrupted |= _commit_group(group, files, result, alone=alone)
         failed = result.failures or result.marked_failures
         if not interrupted and (plan.marker is not None or not failed):
             result.clean = _put_marker(plan, result, files)
     return result
+
+
+def _refuse_blocked(plan: DirectoryPlan) -> None:
+    written = (*CHECKPOINT_FILES, CLEAN_SHUTDOWN_MARKER)
+    for problem in plan.root.problems:
+        if problem.path is not None and problem.path.name in [f"{one}.tmp" for one in written]:
+            raise problem
 
 
 def _take_marker(plan: DirectoryPlan, files: FileSystem) -> None:
@@ -117,6 +134,8 @@ def _put_marker(plan: DirectoryPlan, result: DirectoryResult, files: FileSystem)
     """
     if plan.marker is not None and not plan.changes:
         return True
+    if plan.marker is None and look_at_root(plan.log_dir).stops_a_broker:
+        return False
     with lock_checkpoints(plan.log_dir):
         recovered = {one.partition for one in result.recovered}
         marked = {one.name for one in result.marked}
@@ -126,11 +145,28 @@ def _put_marker(plan: DirectoryPlan, result: DirectoryResult, files: FileSystem)
     return True
 
 
+def _replace_malformed(plan: DirectoryPlan, files: FileSystem, result: DirectoryResult) -> None:
+    """Keep a copy of each malformed checkpoint, then write one without entries, which is what a
+    broker makes of a missing one; those of recovered logs are added later. Effects: writes them.
+    """
+    for name in plan.root.malformed:
+        path = plan.log_dir / name
+        kept = path.with_name(f"{DAMAGED}-{name}-{plan.now_ms}")
+        with lock_checkpoints(plan.log_dir):
+            if not kept.exists():
+                execute((Link(path, kept), FsyncDir(plan.log_dir)), files)
+            execute(replace_file(path, serialize_offset_checkpoint({}), like=path), files)
+        result.damaged[name] = kept
+        _LOG.warning("checkpoint replaced: file=%s kept=%s", path, kept)
+
+
 def _commit_group(
-    group: Sequence[RecoveryPlan], files: FileSystem, result: DirectoryResult
+    group: Sequence[RecoveryPlan], files: FileSystem, result: DirectoryResult, *, alone: bool
 ) -> bool:
     """Repair a group; return whether one was left incomplete. Effects: changes the logs and their
     checkpoints.
+
+    `alone`: the directory will not get its marker, so each log gets a record that it was recovered.
     """
     log_dir = group[0].observed.log_dir
     interrupted = False
@@ -157,9 +193,21 @@ def _commit_group(
             else:
                 recovered.append(one)
         _write_checkpoints(log_dir, recovered, files)
+        for one in recovered if alone else ():
+            _record(one, files)
     result.recovered += [one for one in recovered if not one.is_marked]
     result.marked += [one for one in recovered if one.is_marked]
     return interrupted
+
+
+def _record(plan: RecoveryPlan, files: FileSystem) -> None:
+    """Record that a log is now as a clean stop leaves it. Effects: writes into its work
+    directory.
+    """
+    with open_log_dir(plan.observed.log_dir) as parent, open_named_dir(parent, plan.name) as opened:
+        content = recovered_record(stamp_files(opened))
+    path = plan.observed.directory / WORK_DIRECTORY / RECOVERED
+    execute(replace_file(path, content, like=None), files)
 
 
 def _refuse_changed(plan: RecoveryPlan, checkpoints: Checkpoints) -> None:
@@ -212,16 +260,21 @@ def _write_checkpoints(log_dir: Path, plans: Iterable[RecoveryPlan], files: File
     points: dict[TopicPartition, Offset | None] = {}
     starts: dict[TopicPartition, Offset | None] = {}
     watermarks: dict[TopicPartition, Offset | None] = {}
+    cleaned: dict[TopicPartition, Offset | None] = {}
     for plan in (one for one in plans if has_entries(log_dir, one.partition, one.name)):
         partition = plan.partition
         points[partition] = plan.log_end_offset
         inside = plan.log_start_offset > plan.first_base_offset
         starts[partition] = plan.log_start_offset if inside else None
         watermarks[partition] = plan.high_watermark
+        # What is appended after a cut is to be cleaned (LogCleanerManager.maybeTruncateCheckpoint).
+        if (plan.observed.checkpoints.cleaner_offset.get(partition) or 0) > plan.log_end_offset:
+            cleaned[partition] = plan.log_end_offset
     with lock_checkpoints(log_dir):
         for name, changed in (
             (LOG_START_OFFSET_CHECKPOINT, starts),
             (HIGH_WATERMARK_CHECKPOINT, watermarks),
+            (CLEANER_OFFSET_CHECKPOINT, cleaned),
             (RECOVERY_POINT_CHECKPOINT, points),
         ):
             execute(_update(log_dir, name, changed), files)

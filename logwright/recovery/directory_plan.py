@@ -16,6 +16,7 @@ from logwright.format.deletions import LEDGER
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     LOG,
+    STRAY_DIRECTORY,
     WORK_DIRECTORY,
     TopicPartition,
     segment_file_name,
@@ -24,15 +25,25 @@ from logwright.log.files import open_log_dir, open_named_dir, open_partition_dir
 from logwright.log.listing import look_for_damage, stamp_files
 from logwright.log.load import list_partitions
 from logwright.log.mapped import map_file
+from logwright.log.recovered import is_recovered
 from logwright.recovery.model import DirectoryPlan, RecoveryOptions, RecoveryPlan
 from logwright.recovery.observe import left_out, marked_logs, observe_log, read_all_offsets
 from logwright.recovery.plan import plan_recovery
+from logwright.recovery.root import look_at_root
 from logwright.recovery.splitting import overflows
 from logwright.steps.marker import wait_for_marker
 from logwright.units import TimestampMs
 
 Settings = Callable[[str], TopicConfig]
 """Gives a topic's effective settings."""
+TopicIds = Callable[[TopicPartition], str | None]
+"""Gives the id of a partition's topic by the cluster's metadata, None if it is not known."""
+
+
+def unknown_ids(partition: TopicPartition) -> str | None:
+    """Return None: no topic's id is known."""
+    del partition
+    return None
 
 
 def partitions_to_recover(
@@ -42,7 +53,8 @@ def partitions_to_recover(
     with a closed segment whose offsets overflow, which Kafka's cleaner splits. Effects: lists
     directories; reads the headers of segments that may overflow.
 
-    Without the clean-shutdown marker these are all partitions of the directory.
+    Without the clean-shutdown marker these are all partitions of the directory, except those that
+    were recovered before and have not changed since.
 
     Raises:
         NotALogDir, UnreadableFile: the directory cannot be listed.
@@ -51,7 +63,7 @@ def partitions_to_recover(
     present = list_partitions(log_dir)
     wait_for_marker(log_dir)
     if not (log_dir / CLEAN_SHUTDOWN_MARKER).exists():
-        return tuple(present)
+        return tuple(one for one in present if not _was_recovered(log_dir, one))
     return tuple(one for one in sorted(set(wanted)) if one in present and _is_damaged(log_dir, one))
 
 
@@ -69,6 +81,14 @@ def marked_to_recover(log_dir: Path, names: Iterable[str]) -> tuple[str, ...]:
             pass
         found.append(name)
     return tuple(found)
+
+
+def _was_recovered(log_dir: Path, partition: TopicPartition) -> bool:
+    try:
+        with open_partition_dir(log_dir, partition) as directory:
+            return is_recovered(directory, stamp_files(directory))
+    except LogwrightError:
+        return False
 
 
 def _is_damaged(log_dir: Path, partition: TopicPartition) -> bool:
@@ -97,11 +117,12 @@ def plan_directory(
     now_ms: TimestampMs,
     options: RecoveryOptions,
     marked: Collection[str] = (),
+    topic_ids: TopicIds = unknown_ids,
 ) -> DirectoryPlan:
     """Plan the recovery of some partitions of a log directory. Effects: reads it.
 
     `marked`: directories of future and stray logs, which are recovered too; all are in an unclean
-    directory.
+    directory. `topic_ids`: for logs whose own record of it is malformed.
 
     Raises:
         NotALogDir, UnreadableFile, LogDirLocked: of the directory as a whole. An error of one
@@ -126,6 +147,7 @@ def plan_directory(
             expiration_ms=config.producer_id_expiration_ms,
             index_interval_bytes=config.index_interval_bytes,
             options=options,
+            topic_id=None if name.endswith(STRAY_DIRECTORY) else topic_ids(partition),
         )
 
     for partition in (one for one in present if one in wanted):
@@ -148,4 +170,6 @@ def plan_directory(
         failures=failures,
         marked_failures=marked_failures,
         left_out=left_out(log_dir, wanted, {one.name for one in others}),
+        root=look_at_root(log_dir),
+        now_ms=now_ms,
     )

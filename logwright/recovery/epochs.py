@@ -1,4 +1,4 @@
-"""The leader epochs of a log, trimmed and completed (LeaderEpochFileCache of Kafka 4.3.0; pure)."""
+"""The leader epochs of a log, trimmed and completed (LeaderEpochFileCache of Kafka 4.3.0)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.format.checkpoints import LeaderEpoch
+from logwright.recovery.segments import LoadedSegment
 from logwright.units import Offset
 
 
@@ -34,6 +35,17 @@ def assign_batches(
             offset = Offset(int(batches[row]["base_offset"]))
             epochs = assign(epochs, LeaderEpoch(epoch=int(batch_epochs[row]), start_offset=offset))
     return tuple(epochs)
+
+
+def epochs_of(segments: Sequence[LoadedSegment]) -> tuple[LeaderEpoch, ...]:
+    """Return the leader epochs of all batches, for a log whose own record of them is malformed.
+    Effects: reads headers.
+    """
+    epochs: tuple[LeaderEpoch, ...] = ()
+    for segment in segments:
+        found = segment.batches(check_crcs=False)
+        epochs = assign_batches(epochs, found.batches, found.epochs)
+    return epochs
 
 
 def trim(

@@ -39,7 +39,7 @@ from logwright.format.reindex import build_indexes
 from logwright.format.valid import ValidBatches
 from logwright.log.kinds import file_kinds
 from logwright.log.mapped import map_file
-from logwright.recovery.epochs import assign_batches, trim
+from logwright.recovery.epochs import assign_batches, epochs_of, trim
 from logwright.recovery.indexes import index_problem
 from logwright.recovery.model import Action, Finding, Observed
 from logwright.recovery.producers import ProducerState, SnapshotFiles
@@ -112,6 +112,8 @@ class Loading:
         else:
             self._recover_unflushed()
         self._find_end()
+        if self.observed.epochs_malformed:
+            self.epochs = epochs_of(self.segments)
         self.epochs = trim(
             self.epochs,
             log_start_offset=self.observed.log_start_offset,

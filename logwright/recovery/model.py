@@ -13,6 +13,7 @@ from logwright.format.index import AbortedTransaction
 from logwright.format.names import LOG, TopicPartition
 from logwright.log.checkpoints import Checkpoints
 from logwright.log.model import FileStamp
+from logwright.recovery.root import Root
 from logwright.units import ByteCount, Offset, TimestampMs
 
 Action = Literal[
@@ -28,6 +29,7 @@ Action = Literal[
     "snapshot written",
     "snapshot removed",
     "epochs trimmed",
+    "topic id written",
     "kept",
 ]
 
@@ -75,6 +77,9 @@ class Observed:
         name: of its directory: the partition's, or that of a future or stray log.
         stamps: its plain files, by name.
         epochs: its leader epochs; None if there is no readable file.
+        epochs_malformed: there is such a file, and a broker does not read it.
+        topic_id_problem: why a broker does not read its ``partition.metadata``; None if it does, or
+            if there is none.
         clean_shutdown: the log directory has the broker's marker.
     """
 
@@ -83,6 +88,8 @@ class Observed:
     name: str
     stamps: Mapping[str, FileStamp]
     epochs: tuple[LeaderEpoch, ...] | None
+    epochs_malformed: bool
+    topic_id_problem: str | None
     checkpoints: Checkpoints
     clean_shutdown: bool
 
@@ -200,6 +207,7 @@ class RecoveryPlan:
         snapshots: number to content of the producer snapshots that are written.
         removed_snapshots: names of the removed ones.
         epochs: leader epochs that are written; None if the file stays as it is.
+        topic_id: that is written into ``partition.metadata``; None if the file stays as it is.
         log_start_offset, log_end_offset, high_watermark: of the recovered log; the high watermark
             is None if it is not recorded.
         first_base_offset: of the first segment then.
@@ -224,6 +232,7 @@ class RecoveryPlan:
     snapshots: Mapping[Offset, bytes]
     removed_snapshots: tuple[str, ...]
     epochs: tuple[LeaderEpoch, ...] | None
+    topic_id: str | None
     log_start_offset: Offset
     log_end_offset: Offset
     high_watermark: Offset | None
@@ -277,6 +286,8 @@ class DirectoryPlan:
         failures: why other partitions cannot.
         marked_failures: why other future and stray logs cannot, by directory name.
         left_out: directories that a broker loads too and that are not recovered here.
+        root: what was found in the log directory's root.
+        now_ms: the command's clock.
     """
 
     log_dir: Path
@@ -285,16 +296,19 @@ class DirectoryPlan:
     failures: Mapping[TopicPartition, LogwrightError]
     marked_failures: Mapping[str, LogwrightError]
     left_out: tuple[str, ...]
+    root: Root
+    now_ms: TimestampMs
 
     @property
     def changes(self) -> bool:
         """Something will change."""
-        return any(plan.changes for plan in self.plans) or self.becomes_clean
+        logs = any(plan.changes for plan in self.plans)
+        return logs or bool(self.root.malformed) or self.becomes_clean
 
     @property
     def becomes_clean(self) -> bool:
         """The directory gets a marker that it did not have."""
-        failed = self.failures or self.marked_failures
+        failed = self.failures or self.marked_failures or self.root.stops_a_broker
         return self.marker is None and not failed and not self.left_out
 
 
@@ -308,6 +322,7 @@ class DirectoryResult:
         marked, marked_failures: the same of future and stray logs, the failures by directory name.
         clean: the directory has the clean-shutdown marker now.
         cut: where data cut out of a log is kept, by the name of its directory.
+        damaged: where malformed checkpoints are kept, by their names.
     """
 
     recovered: list[RecoveryPlan] = field(default_factory=list)
@@ -316,6 +331,7 @@ class DirectoryResult:
     marked_failures: dict[str, LogwrightError] = field(default_factory=dict)
     clean: bool = False
     cut: dict[str, Path] = field(default_factory=dict)
+    damaged: dict[str, Path] = field(default_factory=dict)
 
     def fail(self, plan: RecoveryPlan, error: LogwrightError) -> None:
         """Record that a plan could not be executed."""

@@ -24,6 +24,7 @@ from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     FUTURE_DIRECTORY,
     LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
     TopicPartition,
 )
 from logwright.log.checkpoints import CHECKPOINT_FILES, NO_ENTRIES, Checkpoints
@@ -34,6 +35,7 @@ from logwright.log.load import list_partitions
 from logwright.log.log_dir import MarkedDirectory, list_marked
 from logwright.log.mapped import map_file
 from logwright.recovery.model import Observed
+from logwright.recovery.root import topic_id_problem
 from logwright.units import Offset
 
 _LOG = logging.getLogger(__name__)
@@ -83,7 +85,6 @@ def observe(
         NotALogDir: there is no such partition.
         UnreadableFile: what has the name of a log's file is not a regular file, or cannot be read.
         UncleanLogDir: a log's file has a name that no broker writes.
-        UnsupportedFormatError: the leader epochs are of another version.
     """
     name = partition.directory_name if name is None else name
     with open_log_dir(log_dir) as parent, open_named_dir(parent, name) as directory:
@@ -95,12 +96,18 @@ def observe(
             path=log_dir / name,
             remedy="Nothing was changed. Move it away: a broker fails on it when it loads the log.",
         )
+    epochs = _epochs(log_dir / name / LEADER_EPOCH_CHECKPOINT)
+    topic_id = log_dir / name / PARTITION_METADATA
     return Observed(
         log_dir=log_dir,
         partition=partition,
         name=name,
         stamps=stamps,
-        epochs=_epochs(log_dir / name / LEADER_EPOCH_CHECKPOINT),
+        epochs=epochs,
+        epochs_malformed=LEADER_EPOCH_CHECKPOINT in stamps and epochs is None,
+        topic_id_problem=(
+            topic_id_problem(map_file(topic_id).tobytes()) if PARTITION_METADATA in stamps else None
+        ),
         checkpoints=checkpoints,
         clean_shutdown=(log_dir / CLEAN_SHUTDOWN_MARKER).exists(),
     )
@@ -155,6 +162,6 @@ def _epochs(path: Path) -> tuple[LeaderEpoch, ...] | None:
         return None
     try:
         return parse_leader_epochs(map_file(path).tobytes(), path)
-    except CorruptCheckpoint as error:
+    except (CorruptCheckpoint, UnsupportedFormatError) as error:
         _LOG.warning("leader epochs are rebuilt: %s", error)
         return None

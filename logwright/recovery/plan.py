@@ -7,8 +7,9 @@ difference is the plan, and `steps` makes file steps of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
-from logwright.errors import LossNotAccepted
+from logwright.errors import CorruptLogError, LossNotAccepted
 from logwright.format.checkpoints import LeaderEpoch
 from logwright.format.deletions import parse_ledger
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
@@ -16,6 +17,7 @@ from logwright.format.names import (
     INDEX,
     LEADER_EPOCH_CHECKPOINT,
     LOG,
+    PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     SWAP,
@@ -52,6 +54,7 @@ def plan_recovery(
     expiration_ms: int,
     index_interval_bytes: int,
     options: RecoveryOptions,
+    topic_id: str | None = None,
 ) -> RecoveryPlan:
     """Plan the recovery of one partition. Effects: reads what has to be recovered, changes nothing.
 
@@ -62,9 +65,12 @@ def plan_recovery(
         expiration_ms: ``producer.id.expiration.ms``.
         index_interval_bytes: ``index.interval.bytes``.
         options: of the command.
+        topic_id: that the cluster's metadata has of the topic, for a log whose own record of it is
+            malformed; None if it is not known.
 
     Raises:
         LossNotAccepted: segments with data would be dropped.
+        CorruptLogError: ``partition.metadata`` is malformed, and the id is not known.
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: see `Loading.run`.
     """
     leftovers = find_leftovers(
@@ -81,7 +87,28 @@ def plan_recovery(
     loading.run()
     plan = _plan(loading, leftovers, ledger, options)
     _refuse_loss(plan)
-    return plan
+    return _with_topic_id(plan, topic_id)
+
+
+def _with_topic_id(plan: RecoveryPlan, topic_id: str | None) -> RecoveryPlan:
+    """Add the topic id to the plan if the log's own record of it is malformed."""
+    problem = plan.observed.topic_id_problem
+    if problem is None:
+        return plan
+    if topic_id is None:
+        raise CorruptLogError(
+            f"a broker does not start: {problem}",
+            path=plan.observed.directory / PARTITION_METADATA,
+            remedy="The log was not changed. Give the cluster's metadata (--metadata DIR), copy the"
+            " file from another partition of the topic, or remove it: a broker then renames the log"
+            " to -stray.",
+        )
+    finding = Finding(
+        action="topic id written",
+        files=(PARTITION_METADATA,),
+        reason=f"{problem.removesuffix('.')}; the cluster's metadata has {topic_id}",
+    )
+    return replace(plan, topic_id=topic_id, findings=(*plan.findings, finding))
 
 
 def _plan(
@@ -121,6 +148,7 @@ def _plan(
         snapshots=loading.snapshots.written(),
         removed_snapshots=_removed_snapshots(loading),
         epochs=epochs,
+        topic_id=None,
         log_start_offset=start,
         log_end_offset=end,
         high_watermark=_high_watermark(observed, start, end),
@@ -326,7 +354,8 @@ def _removed_snapshots(loading: Loading) -> tuple[str, ...]:
 
 
 def _changed_epochs(observed: Observed, loading: Loading) -> tuple[LeaderEpoch, ...] | None:
-    return None if loading.epochs == (observed.epochs or ()) else loading.epochs
+    same = loading.epochs == (observed.epochs or ()) and not observed.epochs_malformed
+    return None if same else loading.epochs
 
 
 def _high_watermark(observed: Observed, start: Offset, end: Offset) -> Offset | None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.errors import UnsupportedFormatError
+from logwright.format.batch import MAGIC_AT, unsupported_magic
 from logwright.format.index import AbortedTransaction
 from logwright.format.scan import bad_crcs
 from logwright.format.valid import End, ValidBatches, valid_batches
@@ -108,11 +109,13 @@ class LoadedSegment:
             check_range=check_crcs,
         )
         if found.end == "magic":
+            position = begin + found.valid_bytes
+            error = unsupported_magic(int(self.data()[position + MAGIC_AT]), position)
             raise UnsupportedFormatError(
-                f"{ENDS[found.end]}.",
+                error.problem,
                 path=self.path,
-                position=self.begin + begin + found.valid_bytes,
-                remedy="Nothing was changed. Only format v2 is handled.",
+                position=self.begin + position,
+                remedy=error.remedy,
             )
         if found.end == "range":
             raise OffsetOverflow(self, found)

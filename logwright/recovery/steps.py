@@ -22,7 +22,7 @@ K     what will be cut or dropped is copied or    as before: nothing is removed 
       indexes, that which called for it last;     state called for it, the new one comes last
       an index is cut to whole entries
 5     producer snapshots are written, others go;  the same state is computed again from the same
-      leader epochs                               batches
+      leader epochs and topic id                  batches, and the same metadata
 ====  ==========================================  ================================================
 
 Each part ends with an fsync of the directory. New files are written under a temporary name and
@@ -43,6 +43,7 @@ from logwright.format.names import (
     INDEX,
     LEADER_EPOCH_CHECKPOINT,
     LOG,
+    PARTITION_METADATA,
     SNAPSHOT,
     TIMEINDEX,
     TXNINDEX,
@@ -100,6 +101,7 @@ def recovery_steps(plan: RecoveryPlan, *, cut: Path | None) -> Iterator[FileStep
     yield from _create(plan)
     yield from _settle_producers(plan)
     yield from _settle_epochs(plan)
+    yield from _settle_topic_id(plan)
 
 
 def keeps(plan: RecoveryPlan) -> bool:
@@ -309,6 +311,15 @@ def _settle_epochs(plan: RecoveryPlan) -> Iterator[FileStep]:
     directory = plan.observed.directory
     content = serialize_leader_epochs(plan.epochs)
     yield from _write(directory, directory / LEADER_EPOCH_CHECKPOINT, content)
+    yield FsyncDir(directory)
+
+
+def _settle_topic_id(plan: RecoveryPlan) -> Iterator[FileStep]:
+    if plan.topic_id is None:
+        return
+    directory = plan.observed.directory
+    content = f"version: 0\ntopic_id: {plan.topic_id}"
+    yield from _write(directory, directory / PARTITION_METADATA, content.encode())
     yield FsyncDir(directory)
 
 

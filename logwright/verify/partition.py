@@ -10,10 +10,8 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
 
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format.checkpoints import parse_leader_epochs, parse_offset_checkpoint
@@ -35,12 +33,11 @@ from logwright.log.files import open_partition_dir
 from logwright.log.listing import look_for_damage, snapshot_offsets, stamp_files
 from logwright.log.mapped import map_file
 from logwright.recovery.observe import read_offsets
+from logwright.recovery.root import topic_id_problem
 from logwright.units import INT64_MAX, Offset
 from logwright.verify.model import Fault
 from logwright.verify.producers import check_producers
 from logwright.verify.segments import check_segment
-
-_METADATA: Final = re.compile(rb"version: 0\ntopic_id: [A-Za-z0-9_-]{22}\n?")
 
 
 def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
@@ -48,6 +45,7 @@ def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
 
     Raises:
         NotALogDir, UnreadableFile: it does not exist or cannot be read.
+        UnsupportedFormatError: it has an old message format, and was not checked.
     """
     with open_partition_dir(log_dir, partition) as opened:
         stamps = stamp_files(opened)
@@ -120,9 +118,8 @@ def _check_epochs(path: Path, end: int) -> list[Fault]:
 
 
 def _check_metadata(path: Path) -> list[Fault]:
-    if path.exists() and _METADATA.fullmatch(map_file(path).tobytes()) is None:
-        return [Fault(path=path, position=None, problem="it does not name a topic id")]
-    return []
+    problem = topic_id_problem(map_file(path).tobytes()) if path.exists() else None
+    return [] if problem is None else [Fault(path=path, position=None, problem=problem)]
 
 
 def _check_checkpoints(log_dir: Path, partition: TopicPartition, end: int) -> list[Fault]:

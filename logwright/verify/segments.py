@@ -12,7 +12,7 @@ from logwright.checks import kernels
 from logwright.checks.indexes import wrong_offset_entries
 from logwright.compaction.source import Source, open_window, row_ranges
 from logwright.errors import CorruptBatch, UnsupportedFormatError
-from logwright.format.batch import CONTROL
+from logwright.format.batch import CONTROL, MAGIC_AT, unsupported_magic
 from logwright.format.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
@@ -47,11 +47,17 @@ def check_segment(directory: Path, base_offset: int, end_offset: int) -> tuple[l
 
     Raises:
         UnreadableFile: a file cannot be read.
+        UnsupportedFormatError: a batch has an old message format, which is not checked.
     """
     path = directory / segment_file_name(base_offset, LOG)
     log = MappedFiles().open(path)
     data = log.data
     found = valid_batches(data, base_offset=base_offset, end_offset=end_offset, check_crcs=False)
+    if found.end == "magic":
+        error = unsupported_magic(int(data[found.valid_bytes + MAGIC_AT]), found.valid_bytes)
+        raise UnsupportedFormatError(
+            error.problem, path=path, position=error.position, remedy=error.remedy
+        )
     batches = found.batches
     counts = batches["count"].astype(np.int64)
     batches["first_ordinal"] = np.cumsum(counts) - counts

@@ -59,7 +59,7 @@ _NO_KEYS: Final = re.compile(
 """Names of files of Kafka and logwright without keys."""
 _OURS: Final = re.compile(
     r"lock|deletions\.jsonl|ingest\.json|ingest\.batches(?:\.[0-9a-f]*)?|manifest\.json|.*\.tmp"
-    r"|copy\.json|move\.json|erased\.json"
+    r"|copy\.json|move\.json|erased\.json|recovered"
 )
 """Names of such files in logwright's work directories."""
 NO_PARTITION: Final = TopicPartition("", -1)

@@ -52,7 +52,7 @@ def test_a_directory_without_logs_becomes_clean(call: Call, tmp_path: Path) -> N
     """Its last log was deleted before the broker died; nothing else would ever make it clean."""
     log_dir = tmp_path / "logs"
     log_dir.mkdir()
-    (log_dir / "meta.properties").write_text("version=1\n")
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
     assert 0 == call("recover", log_dir, "--yes").status
     assert (log_dir / MARKER).exists()
 

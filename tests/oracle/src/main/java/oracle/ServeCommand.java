@@ -38,6 +38,7 @@ final class ServeCommand {
                 case "plan" -> RandomPlans.run(request);
                 case "recover" -> RecoverRequest.run(request);
                 case "manager" -> ManagerRequest.run(request);
+                case "boot" -> BootRequest.run(request);
                 case "retain" -> RandomRetentions.run(request);
                 case "append" -> AppendRequest.run(request);
                 case "directory" -> DirectoryRequest.run(request);

@@ -1,0 +1,226 @@
+"""Random damage to the root and logs of small log directories, recovered, then started by Kafka.
+
+    python -m tests.property.damaged_roots --count N --seed S
+
+For each seed: a directory of one to four of Kafka's own logs is damaged. `recover` runs; what it
+refuses is treated as the remedy of its error says, and it runs again. Then:
+
+1. What it marked as clean is opened by all that a broker reads at its start (oracle's ``boot``).
+2. Every batch that Kafka keeps, when it loads the same damage with a root made right by hand, is in
+   the recovered log, or is kept in ``.logwright/cut``.
+3. What is not marked as clean was refused by name, and is a broker's to decide (an old format).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from logwright.format.valid import valid_batches
+from tests.differential.oracle_server import OracleServer
+from tests.differential.random_logs import scratch_directory
+from tests.e2e.command import Answer, call
+from tests.property.accidents import (
+    CHECKPOINTS,
+    DAMAGES,
+    MARKER,
+    META,
+    NOW_MS,
+    World,
+    copy_over,
+    make,
+    rewrite,
+)
+
+MOST_ROUNDS = 8
+OLD_FORMAT = 4
+"""Exit status if a log of an old format is left to a broker."""
+
+
+class Wrong(AssertionError):
+    """What must never be seen; the message says what."""
+
+
+def follow(error: dict[str, Any], world: World, random: Random, words: list[str]) -> None:
+    """Do what the remedy of an error says. Effects: changes the root, or the command's words."""
+    path, remedy = Path(error["path"]), error["remedy"] or ""
+    ways: list[Callable[[], None]] = []
+    if "--accept-loss allows it" in remedy:
+        ways.append(lambda: words.append("--accept-loss"))
+    if "Move it out of the log directory" in remedy:
+        ways.append(lambda: shutil.move(path, world.root.parent / f"away-{random.random()}"))
+    if "rmdir" in remedy:
+        ways.append(path.rmdir)
+    if "Restore it, or write it: version=1" in remedy:
+        ids = "version=1\nnode.id=1\ncluster.id=Y2x1c3RlcmNsdXN0ZXJjbA\n"
+        ways += [lambda: rewrite(path, META.encode()), lambda: rewrite(path, ids.encode())]
+    if "or remove it: a broker then renames the log to -stray" in remedy:
+        ways.append(path.unlink)
+        own = path.parent.name
+        others = [one for one in world.logs if one[0] == own[0] and one != own]
+        ways += [partial(copy_over, world.whole / one / path.name, path) for one in others]
+    if remedy == "Remove it.":
+        ways.append(lambda: shutil.rmtree(path) if path.is_dir() else path.unlink())
+    if "Move it away" in remedy:
+        named = error["problem"].partition("a file ")[2]
+        strange = re.findall(r"\S+", named.rstrip("."))
+        ways.append(lambda: [(path / one.strip(",")).unlink() for one in strange] and None)
+    if "Restore the segment" in remedy:
+        place = path.relative_to(world.root)
+        ways.append(lambda: rewrite(path, (world.whole / place).read_bytes()))
+    if not ways:
+        raise Wrong(f"no remedy to follow: {error['message']}")
+    random.choice(ways)()
+
+
+def recover(world: World, random: Random) -> tuple[Answer, bool]:
+    """Run `recover`, and what its errors say, until nothing is left to do.
+
+    Returns:
+        the last answer; whether a remedy was followed.
+    """
+    words = ["--config", "cleanup.policy=compact"] if random.random() < 0.3 else []
+    seen: set[str] = set()
+    for number in range(MOST_ROUNDS):
+        answer = call("recover", world.root, "--yes", "--output", "json", "--now", NOW_MS, *words)
+        errors = [one for one in answer.errors if "A broker loads it" not in (one["remedy"] or "")]
+        if not errors and answer.status not in (0, 4):
+            errors = [top_error(answer)]
+        if not errors:
+            return answer, number > 0
+        for error in errors:
+            if error["message"] in seen:
+                raise Wrong(f"the remedy changes nothing: {error['message']}")
+            seen.add(error["message"])
+            follow(error, world, random, words)
+    raise Wrong(f"{MOST_ROUNDS} rounds: {answer.err}")
+
+
+def top_error(answer: Answer) -> dict[str, Any]:
+    """An error of the whole command, which is on stderr only."""
+    found = re.search(r"Error: (/[^:\s]+)(?: at byte \d+)?: ([^.]*\.) (.*)", answer.err)
+    if found is None:
+        raise Wrong(f"status {answer.status} without an error: {answer.err}")
+    keys = ("path", "problem", "remedy")
+    return {"message": found[0], **dict(zip(keys, found.groups(), strict=True))}
+
+
+def content_of(directory: Path) -> dict[tuple[int, int], bytes]:
+    """The batches of a log by base offset and CRC."""
+    found = {}
+    for path in sorted(directory.glob("*.log")):
+        data = path.read_bytes()
+        for row in batches_in(data):
+            batch = data[row[0] : row[0] + row[1]]
+            found[row[2], int.from_bytes(batch[17:21], "big")] = batch
+    return found
+
+
+def batches_in(data: bytes) -> list[tuple[int, int, int]]:
+    rows = valid_batches(np.frombuffer(data, np.uint8), base_offset=0, check_crcs=False).batches
+    return [(int(r["position"]), int(r["size"]), int(r["base_offset"])) for r in rows]
+
+
+def boot(server: OracleServer, root: Path) -> dict[str, Any]:
+    return server.ask({"request": "boot", "logDirs": [str(root)], "identity": True, "now": NOW_MS})
+
+
+def load_by_hand(world: World, server: OracleServer, place: Path) -> Path | None:
+    """The same damage with a root made right by hand, as Kafka loads it; None if it does not."""
+    for number, checkpoints in enumerate(((), CHECKPOINTS)):
+        root = place / f"by-hand-{number}"
+        shutil.copytree(world.root, root, copy_function=shutil.copy2)
+        for make_right in world.by_hand:
+            make_right(root)
+        for one in checkpoints:
+            (root / one).unlink(missing_ok=True)
+        if "bootFailed" not in boot(server, root):
+            return root
+    return None
+
+
+def check(seed: str, scratch: Path, server: OracleServer) -> str:
+    """Damage, recover and start one directory; return what became of it."""
+    random = Random(seed)
+    world = make(random, scratch)
+    for _ in range(random.choice((1, 1, 1, 2, 2, 3))):
+        random.choice(DAMAGES)(world, random)
+    kafkas = load_by_hand(world, server, scratch)
+    answer, followed = recover(world, random)
+    clean = (world.root / MARKER).exists()
+    if not clean and answer.status != OLD_FORMAT:
+        raise Wrong(f"neither marked nor refused: {answer.status} {answer.err}")
+    if kafkas is not None:
+        compare(world, kafkas)
+    said = boot(server, world.root)
+    if "bootFailed" in said:
+        raise Wrong(f"marked as clean: {clean}, and Kafka says {said['bootFailed']}")
+    for name, log in said["logs"].items():
+        if name in world.logs and log["topicId"] not in (world.logs[name], None) and clean:
+            intended = (world.root / name / "partition.metadata").read_text()
+            if log["topicId"] not in intended:
+                raise Wrong(f"{name} has topic id {log['topicId']}")
+    if not clean:
+        return "left to a broker"
+    return "clean after remedies" if followed else "clean"
+
+
+def compare(world: World, kafkas: Path) -> None:
+    """Every batch that Kafka keeps is in the recovered log, or kept beside it."""
+    for name in world.logs:
+        ours = content_of(world.root / name)
+        missing = content_of(kafkas / name).keys() - ours.keys()
+        if missing:
+            kept = b"".join(
+                path.read_bytes()
+                for path in (world.root / name / ".logwright" / "cut").rglob("*")
+                if path.is_file()
+            )
+            lost = content_of(kafkas / name)
+            gone = [one for one in missing if lost[one] not in kept]
+            if gone:
+                raise Wrong(f"{name}: Kafka keeps {len(gone)} batches, first at {min(gone)}")
+
+
+def run(count: int, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield (seed, what became of it)."""
+    with scratch_directory() as scratch, OracleServer() as server:
+        for number in range(count):
+            name = f"{seed}-{number}"
+            place = scratch / name
+            place.mkdir()
+            try:
+                yield name, check(name, place, server)
+            except Wrong as wrong:
+                yield name, f"WRONG: {wrong}"
+            finally:
+                shutil.rmtree(place)
+
+
+def main() -> None:
+    """The long form. Effects: prints what became of the directories."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    said: Counter[str] = Counter()
+    for name, outcome in run(args.count, args.seed):
+        said[outcome.partition(":")[0]] += 1
+        if outcome.startswith("WRONG"):
+            sys.stdout.write(f"{name}: {outcome}\n")
+    sys.stdout.write(f"{dict(said)}\n")
+    sys.exit(1 if said["WRONG"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""One table has every exit status, and help and runbook show it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from logwright import errors
+from logwright.cli import find
+from logwright.cli.main import main
+from logwright.cli.request import Request
+from logwright.cli.statuses import EXIT_STATUSES, STOPPED
+from tests.fixtures import copy_before
+from tests.log_builder import LogBuilder
+from tests.property.accidents import write_old_log
+from tests.unit.cli.conftest import Call
+
+ROOT = Path(__file__).parents[3]
+COMMANDS = main.list_commands(click.Context(main))
+
+
+def all_errors(kind: type[errors.LogwrightError]) -> set[type[errors.LogwrightError]]:
+    return {kind}.union(*map(all_errors, kind.__subclasses__()))
+
+
+def test_every_status_of_an_error_is_in_the_table() -> None:
+    """So are those that a search and an interruption have."""
+    used = {one.exit_status for one in all_errors(errors.LogwrightError)}
+    used |= {0, STOPPED, find.FOUND, find.INCOMPLETE, find.LATE}
+    assert set(EXIT_STATUSES) == used
+
+
+def test_no_command_exits_with_another_number() -> None:
+    """A literal number in a call of `exit` would be a status outside the table."""
+    literal = [
+        f"{path.name}:{node.lineno}"
+        for path in sorted((ROOT / "logwright/cli").glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("exit", "Exit")
+        and any(isinstance(one, ast.Constant) for one in node.args)
+    ]
+    assert [] == literal
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_statuses_are_in_the_table(name: str) -> None:
+    """Those that its help names."""
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    said = re.search(r"[Ee]xit status:?(.*)", command.help or "", re.DOTALL)
+    numbers = re.findall(r"(?:^|; |: | )(\d{1,3}) ", said[1]) if said else []
+    assert {int(one) for one in numbers} <= set(EXIT_STATUSES)
+
+
+def test_the_help_has_the_table(call: Call) -> None:
+    """All of it."""
+    said = " ".join(call("--help").out.split())
+    for status, meaning in EXIT_STATUSES.items():
+        assert f" {status} {meaning}" in said
+
+
+def test_the_runbook_has_the_table() -> None:
+    """The same words, in the same order."""
+    text = (ROOT / "docs/runbook.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| ([^|]+) \|", text, re.MULTILINE)
+    assert [(str(status), said) for status, said in EXIT_STATUSES.items()] == rows
+
+
+def test_a_question_answered_with_no(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator stopped the command: nothing is wrong with a log."""
+    log_dir = copy_before("torn-tail", tmp_path)
+    monkeypatch.setattr(Request, "require_terminal", lambda _: None)
+    answer = call("clean", log_dir, "--config", "cleanup.policy=compact", typed="n\n")
+    assert STOPPED == answer.status, answer.err
+
+
+def test_a_recovered_log_is_not_called_unchanged(call: Call, tmp_path: Path) -> None:
+    """`clean` recovers a log, cuts it, and then cannot clean it: it does not say that nothing was
+    changed.
+    """
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "1"), ("b", "2")])
+    log.segment(2).batch(2, [("a", "3")])
+    log.segment(3).batch(3, [("c", "4")])
+    log.write(producers=True)
+    log_dir = tmp_path / "logs"
+    write_old_log(log_dir / "old-0", 0)
+    first = log_dir / f"t-0/{0:020d}.log"
+    content = bytearray(first.read_bytes())
+    content[16] = 3
+    first.write_bytes(content)
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    (log_dir / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+    with (log_dir / f"t-0/{3:020d}.log").open("ab") as file:
+        file.write(b"torn")
+    answer = call("clean", log_dir, "t-0", "--yes", "--config", "cleanup.policy=compact", "--force")
+    assert 4 == answer.status
+    assert "cut 00000000000000000003.log" in answer.err
+    assert "The log was recovered, and not changed after that" in answer.err
+    (said,) = [line for line in answer.err.splitlines() if line.startswith("Error: t-0")]
+    assert "The log was not changed" not in said
