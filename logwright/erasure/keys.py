@@ -11,14 +11,12 @@ import hmac
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.hashing import hash_keys, room_for_lanes
-from logwright.erasure.landing import from_base64
 from logwright.erasure.match import (
     CANDIDATES,
     UNKNOWN,
@@ -28,11 +26,7 @@ from logwright.erasure.match import (
 )
 from logwright.erasure.request import ALL_TOPICS, Request, applies_to
 from logwright.erasure.secret import FILTER_MASK, Secret
-from logwright.errors import PolicyError
-from logwright.log.mapped import map_file
 from logwright.units import INT64_MAX
-
-KeysFormat = Literal["text", "base64"]
 
 
 class Keys(NamedTuple):
@@ -134,7 +128,7 @@ class KeySet:
 
     def for_topic(self, topic: str) -> KeySet:
         """Return the set with only the requests that apply to a topic; their indexes stay."""
-        applying = frozenset(one for one in self._patterns if applies_to(one, topic))
+        applying = frozenset(one for one in self.topics_of_requests if applies_to(one, topic))
         if applying not in self._by_pattern:
             stored = len(self.requests)
             chosen = [n for n, one in enumerate(self.requests) if one.topics in applying]
@@ -144,8 +138,8 @@ class KeySet:
         return self._by_pattern[applying]
 
     @cached_property
-    def _patterns(self) -> frozenset[str]:
-        """What the requests give as topics."""
+    def topics_of_requests(self) -> frozenset[str]:
+        """What the requests give as topics: names, and patterns with the prefix ``regex:``."""
         clear = [self.topics] if len(self._clear.lengths) else []
         return frozenset([*(one.topics for one in self.requests), *clear])
 
@@ -249,27 +243,3 @@ class KeySet:
         order = np.argsort(filters, kind="stable")
         spans = (starts[order], lengths[order])
         return make_table(filters[order], spans, self._clear.data, hash_key), indexes[order]
-
-
-def read_keys(path: Path, form: KeysFormat) -> list[bytes]:
-    """Return the keys of a file, one in each line. Effects: reads it.
-
-    Raises:
-        PolicyError: a line is empty or, with "base64", malformed; a message never has its content.
-        UnreadableFile: it cannot be read.
-    """
-    lines = map_file(path).tobytes().removesuffix(b"\n").split(b"\n")
-    keys: list[bytes] = []
-    for number, line in enumerate(lines, 1):
-        key = line.removesuffix(b"\r")
-        if not key:
-            raise PolicyError(f"line {number} is empty.", path=path, remedy="Remove it.")
-        if form == "base64":
-            try:
-                key = from_base64(key.decode("ascii"))
-            except ValueError:
-                raise PolicyError(
-                    f"line {number} is not base64.", path=path, remedy="Correct it."
-                ) from None
-        keys.append(key)
-    return keys
