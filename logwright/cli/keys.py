@@ -225,6 +225,7 @@ def say_unmatched(
     for one in unmatched:
         request.output.json_object({"topics": one, "matches": 0})
         request.output.message(
-            f"{one}: none of the topics in these directories, so nothing was searched for it."
+            f"{one}: no topic of these directories and of the metadata matches; only files whose"
+            " topic is not known were searched for it."
         )
     return unmatched
