@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.errors import PreconditionError
+from logwright.tables.batches import Batches
 
 FORM_KEY: Final = "logwright.table"
 """Name of a table's form in its properties."""
@@ -40,6 +41,7 @@ class Progress:
         delete_retention_ms: ``delete.retention.ms`` of the topic then.
         tail: base offset and CRC of the batch that has the last offset; None if it is missing.
         erasure: the mark of the last erasure in the log then (`logwright.erasure.mark`).
+        batches: of the log then; None in tables of earlier versions.
     """
 
     end_offset: int
@@ -49,6 +51,7 @@ class Progress:
     delete_retention_ms: int
     tail: tuple[int, int] | None = None
     erasure: str | None = None
+    batches: Batches | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,8 +206,10 @@ def load_progress(text: str | None, *, table: str) -> dict[int, Progress]:
 
 
 def _progress(one: dict[str, Any]) -> Progress:
-    known = {field.name: one[field.name] for field in fields(Progress) if field.name != "erasure"}
+    later = ("erasure", "batches")
+    known = {field.name: one[field.name] for field in fields(Progress) if field.name not in later}
     known["erasure"] = one.get("erasure")  # tables of earlier versions have none
+    known["batches"] = Batches.of(one.get("batches"))
     if known["tail"] is not None:
         base_offset, crc = known["tail"]
         known["tail"] = (int(base_offset), int(crc))

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from logwright.tables.batches import Batches, are_others
 from logwright.tables.model import Form, Progress
 
 Kind = Literal["nothing", "upsert", "rebuild"]
@@ -34,6 +35,7 @@ class Observed:
         missing_offset: the first offset between the table's end and the log's that has no record;
             None if there is none, or if `asks_for_missing` said that it does not matter.
         erasure: the mark of the last erasure; None without one.
+        batches: those that the table holds, as they are now; None if that is not known.
     """
 
     topic_id: str | None
@@ -45,10 +47,11 @@ class Observed:
     tail: tuple[int, int] | None = None
     missing_offset: int | None = None
     erasure: str | None = None
+    batches: Batches | None = None
 
     @property
     def progress(self) -> Progress:
-        """What a table records that holds all of it. `tail` must be that of the end."""
+        """What a table records that holds all of it. `tail` and `batches` must be of the end."""
         return Progress(
             end_offset=self.end_offset,
             topic_id=self.topic_id,
@@ -57,6 +60,7 @@ class Observed:
             delete_retention_ms=self.delete_retention_ms,
             tail=self.tail,
             erasure=self.erasure,
+            batches=self.batches,
         )
 
 
@@ -179,9 +183,19 @@ def _other_log(recorded: Progress, observed: Observed) -> str | None:
             f"the last stable offset {observed.end_offset} is below offset {recorded.end_offset},"
             " where the table ends"
         )
+    return _other_batches(recorded, observed)
+
+
+def _other_batches(recorded: Progress, observed: Observed) -> str | None:
+    """Return why the batches are not those that the table was made from, None if they are."""
     if _has_another_tail(recorded, observed):
         assert recorded.tail is not None  # noqa: S101 - it is another one
         return f"the batch of offset {recorded.tail[0]} is another one: the log was cut off before"
+    if are_others(recorded.batches, observed.batches):
+        return (
+            f"below offset {recorded.end_offset} the log has other batches, and was not cleaned:"
+            " it is another copy, or records were erased from it"
+        )
     return None
 
 

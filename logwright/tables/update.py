@@ -49,7 +49,10 @@ class _Pending:
 
     def add(self, source: PartitionSource, files: FileChanges) -> None:
         """Take what was done for a partition."""
-        observed = replace(source.observed, tail=source.tail(source.observed.end_offset))
+        end = source.observed.end_offset
+        observed = replace(
+            source.observed, tail=source.tail(end), batches=source.batches(end, None)
+        )
         self.progress[source.partition] = observed.progress
         self.files.add(files)
         self.changed = True
@@ -98,7 +101,8 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
 
 
 def _plan(source: PartitionSource, recorded: Progress | None) -> PartitionStep:
-    """Plan a partition's step. Effects: reads a header; all new ones if it depends on them.
+    """Plan a partition's step. Effects: reads a header; all new ones if it depends on them, and all
+    if the log's files are others than before.
 
     Raises:
         LogwrightError: the log cannot be read.
@@ -106,6 +110,9 @@ def _plan(source: PartitionSource, recorded: Progress | None) -> PartitionStep:
     observed = source.observed
     if recorded is not None:
         observed = replace(observed, tail=source.tail(recorded.end_offset))
+        if recorded.batches is not None:
+            batches = source.batches(recorded.end_offset, recorded.batches)
+            observed = replace(observed, batches=batches)
     if recorded is not None and asks_for_missing(recorded, observed):
         missing = source.missing(recorded.end_offset, observed.end_offset)
         observed = replace(observed, missing_offset=missing)
