@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from logwright.cli.find import FOUND, INCOMPLETE
-from logwright.cli.keys import say_unmatched
 from logwright.cli.planning import instant
 from logwright.errors import LogwrightError
 
@@ -104,9 +103,17 @@ class _Account:
 
     def say_unmatched(self) -> None:
         """Say which topics of requests nothing has."""
+        from logwright.erasure.topics import match_nothing, topics_of  # noqa: PLC0415 -- not for --help
+
         request = self._request
-        known = [(request.log_dir, request.sources().metadata)]
-        self._incomplete |= bool(say_unmatched(request, self._keys, known))
+        there = topics_of(request.log_dir, request.sources().metadata)
+        for one in match_nothing(self._keys.topics_asked, there):
+            self._incomplete = True
+            self._output.json_object({"topics": one, "matches": 0})
+            self._output.text(
+                f"{one}: no topic of this directory or of the cluster's metadata matches; only"
+                " files whose topic is not known were searched for it."
+            )
 
     def _search_table(self, topic: str, table: TopicTable) -> None:
         """Search the files of a table, those of its old versions among them."""

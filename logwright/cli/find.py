@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 import click
 
 from logwright.cli.find_show import show_findings, show_forecast
-from logwright.cli.keys import (
-    KeyOptions,
-    Wanted,
-    key_options,
-    read_wanted,
-    say_unmatched,
-    search_options,
-)
+from logwright.cli.keys import KeyOptions, Wanted, key_options, read_wanted, search_options
 from logwright.cli.request import Request, directory_options
 
 if TYPE_CHECKING:
@@ -87,13 +80,7 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
     late = deadline_ms is not None and _is_late(rows, deadline_ms)
     if given["forecast"]:
         late = _forecast(request, wanted, found, given, deadline_ms) or late
-    live = [request.of(one) for one in (request.log_dir, *given["more_dirs"])]
-    known = [(one.log_dir, one.sources().metadata) for one in live]
-    unmatched = say_unmatched(
-        request, wanted.keys, [*known, *((one, None) for one in given["archives"])]
-    )
-    incomplete = bool(unmatched) or any(one.unsearched for one in found)
-    status = FOUND if rows else INCOMPLETE if incomplete else 0
+    status = FOUND if rows else INCOMPLETE if any(one.unsearched for one in found) else 0
     click.get_current_context().exit(LATE if rows and late else status)
 
 

@@ -14,13 +14,10 @@ from logwright.cli.request import Request
 from logwright.errors import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from logwright.erasure.keys import KeySet
     from logwright.erasure.keys_file import KeysFile
     from logwright.erasure.request import Request as ErasureRequest
     from logwright.erasure.secret import Secret
-    from logwright.metadata.model import ClusterMetadata
 
 _R = TypeVar("_R")
 _PATH: Final = click.Path(path_type=Path)
@@ -207,25 +204,3 @@ def _said(request: Request, path: Path, file: KeysFile) -> tuple[bytes, ...]:
     for warning in file.warnings:
         request.output.message(f"{path}: {warning}.")
     return file.keys
-
-
-def say_unmatched(
-    request: Request, keys: KeySet, log_dirs: Iterable[tuple[Path, ClusterMetadata | None]]
-) -> tuple[str, ...]:
-    """Return the topics of requests that neither a directory nor its cluster's metadata has, and
-    say so. Effects: lists the directories; output.
-
-    Args:
-        log_dirs: all that are searched, each with the metadata of its cluster.
-    """
-    from logwright.erasure.topics import match_nothing, topics_of  # noqa: PLC0415 -- not for --help
-
-    there = frozenset[str]().union(*(topics_of(path, known) for path, known in log_dirs))
-    unmatched = match_nothing(keys.topics_of_requests, there)
-    for one in unmatched:
-        request.output.json_object({"topics": one, "matches": 0})
-        request.output.message(
-            f"{one}: no topic of these directories and of the metadata matches; only files whose"
-            " topic is not known were searched for it."
-        )
-    return unmatched

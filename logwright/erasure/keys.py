@@ -128,7 +128,7 @@ class KeySet:
 
     def for_topic(self, topic: str) -> KeySet:
         """Return the set with only the requests that apply to a topic; their indexes stay."""
-        applying = frozenset(one for one in self.topics_of_requests if applies_to(one, topic))
+        applying = frozenset(one for one in self.topics_asked if applies_to(one, topic))
         if applying not in self._by_pattern:
             stored = len(self.requests)
             chosen = [n for n, one in enumerate(self.requests) if one.topics in applying]
@@ -138,8 +138,8 @@ class KeySet:
         return self._by_pattern[applying]
 
     @cached_property
-    def topics_of_requests(self) -> frozenset[str]:
-        """What the requests give as topics: names, and patterns with the prefix ``regex:``."""
+    def topics_asked(self) -> frozenset[str]:
+        """What the requests give as topics."""
         clear = [self.topics] if len(self._clear.lengths) else []
         return frozenset([*(one.topics for one in self.requests), *clear])
 
