@@ -59,8 +59,13 @@ def command(
 
     Only records whose own key is one of these are erased: `logwright find --pattern` names records
     of other keys that have something of a person in their values.
+
+    At the end the log directory is searched for what is left. Exit status: 0 nothing is left; 8
+    records remain, and are named with what removes them; 9 not everything could be searched, such
+    as replicas on other brokers; a log's error, if one was not erased.
     """
     from logwright.cli.erase_at_once import erase_at_once  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.cli.erase_left import say_left  # noqa: PLC0415
 
     request.require_terminal()
     failures = FailureLog(output=request.output)
@@ -71,13 +76,15 @@ def command(
         one for one in request.partitions() if not chosen.for_topic(one.topic).is_empty
     )
     if given["at_once"]:
-        erase_at_once(
-            request, chosen, partitions, failures, (given["purge_unreadable"], given["threads"])
-        )
+        options = (given["purge_unreadable"], given["threads"])
+        matches = erase_at_once(request, chosen, partitions, failures, options)
     else:
-        _by_rules(request, chosen, partitions, failures)
-    _say_replicas(request, chosen)
-    click.get_current_context().exit(failures.exit_status)
+        matches = _by_rules(request, chosen, partitions, failures)
+    if not matches:
+        would = "would be" if request.dry_run else "was"
+        request.output.text(f"No log has a record of these keys: nothing {would} erased.")
+    status = say_left(request, chosen)
+    click.get_current_context().exit(failures.exit_status or status)
 
 
 def _by_rules(
@@ -85,8 +92,10 @@ def _by_rules(
     chosen: KeySet,
     partitions: Sequence[TopicPartition],
     failures: FailureLog,
-) -> None:
-    """Erase by the rules. Effects: changes the logs, unless it is a dry run; output."""
+) -> bool:
+    """Erase by the rules; return whether a log has records of the keys. Effects: changes the logs,
+    unless it is a dry run; output.
+    """
     from logwright.ingest.commit import prepare_log_dir  # noqa: PLC0415 -- kernels: not for --help
     from logwright.locks import lock_log_dir  # noqa: PLC0415
 
@@ -96,10 +105,10 @@ def _by_rules(
     marked = (request, chosen, failures)
     if request.dry_run:
         ready = show_recovery_first(request, failures, like_kafka=False, partitions=known)
-        for found in _missing(request, chosen, ready, failures):
+        plans = _missing(request, chosen, ready, failures)
+        for found in plans:
             _show_plan(request, found)
-        _say_marked(*marked)
-        return
+        return _say_marked(*marked) or any(one.matches for one in plans)
     with lock_log_dir(request.log_dir):
         recover_first(request, failures, like_kafka=False, partitions=known)
         prepare_log_dir(request.log_dir)
@@ -112,22 +121,15 @@ def _by_rules(
             request.confirm(f"Append tombstones in {request.log_dir}, roll, compact and purge?")
         for one in plans:
             _erase(request, chosen, one.log.partition, failures)
-        _purge_deleted(request, chosen)
-        _say_marked(*marked)
+        purged = _purge_deleted(request, chosen)
+        said = _say_marked(*marked)
+        return purged or said or any(one.matches for one in plans)
 
 
-def _say_replicas(request: Request, chosen: KeySet) -> None:
-    """Say which brokers have replicas that are not in this directory. Effects: reads; output."""
-    from logwright.erasure.certificate.search import replicas_elsewhere  # noqa: PLC0415 -- kernels
-
-    for one in replicas_elsewhere([(request.log_dir, request.sources())], chosen):
-        request.output.json_object({"topic": one.topic, "brokersNotErased": list(one.brokers)})
-        brokers = ", ".join(map(str, one.brokers))
-        request.output.text(f"{one.topic}: brokers with replicas that are not erased: {brokers}")
-
-
-def _purge_deleted(request: Request, chosen: KeySet) -> None:
-    """Remove the deleted logs that are due. Effects: removes them; output."""
+def _purge_deleted(request: Request, chosen: KeySet) -> bool:
+    """Remove the deleted logs that are due; return whether there are any. Effects: removes them;
+    output.
+    """
     from logwright.deletion.commit import plan_purge_deleted, purge_deleted  # noqa: PLC0415
 
     now_ms, delay_ms = request.now_ms, request.broker().file_delete_delay_ms
@@ -141,22 +143,27 @@ def _purge_deleted(request: Request, chosen: KeySet) -> None:
         purge_deleted(request.log_dir, now_ms=now_ms, delay_ms=delay_ms, directories=due)
     for name in due:
         request.output.text(f"{name}: removed")
+    return bool(due)
 
 
-def _say_marked(request: Request, chosen: KeySet, failures: FailureLog) -> None:
-    """Say which deleted, stray and future logs have records of the keys. Effects: reads; output."""
+def _say_marked(request: Request, chosen: KeySet, failures: FailureLog) -> bool:
+    """Say which deleted, stray and future logs have records of the keys; return whether one has.
+    Effects: reads; output.
+    """
     from logwright.cli.erase_at_once import planned_marked  # noqa: PLC0415 -- kernels
     from logwright.erasure.erase.directories import remaining_marked  # noqa: PLC0415
 
-    delay_ms = request.broker().file_delete_delay_ms
+    delay_ms, some = request.broker().file_delete_delay_ms, False
     for one in planned_marked(request, chosen, failures, purge_unreadable=False):
         left = remaining_marked(request.log_dir, one, delay_ms=delay_ms)
         if left is None:
             continue
+        some = True
         request.output.json_object(
             {"directory": one.name, "now": request.now_ms, "remaining": [_as_object(left)]}
         )
         request.output.text(_as_text(one.name, left))
+    return some
 
 
 def _as_object(left: Remaining) -> dict[str, object]:

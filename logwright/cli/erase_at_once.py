@@ -42,9 +42,9 @@ def erase_at_once(
     partitions: Sequence[TopicPartition],
     failures: FailureLog,
     options: tuple[bool, int | None],
-) -> None:
-    """Erase the records of the keys from all logs. Effects: changes the log directory, unless it is
-    a dry run; output.
+) -> bool:
+    """Erase the records of the keys from all logs; return whether there was something to erase.
+    Effects: changes the log directory, unless it is a dry run; output.
 
     Args:
         partitions: the live logs that keys apply to.
@@ -59,7 +59,7 @@ def erase_at_once(
                 task.show(partition)
             for marked in task.plan_marked():
                 task.say_marked(marked, None, done=False)
-        return
+        return task.has_matches
     with lock_log_dir(request.log_dir):
         recover_first(request, failures, like_kafka=False, partitions=free)
         failed = {partition for partition, _ in failures.failures}
@@ -71,6 +71,7 @@ def erase_at_once(
         for partition in going:
             task.erase(partition)
         task.erase_marked()
+    return task.has_matches
 
 
 def _wanted(request: Request) -> Callable[[TopicPartition], bool]:
@@ -116,6 +117,8 @@ class _Task:
         self._failures = failures
         self._purge_unreadable, threads = options
         self._threads = threads or available_cores()
+        self.has_matches = False
+        """A log has, or had, records of the keys."""
 
     def show(self, partition: TopicPartition) -> None:
         """Show what would be erased of a live log. Effects: reads it; output."""
@@ -206,6 +209,7 @@ class _Task:
         if one.plan is not None:
             self._say(one.name, one.plan, erased)
             return
+        self.has_matches |= one.removed
         output = self._request.output
         output.json_object(
             {
@@ -228,6 +232,7 @@ class _Task:
             unreadable, purged = list(done.unreadable), list(done.purged)
         elif self._purge_unreadable:
             unreadable, purged = [], [*purged, *unreadable]
+        self.has_matches |= bool(scan.records or purged)
         log = plan.clean.log
         is_marked = isinstance(log.partition, MarkedPartition)
         output.json_object(

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar
 import click
 
 from logwright.cli.request import Request
+from logwright.errors import PolicyError
 
 if TYPE_CHECKING:
     from logwright.erasure.keys import KeySet
+    from logwright.erasure.keys_file import KeysFile
     from logwright.erasure.request import Request as ErasureRequest
+    from logwright.erasure.secret import Secret
 
 _R = TypeVar("_R")
 _PATH: Final = click.Path(path_type=Path)
@@ -27,7 +30,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--keys-format",
-        type=click.Choice(["text", "base64"]),
+        type=click.Choice(["text", "base64", "hex"]),
         default="text",
         show_default=True,
         help="How keys and patterns are written.",
@@ -91,7 +94,7 @@ class KeyOptions(TypedDict):
     """Values of the options above, as click passes them."""
 
     keys: Path | None
-    keys_format: Literal["text", "base64"]
+    keys_format: Literal["text", "base64", "hex"]
     requests: Path | None
     secret: Path | None
     topics: str | None
@@ -140,35 +143,64 @@ class Wanted:
 
 
 def read_wanted(request: Request, given: KeyOptions, pattern: Path | None = None) -> Wanted:
-    """Return what is searched for. Effects: reads the files of keys, requests, patterns, secret."""
-    from logwright.erasure.find.patterns import read_patterns  # noqa: PLC0415 -- kernels: not for --help
-    from logwright.erasure.keys import KeySet, read_keys  # noqa: PLC0415
-    from logwright.erasure.landing import read_landing  # noqa: PLC0415
-    from logwright.erasure.request import ALL_TOPICS  # noqa: PLC0415
-    from logwright.erasure.secret import ENVIRONMENT, Secret, load_secret  # noqa: PLC0415
-    from logwright.erasure.store import STORE, read_store  # noqa: PLC0415
+    """Return what is searched for, and warn of what may not be meant. Effects: reads the files of
+    keys, requests, patterns, secret; output.
 
-    directory, environment = given["requests"], os.environ.get(ENVIRONMENT)
-    if given["secret"] is None and not environment and directory is None:
-        secret = Secret.random()
+    Raises:
+        PolicyError: something of it is not valid, or there is nothing to search for.
+    """
+    from logwright.erasure.find.patterns import read_patterns  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.erasure.keys import KeySet  # noqa: PLC0415
+    from logwright.erasure.keys_file import read_keys  # noqa: PLC0415
+    from logwright.erasure.request import ALL_TOPICS, topics_problem  # noqa: PLC0415
+
+    topics = ALL_TOPICS if given["topics"] is None else given["topics"]
+    if (problem := topics_problem(topics)) is not None:
+        raise PolicyError(f"--topic {topics!r} {problem}.", remedy="Correct it.")
+    secret = _secret(request, given)
+    stored = () if given["requests"] is None else _stored(request, given["requests"], secret)
+    clear: tuple[bytes, ...] = ()
+    patterns: tuple[bytes, ...] = ()
+    if given["keys"] is not None:
+        clear = _said(request, given["keys"], read_keys(given["keys"], given["keys_format"]))
+    if pattern is not None:
+        patterns = _said(request, pattern, read_patterns(pattern, given["keys_format"]))
+    if not (stored or clear or patterns):
+        raise PolicyError("there are no requests.", remedy="Give keys, or a store with requests.")
+    return Wanted(
+        keys=KeySet.of(secret, requests=stored, clear=clear, topics=topics), patterns=patterns
+    )
+
+
+def _secret(request: Request, given: KeyOptions) -> Secret:
+    """Return the secret, or one for this run. Effects: reads it; output."""
+    from logwright.erasure.secret import ENVIRONMENT, Secret, load_secret  # noqa: PLC0415 -- not for --help
+
+    environment = os.environ.get(ENVIRONMENT)
+    if given["secret"] is None and not environment and given["requests"] is None:
         request.output.message(
             "Without --secret the HMACs are made under a secret of this run, and cannot be compared"
             " with others."
         )
-    else:
-        secret = load_secret(given["secret"], environment)
-    stored: tuple[ErasureRequest, ...] = ()
-    if directory is not None and (directory / STORE).exists():
-        stored = read_store(directory, secret)
-    elif directory is not None:
-        stored = read_landing(directory, secret).require_all(directory)
-    form = given["keys_format"]
-    return Wanted(
-        keys=KeySet.of(
-            secret,
-            requests=stored,
-            clear=read_keys(given["keys"], form) if given["keys"] is not None else (),
-            topics=given["topics"] or ALL_TOPICS,
-        ),
-        patterns=tuple(read_patterns(pattern, form)) if pattern else (),
-    )
+        return Secret.random()
+    return load_secret(given["secret"], environment)
+
+
+def _stored(request: Request, directory: Path, secret: Secret) -> tuple[ErasureRequest, ...]:
+    """Return the requests of a store or a landing directory. Effects: reads them; output."""
+    from logwright.erasure.landing import read_landing  # noqa: PLC0415 -- pydantic: not for --help
+    from logwright.erasure.store import STORE, read_store  # noqa: PLC0415
+
+    if (directory / STORE).exists():
+        return read_store(directory, secret)
+    landed = read_landing(directory, secret)
+    for one in landed.doubts:
+        request.output.message(f"{directory}: {one}")
+    return landed.require_all(directory)
+
+
+def _said(request: Request, path: Path, file: KeysFile) -> tuple[bytes, ...]:
+    """Return the keys of a file, and say which lines may not be meant. Effects: output."""
+    for warning in file.warnings:
+        request.output.message(f"{path}: {warning}.")
+    return file.keys

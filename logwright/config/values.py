@@ -96,8 +96,13 @@ def _stripped(value: object) -> object:
     return value.strip(_BLANKS) if isinstance(value, str) else value
 
 
+def is_topic_name(name: str) -> bool:
+    """Return whether a topic may have this name (Topic.validate)."""
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in {".", ".."}
+
+
 def _topic_name(name: str) -> str:
-    if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
+    if not is_topic_name(name):
         raise ValueError(
             f"must be 1 to {_LONGEST_TOPIC_NAME} letters, digits, '.', '_' and '-', but not '.' or"
             " '..'"

@@ -12,14 +12,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction.keys.hashing import hash_keys, room_for_lanes
-from logwright.erasure.landing import from_base64
 from logwright.erasure.match import (
     CANDIDATES,
     UNKNOWN,
@@ -29,11 +27,7 @@ from logwright.erasure.match import (
 )
 from logwright.erasure.request import ALL_TOPICS, Request, applies_to
 from logwright.erasure.secret import FILTER_MASK, Secret
-from logwright.errors import PolicyError
-from logwright.log.mapped import map_file
 from logwright.units import INT64_MAX
-
-KeysFormat = Literal["text", "base64"]
 
 
 class Keys(NamedTuple):
@@ -267,27 +261,3 @@ class KeySet:
         order = np.argsort(filters, kind="stable")
         spans = (starts[order], lengths[order])
         return make_table(filters[order], spans, self._clear.data, hash_key), indexes[order]
-
-
-def read_keys(path: Path, form: KeysFormat) -> list[bytes]:
-    """Return the keys of a file, one in each line. Effects: reads it.
-
-    Raises:
-        PolicyError: a line is empty or, with "base64", malformed; a message never has its content.
-        UnreadableFile: it cannot be read.
-    """
-    lines = map_file(path).tobytes().removesuffix(b"\n").split(b"\n")
-    keys: list[bytes] = []
-    for number, line in enumerate(lines, 1):
-        key = line.removesuffix(b"\r")
-        if not key:
-            raise PolicyError(f"line {number} is empty.", path=path, remedy="Remove it.")
-        if form == "base64":
-            try:
-                key = from_base64(key.decode("ascii"))
-            except ValueError:
-                raise PolicyError(
-                    f"line {number} is not base64.", path=path, remedy="Correct it."
-                ) from None
-        keys.append(key)
-    return keys

@@ -9,7 +9,6 @@ never has content of the row: that may be the key.
 from __future__ import annotations
 
 import base64
-import binascii
 import csv
 import io
 import json
@@ -33,7 +32,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from logwright.erasure.request import REGEX, Request
+from logwright.erasure.key_text import doubts_about, from_base64, refused_key
+from logwright.erasure.request import Request, topics_problem
 from logwright.erasure.secret import HMAC_BYTES, Secret
 from logwright.errors import PolicyError
 from logwright.extras import require
@@ -54,7 +54,7 @@ _Time = Annotated[StrictInt | StrictStr, Field(union_mode="left_to_right")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A row, or a whole file, that is not a request.
+    """A row, or a whole file, that is not a request, or may not be the one that is meant.
 
     Attributes:
         file: name in the landing directory.
@@ -78,10 +78,12 @@ class Landed:
     Attributes:
         requests: in the order of files and lines.
         refused: the rows that are not requests, in the same order.
+        doubts: requests whose key may not be the one that is meant, and why.
     """
 
     requests: tuple[Request, ...]
     refused: tuple[Refusal, ...]
+    doubts: tuple[Refusal, ...] = ()
 
     def require_all(self, directory: Path) -> tuple[Request, ...]:
         """Return the requests if no row was refused.
@@ -106,7 +108,7 @@ class RequestRow(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
     id: StrictStr = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._:/@+-]+$")
-    topics: StrictStr = Field(min_length=1, max_length=1000)
+    topics: StrictStr
     key: StrictStr | None = None
     key_base64: StrictStr | None = None
     hmac: StrictStr | None = None
@@ -115,15 +117,30 @@ class RequestRow(BaseModel):
 
     @field_validator("topics")
     @classmethod
-    def _compiles(cls, topics: str) -> str:
-        if topics.startswith(REGEX):
-            try:
-                re.compile(topics.removeprefix(REGEX))
-            except re.error:
-                raise PydanticCustomError("regex", "is not a regular expression") from None
-        elif not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topics):
-            raise PydanticCustomError("topic", "is neither a topic nor has the prefix regex:")
+    def _are_topics(cls, topics: str) -> str:
+        problem = topics_problem(topics)
+        if problem is not None:
+            raise PydanticCustomError("topic", problem)
         return topics
+
+    @field_validator("key")
+    @classmethod
+    def _is_a_key(cls, key: str | None) -> str | None:
+        try:
+            problem = None if key is None else refused_key(key.encode())
+        except UnicodeEncodeError:
+            problem = "is not text that UTF-8 has"
+        if problem is not None:
+            way_out = "; such a key is given as key_base64" if key else ""
+            raise PydanticCustomError("key", "{problem}", {"problem": problem + way_out})
+        return key
+
+    @field_validator("key_base64")
+    @classmethod
+    def _is_some_key(cls, text: str | None) -> str | None:
+        if text == "":
+            raise PydanticCustomError("key", "is empty")
+        return text
 
     @field_validator("received_at", "deadline")
     @classmethod
@@ -164,15 +181,15 @@ class RequestRow(BaseModel):
             deadline_ms=int(self.deadline),
         )
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What may not be meant in the key."""
+        return () if self.key is None else doubts_about(self.key.encode())
+
     def _key(self) -> bytes | None:
         if self.key_base64 is not None:
             return from_base64(self.key_base64)
-        if self.key is None:
-            return None
-        try:
-            return self.key.encode()
-        except UnicodeEncodeError:
-            raise ValueError("key is not text that UTF-8 has") from None
+        return None if self.key is None else self.key.encode()
 
 
 def read_landing(directory: Path, secret: Secret) -> Landed:
@@ -186,6 +203,7 @@ def read_landing(directory: Path, secret: Secret) -> Landed:
     """
     requests: list[Request] = []
     refused: list[Refusal] = []
+    doubts: list[Refusal] = []
     try:
         paths = sorted(directory.iterdir())
     except OSError as error:
@@ -199,9 +217,11 @@ def read_landing(directory: Path, secret: Secret) -> Landed:
             found = row if isinstance(row, str) else _checked(row, secret)
             if isinstance(found, str):
                 refused.append(Refusal(file=path.name, line=line, problem=found))
-            else:
-                requests.append(found)
-    return Landed(requests=tuple(requests), refused=tuple(refused))
+                continue
+            request, doubtful = found
+            requests.append(request)
+            doubts += [Refusal(file=path.name, line=line, problem=f"key {one}") for one in doubtful]
+    return Landed(requests=tuple(requests), refused=tuple(refused), doubts=tuple(doubts))
 
 
 def time_ms(value: int | str) -> int | None:
@@ -220,31 +240,20 @@ def time_ms(value: int | str) -> int | None:
     return value if 0 <= value <= INT64_MAX else None
 
 
-def from_base64(text: str) -> bytes:
-    """Return the bytes of base64 (RFC 4648, section 4).
-
-    Raises:
-        ValueError: it is malformed; the message has nothing of the text.
-    """
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError("key_base64 is not base64") from None
-
-
 def _from_hex(text: str) -> bytes:
     if not re.fullmatch(rf"[0-9A-Fa-f]{{{2 * HMAC_BYTES}}}", text):
         raise ValueError(f"hmac does not have {2 * HMAC_BYTES} hexadecimal digits")
     return bytes.fromhex(text)
 
 
-def _checked(row: Mapping[str, Any], secret: Secret) -> Request | str:
-    """Return the request of a row, or what is wrong with it."""
+def _checked(row: Mapping[str, Any], secret: Secret) -> tuple[Request, tuple[str, ...]] | str:
+    """Return the request of a row with the doubts about its key, or what is wrong with the row."""
     given = {name: value for name, value in row.items() if value is not None}
     if "topic" in given and "topics" not in given:
         given["topics"] = given.pop("topic")
     try:
-        return RequestRow.model_validate(given).request(secret)
+        checked = RequestRow.model_validate(given)
+        return checked.request(secret), checked.doubts
     except ValidationError as error:
         return "; ".join(sorted({_problem(one) for one in error.errors(include_input=False)}))
     except ValueError as error:  # of `request`, whose messages are fixed
@@ -261,7 +270,7 @@ def _problem(error: ErrorDetails) -> str:
     column = names[0] if names else "the row"
     if kind == "missing":
         return f"{column} is missing"
-    if kind in {"regex", "topic", "time", "key", "deadline", "id"}:
+    if kind in {"topic", "time", "key", "deadline", "id"}:
         return f"{column} {error['msg']}"
     return f"{column} is not valid ({kind})"
 
@@ -296,11 +305,25 @@ def _json_rows(content: bytes) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
             yield number, "is too long"
             continue
         try:
-            row = json.loads(line.decode("utf-8"))
+            row = json.loads(line.decode("utf-8"), object_pairs_hook=_named_once)
+        except _NamedTwice:
+            yield number, "has a name twice"
+            continue
         except (ValueError, RecursionError):
             yield number, "is not JSON in UTF-8"
             continue
         yield number, row if isinstance(row, dict) else "is not a JSON object"
+
+
+class _NamedTwice(Exception):
+    """A JSON object has a name twice: RFC 8259 does not say which of the values counts."""
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _NamedTwice
+    return found
 
 
 def _csv_rows(content: bytes) -> Iterator[tuple[int, Mapping[str, Any] | str]]:

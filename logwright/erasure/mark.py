@@ -1,7 +1,8 @@
 """The mark of an erasure: ``<partition>/.logwright/erased.json``.
 
 A log from which records were erased holds no tombstones of them. Whoever has read the log before,
-such as a table of the latest state, must read all of it again when the mark is another one.
+such as a table of the latest state, must read all of it again when the mark is another one. A move
+carries it. A copy that is made in another way may be without it: see `logwright.tables.batches`.
 
 It is written before the first segment is replaced and again after the last, so that nobody who
 reads in between takes what he has read for the log after the erasure. It is a line with a CRC; one
@@ -11,10 +12,10 @@ that cannot be read counts as one of its own.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from logwright.format.lines import parse_lines, serialize_line
-from logwright.format.names import WORK_DIRECTORY
+from logwright.format.names import ERASURE_MARK, WORK_DIRECTORY
 from logwright.log.mapped import map_file
 from logwright.steps.replace import replace_file
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.steps.step import FileStep
-
-MARK: Final = "erased.json"
 
 
 def mark_steps(directory: Path, erasure_id: str, *, done: bool) -> tuple[FileStep, ...]:
@@ -35,7 +34,7 @@ def mark_steps(directory: Path, erasure_id: str, *, done: bool) -> tuple[FileSte
         done: all segments are replaced.
     """
     content = serialize_line({"id": erasure_id, "done": done})
-    return replace_file(directory / WORK_DIRECTORY / MARK, content, like=None)
+    return replace_file(directory / WORK_DIRECTORY / ERASURE_MARK, content, like=None)
 
 
 def read_mark(directory: Path) -> str | None:
@@ -44,7 +43,7 @@ def read_mark(directory: Path) -> str | None:
     Raises:
         UnreadableFile: the mark is not a regular file.
     """
-    path = directory / WORK_DIRECTORY / MARK
+    path = directory / WORK_DIRECTORY / ERASURE_MARK
     if not path.exists():
         return None
     content = map_file(path).tobytes()

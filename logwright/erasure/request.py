@@ -1,15 +1,25 @@
-"""Erasure requests: a key, the topics that it must be gone from, and the deadline."""
+"""Erasure requests: a key, the topics that it must be gone from, and the deadline.
+
+Requests come from other systems. So a pattern of topics is matched by RE2, in time that is linear
+in the topic's name; what cannot be matched so, such as a reference back, is refused.
+"""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+import re2
+
+from logwright.config.values import is_topic_name
+
 REGEX: Final = "regex:"
 """Before the pattern of topics."""
 ALL_TOPICS: Final = "regex:.*"
+LONGEST_TOPICS: Final = 1000
+"""In characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +46,36 @@ class Request:
         return applies_to(self.topics, topic)
 
 
+def topics_problem(topics: str) -> str | None:
+    """Return what is wrong with a request's `topics`, None if they are the legal name of a topic,
+    or a pattern that can be matched in linear time. Nothing of the text is in it.
+    """
+    if len(topics) > LONGEST_TOPICS:
+        return f"is longer than {LONGEST_TOPICS} characters"
+    if not topics.startswith(REGEX):
+        return None if is_topic_name(topics) else f"is neither a topic nor has the prefix {REGEX}"
+    if topics == REGEX:
+        return "has an empty pattern"
+    try:
+        _matcher(topics.removeprefix(REGEX))
+    except (re2.error, UnicodeEncodeError):
+        return "is not a regular expression of RE2, which are those that match in linear time"
+    return None
+
+
 def applies_to(topics: str, topic: str) -> bool:
-    """Return whether a request's `topics` name a topic, or match its whole name."""
+    """Return whether a request's `topics`, which have no problem, name a topic, or match its whole
+    name.
+    """
     if topics.startswith(REGEX):
-        return _compiled(topics.removeprefix(REGEX)).fullmatch(topic) is not None
+        return _matcher(topics.removeprefix(REGEX))(topic) is not None
     return topics == topic
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+def _matcher(pattern: str) -> Callable[[str], object]:
+    """Return what matches a whole name: a match, or None."""
+    options = re2.Options()
+    options.log_errors = False
+    matcher: Callable[[str], object] = re2.compile(pattern, options).fullmatch
+    return matcher

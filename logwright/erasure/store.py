@@ -18,13 +18,14 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from logwright.erasure.request import Request
+from logwright.erasure.request import Request, topics_problem
 from logwright.erasure.secret import HMAC_BYTES, Secret
 from logwright.errors import PolicyError
 from logwright.log.mapped import map_file
 
 STORE: Final = "erasure-requests.jsonl"
 _VERSION: Final = 1
+_MOST_NAMED: Final = 20
 _HEX: Final = rf"^[0-9a-f]{{{2 * HMAC_BYTES}}}$"
 
 
@@ -48,7 +49,8 @@ def read_store(directory: Path, secret: Secret) -> tuple[Request, ...]:
     """Return the stored requests, sorted by id; none if there is not a store yet. Effects: reads.
 
     Raises:
-        PolicyError: it was written under another secret, or is damaged.
+        PolicyError: it was written under another secret, is damaged, or has a request whose topics
+            cannot be matched.
         UnreadableFile: it cannot be read.
     """
     path = directory / STORE
@@ -74,7 +76,23 @@ def read_store(directory: Path, secret: Secret) -> tuple[Request, ...]:
             remedy="Use that secret; or remove the store: it is made again from the landing"
             " directory.",
         )
+    _require_topics(requests, path)
     return requests
+
+
+def _require_topics(requests: Iterable[Request], path: Path) -> None:
+    """Refuse requests that an earlier version has stored and that this one could not match."""
+    bad = [one for one in requests if topics_problem(one.topics) is not None]
+    if not bad:
+        return
+    named = "; ".join(f"{one.id} {topics_problem(one.topics)}" for one in bad[:_MOST_NAMED])
+    more = len(bad) - _MOST_NAMED
+    raise PolicyError(
+        f"the topics of {len(bad)} stored requests cannot be matched: {named}"
+        + (f"; and {more} more." if more > 0 else "."),
+        path=path,
+        remedy="Correct `topics` in their lines of this file, and in the landing directory.",
+    )
 
 
 def merge(stored: Iterable[Request], new: Iterable[Request]) -> tuple[Request, ...]:

@@ -15,6 +15,7 @@ from logwright.errors import NotALogDir, PreconditionError
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     DELETED,
+    ERASURE_MARK,
     FUTURE_DIRECTORY,
     INGEST_BATCHES,
     INGEST_JOURNAL,
@@ -39,7 +40,7 @@ CHUNK_BYTES: Final = 8 * 1024 * 1024
 IDENTITY: Final = (b"cluster.id", b"node.id", b"broker.id")
 """Properties that all log directories of a broker share (meta.properties)."""
 
-CARRIED: Final = (INGEST_BATCHES, INGEST_JOURNAL)
+CARRIED: Final = (INGEST_BATCHES, INGEST_JOURNAL, ERASURE_MARK)
 """Prefixes of the names of those files of the work directory that are copied."""
 
 Files = dict[str, FileStamp]
@@ -148,7 +149,8 @@ def check_source(places: Places) -> None:
 def list_files(root: Path, *names: str) -> Files:
     """Return the files to copy, by name: all but ``.deleted`` ones, which stay in the source, and
     from logwright's work directory the records of ingests, without which a repeated input would be
-    appended again. Effects: lists the directories.
+    appended again, and the mark of an erasure, without which a table would keep what was erased.
+    Effects: lists the directories.
 
     Raises:
         UnreadableFile: there is something other than files.

@@ -70,7 +70,9 @@ class Places:
 
     @property
     def copy_work(self) -> Path:
-        """The copy's work directory, for the partition's records of ingests."""
+        """The copy's work directory: for the partition's records of ingests, and the mark of the
+        last erasure.
+        """
         return self.copy / WORK_DIRECTORY
 
     @property

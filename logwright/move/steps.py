@@ -30,6 +30,8 @@ F      SOURCE/TOPIC-N.ID-delete; DEST/TOPIC-N  serves DEST/TOPIC-N, deletes   re
 - Each phase of the switch is one rename, and the next begins with the fsync that makes it durable:
   so a crash leaves one of these states in any order of the file system, and so does a crash of
   the run that continues after one that was killed between the two.
+- The records of ingests and the mark of an erasure (``.logwright`` of the partition) are part of
+  the copy. So they are there in W2, before anyone can read the log under its name in DEST.
 - DEST's checkpoints are written before the switch and SOURCE's after it: a full disk then stops a
   move where a broker can start.
 

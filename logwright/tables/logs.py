@@ -26,6 +26,7 @@ from logwright.records.model import ReadCounts, ReadRequest
 from logwright.records.pieces import Pieces
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
+from logwright.tables.batches import BatchesOf
 from logwright.tables.columns import READ_COLUMNS
 from logwright.tables.plan import Observed, PartitionStep
 from logwright.tables.work import PartitionSource, Reading
@@ -99,6 +100,7 @@ def source_of(one: TopicLog, *, now_ms: int, progress: Progress = silent) -> Par
         log_bytes=log.log_bytes,
         read=read,
         tail=lambda end: tail_of(log, end),
+        batches=BatchesOf(log, lambda start, end: _pieces(log, start, end)).below,
         missing=lambda start, end: missing_offset(log, start, end),
         held=lambda end: offsets_of(log, end),
     )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.errors import PreconditionError
+from logwright.tables.batches import Batches
 
 FORM_KEY: Final = "logwright.table"
 """Name of a table's form in its properties."""
@@ -48,6 +49,7 @@ class Progress:
         in_doubt: why its rows may not be those that logwright left; None: they are.
         erased: earlier versions of the table have records that were erased from the log since:
             their files go at once.
+        batches: of the log then; None in tables of earlier versions.
     """
 
     end_offset: int
@@ -59,6 +61,7 @@ class Progress:
     deleted_since_ms: int | None = None
     in_doubt: str | None = None
     erased: bool = False
+    batches: Batches | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +256,7 @@ def _progress(one: dict[str, Any]) -> Progress:
         each.name: one[each.name] if each.default is MISSING else one.get(each.name, each.default)
         for each in fields(Progress)
     }
+    known["batches"] = Batches.of(one.get("batches"))
     if known["tail"] is not None:
         base_offset, crc = known["tail"]
         known["tail"] = (int(base_offset), int(crc))

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from logwright.errors import PreconditionError
+from logwright.tables.batches import Batches, are_others
 from logwright.tables.model import Form, Progress
 from logwright.units import INT64_MAX
 
@@ -44,6 +45,7 @@ class Observed:
         missing_offset: the first offset between the table's end and the log's that may have no
             record; None if there is none.
         erasure: the mark of the last erasure; None without one.
+        batches: those that the table holds, as they are now; None if that is not known.
     """
 
     topic_id: str | None
@@ -56,16 +58,18 @@ class Observed:
     tail: tuple[int, int] | None = None
     missing_offset: int | None = None
     erasure: str | None = None
+    batches: Batches | None = None
 
     @property
     def progress(self) -> Progress:
-        """What a table records that holds all of it. `tail` must be that of the end."""
+        """What a table records that holds all of it. `tail` and `batches` must be of the end."""
         return Progress(
             end_offset=self.end_offset,
             topic_id=self.topic_id,
             log_start_offset=self.log_start_offset,
             tail=self.tail,
             erasure=self.erasure,
+            batches=self.batches,
         )
 
 
@@ -204,9 +208,19 @@ def other_log(recorded: Progress, observed: Observed) -> str | None:
             f"the last stable offset {observed.end_offset} is below offset {recorded.end_offset},"
             " where the table ends"
         )
+    return _other_batches(recorded, observed)
+
+
+def _other_batches(recorded: Progress, observed: Observed) -> str | None:
+    """Return why the batches are not those that the table was made from, None if they are."""
     if _has_another_tail(recorded, observed):
         assert recorded.tail is not None  # noqa: S101 - it is another one
         return f"the batch of offset {recorded.tail[0]} is another one: the log was cut off before"
+    if are_others(recorded.batches, observed.batches):
+        return (
+            f"below offset {recorded.end_offset} the log has other batches, and was not cleaned:"
+            " it is another copy, or records were erased from it"
+        )
     return None
 
 

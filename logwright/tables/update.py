@@ -49,7 +49,10 @@ class _Pending:
 
     def add(self, source: PartitionSource, done: PartitionResult, files: FileChanges) -> None:
         """Take what was done for a partition."""
-        observed = replace(source.observed, tail=source.tail(source.observed.end_offset))
+        end = source.observed.end_offset
+        observed = replace(
+            source.observed, tail=source.tail(end), batches=source.batches(end, None)
+        )
         rows, since_ms = done.written, None
         if done.step.kind == "upsert":
             before = self.progress[source.partition]
@@ -140,7 +143,8 @@ def _recorded(before: Snapshot, sources: Sequence[PartitionSource]) -> dict[int,
 
 
 def _plan(source: PartitionSource, recorded: Progress | None, keep_ms: int) -> PartitionStep:
-    """Plan a partition's step. Effects: reads headers: those of the new batches, and one more.
+    """Plan a partition's step. Effects: reads headers: those of the new batches, and one more; all
+    if the log's files are others than before.
 
     Raises:
         LogwrightError: the log cannot be read.
@@ -148,6 +152,9 @@ def _plan(source: PartitionSource, recorded: Progress | None, keep_ms: int) -> P
     observed = source.observed
     if recorded is not None:
         observed = replace(observed, tail=source.tail(recorded.end_offset))
+        if recorded.batches is not None:
+            batches = source.batches(recorded.end_offset, recorded.batches)
+            observed = replace(observed, batches=batches)
         if other_log(recorded, observed) is None and recorded.in_doubt is None:
             missing = source.missing(recorded.end_offset, observed.end_offset)
             observed = replace(observed, missing_offset=missing)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from logwright.errors import LogwrightError
+from logwright.tables.batches import Batches
 from logwright.tables.columns import Columns
 from logwright.tables.merge import MergeLimits
 from logwright.tables.model import Snapshot
@@ -46,6 +47,7 @@ class PartitionSource:
         read: reads the offsets of a step; tombstones only for an upsert.
         tail: returns the base offset and the CRC of the batch with the offset before this one; None
             if there is none.
+        batches: returns what is below an offset, see `BatchesOf.below`.
         missing: returns the first of the offsets [start, end) that has no record, None if all have.
         held: returns the offsets of the committed records below this one.
     """
@@ -55,6 +57,7 @@ class PartitionSource:
     log_bytes: int
     read: Callable[[PartitionStep], Reading]
     tail: Callable[[int], tuple[int, int] | None]
+    batches: Callable[[int, Batches | None], Batches | None]
     missing: Callable[[int, int], int | None]
     held: Callable[[int], BitMap64]
 

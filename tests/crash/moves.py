@@ -27,7 +27,9 @@ NEIGHBOUR = TopicPartition("u", 3)
 NOW_MS = TimestampMs(1_770_000_000_000)
 TOPIC_ID = b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
 META = "version=1\ncluster.id=CCCCCCCCCCCCCCCCCCCCCC\nnode.id=1\ndirectory.id={}\n"
-OURS = (".logwright", ".lock")
+OURS = ("lock", ".lock")
+"""Names of files that locks make."""
+MARK = Path(".logwright", "erased.json")
 
 
 class Unsynced(InterceptedFileSystem):
@@ -117,6 +119,8 @@ def make_pair(root: Path) -> Pair:
     live = root / "source" / str(T0)
     (live / "partition.metadata").write_bytes(TOPIC_ID)
     (live / "00000000000000000000.log.deleted").write_bytes(b"retired")
+    (live / MARK.parent).mkdir()
+    (live / MARK).write_bytes(b"the mark of an erasure")
     path = root / "source" / "cleaner-offset-checkpoint"
     entries = dict(parse_offset_checkpoint(path.read_bytes(), path))
     path.write_bytes(serialize_offset_checkpoint({**entries, T0: 5}))
@@ -127,8 +131,8 @@ def make_pair(root: Path) -> Pair:
 def files_of(directory: Path) -> dict[str, tuple[bytes, int]]:
     """Content and modification time of the files that a move carries."""
     return {
-        path.name: (path.read_bytes(), path.stat().st_mtime_ns)
-        for path in sorted(directory.iterdir())
+        str(path.relative_to(directory)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in (*sorted(directory.iterdir()), directory / MARK)
         if path.is_file() and not path.name.endswith(".deleted")
     }
 

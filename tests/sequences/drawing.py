@@ -44,6 +44,7 @@ THEMES: Final = (
     ("table", "clean", "ingest", "roll", "retain", "undo", "delete", "restore"),
     ("clean", "fail", "undo", "purge", "move", "delete", "restore"),
     ("erase", "clean", "undo", "retain", "fail", "ingest", "recover"),
+    ("table", "erase", "move", "table", "ingest"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
 BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")
@@ -55,7 +56,8 @@ FOLLOWING: Final = {
     "clean": ("undo",),
     "retain": ("undo", "delete"),
     "undo": ("clean",),
-    "erase": ("undo", "erase"),
+    "erase": ("undo", "erase", "move"),
+    "move": ("table",),
 }
 """What is tried more often after another."""
 DEEPEST: Final = {

@@ -81,6 +81,7 @@ ONLY_IN = {
     "fastavro": ("logwright.decode",),
     "google.protobuf": ("logwright.decode",),
     "orjson": ("logwright.decode",),
+    "re2": ("logwright.erasure",),
     "requests": ("logwright.decode",),
 }
 """Where a library of the platform may be imported: the engine knows none of them."""

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.erasure.keys import KeysFormat, read_keys
+from logwright.erasure.keys_file import KeysFile, KeysFormat, read_keys
 from logwright.errors import PolicyError
 from logwright.kernel import kernel
 
@@ -68,7 +68,7 @@ def make_automaton(patterns: Sequence[bytes]) -> Automaton:
     return Automaton(table.reshape(-1), np.array(found, dtype=np.int32))
 
 
-def read_patterns(path: Path, form: KeysFormat) -> list[bytes]:
+def read_patterns(path: Path, form: KeysFormat) -> KeysFile:
     """Return the patterns of a file, one in each line. Effects: reads it.
 
     Raises:
@@ -77,14 +77,14 @@ def read_patterns(path: Path, form: KeysFormat) -> list[bytes]:
         UnreadableFile: it cannot be read.
     """
     patterns = read_keys(path, form)
-    for number, pattern in enumerate(patterns, 1):
+    for number, pattern in enumerate(patterns.keys, 1):
         if len(pattern) < SMALLEST_PATTERN:
             raise PolicyError(
                 f"the pattern in line {number} has fewer than {SMALLEST_PATTERN} bytes.",
                 path=path,
                 remedy="It would be found everywhere: give a longer one.",
             )
-    size = sum(map(len, patterns))
+    size = sum(map(len, patterns.keys))
     if size > MOST_BYTES:
         raise PolicyError(
             f"the patterns have {size} bytes together, more than {MOST_BYTES}.",

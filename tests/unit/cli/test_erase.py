@@ -51,6 +51,20 @@ def erase(tmp_path: Path, *words: str | int, now_ms: int = NOW) -> Answer:
     )
 
 
+def logs(answer: Answer) -> list[dict[str, Any]]:
+    """What a call said of each log."""
+    return [one for one in answer.lines if "topicPartition" in one or "directory" in one]
+
+
+def left(answer: Answer) -> list[tuple[str, int, int, int]]:
+    """What a call said that is left: path, number of records, the first and the last offset."""
+    return [
+        (one["left"], one["records"], one["firstOffset"], one["lastOffset"])
+        for one in answer.lines
+        if "left" in one
+    ]
+
+
 def remaining(answer: Answer) -> list[tuple[str, int, str, int | None]]:
     """What a call by the rules said that remains."""
     return [
@@ -64,8 +78,8 @@ def test_by_the_rules_until_nothing_is_left(tmp_path: Path) -> None:
     """A tombstone is appended once; each run says what remains, by which rule and until when."""
     log_dir = made(tmp_path)
     first = erase(tmp_path, *COMPACT, "--yes")
-    assert 0 == first.status, first.err
-    (line,) = first.lines
+    assert 8 == first.status, first.err
+    (line,) = logs(first)
     assert (3, 1, True) == (line["records"], line["tombstones"], line["compacted"])
     assert [
         ("tombstones", 1, "delete.retention.ms", NOW + 1000),
@@ -74,12 +88,13 @@ def test_by_the_rules_until_nothing_is_left(tmp_path: Path) -> None:
     ] == remaining(first)
     files = {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
     again = erase(tmp_path, *COMPACT, "--yes")
-    assert (0, False) == (again.lines[0]["tombstones"], again.lines[0]["compacted"])
+    assert (0, False) == (logs(again)[0]["tombstones"], logs(again)[0]["compacted"])
     assert files == {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
     later = erase(tmp_path, *COMPACT, "--yes", now_ms=NOW + 1000)
     assert [(f"{0:020d}.log.1.deleted", 1, "file.delete.delay.ms", NOW + 2000)] == remaining(later)
+    assert (8, [(f"t-0/{0:020d}.log.1.deleted", 1, 6, 6)]) == (later.status, left(later))
     last = erase(tmp_path, *COMPACT, "--yes", now_ms=NOW + 2000)
-    assert [] == remaining(last)
+    assert (0, [], []) == (last.status, remaining(last), left(last))
     assert [] == bytes_anywhere(log_dir, ME.encode())
     assert [b"a", b"b"] == [key for key in keys_in(logs_of(log_dir / "t-0")) if key != b"c"]
 
@@ -88,7 +103,7 @@ def test_the_documented_commands(tmp_path: Path) -> None:
     """By the rules, and then at once: what the rules leave goes too."""
     log_dir, keys = made(tmp_path), tmp_path / "keys"
     by_rules = call("erase", log_dir, "--keys", keys, "--yes", "--now", NOW, *COMPACT)
-    assert (0, True) == (by_rules.status, "remaining: 1 tombstones" in by_rules.out)
+    assert (8, True) == (by_rules.status, "remaining: 1 tombstones" in by_rules.out)
     now = call("erase", log_dir, "--keys", keys, "--now-and-for-good", "--yes", "--now", NOW)
     assert 0 == now.status, now.err
     assert "t-0: 1 records in 1 of 2 segments" in now.out
@@ -100,7 +115,7 @@ def test_topics_that_are_not_compacted_keep_their_records(tmp_path: Path) -> Non
     log_dir = made(tmp_path)
     before = logs_of(log_dir / "t-0")
     done = erase(tmp_path, *DELETE, "--yes")
-    (line,) = done.lines
+    (line,) = logs(done)
     assert (3, 0, False) == (line["records"], line["tombstones"], line["compacted"])
     ((what, records, rule, until),) = remaining(done)
     assert ("records", 3, "retention.ms", START_MS + 5 + HOUR_MS) == (what, records, rule, until)
@@ -111,7 +126,7 @@ def test_at_once_in_a_topic_that_is_not_compacted(tmp_path: Path) -> None:
     """The policy does not matter; other records and tombstones stay."""
     log_dir = made(tmp_path)
     done = erase(tmp_path, *DELETE, "--yes", "--now-and-for-good")
-    (line,) = done.lines
+    (line,) = logs(done)
     assert (3, [0, 4], True) == (line["records"], line["segments"], line["rolled"])
     assert [b"a", b"b", b"c"] == keys_in(logs_of(log_dir / "t-0"))
     assert [] == bytes_anywhere(log_dir, ME.encode())
@@ -127,7 +142,7 @@ def test_dry_run_changes_nothing(tmp_path: Path, mode: tuple[str, ...]) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in log_dir.rglob("*"))
     done = erase(tmp_path, *COMPACT, "--dry-run", *mode)
     assert 0 == done.status, done.err
-    assert (3, False) == (done.lines[0]["records"], done.lines[0]["erased"])
+    assert (3, False) == (logs(done)[0]["records"], logs(done)[0]["erased"])
     assert before == sorted((path, path.stat().st_mtime_ns) for path in log_dir.rglob("*"))
 
 
@@ -143,7 +158,7 @@ def test_deleted_stray_and_future_logs(tmp_path: Path) -> None:
     shutil.copytree(other.directory, log_dir / f"t-9.{ID}-delete")
     done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good")
     assert 0 == done.status, done.err
-    said: dict[str, dict[str, Any]] = {line.get("directory", "t-0"): line for line in done.lines}
+    said: dict[str, dict[str, Any]] = {line.get("directory", "t-0"): line for line in logs(done)}
     assert said[names["delete"]]["removed"]
     assert not said[f"t-9.{ID}-delete"]["removed"]
     assert (3, 3) == (said[names["stray"]]["records"], said[names["future"]]["records"])
@@ -178,10 +193,10 @@ def test_pieces_that_cannot_be_read(tmp_path: Path) -> None:
     piece.write_bytes(b"half a batch")
     done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good")
     name = f".logwright/cut/1-0/{piece.name}"
-    assert [name] == done.lines[0]["unreadable"]
+    assert [name] == logs(done)[0]["unreadable"]
     assert f"{name} stays" in done.err
     again = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good", "--purge-unreadable")
-    assert [name] == again.lines[0]["purged"]
+    assert [name] == logs(again)[0]["purged"]
     assert not piece.exists()
 
 
@@ -190,7 +205,7 @@ def test_only_some_topics(tmp_path: Path) -> None:
     log_dir = made(tmp_path)
     shutil.copytree(log_dir / "t-0", log_dir / "users-0")
     done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good", "--topic", "regex:us.*")
-    assert ["users-0"] == [line["topicPartition"] for line in done.lines]
+    assert ["users-0"] == [line["topicPartition"] for line in logs(done)]
     found = bytes_anywhere(log_dir, ME.encode())
     assert found
     assert all(path.startswith("t-0/") for path in found)
@@ -211,9 +226,10 @@ def test_paused_log_is_skipped(tmp_path: Path) -> None:
     held = Pause(owner="me", reason="r", since_ms=TimestampMs(NOW), expires_at_ms=None)
     change_state(log_dir, T0, lambda one: one.with_pause(held))
     done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good")
-    assert 0 == done.status
+    assert 8 == done.status
     assert before == logs_of(log_dir / "t-0")
     assert "skipped" in done.err
+    assert [(f"t-0/{0:020d}.log", 2, 0, 2), (f"t-0/{4:020d}.log", 1, 4, 4)] == left(done)
 
 
 def test_others_are_waited_for(tmp_path: Path) -> None:
@@ -243,5 +259,78 @@ def test_other_replicas_are_named(tmp_path: Path, mode: tuple[str, ...]) -> None
     metadata = MetadataBuilder(log_dir)
     metadata.segment(0, [records.topic("t", 1), records.partition(1, 0, [1, 2, 3])])
     done = erase(tmp_path, *mode, "--yes")
-    assert 0 == done.status, done.err
+    assert 9 == done.status, done.err
     assert {"topic": "t", "brokersNotErased": [2, 3]} in done.lines
+
+
+@pytest.mark.parametrize("mode", [(), ("--now-and-for-good",)], ids=["rules", "at once"])
+def test_what_is_in_files_of_others_is_named(tmp_path: Path, mode: tuple[str, ...]) -> None:
+    """Copies under names that are not Kafka's stay: they are named by offsets, never by the key."""
+    log_dir = made(tmp_path)
+    copies = ["t-0/old.log.bak", f"backup/{0:020d}.log"]
+    for name in copies:
+        (log_dir / name).parent.mkdir(exist_ok=True)
+        shutil.copy(log_dir / "t-0" / f"{0:020d}.log", log_dir / name)
+    (log_dir / "t-0" / "notes.txt").write_text(ME)
+    done = erase(tmp_path, *COMPACT, "--yes", *mode)
+    assert 9 == done.status
+    assert {(name, 2, 0, 2) for name in copies} <= {*left(done)}
+    assert ["t-0/notes.txt"] == [one["notSearched"] for one in done.lines if "notSearched" in one]
+    assert ME not in done.out + done.err
+    (log_dir / "t-0" / "notes.txt").unlink()
+    assert 8 == erase(tmp_path, *COMPACT, "--yes", *mode).status
+
+
+@pytest.mark.parametrize("mode", [(), ("--now-and-for-good",)], ids=["rules", "at once"])
+def test_nothing_to_erase(tmp_path: Path, mode: tuple[str, ...]) -> None:
+    """It is said plainly, and everything was searched."""
+    made(tmp_path)
+    (tmp_path / "keys").write_text("nobody\n")
+    for words in ((), ("--dry-run",)):
+        done = call(
+            *("erase", tmp_path / "logs", "--keys", tmp_path / "keys", "--now", NOW, "--yes"),
+            *(*COMPACT, *mode, *words),
+        )
+        assert 0 == done.status, done.err
+        assert "No log has a record of these keys" in done.out
+
+
+@pytest.mark.parametrize("words", [(), ("--now-and-for-good",), ("--dry-run",)])
+def test_topics_that_nothing_has(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A name with a typing error is no success."""
+    made(tmp_path)
+    done = erase(tmp_path, *COMPACT, "--yes", "--topic", "tt", *words)
+    assert 9 == done.status
+    assert {"topics": "tt", "matches": 0} in done.lines
+
+
+def test_tables_hold_the_person_until_their_next_update(tmp_path: Path) -> None:
+    """A table of the policies is named with its rows and how long old versions are kept."""
+    log_dir = made(tmp_path)
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "topics.yml").write_text(
+        "version: 1\ntopics:\n- name: t\n  cleanup.policy: compact\n  table:\n    format: delta\n"
+        f"    path: {tmp_path / 'table'}\n    keep_versions_ms: 7000\n"
+        "    key: {format: string}\n    value: {format: string}\n"
+    )
+    at_once = ("--policies", policies, "--now-and-for-good", "--yes")
+    missing = erase(tmp_path, *at_once, "--dry-run")
+    assert 0 == missing.status, missing.err
+    update = call(
+        *("latest", log_dir, "t", "--to", tmp_path / "table", "--format", "delta", "--yes"),
+        *("--key", "string", "--value", "string", *COMPACT, "--now", NOW),
+    )
+    assert 0 == update.status, update.err
+    done = erase(tmp_path, *at_once)
+    assert done.status in {8, 9}
+    (table,) = [one for one in done.lines if "rows" in one]
+    assert (1, 1, 7000, NOW + 7000) == tuple(
+        table[name] for name in ("rows", "files", "keepVersionsMs", "untilMs")
+    )
+    shutil.rmtree(tmp_path / "table")
+    gone = erase(tmp_path, *at_once)
+    assert (9, "it is not there, and was not searched") == (
+        gone.status,
+        next(one["problem"] for one in gone.lines if "table" in one),
+    )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import random
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logwright.erasure.keys import Keys, KeySet, read_keys
+from logwright.erasure.keys import Keys, KeySet
 from logwright.erasure.request import Request
 from logwright.erasure.secret import Secret
-from logwright.errors import PolicyError
 
 SECRET = Secret.of(b"s" * 32)
 
@@ -115,35 +111,6 @@ def test_the_topics_of_a_request() -> None:
     assert b"c" == keys.clear_key(3)
     assert keys.clear_key(0) is None
     assert "line 1" == keys.request(3).id
-
-
-def test_a_file_of_keys(tmp_path: Path) -> None:
-    """One key in each line, as text or base64."""
-    path = tmp_path / "keys"
-    path.write_bytes(b"alice\nbob \r\n\xff\n")
-    assert [b"alice", b"bob ", b"\xff"] == read_keys(path, "text")
-    path.write_bytes(base64.b64encode(b"a\nb") + b"\n" + base64.b64encode(b"c"))
-    assert [b"a\nb", b"c"] == read_keys(path, "base64")
-
-
-@pytest.mark.parametrize(
-    ("content", "form", "problem"),
-    [
-        (b"alice\n\nbob\n", "text", "line 2 is empty"),
-        (b"", "text", "line 1 is empty"),
-        (b"YQ==\nplanted!\n", "base64", "line 2 is not base64"),
-        (b"\xffplanted\n", "base64", "line 1 is not base64"),
-    ],
-)
-def test_a_bad_line_is_refused_without_its_content(
-    tmp_path: Path, content: bytes, form: str, problem: str
-) -> None:
-    """By its number."""
-    path = tmp_path / "keys"
-    path.write_bytes(content)
-    with pytest.raises(PolicyError, match=problem) as raised:
-        read_keys(path, form)  # type: ignore[arg-type]
-    assert "planted" not in str(raised.value)
 
 
 def test_nothing_shows_a_key() -> None:

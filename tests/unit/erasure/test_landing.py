@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from logwright.erasure.key_text import QUOTES, WHITE_SPACE
 from logwright.erasure.landing import Landed, read_landing, time_ms
 from logwright.erasure.request import Request
 from logwright.erasure.secret import Secret
@@ -107,6 +108,17 @@ def test_a_key_in_base64_and_an_hmac(tmp_path: Path) -> None:
         (row(key=None, key_base64=PLANTED), "key_base64 is not base64"),
         (row(key=None, hmac=PLANTED), "hmac does not have 64 hexadecimal digits"),
         (row(key="\ud800" + PLANTED), "key is not text that UTF-8 has"),
+        (row(key=""), "key is empty"),
+        (row(key=None, key_base64=""), "key_base64 is empty"),
+        (row(key="\ufeff" + PLANTED), "key begins with a byte order mark; such a key is given as"),
+        (row(key=PLANTED + "\0"), "key has a NUL byte"),
+        (row(key=" "), "key has only white space"),
+        (row(topics=""), "topics is neither a topic nor has the prefix regex:"),
+        (row(topics=".."), "topics is neither a topic nor has the prefix regex:"),
+        (row(topics="regex:"), "topics has an empty pattern"),
+        (row(topics="regex:(a)\\1"), "topics is not a regular expression of RE2"),
+        (f'{{"key": "{PLANTED}", {json.dumps(row(key="b"))[1:]}', "has a name twice"),
+        (f'{{"id": {{"{PLANTED}": 1, "{PLANTED}": 1}}}}', "has a name twice"),
         (row(received_at=PLANTED), "received_at is not a time"),
         (row(received_at="2026-01-02T03:04:05"), "received_at is not a time"),
         (row(deadline=-1), "deadline is not a time"),
@@ -131,6 +143,16 @@ def test_a_bad_row_is_refused_without_its_content(
         landed.require_all(tmp_path)
     assert PLANTED not in str(raised.value)
     assert "requests.jsonl:2" in str(raised.value)
+
+
+def test_a_key_that_may_not_be_meant(tmp_path: Path) -> None:
+    """It is searched for as it is written, and named by file and line."""
+    landed = read_json(tmp_path, row(), row(id="r-2", key=f'"{PLANTED}" '))
+    assert SECRET.hmac(f'"{PLANTED}" '.encode()) == landed.requests[1].hmac
+    assert [f"requests.jsonl:2: key {one}" for one in (WHITE_SPACE, QUOTES)] == [
+        *map(str, landed.doubts)
+    ]
+    assert PLANTED not in repr(landed)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +225,16 @@ def test_another_secret_or_a_damaged_store(tmp_path: Path) -> None:
         path.write_text(damaged)
         with pytest.raises(PolicyError, match="damaged"):
             read_store(tmp_path, SECRET)
+
+
+def test_stored_topics_that_cannot_be_matched(tmp_path: Path) -> None:
+    """An earlier version stored patterns of another syntax: they are named, never left out."""
+    kept = request(id="r-9")
+    write_store(tmp_path, [request(topics="regex:(a)\\1"), request(id="r-2", topics=".")], SECRET)
+    with pytest.raises(PolicyError, match="2 stored requests cannot be matched: r-1 is not a"):
+        read_store(tmp_path, SECRET)
+    write_store(tmp_path, [kept], SECRET)
+    assert (kept,) == read_store(tmp_path, SECRET)
 
 
 def test_a_request_may_get_another_deadline_but_not_another_key() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.commit import erase_partition
-from logwright.erasure.mark import MARK, read_mark
-from logwright.format.names import TopicPartition
+from logwright.erasure.mark import read_mark
+from logwright.format.names import ERASURE_MARK, TopicPartition
 from logwright.steps.filesystem import RealFileSystem
 from logwright.tables.plan import Observed, plan_partition
 from logwright.units import TimestampMs
@@ -72,7 +72,7 @@ def test_damaged_mark_is_one_of_its_own(tmp_path: Path) -> None:
     log = made(tmp_path)
     erase(log, b"me", 1)
     whole = read_mark(log.directory)
-    path = log.directory / ".logwright" / MARK
+    path = log.directory / ".logwright" / ERASURE_MARK
     path.write_bytes(path.read_bytes().replace(b"true", b"null"))
     damaged = read_mark(log.directory)
     assert damaged is not None

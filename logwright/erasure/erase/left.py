@@ -1,0 +1,110 @@
+"""What an erasure leaves of the requests in a log directory, and where nobody can say: by a search
+of its own of all files, as `logwright find` does it. Nothing that the erasure reports is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from logwright.erasure.find.search import search_log_dir
+from logwright.format.names import TopicPartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from logwright.erasure.find.model import Finding, Place
+    from logwright.erasure.find.result import Found, Settings, Unsearched
+    from logwright.erasure.find.search import Progress
+    from logwright.erasure.keys import KeySet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLeft:
+    """A file that has records of the requests.
+
+    Attributes:
+        path: relative to the log directory. place: what the file is.
+        partition: of the records; its topic is empty if it is not known.
+        records: how many. first_offset, last_offset: of them.
+        rule: the Kafka config or the step that removes the last of them, empty: nothing will.
+        gone_by_ms: when they are gone, ms since the epoch, None: never, or it is not known.
+    """
+
+    path: str
+    place: Place
+    partition: TopicPartition
+    records: int
+    first_offset: int
+    last_offset: int
+    rule: str
+    gone_by_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What remains in one log directory.
+
+    Attributes:
+        files: with records of the requests, sorted by path.
+        unsearched: files, or parts of them, that may have some and could not be searched.
+        searched_files, searched_bytes: that were searched.
+    """
+
+    files: tuple[FileLeft, ...]
+    unsearched: tuple[Unsearched, ...]
+    searched_files: int
+    searched_bytes: int
+
+    @property
+    def records(self) -> int:
+        """Number of records that remain."""
+        return sum(one.records for one in self.files)
+
+
+def find_left(log_dir: Path, keys: KeySet, settings: Settings, progress: Progress) -> Left:
+    """Search a log directory for what remains of the requests. Effects: reads all of its files.
+
+    Raises:
+        LogwrightError: see `search_log_dir`.
+    """
+    return left_of(search_log_dir(log_dir, keys, settings, progress=progress), keys)
+
+
+def left_of(found: Found, keys: KeySet) -> Left:
+    """Return what remains, by the result of a search. Files of topics that no request is about do
+    not count; those whose topic is not known do.
+    """
+    unsearched = [one for one in found.unsearched if _concerns(one.partition.topic, keys)]
+    return Left(
+        files=tuple(_files(found.findings)),
+        unsearched=tuple(unsearched),
+        searched_files=found.files,
+        searched_bytes=found.bytes,
+    )
+
+
+def _concerns(topic: str, keys: KeySet) -> bool:
+    return not topic or not keys.for_topic(topic).is_empty
+
+
+def _files(findings: Iterable[Finding]) -> Iterable[FileLeft]:
+    ordered = sorted(findings, key=lambda one: one.path)
+    for path, group in groupby(ordered, key=lambda one: one.path):
+        some = list(group)
+        # Of one key asked for twice a record is found once: records, not findings, are counted.
+        records = {(one.offset, one.batch_position): one for one in some}
+        never = [one for one in some if one.gone_by_ms is None]
+        last = never[0] if never else max(some, key=lambda one: one.gone_by_ms or 0)
+        yield FileLeft(
+            path=path,
+            place=last.place,
+            partition=TopicPartition(last.topic, last.partition),
+            records=len(records),
+            first_offset=min(one.offset for one in some),
+            last_offset=max(one.offset for one in some),
+            rule=last.rule,
+            gone_by_ms=last.gone_by_ms,
+        )
