@@ -23,6 +23,7 @@ from tests.comparison import (
     compare_times,
     stray_snapshots,
 )
+from tests.oracle_runner import using
 
 DATA = Path(__file__).parent / "data"
 ARCHIVES = (DATA / "kafka-cases.tar.xz", DATA / "kafka-cases-4.4.tar.xz")
@@ -230,7 +231,8 @@ def compare_after(name: str, log_dir: Path, *, only: str | None = None) -> list[
     for partition in partitions(name):
         if only in (None, partition.name):
             lines = dump_lines(name, "after", partition.name)
-            differences = compare_partition(after, log_dir, partition.name, expected_dump=lines)
+            with using(case["kafka"].rpartition(".")[0]):
+                differences = compare_partition(after, log_dir, partition.name, expected_dump=lines)
             stray = stray_snapshots(before / partition.name)
             found += [one for one in differences if not one.endswith(stray)]
             if "files" in case:
