@@ -35,7 +35,11 @@ IN_PYTHON: Final = 10
 TAKEN: Final = 11
 GIVEN: Final = 12
 """Where libdeflate stores the number of bytes read and written."""
-CELLS: Final = 13
+ZSTD_RESET: Final = 13
+ZSTD_OUT: Final = 14
+ZSTD_IN: Final = 17
+"""Address, size and position of libzstd's output and input (ZSTD_outBuffer, ZSTD_inBuffer)."""
+CELLS: Final = 20
 
 _LZ4: Final = "lz4.block._block"
 _ZSTD: Final = "zstandard._cffi"
@@ -44,7 +48,8 @@ _FUNCTIONS: Final = {
     LZ4_DECOMPRESS: (_LZ4, "LZ4_decompress_safe"),
     LZ4_COMPRESS: (_LZ4, "LZ4_compress_default"),
     ZSTD_DECOMPRESS: (_ZSTD, "ZSTD_decompressDCtx"),
-    ZSTD_COMPRESS: (_ZSTD, "ZSTD_compress2"),
+    ZSTD_COMPRESS: (_ZSTD, "ZSTD_compressStream2"),
+    ZSTD_RESET: (_ZSTD, "ZSTD_CCtx_reset"),
     GZIP_DECOMPRESS: (_DEFLATE, "libdeflate_gzip_decompress_ex"),
     GZIP_COMPRESS: (_DEFLATE, "libdeflate_gzip_compress"),
 }

@@ -4,8 +4,8 @@
    others, and for malformed input, the result is `ELSEWHERE`, and `codec.decompress` decompresses
    or raises the error. So this module never accepts what `codec` refuses.
 2. Sizes in a payload are not trusted: a library gets the capacity of the output buffer.
-3. The lz4 output is identical to Kafka's; gzip, snappy and zstd output differs but decompresses to
-   the same records.
+3. The lz4 output is identical to Kafka's; so is the zstd output if Kafka has the same libzstd, as
+   Kafka 4.4 does (1.5.7). gzip and snappy output differs but decompresses to the same records.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ _LZ4_MAGIC: Final = 0x184D2204
 _LZ4_BLOCK_BYTES: Final = 65536
 _LZ4_STORED: Final = 0x80000000
 _ZSTD_MAGIC: Final = 0xFD2FB528
+_ZSTD_SESSION: Final = 1
+"""ZSTD_reset_session_only"""
+_ZSTD_END: Final = 2
+"""ZSTD_e_end"""
 _ZSTD_TOO_SMALL: Final = 70
 _ZSTD_ERRORS: Final = 120
 _ZSTD_BLOCK_BYTES: Final = 128 * 1024
@@ -288,6 +292,25 @@ def packed_bound(size: int) -> Any:
 
 
 @kernel
+def _pack_zstd(source: int, size: int, target: int, room: int, cells: Any) -> Any:
+    """Compress as Kafka's stream does, flushed before its end (`zstdframe`); return the number of
+    bytes, 0 if it failed.
+    """
+    compressor = cells[native.ZSTD_COMPRESSOR]
+    call(cells[native.ZSTD_RESET], (compressor, np.int64(_ZSTD_SESSION)))
+    out, into = native.ZSTD_OUT, native.ZSTD_IN
+    cells[out], cells[out + 1], cells[out + 2] = target, room, 0
+    cells[into], cells[into + 1], cells[into + 2] = source, size, 0
+    for operation in range(_ZSTD_END + 1):  # continue, flush, end
+        places = address(cells, np.int64(out)), address(cells, np.int64(into))
+        given = (compressor, places[0], places[1], np.int64(operation))
+        left = call(cells[native.ZSTD_COMPRESS], given)
+        if left < 0 or cells[into + 2] < size or (operation > 0 and left > 0):
+            return np.int64(0)
+    return cells[out + 2]
+
+
+@kernel
 def pack(data: Any, end: int, codec: int, out: Any, at: int, table: Any, cells: Any) -> Any:
     """Compress data[:end] to out[at:], which has a capacity of `packed_bound`; returns the number
     of bytes, 0 if it failed.
@@ -300,9 +323,7 @@ def pack(data: Any, end: int, codec: int, out: Any, at: int, table: Any, cells: 
     if codec == LZ4 and cells[native.LZ4_COMPRESS] != 0:
         return _pack_lz4(data, end, out, at, cells)
     if codec == ZSTD and cells[native.ZSTD_COMPRESSOR] != 0:
-        compressor = cells[native.ZSTD_COMPRESSOR]
-        found = call(cells[native.ZSTD_COMPRESS], (compressor, target, room, source, size))
-        return max(found, np.int64(0))
+        return _pack_zstd(source, size, target, room, cells)
     if codec == GZIP and cells[native.GZIP_COMPRESSOR] != 0:
         compressor = cells[native.GZIP_COMPRESSOR]
         return call(cells[native.GZIP_COMPRESS], (compressor, source, size, target, room))
