@@ -111,7 +111,7 @@ def test_kafka_finds_nothing_wrong(root: Path, partition: str) -> None:
 
 
 def test_the_policies_are_the_topics_settings(root: Path) -> None:
-    """What Kafka wrote the logs with is what they are maintained with; one has a table and a contract."""
+    """What Kafka wrote the logs with is what they are maintained with; one has more."""
     policies = load_policies(root / "policies")
     wanted = json.loads(SETTINGS.read_text())["topics"]
     written = yaml.safe_load((root / "policies" / "topics.yml").read_text())["topics"]
