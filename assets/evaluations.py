@@ -26,16 +26,18 @@ Metadata = dict[str, Any]
 
 
 def check_evaluations(state: SweepState, judgement: Judgement) -> Iterable[dg.AssetCheckEvaluation]:
-    """Yield the evaluations of every check.
+    """Yield the evaluations of every check that was made.
 
     A run with one log has one evaluation for each check, with the log's partition. With several
-    logs there is one for each that failed, then one without partition for all.
+    logs there is one for each that failed, then one without partition for all. A check that no
+    output was asked for has none: Dagster shows it as not executed.
 
     A failed check blocks (fails the step) only if no log is left: Dagster cannot block single
     partitions.
     """
     unstaged = [work.key for work in state.works if work.failure is None and work.staged is None]
     blocking = not state.going_on
+    alone = len(judgement.verdicts) + len(unstaged) == 1
     for check in CHECKS:
         verdicts = {
             key: verdict
@@ -43,11 +45,9 @@ def check_evaluations(state: SweepState, judgement: Judgement) -> Iterable[dg.As
             for verdict in found
             if verdict.check == check
         }
-        if len(verdicts) + len(unstaged) == 1:
-            verdicts |= {key: Verdict(check=check) for key in unstaged}
-            shown: Iterable[tuple[str, Verdict]] = verdicts.items()
-        else:
-            shown = [(key, verdict) for key, verdict in verdicts.items() if not verdict.passed]
+        if not verdicts:
+            continue
+        shown = [(key, one) for key, one in verdicts.items() if alone or not one.passed]
         for key, verdict in shown:
             yield dg.AssetCheckEvaluation(
                 asset_key=SEGMENT_SET,
@@ -56,10 +56,10 @@ def check_evaluations(state: SweepState, judgement: Judgement) -> Iterable[dg.As
                 partition=key,
                 blocking=blocking,
                 severity=dg.AssetCheckSeverity[verdict.severity],
-                description=NOTHING_STAGED if key in unstaged else verdict.sentence,
+                description=verdict.sentence,
                 metadata=_metadata(verdict, judgement),
             )
-        if len(verdicts) + len(unstaged) != 1:
+        if not alone:
             yield _together(check, verdicts, unstaged, judgement)
 
 
@@ -118,8 +118,6 @@ def _sums(verdicts: Iterable[Verdict]) -> Counter[str]:
 
 
 def _description(checked: int, failed: Sequence[str]) -> str:
-    if not checked:
-        return NOTHING_STAGED
     if not failed:
         return f"All {checked:,} logs passed."
     names = ", ".join(failed[:NAMED_LOGS])

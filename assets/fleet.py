@@ -160,16 +160,23 @@ def spaces_of(
 
 
 def free_space_check(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dg.AssetCheckResult:
-    """Return the check that no log directory is low on space: a warning."""
+    """Return the check that each log directory has enough space: a warning. One whose space is not
+    known does not pass.
+    """
+    spaces = tuple(spaces)
     low = [one for one in spaces if limits.is_low(one.free_bytes, one.total_bytes)]
+    unknown = [one for one in spaces if one.total_bytes < 1]
+    said = [f"{one.log_dir}: {one.free_share:.1%} are free" for one in low]
+    said += [f"{one.log_dir}: its free space is not known. {one.problem}" for one in unknown]
     return dg.AssetCheckResult(
         check_name=FREE_SPACE,
-        passed=not low,
+        passed=bool(spaces) and not said,
         severity=dg.AssetCheckSeverity.WARN,
-        description="; ".join(f"{one.log_dir}: {one.free_share:.1%} are free" for one in low),
+        description="; ".join(said),
         metadata={
             "min_free_bytes": limits.min_free_bytes,
             "min_free_share": limits.min_free_share,
+            "log directories looked at": len(spaces) - len(unknown),
             "log directories low on space": len(low),
         },
     )

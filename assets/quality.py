@@ -25,7 +25,8 @@ class Judgement:
     """The verdicts of all checks on a state.
 
     Attributes:
-        verdicts: by log key, one for each check; logs that nothing was staged for are not in it.
+        verdicts: by log key, one for each check that was made; logs that nothing was staged for are
+            not in it.
         failures: by log key, why a log must not be swapped.
         data_docs: page of this run in the Great Expectations site, None if nothing was examined.
     """
@@ -75,7 +76,7 @@ def judge(
     Args:
         state: the logs.
         policies: thresholds and tests.
-        values: log key → verdict on its decoded values.
+        values: log key → verdict on its decoded values, if any were checked.
         storage: directory of the Dagster instance.
         run_name: name of the run in the Data Docs.
     """
@@ -110,7 +111,7 @@ def judge(
             *check_verdicts(_facts(work)),
             contracts[work.key],
             published.verdicts.get(work.key) or _without_profile(work, severities[work.key]),
-            values[work.key],
+            *([values[work.key]] if work.key in values else []),
         )
         for work in works
     }

@@ -83,13 +83,12 @@ def value_verdicts(
     reads it; locks.
 
     Returns:
-        the state, in which logs failed whose directory could not be locked; log key → verdict.
+        the state, in which logs failed whose directory could not be locked; log key → verdict, for
+        logs of which a value was checked or could not be read.
     """
     examined = [work for work in state.going_on if work.facts is not None]
     contracts = {work.key: contracts_of(policies, work.partition.topic) for work in examined}
-    verdicts = {
-        work.key: Verdict(check=VALUE_CONTRACT, details={"records checked": 0}) for work in examined
-    }
+    verdicts: dict[str, Verdict] = {}
     failed: list[LogWork] = []
     asked = [work for work in examined if contracts[work.key]]
     with brokers_kept_out(asked, failed) as works:
@@ -102,7 +101,8 @@ def value_verdicts(
             for found in results:
                 work = next(left)
                 severities = [severity for _, severity in contracts[work.key]]
-                verdicts[work.key] = _verdict(found, severities)
+                if isinstance(found, LogwrightError) or found.checked:
+                    verdicts[work.key] = _verdict(found, severities)
     return state.with_works(failed), verdicts
 
 
@@ -135,10 +135,9 @@ def check_values(
             key = record.key if record.key is not None else record.offset.to_bytes(8, "big")
             hashed = zlib.crc32(key, seed)
             for check in checks:
-                if hashed < check.below:
-                    check.add(record.offset, record.value)
+                check.offer(hashed, record.offset, record.value)
     for check in checks:
-        check.validate()
+        check.finish()
     return ValueFacts(
         records=records,
         checked=min(check.checked for check in checks),
@@ -153,6 +152,7 @@ class _Check:
     Attributes:
         below: a record is checked if the hash of its key is below this.
         failed: rule → (number of records, their first offsets).
+        nearest: hash, offset and value of the record outside the sample with the smallest hash.
     """
 
     number: int
@@ -162,6 +162,20 @@ class _Check:
     waiting: list[tuple[int, bytes]] = field(default_factory=list)
     waiting_bytes: int = 0
     failed: dict[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    nearest: tuple[int, int, bytes] | None = None
+
+    def offer(self, hashed: int, offset: int, value: bytes) -> None:
+        """Take a record if its hash is in the sample."""
+        if hashed < self.below:
+            self.add(offset, value)
+        elif self.nearest is None or hashed < self.nearest[0]:
+            self.nearest = (hashed, offset, value)
+
+    def finish(self) -> None:
+        """Validate what waits; if the sample is empty, the record that came nearest to it."""
+        if not self.checked and not self.waiting and self.nearest is not None:
+            self.add(*self.nearest[1:])
+        self.validate()
 
     def add(self, offset: int, value: bytes) -> None:
         """Take a record."""

@@ -29,7 +29,7 @@ CHECKS: Final = {
     INDEX_ENTRIES_VALID: "Every entry of both indexes points at a batch that it describes.",
     SEGMENT_CONTRACT: "Pandera: columns, types and ranges of what was read back from each segment.",
     LOG_PROFILE: "Great Expectations: the whole output against its source and the policy.",
-    VALUE_CONTRACT: "Pandera: decoded values against the contract of the topic's entry, if any.",
+    VALUE_CONTRACT: "Pandera: decoded values against the contract of the topic's entry.",
 }
 """All checks and what each means, for the catalogue."""
 

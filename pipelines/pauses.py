@@ -141,7 +141,8 @@ def pauses(
     """Remove expired pauses and record an observation for each log that is due for too long."""
     now_ms = clock.now_ms()
     settings = policies.settings()
-    logs = log_dirs.listing().logs
+    listing = log_dirs.listing()
+    logs = listing.logs
     lifted = lift_expired((log.log_dir for log in logs.values()), now_ms)
     known, before = _load(context.cursor)
     markers = read_markers(log.log_dir for log in logs.values())
@@ -161,9 +162,10 @@ def pauses(
     for event in events:
         context.log.warning("%s: %s", event.partition, event.description)
     said = "; ".join(f"{key} is {shortened(cause)}" for key, cause in causes.items())
+    said = said or "Nothing is paused, no log is due for too long."
     return dg.SensorResult(
         asset_events=events,
-        skip_reason=None if events else said or "Nothing is paused, no log is due for too long.",
+        skip_reason=None if events else listing.sentence(said),
         cursor=_dump(readings, waiting),
     )
 

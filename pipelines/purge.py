@@ -1,7 +1,6 @@
 """Purging: remove `.deleted` files after `file.delete.delay.ms`."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -242,7 +241,7 @@ class PurgeOutlook:
 
     Attributes:
         due: keys of logs with files to remove.
-        waiting: key → why another log with retired files is skipped.
+        waiting: key → why another log is skipped that has retired files, or may have.
     """
 
     due: tuple[str, ...]
@@ -309,19 +308,25 @@ def _retired_files(log: MaintainedLog) -> PartitionListing | None:
 
 
 def deleted_outlook(
-    directories: Iterable[Path], settings: DirectorySettings, *, now_ms: TimestampMs
-) -> tuple[str, ...]:
-    """Return the names of the deleted logs whose delay has passed; none for an unreadable
-    directory.
-    Effects: lists the log directories.
+    directories: Mapping[str, Path], settings: DirectorySettings, *, now_ms: TimestampMs
+) -> PurgeOutlook:
+    """Check the deleted logs of each log directory. Effects: lists them.
+
+    Returns:
+        the names of those whose delay has passed; name of a log directory → why its deleted logs
+        are not known.
     """
     found: list[str] = []
-    for log_dir in directories:
-        with suppress(LogwrightError):
+    waiting: dict[str, str] = {}
+    for name, log_dir in directories.items():
+        try:
             delay_ms = settings.broker(log_dir).file_delete_delay_ms
             plans = plan_purge_deleted(log_dir, now_ms=now_ms, delay_ms=delay_ms)
+        except LogwrightError as error:
+            waiting[name] = shortened(f"{type(error).__name__}: {error}")
+        else:
             found += [one.directory for one in plans if one.goes]
-    return tuple(found)
+    return PurgeOutlook(due=tuple(found), waiting=waiting)
 
 
 @dg.sensor(
@@ -340,21 +345,23 @@ def purge_due(
     """Request a purge of the logs with retired files whose delay has passed."""
     now_ms = clock.now_ms()
     settings = policies.settings()
-    outlook = purge_outlook(log_dirs.listing().logs.values(), settings, now_ms=now_ms)
-    deleted = deleted_outlook(log_dirs.named().values(), settings, now_ms=now_ms)
+    listing = log_dirs.listing()
+    outlook = purge_outlook(listing.logs.values(), settings, now_ms=now_ms)
+    deleted = deleted_outlook(log_dirs.named(), settings, now_ms=now_ms)
     running = context.instance.get_runs_count(
         dg.RunsFilter(job_name=PURGE, statuses=RUNS_IN_FLIGHT)
     )
     if running:
         return dg.SensorResult(skip_reason="A purge is running.")
-    if not (outlook.due or deleted):
-        waiting = skip_message(outlook.waiting) if outlook.waiting else "No log has retired files."
-        return dg.SensorResult(skip_reason=waiting)
+    if not (outlook.due or deleted.due):
+        waiting = {**deleted.waiting, **outlook.waiting}
+        said = skip_message(waiting) if waiting else "No log has retired files."
+        return dg.SensorResult(skip_reason=listing.sentence(said))
     logs = list(outlook.due[:LOGS_PER_RUN])
     return dg.SensorResult(
         run_requests=[
             dg.RunRequest(
-                run_key=f"{now_ms}:{[*logs, *deleted][0]}:{len(logs)}",
+                run_key=f"{now_ms}:{[*logs, *deleted.due][0]}:{len(logs)}",
                 run_config={"ops": {PURGE_LOGS: {"config": {"logs": logs}}}},
                 tags={"logwright/logs": str(len(logs))},
             )

@@ -97,8 +97,9 @@ def retain_logs(
     state = retained(context, logs, settings, (clock.now_ms(), config.force))
     record_history(context, sweep_rows(state, run_id=context.run_id, ended_ms=clock.now_ms()))
     yield from _observations(state, settings)
-    if state.failures:
-        raise dagster_failure(state.failures, logs=len(logs), retry_number=context.retry_number)
+    failures = state.failures if config.logs else {**listing.unreadable, **state.failures}
+    if failures:
+        raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
     plans = [work.retained for work in state.works if work.retained is not None]
     totals = {
         "logs": len(logs),

@@ -78,8 +78,7 @@ def discovered(listing: Listing, known: Sequence[str]) -> dg.SensorResult:
         requests.append(LOGS.build_add_request(new))
     if gone:
         requests.append(LOGS.build_delete_request(gone))
-    unreadable = " ".join(f"{name}: {error}" for name, error in listing.unreadable.items())
-    said = f"{len(listing.logs)} logs, no changes. {unreadable}".strip()
+    said = listing.sentence(f"{len(listing.logs)} logs, no changes.")
     return dg.SensorResult(
         dynamic_partitions_requests=requests, skip_reason=None if requests else said
     )
@@ -110,7 +109,8 @@ def due_logs(
     """
     settings = policies.settings()
     now_ms = clock.now_ms()
-    logs = log_dirs.listing().logs
+    listing = log_dirs.listing()
+    logs = listing.logs
     markers = read_markers(log.log_dir for log in logs.values())
     known = load_cursor(context.cursor)
     readings = read_changed(logs, settings, known, markers=markers, now_ms=now_ms)
@@ -135,7 +135,7 @@ def due_logs(
         readings = forecast
         choice = choose(readings, occasion, in_flight=in_flight, held=held, volumes=volumes)
     unread = dict.fromkeys(logs.keys() - readings.keys(), "not read yet")
-    message = skip_message({**choice.skipped, **unread})
+    message = listing.sentence(skip_message({**choice.skipped, **unread}))
     asked = markers.together(choice.logs, logs)
     cursor = dump_cursor(with_requests(readings, asked, now_ms=now_ms), choice.spent)
     if not choice.logs:

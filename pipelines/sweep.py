@@ -7,6 +7,7 @@ from the run's configuration, and it records materializations only for the logs 
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -88,24 +89,36 @@ def plan_sweep(
     return checked(state, context)
 
 
+def _not_listed(context: dg.OpExecutionContext) -> Mapping[str, LogwrightError]:
+    """Return why log directories could not be listed, if the sweep was to be of all logs. Effects:
+    lists them.
+    """
+    ops: Any = context.run.run_config.get("ops", {})
+    if ops.get(PLAN_SWEEP, {}).get("config", {}).get("logs"):
+        return {}
+    unreadable: Mapping[str, LogwrightError] = context.resources.log_dirs.listing().unreadable
+    return unreadable
+
+
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL, required_resource_keys={*NEEDED})
 def swap_sweep(
     context: dg.OpExecutionContext, validated: SweepState
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]:
     """Swap each log and record its materialization; delete old segments if the policy is
-    compact,delete; then fail if a swap or a retention failed.
+    compact,delete; then fail if a swap or a retention failed, or if a log directory could not be
+    listed in a sweep of all logs.
     """
     with many_events(context):
         with boundary(SWAP_SWEEP):
             settings = context.resources.policies.settings()
             validated = restored(context, validated, before="swap")
+            failures: dict[str, LogwrightError] = {**_not_listed(context)}
         done: list[LogWork] = []
         yield from in_batches(context, _committed(validated, done))
         state = validated.with_works(done)
         context.log.info(run_line(state))
         yield from unchanged_observations(work for work in state.going_on if work.result is None)
         yield from failure_observations(state)
-        failures: dict[str, LogwrightError] = {}
         retained: list[LogWork] = []
         for work in retain_compacted(
             state,
@@ -120,7 +133,7 @@ def swap_sweep(
                 yield retention_observation(work, work.retained, settings)
         record_history(context, sweep_rows(state.with_works(retained), run_id=context.run_id))
         for key, error in failures.items():
-            context.log.error("log=%s its retention failed: %s", key, error)
+            context.log.error("%s: %s", key, error)
         if state.failures:
             raise after_failed_swap(state, context)
         if failures:

@@ -51,6 +51,13 @@ class Listing:
     logs: Mapping[str, MaintainedLog]
     unreadable: Mapping[str, LogwrightError]
 
+    def sentence(self, said: str) -> str:
+        """Return what is said of the logs, after the directories that were not looked at."""
+        if not self.unreadable:
+            return said
+        problems = " ".join(f"{name}: {error}" for name, error in self.unreadable.items())
+        return f"Not looked at: {problems} Of the others: {said}"
+
     def find(self, key: str) -> MaintainedLog:
         """Return the log of a short or long key.
 

@@ -8,7 +8,7 @@
    DynamicBrokerConfig 4.3.0).
 2. Within a level, a broker config sets the topic configs that it is a synonym of.
 3. A cleanup.policy that no level sets is unknown, unless the cluster's metadata has the topic: then
-   it is Kafka's default.
+   it is Kafka's default. A server.properties without it says nothing of a topic's own.
 4. If an entry and the cluster disagree on a setting that deletes data, and the entry has no
    ``override: true``, only data that both would delete is deleted.
 """

@@ -40,6 +40,16 @@ SETTINGS: Final = HERE / "settings.json"
 DEFAULTS: Final = {"file.delete.delay.ms": 3_600_000}
 """Keep the old segments for an hour, before the sensor `purge_due` requests their removal."""
 TABLE_TOPIC: Final = "customers"
+CONTRACT: Final = {
+    "values": {
+        "format": "json",
+        "columns": {
+            "op": {"type": "string", "nullable": False, "value_set": ["c", "d", "r", "u"]},
+            "after.id": {"type": "long", "min_value": 0},
+        },
+    }
+}
+"""What the check `value_contract` asks of this topic."""
 TABLE: Final = {
     "format": "parquet",
     "preview": True,
@@ -221,10 +231,10 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> None:
 
 def _write_policies(home: DemoHome, topics: Mapping[str, Mapping[str, str]]) -> None:
     every = {**topics, landing.TOPIC: landing.POLICY}
-    tables = {TABLE_TOPIC: {**TABLE, "path": str(home.tables / TABLE_TOPIC)}}
+    table = {**TABLE, "path": str(home.tables / TABLE_TOPIC)}
+    more = {TABLE_TOPIC: {"table": table, "tests": [CONTRACT]}}
     entries = [
-        {"name": topic, **configs} | ({"table": tables[topic]} if topic in tables else {})
-        for topic, configs in every.items()
+        {"name": topic, **configs, **more.get(topic, {})} for topic, configs in every.items()
     ]
     sources = [landing.source(home.landing / landing.TOPIC)]
     files = {

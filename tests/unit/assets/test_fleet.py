@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
-from logwright.assets.fleet import fleet_row
+from logwright.assets.fleet import fleet_row, free_space_check
+from logwright.config.policy_models import DiskLimits
 from logwright.errors import CorruptBatch, LogwrightError, UncleanLogDir
+from logwright.fleet.model import DirectorySpace
 from logwright.format.names import TopicPartition
 from logwright.sweep.model import LogWork
 
@@ -22,3 +25,16 @@ def test_a_log_to_be_recovered_is_due(error: LogwrightError, state: str) -> None
         None,
     )
     assert (state, str(error)) == (row.state, row.why)
+
+
+def test_a_directory_whose_space_is_not_known_does_not_pass() -> None:
+    """Nor does an inventory of no directory: nothing was looked at."""
+    known = DirectorySpace(name="a", log_dir=Path("/a"), total_bytes=100, free_bytes=50)
+    unknown = DirectorySpace(name="b", log_dir=Path("/b"), problem="/b: it is gone.")
+    found = free_space_check([known, unknown], DiskLimits())
+    assert not found.passed
+    assert dg.AssetCheckSeverity.WARN is found.severity
+    assert "/b: its free space is not known. /b: it is gone." == found.description
+    assert 1 == found.metadata["log directories looked at"].value
+    assert free_space_check([known], DiskLimits()).passed
+    assert not free_space_check([], DiskLimits()).passed

@@ -21,6 +21,8 @@ from tests.fixtures import (
     partition_of,
     settings,
 )
+from tests.ingested import read_batches
+from tests.log_builder import START_MS, LogBuilder
 from tests.unit.cli.conftest import Call
 from tests.unit.cli.test_look import snapshot
 
@@ -261,3 +263,30 @@ def test_spark_makes_the_same_bytes(call: Call, tmp_path: Path) -> None:
     assert logs == sorted(path.name for path in (there / "t-0").glob("[0-9]*"))
     for name in logs:
         assert (here / "t-0" / name).read_bytes() == (there / "t-0" / name).read_bytes(), name
+
+
+def test_several_topics_are_compacted_up_to_one_checkpoint(call: Call, tmp_path: Path) -> None:
+    """KIP-58: with one clock and one `min.compaction.lag.ms`, the logs of a command keep every
+    record that is newer than the checkpoint, whichever their own settings and sizes are, and
+    superseded ones up to it go.
+    """
+    checkpoint_ms = START_MS + 1_000
+    log_dir = tmp_path / "logs"
+    for topic, old in (("a", 3), ("b", 40)):
+        builder = LogBuilder(log_dir, f"{topic}-0")
+        pairs = [("key", str(number)) for number in range(old)]
+        builder.segment(0).batch(0, pairs, timestamps=[START_MS] * old)
+        builder.segment(old).batch(old, [("key", "at it")], timestamps=[checkpoint_ms])
+        newer = [("key", "1"), ("key", "2")]
+        times = [checkpoint_ms + 1, checkpoint_ms + 2]
+        builder.segment(old + 1).batch(old + 1, newer, timestamps=times)
+        builder.segment(old + 3).batch(old + 3, [("key", "last")], timestamps=[checkpoint_ms + 9])
+        builder.write()
+    now_ms = checkpoint_ms + 60_000
+    words = ["--config", "cleanup.policy=compact", "--config", "min.compaction.lag.ms=60000"]
+    answer = call("clean", log_dir, *words, "--now", now_ms, "--force", "--yes")
+    assert answer.status == 0, answer.err
+    for topic in ("a", "b"):
+        batches = read_batches(log_dir, partition=f"{topic}-0")
+        kept = [record.value for batch in batches for record in batch.records]
+        assert [b"at it", b"1", b"2", b"last"] == kept

@@ -323,3 +323,28 @@ def test_contradicting_patterns_are_named(tmp_path: Path) -> None:
         f"; max.compaction.lag.ms is from {tmp_path}/topics.yml:4:20"
         f"; min.compaction.lag.ms is from {tmp_path}/topics.yml:3:20"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "known", "expected"),
+    [
+        ("log.dirs=/d", None, ("unknown", "default")),
+        ("log.cleanup.policy=delete", None, ("delete", "server.properties")),
+        ("log.dirs=/d", {}, ("delete", "default")),
+        ("log.dirs=/d", {"cleanup_policy": "compact"}, ("compact", "topic")),
+    ],
+)
+def test_server_properties_that_do_not_mention_the_policy(
+    line: str, known: Mapping[str, str] | None, expected: tuple[str, str]
+) -> None:
+    """The broker's default holds for topics without a setting of their own, and only the metadata
+    says which these are: without it, a topic that may be compacted is not deleted from.
+    """
+    metadata = None if known is None else cluster(entries(**known))
+    sources = Sources(metadata=metadata, properties=properties(line))
+    assert expected == _policy(sources, "t")
+    policy = effective(effective_pairs(sources, "t"))[0]
+    assert (policy.policy_known, policy.delete) == (
+        expected[0] != "unknown",
+        expected[0] == "delete",
+    )

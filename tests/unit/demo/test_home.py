@@ -16,6 +16,7 @@ from logwright.config.resolved import Sources, effective_pairs, resolve
 from logwright.config.sources import read_sources
 from logwright.demo import landing
 from logwright.demo.home import (
+    CONTRACT,
     SETTINGS,
     TABLE,
     TABLE_TOPIC,
@@ -110,12 +111,14 @@ def test_kafka_finds_nothing_wrong(root: Path, partition: str) -> None:
 
 
 def test_the_policies_are_the_topics_settings(root: Path) -> None:
-    """What Kafka wrote the logs with is what they are maintained with; one has a table."""
+    """What Kafka wrote the logs with is what they are maintained with; one has more."""
     policies = load_policies(root / "policies")
     wanted = json.loads(SETTINGS.read_text())["topics"]
     written = yaml.safe_load((root / "policies" / "topics.yml").read_text())["topics"]
     tables = {one["name"]: one.pop("table") for one in written if "table" in one}
     assert {TABLE_TOPIC: {**TABLE, "path": str(root / "tables" / TABLE_TOPIC)}} == tables
+    tests = {one["name"]: one.pop("tests") for one in written if "tests" in one}
+    assert {TABLE_TOPIC: [CONTRACT]} == tests
     assert {one.pop("name"): one for one in written} == {**wanted, landing.TOPIC: landing.POLICY}
     (source,) = policies.ingest.sources
     assert (landing.TOPIC, root / "landing" / landing.TOPIC) == (source.topic, Path(source.path))

@@ -29,7 +29,7 @@ def parts(*makers: Callable[[int], Iterator[int]]) -> list[Callable[[], Iterator
 @pytest.mark.parametrize("threads", [1, 2, 5, 50])
 def test_results_are_in_order(threads: int) -> None:
     """Whatever the number of threads; they end."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
     assert list(range(100)) == list(in_order(parts(*[numbers] * 10), threads=threads))
     assert [] == list(in_order([], threads=threads))
     _ended(before)
@@ -38,7 +38,7 @@ def test_results_are_in_order(threads: int) -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_first_error_is_raised(threads: int) -> None:
     """By its place, after the results before it, though a later part may fail earlier."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
     found: list[int] = []
     with pytest.raises(ValueError, match="10"):
         found.extend(in_order(parts(numbers, fails, fails, numbers), threads=threads))
@@ -49,16 +49,15 @@ def test_the_first_error_is_raised(threads: int) -> None:
 @pytest.mark.parametrize("taken", [0, 1, 15])
 def test_threads_end_when_nobody_goes_on(taken: int) -> None:
     """What is not wanted any more is dropped."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
     running = in_order(parts(*[numbers] * 10), threads=3)
     assert list(range(taken)) == list(islice(running, taken))
     running.close()
     _ended(before)
 
 
-def _ended(before: int) -> None:
-    """A thread has put its last result a moment before it is over."""
-    for thread in threading.enumerate():
-        if thread.daemon and thread is not threading.current_thread():
-            thread.join(timeout=5)
-    assert threading.active_count() <= before
+def _ended(before: set[threading.Thread]) -> None:
+    """A thread has put its last result a moment before it is over. Those of other tests stay."""
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=60)
+    assert set(threading.enumerate()) <= before

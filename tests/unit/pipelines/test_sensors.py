@@ -9,6 +9,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from logwright.format.names import DELETED_LOGS
+from logwright.pipelines.disk import disk_space
+from logwright.pipelines.pauses import pauses
+from logwright.pipelines.purge import purge_due
 from logwright.pipelines.sensors import due_logs
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
@@ -30,14 +34,22 @@ defaults:
 """
 
 
-def tick(log_dir: Path, policy: str, now_ms: int = NOW_MS) -> dg.SensorExecutionData:
+def tick(
+    log_dir: Path,
+    policy: str = POLICY,
+    now_ms: int = NOW_MS,
+    *,
+    sensor: dg.SensorDefinition = due_logs,
+    others: tuple[Path, ...] = (),
+) -> dg.SensorExecutionData:
     """One evaluation, as the daemon makes it."""
     policies = log_dir.parent / "policies"
-    policies.mkdir()
+    policies.mkdir(exist_ok=True)
     (policies / "p.yml").write_text(policy)
     directory = PolicyDirectory(directory=str(policies))
+    directories = [str(log_dir), *map(str, others)]
     resources = {
-        "log_dirs": LogDirs(directories=[str(log_dir)], policies=directory),
+        "log_dirs": LogDirs(directories=directories, policies=directory),
         "policies": directory,
         "clock": Clock(fixed_now_ms=now_ms),
     }
@@ -45,7 +57,7 @@ def tick(log_dir: Path, policy: str, now_ms: int = NOW_MS) -> dg.SensorExecution
         dg.DagsterInstance.ephemeral() as instance,
         dg.build_sensor_context(instance=instance, resources=resources) as context,
     ):
-        return due_logs.evaluate_tick(context)
+        return sensor.evaluate_tick(context)
 
 
 def a_log(log_dir: Path, *, high_watermark: int | None) -> LogBuilder:
@@ -93,3 +105,29 @@ def test_a_sweep_before_the_window_closes_cleans_what_is_due_before_the_next(
     assert ["t-0"] == config["logs"]
     oldest_ms = START_MS + 2
     assert oldest_ms + 12 * HOUR_MS + 1 - now_ms + 1 == config["ahead_ms"]
+
+
+@pytest.mark.parametrize(
+    "sensor", [due_logs, purge_due, pauses, disk_space], ids=lambda one: one.name
+)
+def test_a_directory_that_was_not_looked_at_is_named(
+    tmp_path: Path, sensor: dg.SensorDefinition
+) -> None:
+    """Its disk is not mounted: no sensor says that nothing is due, paused, retired or low there."""
+    log = a_log(tmp_path / "logs", high_watermark=0)
+    gone = tmp_path / "gone"
+    whole = str(tick(log.log_dir, sensor=sensor).skip_message)
+    assert "Not looked at" not in whole
+    assert "gone" not in whole
+    data = tick(log.log_dir, sensor=sensor, others=(gone,))
+    assert str(gone) in str(data.skip_message)
+    assert [] == data.run_requests
+
+
+def test_deleted_logs_that_are_not_known_are_named(tmp_path: Path) -> None:
+    """A ledger that cannot be read is a reason, and not a directory without retired files."""
+    log = a_log(tmp_path / "logs", high_watermark=0)
+    (log.log_dir / DELETED_LOGS).mkdir()
+    data = tick(log.log_dir, sensor=purge_due)
+    assert "No log has retired files." != str(data.skip_message)
+    assert "logs: " in str(data.skip_message)
