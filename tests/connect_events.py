@@ -24,7 +24,8 @@ from typing import Any
 from logwright.config.decoding import DebeziumSpec, Decoding, JsonSpec
 from logwright.config.json_fields import JsonField
 from logwright.decode.make import make_decoder
-from tests.connect_columns import Column, Made, column, is_time
+from tests.connect_columns import Column, column, is_time
+from tests.connect_values import Made
 from tests.oracle_runner import JVM_OPTIONS, classpath_of, java
 from tests.unit.decode.records import Result, batch, decode
 

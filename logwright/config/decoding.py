@@ -124,7 +124,7 @@ class RegistrySpec(BaseModel):
         schemas: a directory with a file for each id: ``7.avsc``, ``9.proto`` or ``11.json``.
         url: of a registry; ``GET /schemas/ids/{id}``.
         schema_id: the id of the schema that the columns are made of; records of other ids are
-            converted to it. None: the highest id in the directory, or in the first records.
+            converted to it. None: the highest id that the first records use.
         message: the name of Protobuf's message that the columns are made of. None: that of the
             first record with this id, or the first message of the schema.
     """

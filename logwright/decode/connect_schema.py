@@ -225,7 +225,9 @@ def _map(schema: Schema, column: JsonField, path: str) -> Node:
             listed=not is_object,
         )
     if not is_object:
-        raise Contradiction(f"field {path} is a map with keys that are no texts, not a struct")
+        raise Contradiction(
+            f"field {path} is a map with keys other than texts, and struct in the columns"
+        )
     found = _struct(dict.fromkeys((one.name for one in column.fields), values), column, path)
     nodes = zip(found.fields.items(), column.fields, strict=True)
     return Struct(

@@ -118,7 +118,7 @@ def _join(found: dict[str, JsonField], fields: Iterable[JsonField]) -> None:
 
 
 def _add(found: dict[str, JsonField], value: Any, depth: int) -> None:
-    """Widen the fields so that an object fits; what is no object has no fields."""
+    """Widen the fields so that an object fits; anything else has no fields."""
     named = value.items() if type(value) is dict else ()
     _join(found, (_field(name, one, depth) for name, one in named if 0 < len(name) <= LONGEST_NAME))
 

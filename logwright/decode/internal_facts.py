@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from logwright.decode.consumer_protocol import assigned_partitions, subscribed_topics
 from logwright.decode.internal_messages import (
     GROUP_METADATA,
     OFFSET_COMMIT,
     RecordType,
-    assigned_partitions,
     parse_key,
     parse_value,
-    subscribed_topics,
 )
 from logwright.decode.refusal import Refused
 

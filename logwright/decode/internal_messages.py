@@ -372,33 +372,3 @@ def parse_value(kind: RecordType, value: bytes) -> dict[str, Any]:
         Refused: it is of an unknown version, or malformed.
     """
     return read_message(kind.value, value, _INT16_BYTES, read_int16(value))
-
-
-_PARTITIONS: Final = (Field("topic", "string"), Field("partitions", "[]int32"))
-_SUBSCRIPTION: Final = Message((Field("topics", "[]string"), Field("rest", "rest")))
-_ASSIGNMENT: Final = Message(
-    (Field("assignedPartitions", "[]struct", _PARTITIONS), Field("rest", "rest"))
-)
-
-
-def subscribed_topics(subscription: bytes) -> list[str] | None:
-    """Return the topics of a consumer's subscription (ConsumerProtocolSubscription), None if it is
-    not one; what later versions have after them is ignored.
-    """
-    found = _after_version(_SUBSCRIPTION, subscription)
-    return None if found is None else found["topics"]
-
-
-def assigned_partitions(assignment: bytes) -> list[dict[str, Any]] | None:
-    """Return topic and partitions of a consumer's assignment (ConsumerProtocolAssignment), None if
-    it is not one.
-    """
-    found = _after_version(_ASSIGNMENT, assignment)
-    return None if found is None else found["assignedPartitions"]
-
-
-def _after_version(message: Message, content: bytes) -> dict[str, Any] | None:
-    try:
-        return read_message(message, content, _INT16_BYTES, 0) if read_int16(content) >= 0 else None
-    except Refused:
-        return None

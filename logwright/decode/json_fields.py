@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from logwright.config.json_fields import (
 )
 from logwright.decode import leaves
 from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, required
+from logwright.decode.connect_types import UnknownUnit, leaf_of, logical_of
 from logwright.errors import invariant
 
 MOST_FIELDS: Final = 2000
@@ -41,6 +42,16 @@ _LEAVES: Final[Mapping[str, Leaf]] = MappingProxyType(
         "timestamp": leaves.ISO_TIMESTAMP,
     }
 )
+
+
+class _Logical(JsonField):
+    """A field of a logical type of Kafka Connect, which a JSON Schema has as ``title``.
+
+    Attributes:
+        leaf: the `Leaf` that reads its values; pydantic would not know what is in one.
+    """
+
+    leaf: Any
 
 
 def struct_of(
@@ -66,13 +77,20 @@ def node_of(one: JsonField, *, has_units: bool = True) -> Node:
         if one.type == ARRAY:
             return Items(item=parts[0], nullable=one.nullable)
         return Pairs(key=required(parts[0]), value=parts[1], nullable=one.nullable)
+    return replace(_leaf(one, has_units=has_units), nullable=one.nullable)
+
+
+def _leaf(one: JsonField, *, has_units: bool) -> Leaf:
+    if isinstance(one, _Logical):
+        leaf: Leaf = one.leaf
+        return leaf
     if one.type == _TIMESTAMP and not has_units:
-        return replace(leaves.TEXT_TIMESTAMP, nullable=one.nullable)
+        return leaves.TEXT_TIMESTAMP
     digits = decimal_digits(one.type)
     if digits is not None:
         kind, convert = pa.decimal128(*digits), leaves.decimal_of(*digits)
-        return Leaf(type=kind, accepts=frozenset(), convert=convert, nullable=one.nullable)
-    return replace(_LEAVES[one.type], nullable=one.nullable)
+        return Leaf(type=kind, accepts=frozenset(), convert=convert)
+    return _LEAVES[one.type]
 
 
 class UnusableSchema(Exception):
@@ -87,7 +105,8 @@ def of_json_schema(schema: object) -> tuple[JsonField, ...]:
     """Return the fields of an object that a JSON Schema describes.
 
     ``type``, ``properties``, ``required``, ``items``, null in a union and ``$ref`` within the
-    document are used; what has several types is json. Constraints are not checked.
+    document are used, and the logical types that Kafka Connect's converter has in ``title`` and
+    ``connect.type``; what has several types is json. Constraints are not checked.
 
     Raises:
         UnusableSchema: it does not describe an object with properties, or has too many.
@@ -119,6 +138,10 @@ class _Schema:
                 return JsonField(name=name, type=ANYTHING, nullable=nullable or not required)
             one = self.field(name, self._target(reference), (*path, reference), required=required)
             return one.model_copy(update={"nullable": one.nullable or nullable})
+        leaf = _connect_leaf(found)
+        if leaf is not None:
+            optional = nullable or not required
+            return _Logical(name=name, type=ANYTHING, nullable=optional, leaf=leaf)
         kind, fields = self._type(found, path)
         return JsonField(name=name, type=kind, nullable=nullable or not required, fields=fields)
 
@@ -136,6 +159,8 @@ class _Schema:
         if kind == "array":
             item = self.field(_ELEMENT, found.get("items"), (*path, ""), required=False)
             return ARRAY, (item,)
+        if (kind, found.get("connect.type")) == ("string", "bytes"):
+            return "binary", ()
         scalars = {"integer": "long", "number": "double", "string": "string", "boolean": "boolean"}
         return scalars.get(kind, ANYTHING) if isinstance(kind, str) else ANYTHING, ()
 
@@ -148,6 +173,21 @@ class _Schema:
             name = part.replace("~1", "/").replace("~0", "~")
             node = node.get(name) if isinstance(node, dict) else None
         return node
+
+
+def _connect_leaf(found: object) -> Leaf | None:
+    """Return what reads values of a schema with a logical type, None if it has none."""
+    if not isinstance(found, dict):
+        return None
+    bases = {"object": "struct", "string": "string"}
+    base = found.get("connect.type", bases.get(str(found.get("type")), ""))
+    parameters = found.get("connect.parameters")
+    given = parameters if isinstance(parameters, dict) else {}
+    try:
+        logical = logical_of(found.get("title"), base, scale=given.get("scale"))
+    except UnknownUnit:
+        raise UnusableSchema("has a field of a type whose unit is not known") from None
+    return None if logical is None else leaf_of(logical, logical.column)
 
 
 def _without_null(schema: object) -> tuple[object, bool]:

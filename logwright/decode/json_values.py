@@ -65,7 +65,7 @@ class JsonDecoder:
 
 
 def objects(node: Node, values: Sequence[Any], reasons: dict[int, str]) -> Part:
-    """Return parsed values as a column; those that are no objects are refused.
+    """Return parsed values as a column; those that are not objects are refused.
 
     Args:
         node: the column of the objects.

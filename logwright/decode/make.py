@@ -30,7 +30,7 @@ from logwright.decode.json_fields import UnusableSchema
 from logwright.decode.model import Decoder, PartDecoder
 from logwright.decode.protobuf import ProtobufDecoder
 from logwright.decode.protoc import compile_file
-from logwright.decode.registry import RegistryDecoder, highest_schema
+from logwright.decode.registry import RegistryDecoder, UnknownSchema, used_schemas
 from logwright.decode.rows import RowsDecoder
 from logwright.decode.scalars import ScalarDecoder
 from logwright.decode.schema_sources import (
@@ -179,26 +179,25 @@ class _Maker:
         else:
             directory = self._resolved(spec.schemas or "")
             source, place = SchemaDirectory(directory), str(directory)
-        seen = None
+        used: dict[int, tuple[int, ...]] = {}
         if spec.schema_id is None or spec.message is None:
-            known = map(highest_schema, self._sample.columns(self._part))
-            seen = max((one for one in known if one is not None), default=None)
-        schema_id = spec.schema_id
-        if schema_id is None:
-            schema_id = source.highest_id if source.highest_id is not None else (seen or (None,))[0]
-        if schema_id is None:
-            raise PolicyError(
-                f"The schema of the {self._part} is unknown: no record with a schema's id among"
-                " the first ones.",
-                remedy="Set schema_id.",
-            )
-        indexes = seen[1] if seen is not None and seen[0] == schema_id else (0,)
-        try:
-            decoder = RegistryDecoder(source, schema_id, message=spec.message, indexes=indexes)
-        except UnusableSchema as error:
-            raise PolicyError(f"{place}: schema {schema_id} {error.problem}.") from None
-        name = decoder.message
-        return _Made(decoder, spec.model_copy(update={"schema_id": schema_id, "message": name}))
+            used = used_schemas(self._sample.columns(self._part))
+        ids = list(used) if spec.schema_id is None else [spec.schema_id]
+        for schema_id in ids:
+            indexes = used.get(schema_id, (0,))
+            try:
+                made = RegistryDecoder(source, schema_id, message=spec.message, indexes=indexes)
+            except UnusableSchema as error:
+                if isinstance(error, UnknownSchema) and schema_id != ids[-1]:
+                    continue
+                raise PolicyError(f"{place}: schema {schema_id} {error.problem}.") from None
+            done = {"schema_id": schema_id, "message": made.message}
+            return _Made(made, spec.model_copy(update=done))
+        raise PolicyError(
+            f"The schema of the {self._part} is unknown: no record with a schema's id among"
+            " the first ones.",
+            remedy="Set schema_id.",
+        )
 
     def _resolved(self, path: str) -> Path:
         try:

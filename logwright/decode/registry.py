@@ -15,7 +15,7 @@ Records are decoded with their writer's schema and converted to the columns of o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -44,6 +44,10 @@ _NO_INDEXES: Final[tuple[int, ...]] = ()
 _UNKNOWN: Final = "has the id of an unknown schema"
 _UNUSABLE: Final = "has a schema that "
 _TRUNCATED: Final = "ends within the indexes of its message"
+
+
+class UnknownSchema(UnusableSchema):
+    """The source has no schema of an id."""
 
 
 class _NodeDecoder(Protocol):
@@ -146,7 +150,8 @@ class RegistryDecoder:
         indexes: the place of its message, without a name.
 
     Raises:
-        UnusableSchema: it is unknown or cannot be columns.
+        UnknownSchema: the source does not have it.
+        UnusableSchema: it cannot be columns.
         SchemaUnavailable: the source cannot be read.
     """
 
@@ -163,8 +168,9 @@ class RegistryDecoder:
         self._unusable = 0
         reader = self._schema(schema_id)
         if isinstance(reader, str):
-            unusable = reader.removeprefix(_UNUSABLE)
-            raise UnusableSchema("is unknown" if reader == _UNKNOWN else unusable)
+            if reader == _UNKNOWN:
+                raise UnknownSchema("is unknown")
+            raise UnusableSchema(reader.removeprefix(_UNUSABLE))
         try:
             self._reader = reader.decoder(reader.place(message, indexes))
         except Refused as refused:
@@ -290,20 +296,23 @@ def read_indexes(content: bytes, position: int) -> tuple[tuple[int, ...], int]:
     return tuple(found), position
 
 
-def highest_schema(column: pa.Array) -> tuple[int, tuple[int, ...]] | None:
-    """Return the highest schema id of values in the wire format, and what would be the indexes of
-    the message of its first value; None if there is none.
+def used_schemas(columns: Iterable[pa.Array]) -> dict[int, tuple[int, ...]]:
+    """Return the schema ids that values in the wire format use, the highest first, each with what
+    would be the indexes of the message of its first value. Of more than 1,000 the highest.
     """
-    headers = [
-        (int.from_bytes(content[1:_HEADER_BYTES], "big", signed=True), content)
-        for content in column.to_pylist()
-        if content is not None and len(content) >= _HEADER_BYTES and content[0] == 0
-    ]
-    if not headers:
-        return None
-    (schema_id, content) = max(headers, key=lambda header: header[0])
+    found: dict[int, tuple[int, ...]] = {}
+    for column in columns:
+        for content in column.to_pylist():
+            if content is None or len(content) < _HEADER_BYTES or content[0] != 0:
+                continue
+            schema_id = int.from_bytes(content[1:_HEADER_BYTES], "big", signed=True)
+            if schema_id >= 0 and schema_id not in found:
+                found[schema_id] = _indexes_of(content)
+    return {one: found[one] for one in sorted(found, reverse=True)[:_MOST_UNKNOWN]}
+
+
+def _indexes_of(content: bytes) -> tuple[int, ...]:
     try:
-        (indexes, _) = read_indexes(content, _HEADER_BYTES)
+        return read_indexes(content, _HEADER_BYTES)[0]
     except Refused:
-        indexes = _FIRST
-    return schema_id, indexes
+        return _FIRST

@@ -61,10 +61,6 @@ class SchemaSource(Protocol):
             UnusableSchema: it is too large or malformed.
         """
 
-    @property
-    def highest_id(self) -> int | None:
-        """The highest id, None if it is unknown."""
-
 
 class SchemaDirectory:
     """A directory with a file for each id, such as ``7.avsc``."""
@@ -77,11 +73,6 @@ class SchemaDirectory:
             raise SchemaUnavailable(f"cannot be read: {error.strerror}.", path=directory) from error
         found = [match for name in names if (match := _FILE.fullmatch(name))]
         self._files = {int(match[1]): match[0] for match in found}
-
-    @property
-    def highest_id(self) -> int | None:
-        """The highest id."""
-        return max(self._files, default=None)
 
     def get(self, schema_id: int) -> SchemaText | None:
         """Return a schema. Effects: reads its file."""
@@ -113,8 +104,6 @@ def read_schema_file(path: Path) -> bytes:
 
 class SchemaRegistry:
     """A registry with Confluent's REST interface. Credentials come from ``~/.netrc``."""
-
-    highest_id: int | None = None
 
     def __init__(self, url: str) -> None:
         self._url = url

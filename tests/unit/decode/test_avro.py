@@ -124,6 +124,13 @@ def test_logical_types_and_others(schema: Any, value: object, expected: object) 
     assert ([expected], {}) == decoded(schema, written(schema, value))
 
 
+def test_decimals_of_38_digits() -> None:
+    """None is rounded."""
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 10}
+    value = Decimal("1234567890123456789012345678.9012345678")
+    assert ([value], {}) == decoded(schema, written(schema, value))
+
+
 RECORD = {
     "type": "record",
     "name": "R",

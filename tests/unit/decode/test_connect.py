@@ -201,7 +201,7 @@ def test_a_missing_field_gets_its_default() -> None:
     [([[1, 2], [3, None]], [(1, 2), (3, None)]), ([], []), (None, None)],
 )
 def test_maps_of_pairs(value: object, expected: object) -> None:
-    """Keys that are no texts are in lists of pairs."""
+    """Keys other than texts are in lists of pairs."""
     one = schema("map", keys=schema("int32", optional=False), values=schema("int64"))
     assert [expected] == columns(inferred(connect(value, one)), "f")
 
@@ -245,7 +245,7 @@ def test_widest_of_schemas() -> None:
     ],
 )
 def test_widest_of_decimals(given: dict[str, str], expected: list[object]) -> None:
-    """A decimal of all their digits; a text if none has so many."""
+    """A decimal of all their digits; a text if they are more than 38."""
     decimals = [
         connect("AQ==", schema("bytes", f"{KAFKA}Decimal", parameters={"scale": scale, **given}))
         for scale in ("2", "4")

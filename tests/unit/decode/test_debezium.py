@@ -173,7 +173,7 @@ def test_avro(of: str, tmp_path: Path) -> None:
         header + avro("t", None),
         header + b"\xff",
     )
-    result = by_value(DebeziumSpec(of=spec), *content, base=tmp_path)
+    result = by_value(DebeziumSpec(of=spec), *content, base=tmp_path, sample=[values(*content)])
     assert [1, None] == columns(result, "id")
     assert [[("a", "b")], None] == columns(result, "m")
     assert [[1], None] == columns(result, "l")

@@ -17,6 +17,7 @@ from logwright.config.marked import read_marked_text
 from logwright.config.policy_checks import Checker
 from logwright.decode.infer import infer
 from logwright.decode.json_fields import UnusableSchema, of_json_schema, struct_of
+from logwright.decode.json_values import JsonDecoder
 from logwright.errors import PolicyError
 from tests.unit.decode.records import by_value, columns, reasons, values
 
@@ -295,6 +296,41 @@ def test_json_schema() -> None:
         "elsewhere": ("json", True),
     } == found
     assert recursive[0].count("next json") == 1
+
+
+def test_json_schema_of_kafka_connect() -> None:
+    """The logical types that its converter writes as titles decide units, and texts of bytes."""
+    connect = "org.apache.kafka.connect.data."
+    micro = {"type": "integer", "title": "io.debezium.time.MicroTimestamp", "connect.type": "int64"}
+    fields = {
+        "at": {"oneOf": [{"type": "null"}, micro]},
+        "day": {"type": "integer", "title": f"{connect}Date", "connect.type": "int32"},
+        "price": {
+            "type": "number",
+            "title": f"{connect}Decimal",
+            "connect.type": "bytes",
+            "connect.parameters": {"scale": "2"},
+        },
+        "blob": {"type": "string", "connect.type": "bytes"},
+        "titled": {"type": "integer", "title": "Time of the order"},
+    }
+    node = struct_of(of_json_schema({"type": "object", "properties": fields}))
+    content = (
+        b'{"at": 5097600000000, "day": 1, "price": 12345678901234567890.25, "blob": "AQ==",'
+        b' "titled": 5}'
+    )
+    part = JsonDecoder(node).decode(pa.array([content, b"{}"], pa.binary()))
+    expected = {
+        "at": dt.datetime(1970, 3, 1, tzinfo=dt.UTC),
+        "day": dt.date(1970, 1, 2),
+        "price": Decimal("12345678901234567890.25"),
+        "blob": b"\x01",
+        "titled": 5,
+    }
+    assert [expected, dict.fromkeys(expected)] == part.values.to_pylist()
+    assert {} == part.reasons
+    with pytest.raises(UnusableSchema, match="unit is not known"):
+        of_json_schema({"type": "object", "properties": {"x": {**micro, "connect.type": "int32"}}})
 
 
 @pytest.mark.parametrize(

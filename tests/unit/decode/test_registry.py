@@ -208,12 +208,18 @@ def test_json(base: Path) -> None:
     assert ["field id is missing or null", "is not JSON"] == reasons(result)
 
 
-def test_the_highest_id_by_default(base: Path) -> None:
-    """Of the directory; what was chosen is in the decoder's own specs."""
-    (base / "schemas/40.avsc").unlink()
-    decoder = make_decoder(Decoding(value=RegistrySpec(schemas="schemas")), base=base)
+def test_the_highest_id_that_records_use_by_default(base: Path) -> None:
+    """Not that of the directory, which has schemas of other topics; nor one that nobody knows. What
+    was chosen is in the decoder's own specs.
+    """
+    spec = RegistrySpec(schemas="schemas")
+    ids = (30, 10, 7_777_777)
+    sample = [values(*(framed(number, b'{"id": 1}') for number in ids))]
+    decoder = make_decoder(Decoding(value=spec), base=base, sample=sample)
     assert "id" in decoder.schema.names
     assert RegistrySpec(schemas="schemas", schema_id=30) == decoder.decoding.value
+    with pytest.raises(PolicyError, match="no record with a schema's id"):
+        make_decoder(Decoding(value=spec), base=base)
     again = Decoding.model_validate_json(decoder.decoding.model_dump_json())
     assert decoder.schema == make_decoder(again, base=base).schema
 
