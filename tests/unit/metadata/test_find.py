@@ -41,9 +41,7 @@ def test_no_meta_properties(tmp_path: Path) -> None:
     assert nothing == read_directory_ids(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "content", [b"node.id=x\n", b"node.id=99999999999\n", b"#" * 65_537]
-)
+@pytest.mark.parametrize("content", [b"node.id=x\n", b"node.id=99999999999\n", b"#" * 65_537])
 def test_a_malformed_meta_properties_is_refused(tmp_path: Path, content: bytes) -> None:
     """The file is named."""
     (tmp_path / "meta.properties").write_bytes(content)
