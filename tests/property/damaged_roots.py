@@ -176,7 +176,7 @@ def check(seed: str, scratch: Path, server: OracleServer) -> str:
 
 
 def compare(world: World, kafkas: Path) -> None:
-    """Every batch that Kafka keeps is in the recovered log, or kept beside it."""
+    """Every batch that Kafka keeps is in the recovered log, or kept aside."""
     for name in world.logs:
         ours = content_of(world.root / name)
         missing = content_of(kafkas / name).keys() - ours.keys()
