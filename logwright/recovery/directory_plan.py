@@ -122,15 +122,11 @@ def plan_directory(
     """Plan the recovery of some partitions of a log directory. Effects: reads it.
 
     `marked`: directories of future and stray logs, which are recovered too; all are in an unclean
-    directory. `topic_ids`: for logs whose own record of it is malformed. An error of one partition
-    is recorded as its failure.
-
-    Raises:
-        NotALogDir, UnreadableFile, LogDirLocked: of the directory as a whole.
+    directory. `topic_ids`: for logs whose own record of it is malformed. An error of one log is
+    recorded as its failure. Raises NotALogDir, UnreadableFile and LogDirLocked of the directory.
     """
     wait_for_marker(log_dir)
-    wanted = set(partitions)
-    present = list_partitions(log_dir)
+    wanted, present = set(partitions), list_partitions(log_dir)
     checkpoints = read_all_offsets(log_dir)
     plans: list[RecoveryPlan] = []
     failures: dict[TopicPartition, LogwrightError] = {}
@@ -154,8 +150,8 @@ def plan_directory(
         except LogwrightError as error:
             failures[partition] = error
     marker = _content(log_dir / CLEAN_SHUTDOWN_MARKER)
-    whole = marker is None and wanted.issuperset(present)
-    others = [one for one in marked_logs(log_dir) if whole or one.name in marked]
+    every = marker is None and wanted.issuperset(present)
+    others = [one for one in marked_logs(log_dir) if every or one.name in marked]
     for one in others:
         try:
             plans.append(decide(one.partition, one.name))

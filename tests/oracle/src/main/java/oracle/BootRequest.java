@@ -2,7 +2,6 @@ package oracle;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import org.apache.kafka.common.utils.Exit;
 import org.apache.kafka.metadata.ConfigRepository;
 import org.apache.kafka.metadata.properties.MetaPropertiesEnsemble;
 import org.apache.kafka.metadata.properties.MetaPropertiesEnsemble.VerificationFlag;
@@ -39,9 +38,6 @@ final class BootRequest {
     }
 
     static ObjectNode run(JsonNode request) throws IOException {
-        Exit.setHaltProcedure((status, message) -> {
-            throw new IllegalStateException("halted: " + message);
-        });
         List<String> dirs = new ArrayList<>();
         request.get("logDirs").forEach(one -> dirs.add(new File(one.asText()).getAbsolutePath()));
         try {
