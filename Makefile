@@ -92,4 +92,4 @@ lock: need-demo $(VENV)/.dev ## resolve pyproject.toml again into requirements/*
 	@rm requirements/build.in
 
 clean: ## remove .venv and what the demo and the tests left [seconds]
-	rm -rf $(VENV) build logwright-demo tests/oracle/target tests/rest_catalog/target .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build logwright-demo tests/oracle/target tests/oracle/target-4.4 tests/rest_catalog/target .pytest_cache .mypy_cache .ruff_cache

@@ -13,7 +13,7 @@ from typing import Final
 from benchmarks.compare import Compared, Figure
 from benchmarks.runs import Run
 from benchmarks.table import seconds, table
-from tests.oracle_runner import TARGET, java
+from tests.oracle_runner import java, oracle_target
 
 PAGE: Final = "performance.md"
 PICTURE: Final = "performance.svg"
@@ -168,7 +168,9 @@ def _machine() -> list[str]:
     cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
     said = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True).stderr
-    kafka = next(TARGET.glob("lib/kafka-storage-[0-9]*.jar")).stem.removeprefix("kafka-storage-")
+    kafka = next(oracle_target().glob("lib/kafka-storage-[0-9]*.jar")).stem.removeprefix(
+        "kafka-storage-"
+    )
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return [
         f"{cpu[1] if cpu else platform.machine()}, {os.cpu_count()} CPUs, {memory:.0f} GB",

@@ -10,6 +10,7 @@
     │   ├─ CorruptCheckpoint
     │   └─ CorruptProducerSnapshot
     ├─ RefusedRecord               3   a record that cannot be appended
+    ├─ RecordAboveLimit            3   a record that Kafka's cleaner would not read
     ├─ UnsupportedFormatError      4   an unknown version, codec or feature
     ├─ PreconditionError           5   the log directory or the machine, as it is now
     │   ├─ NotALogDir
@@ -119,6 +120,14 @@ class CorruptProducerSnapshot(CorruptLogError):
 
 class RefusedRecord(LogwrightError):
     """A broker would not accept a record that was to be appended. Nothing was appended."""
+
+    exit_status = 3
+
+
+class RecordAboveLimit(LogwrightError):
+    """A compressed record is above ``max.decompressed.message.bytes``: Kafka's cleaner fails on it.
+    The log was not changed.
+    """
 
     exit_status = 3
 

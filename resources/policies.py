@@ -15,6 +15,7 @@ _LOG = logging.getLogger(__name__)
 
 POLICIES_VARIABLE: Final = "LOGWRIGHT_POLICIES"
 METADATA_VARIABLE: Final = "LOGWRIGHT_METADATA"
+KAFKA_VARIABLE: Final = "LOGWRIGHT_KAFKA_VERSION"
 PROPERTIES_VARIABLE: Final = "LOGWRIGHT_SERVER_PROPERTIES"
 NONE: Final = "none"
 
@@ -29,11 +30,14 @@ class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
             LOGWRIGHT_METADATA, separated by commas. For other log directories it is searched for.
         server_properties: the brokers' ``server.properties``, in the same form; if not given,
             LOGWRIGHT_SERVER_PROPERTIES.
+        kafka_version: the Kafka that the brokers run, such as ``4.3``, in the same form; if not
+            given, LOGWRIGHT_KAFKA_VERSION, else what the brokers registered in the metadata.
     """
 
     directory: str | None = None
     metadata: list[str] | None = None
     server_properties: list[str] | None = None
+    kafka_version: list[str] | None = None
 
     def path(self) -> Path:
         """Return the directory. Effects: reads the environment."""
@@ -54,17 +58,20 @@ class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
         Effects: reads the files.
 
         Raises:
-            PolicyError: as `load`; an entry is neither PATH nor LOG_DIR=PATH.
+            PolicyError: as `load`; an entry is neither VALUE nor LOG_DIR=VALUE.
         """
-        metadata = _places(self.metadata, METADATA_VARIABLE)
-        properties = _places(self.server_properties, PROPERTIES_VARIABLE)
+        metadata = _by_directory(self.metadata, METADATA_VARIABLE)
+        properties = _by_directory(self.server_properties, PROPERTIES_VARIABLE)
+        versions = _by_directory(self.kafka_version, KAFKA_VARIABLE)
 
         def places(log_dir: Path) -> Places:
             named = metadata.get(log_dir, metadata.get(None))
+            file = properties.get(log_dir, properties.get(None))
             return Places(
-                metadata=None if named is None or named == Path(NONE) else named,
-                find=named != Path(NONE),
-                properties=properties.get(log_dir, properties.get(None)),
+                metadata=None if named is None or named == NONE else Path(named),
+                find=named != NONE,
+                properties=None if file is None else Path(file),
+                kafka_version=versions.get(log_dir, versions.get(None)),
             )
 
         return DirectorySettings(self.load(), places)
@@ -81,19 +88,19 @@ def log_problems(policies: PolicyDirectory) -> None:
         _LOG.error("The policies are invalid, so nothing will be maintained:\n%s", error)
 
 
-def _places(given: list[str] | None, variable: str) -> dict[Path | None, Path]:
-    """Return log directory → path; None is the default for the others. Effects: reads the
+def _by_directory(given: list[str] | None, variable: str) -> dict[Path | None, str]:
+    """Return log directory → value; None is the default for the others. Effects: reads the
     environment.
     """
     entries = os.environ.get(variable, "").split(",") if given is None else given
-    found: dict[Path | None, Path] = {}
+    found: dict[Path | None, str] = {}
     for entry in filter(None, map(str.strip, entries)):
-        log_dir, equals, path = entry.rpartition("=")
+        log_dir, equals, value = entry.rpartition("=")
         whose = Path(log_dir) if equals else None
-        if not path or whose in found or (whose is not None and not whose.is_absolute()):
+        if not value or whose in found or (whose is not None and not whose.is_absolute()):
             raise PolicyError(
-                f"{variable}: {entry!r} is neither PATH nor /LOG_DIR=PATH, or the second of its"
+                f"{variable}: {entry!r} is neither VALUE nor /LOG_DIR=VALUE, or the second of its"
                 " directory."
             )
-        found[whose] = Path(path)
+        found[whose] = value
     return found

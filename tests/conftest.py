@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from tests import rights
+from tests import oracle_runner, rights
 
 if TYPE_CHECKING:
     from tests.spark_session import Observed
@@ -24,12 +24,20 @@ NOT_RUN = pytest.StashKey[dict[str, list[str]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--seed N` replays a run of the random tests, `--count N` sizes the nightly ones."""
+    """`--seed N` replays a run of the random tests, `--count N` sizes the nightly ones, `--kafka V`
+    chooses the Kafka of the tests that run with one.
+    """
     parser.addoption(
         "--seed", type=int, default=1, help="of the random tests; `make nightly` varies it"
     )
     parser.addoption(
         "--count", type=int, default=20_000, help="logs that the nightly comparisons write"
+    )
+    parser.addoption(
+        "--kafka",
+        choices=oracle_runner.KAFKAS,
+        default=oracle_runner.OLDEST,
+        help="whose code runs in tests that do not run with each Kafka",
     )
 
 
@@ -71,6 +79,20 @@ def pytest_terminal_summary(
         terminalreporter.line(f"{len(tests)} need {name}: {rights.RIGHTS[name][1]}")
         for test in tests:
             terminalreporter.line(f"  {test}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def chosen_kafka(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The Kafka of `--kafka`."""
+    with oracle_runner.using(request.config.getoption("kafka")):
+        yield
+
+
+@pytest.fixture(scope="module", params=oracle_runner.KAFKAS)
+def kafka_version(request: pytest.FixtureRequest, chosen_kafka: None) -> Iterator[str]:
+    """Each Kafka in turn: all that runs Kafka's code in the test runs this one's."""
+    with oracle_runner.using(request.param):
+        yield request.param
 
 
 @pytest.fixture(scope="session")

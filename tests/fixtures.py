@@ -24,7 +24,8 @@ from tests.comparison import (
     stray_snapshots,
 )
 
-ARCHIVE = Path(__file__).parent / "data" / "kafka-cases.tar.xz"
+DATA = Path(__file__).parent / "data"
+ARCHIVES = (DATA / "kafka-cases.tar.xz", DATA / "kafka-cases-4.4.tar.xz")
 CACHE = Path(__file__).parent.parent / ".pytest_cache" / "logwright"
 NS_PER_MS = 1_000_000
 
@@ -48,21 +49,22 @@ class CasePartition:
 
 @cache
 def unpacked() -> Path:
-    """Where the archive lies unpacked. Effects: unpacks it if it is not there yet.
+    """Where the archives lie unpacked. Effects: unpacks them if they are not there yet.
 
     Never write below it: `copy_before` gives a copy to work on.
     """
-    digest = hashlib.sha256(ARCHIVE.read_bytes()).hexdigest()[:16]
-    ready = CACHE / f"kafka-cases-{digest}"
+    digest = hashlib.sha256(b"".join(archive.read_bytes() for archive in ARCHIVES))
+    ready = CACHE / f"kafka-cases-{digest.hexdigest()[:16]}"
     if ready.is_dir():
         return ready
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
         root = Path(scratch) / "cases"
-        with tarfile.open(ARCHIVE, "r:xz") as tar:
-            # Python before 3.11.4, Debian 12's among them, has no filters.
-            filters = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-            tar.extractall(root, **filters)  # noqa: S202 -- our own archive, packed by data/pack.py
+        # Python before 3.11.4, Debian 12's among them, has no filters.
+        filters = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        for archive in ARCHIVES:
+            with tarfile.open(archive, "r:xz") as tar:
+                tar.extractall(root, **filters)  # noqa: S202 -- our own, packed by data/pack.py
         for case in (root / "cases").iterdir():
             _set_times(case)
         if not ready.is_dir():
@@ -107,14 +109,17 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def _names() -> list[str]:
-    listing = (ARCHIVE.parent / "README.md").read_text().splitlines()
-    rows = [line.split("|")[1].strip() for line in listing if line.startswith("| ")]
-    return rows[1:]
+def _names(kafka: str) -> list[str]:
+    listing = (DATA / "README.md").read_text().splitlines()
+    rows = [line.split("|") for line in listing if line.startswith("| ")]
+    return [cells[1].strip() for cells in rows if cells[2].strip() == kafka]
 
 
-CASES: list[str] = _names()
-"""Every case, from the listing: collecting tests must not unpack the archive."""
+CASES: list[str] = _names("4.3.0")
+"""Every case of Kafka 4.3, from the listing: collecting tests must not unpack the archive."""
+
+CASES_OF_4_4: list[str] = _names("4.4.0")
+"""The cases of Kafka 4.4, in which it differs from 4.3."""
 
 
 def case_dir(name: str) -> Path:
@@ -177,6 +182,8 @@ def clean_arguments(name: str, partition: str | None = None) -> list[str]:
         str(case["now"]),
         "--high-watermark",
         case["highWatermark"],
+        "--kafka-version",
+        case["kafka"].rpartition(".")[0],
         "--dedupe-buffer",
         str(case["dedupeBuffer"]),
         "--passes",

@@ -1,8 +1,9 @@
-"""Runs real Apache Kafka code: builds tests/oracle once and calls its commands.
+"""Runs real Apache Kafka code: builds tests/oracle once for each Kafka and calls its commands.
 
-What Kafka says and writes is what ours is compared with, so a missing JDK or Maven is a failure
-with one sentence, never a skipped test. The build is repeated only when a source of the project
-changed; a file lock lets several test processes share one build.
+Which Kafka: what a caller names, else that of `using`, else that of `pytest --kafka`. What it says
+and writes is what ours is compared with, so a missing JDK or Maven is a failure with one sentence,
+never a skipped test. A build is repeated only when a source of the project changed; a file lock
+lets several test processes share one.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).parent / "oracle"
-TARGET = PROJECT / "target"
+TARGETS = {"4.3": "target", "4.4": "target-4.4"}
+"""Of each Kafka, its build's directory in PROJECT, as pom.xml says."""
+
+KAFKAS = tuple(TARGETS)
+OLDEST, NEWEST = KAFKAS[0], KAFKAS[-1]
 BUILD_SECONDS = 1200
 RUN_SECONDS = 600
 JVM_OPTIONS = ("-Xmx2g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -44,6 +51,26 @@ class OracleFailed(RuntimeError):
         self.status = status
         self.lines = lines
         super().__init__(f"oracle {' '.join(command)}: exit {status}\n{stderr[-4000:]}")
+
+
+_current = [OLDEST]
+
+
+def kafka() -> str:
+    """The Kafka whose code runs if a caller names none: one of KAFKAS."""
+    return _current[-1]
+
+
+@contextmanager
+def using(version: str) -> Iterator[None]:
+    """Another Kafka for a while. Effects: changes what `kafka` returns."""
+    if version not in TARGETS:
+        raise OracleUnavailable(f"The tests know Kafka {', '.join(KAFKAS)}, not {version}.")
+    _current.append(version)
+    try:
+        yield
+    finally:
+        _current.pop()
 
 
 @cache
@@ -72,7 +99,7 @@ def _sources_digest(project: Path) -> str:
     return digest.hexdigest()
 
 
-def _build(project: Path) -> None:
+def _build(project: Path, *options: str) -> None:
     java()
     maven = shutil.which("mvn")
     if maven is None:
@@ -81,7 +108,7 @@ def _build(project: Path) -> None:
             "install it (Debian: apt-get install maven)."
         )
     done = subprocess.run(
-        [maven, "-q", "-B", "package"],
+        [maven, "-q", "-B", *options, "package"],
         cwd=project,
         capture_output=True,
         text=True,
@@ -93,23 +120,35 @@ def _build(project: Path) -> None:
         raise OracleUnavailable(f"`mvn package` failed in {project}:\n{said}")
 
 
-def oracle_classpath() -> str:
-    """Builds if the sources changed. Effects: writes tests/oracle/target.
+def oracle_classpath(version: str | None = None) -> str:
+    """Builds the project for a Kafka if its sources changed. Effects: writes its target.
 
     Returns:
         the class path of the built project.
     """
-    return classpath_of(PROJECT)
+    version = version or kafka()
+    return classpath_of(PROJECT, TARGETS[version], (f"-Pkafka-{version}",))
+
+
+def oracle_target() -> Path:
+    """The directory of the build of the current Kafka; `oracle_classpath` makes it."""
+    return PROJECT / TARGETS[kafka()]
+
+
+def build_all() -> None:
+    """Builds the project for every Kafka. Effects: writes their targets."""
+    for version in KAFKAS:
+        oracle_classpath(version)
 
 
 @cache
-def classpath_of(project: Path) -> str:
+def classpath_of(project: Path, target_name: str = "target", options: tuple[str, ...] = ()) -> str:
     """Builds a Maven project of the tests if its sources changed. Effects: writes its target.
 
     Returns:
         its class path.
     """
-    target = project / "target"
+    target = project / target_name
     target.mkdir(exist_ok=True)
     stamp = target / "built-from.sha256"
     with (target / "build.lock").open("w") as lock:
@@ -117,9 +156,25 @@ def classpath_of(project: Path) -> str:
         digest = _sources_digest(project)
         if not stamp.exists() or stamp.read_text() != digest:
             stamp.unlink(missing_ok=True)
-            _build(project)
+            _build(project, *options)
             stamp.write_text(digest)
     return f"{target / 'classes'}{os.pathsep}{target / 'lib'}/*"
+
+
+def classpath_with(sources: Sequence[Path]) -> str:
+    """The class path of the current Kafka with further classes of `oracle`, compiled if changed.
+
+    Effects: writes its target.
+    """
+    path = oracle_classpath()
+    classes = oracle_target() / sources[0].stem
+    for source in sources:
+        built = classes / "oracle" / f"{source.stem}.class"
+        if not built.exists() or built.stat().st_mtime < source.stat().st_mtime:
+            javac = str(Path(java()).resolve().with_name("javac"))
+            subprocess.run([javac, "-cp", path, "-d", str(classes), *map(str, sources)], check=True)
+            break
+    return f"{classes}{os.pathsep}{path}"
 
 
 def run_java(

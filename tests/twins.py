@@ -68,9 +68,11 @@ def should_discard_batch(batch: RecordBatch, now_ms: int, *, can_discard: bool) 
     return can_discard and horizon_ms is not None and horizon_ms <= now_ms
 
 
-def is_retained_empty(batch: RecordBatch, bound: int, producers: Sequence[ProducerEntry]) -> bool:
-    """Rule 9: Cleaner.isBatchLastRecordOfProducer (4.3.0), or the end of the cleaned range."""
-    if batch.next_offset == bound:
+def is_retained_empty(batch: RecordBatch, end: int, producers: Sequence[ProducerEntry]) -> bool:
+    """Rule 9: Cleaner.isBatchLastRecordOfProducer (4.3.0), or the end that is kept: of the cleaned
+    range (4.3.0), or the high watermark (4.4.0).
+    """
+    if batch.next_offset == end:
         return True
     for producer in producers:
         if producer.producer_id == batch.producer_id:
@@ -165,11 +167,13 @@ class Rules:
             where the offset index says.
         all_segments: of the log, the active one too: where aborted transactions are looked for.
         groups: base offsets of the segments that become one.
+        end_kept: an emptied batch that ends there keeps its header.
         producers: that are active.
     """
 
     first_dirty: int
     bound: int
+    end_kept: int
     now_ms: int
     delete_retention_ms: int
     capacity: int | None = None
@@ -270,7 +274,7 @@ def clean_segment(
         if not should_discard_batch(batch, rules.now_ms, can_discard=can_discard):
             kept = [r for r in records if should_retain_record(r, batch, *mapped, rules.now_ms)]
         sets_horizon = sets_delete_horizon(batch, kept, can_discard=can_discard)
-        retained_empty = is_retained_empty(batch, rules.bound, rules.producers)
+        retained_empty = is_retained_empty(batch, rules.end_kept, rules.producers)
         match batch_fate(records, kept, retained_empty=retained_empty, sets_horizon=sets_horizon):
             case "retain":
                 out.append(whole)

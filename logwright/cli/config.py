@@ -32,6 +32,7 @@ def command(request: Request, topics: tuple[str, ...], *, everything: bool) -> N
     used = sources.metadata
     said = "Settings without cluster metadata" if used is None else said_metadata(used)
     request.output.text(f"{said[0].upper()}{said[1:]}.")
+    request.output.text(sources.kafka.sentence)
     for topic in sorted(topics or present):
         found = resolve(sources, topic)
         request.output.json_object(

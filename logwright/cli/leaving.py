@@ -160,9 +160,9 @@ def leave_unknown(
 def say_sources(
     request: Request, partitions: Iterable[TopicPartition], *, planned: bool = False
 ) -> None:
-    """Report the cluster metadata in use and the entries of ``topics.yml`` that disagree with it on
-    a setting that deletes data; nothing without metadata. Effects: writes to stderr; for a plan
-    (`planned`, or a dry run) JSON to stdout.
+    """Report the version of Kafka, the cluster metadata in use, and the entries of ``topics.yml``
+    that disagree with it on a setting that deletes data; without metadata, only that nothing says
+    the version. Effects: writes to stderr; for a plan (`planned`, or a dry run) JSON to stdout.
 
     Raises:
         LogwrightError: as `Request.sources`.
@@ -170,7 +170,10 @@ def say_sources(
     from logwright.config.resolved import disagreements  # noqa: PLC0415 -- pydantic: not for --help
 
     sources = request.sources()
+    kafka = sources.kafka
     if sources.metadata is None:
+        if kafka.assumed:
+            request.output.message(kafka.sentence)
         return
     topics = sorted({one.topic for one in partitions})
     found = {topic: disagreements(sources, topic) for topic in topics}
@@ -188,9 +191,15 @@ def say_sources(
     if planned or request.dry_run:
         used = metadata_object(sources.metadata)
         request.output.json_object(
-            {"now": request.now_ms, "metadata": used, "disagreements": differing}
+            {
+                "now": request.now_ms,
+                "metadata": used,
+                "kafkaVersion": kafka.version.name,
+                "disagreements": differing,
+            }
         )
     request.output.message(f"Settings from {said_metadata(sources.metadata)}.")
+    request.output.message(kafka.sentence)
     for topic in topics:
         for one in found[topic]:
             request.output.message(f"{topic}: {one.sentence}")

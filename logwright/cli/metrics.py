@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 import click
 
 from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr, say
+from logwright.cli.parameters import kafka_version_option
 from logwright.errors import UnreadableFile
 from logwright.extras import require
 from logwright.units import INT64_MAX, TimestampMs
@@ -33,6 +34,7 @@ class _Given(TypedDict):
     metadata: Path | None
     no_metadata: bool
     server_properties: Path | None
+    kafka_version: str | None
     high_watermark: Literal["end", "checkpoint"] | None
 
 
@@ -62,6 +64,7 @@ class _Given(TypedDict):
 @click.option(
     "--server-properties", metavar="FILE", type=_PATH, help="The broker's server.properties."
 )
+@kafka_version_option
 @click.option(
     "--high-watermark",
     type=click.Choice(["end", "checkpoint"]),
@@ -133,6 +136,7 @@ def _reader(
         metadata=given["metadata"],
         find=not given["no_metadata"],
         properties=given["server_properties"],
+        kafka_version=given["kafka_version"],
     )
 
     def read() -> Values:

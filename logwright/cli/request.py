@@ -14,7 +14,9 @@ import click
 
 from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr
 from logwright.cli.output import Format, Output
+from logwright.cli.parameters import Pair, Partition, kafka_version_option
 from logwright.cli.statuses import STOPPED
+from logwright.config.kafka_version import BY_NAME, NEWEST
 from logwright.errors import LogwrightError, NotALogDir
 from logwright.format.names import TopicPartition
 from logwright.units import INT64_MAX, TimestampMs
@@ -43,6 +45,7 @@ class Request:
         metadata: the directory of ``--metadata``.
         find_metadata: search for the metadata if ``--metadata`` is not given.
         properties: the file of ``--server-properties``.
+        kafka_version: the name of ``--kafka-version``.
         now_ms: the clock of every decision and every durable record.
         high_watermark: what counts as committed: ``--high-watermark``, else the policies' value.
         yes: do not ask.
@@ -57,6 +60,7 @@ class Request:
     metadata: Path | None
     find_metadata: bool
     properties: Path | None
+    kafka_version: str | None
     now_ms: TimestampMs
     high_watermark: Literal["end", "checkpoint"]
     engine: Engine
@@ -84,6 +88,7 @@ class Request:
                     metadata=self.metadata,
                     find=self.find_metadata,
                     properties=self.properties,
+                    kafka_version=self.kafka_version,
                 )
             )
         return self._sources[0]
@@ -129,7 +134,8 @@ class Request:
         from logwright.config.topic import effective, overlay  # noqa: PLC0415
         from logwright.config.without_effect import warn_of_no_effect  # noqa: PLC0415
 
-        effective(overlay((self.policies or Policies()).defaults, self.config))
+        pairs = overlay((self.policies or Policies()).defaults, self.config)
+        effective(pairs, BY_NAME.get(self.kafka_version or "", NEWEST))
         warn_of_no_effect(self.config)
 
     def partitions(self, *, absent: bool = False) -> tuple[TopicPartition, ...]:
@@ -185,39 +191,11 @@ class Request:
             raise click.exceptions.Exit(STOPPED)
 
 
-class _Pair(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """``KEY=VALUE``; the value may contain commas and equals signs."""
-
-    name = "KEY=VALUE"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        key, equals, text = str(value).partition("=")
-        if not equals or not key.strip():
-            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
-        return key.strip(), text
-
-
-class _Partition(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
-    """``TOPIC-N``, also with the trailing slash of a shell's completion."""
-
-    name = "TOPIC-N"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> TopicPartition:
-        partition = TopicPartition.parse(str(value).rstrip("/"))
-        if partition is None:
-            self.fail(f"{value!r} is not a partition: expected TOPIC-N, such as t-0", param, ctx)
-        return partition
-
-
 _PATH: Final = click.Path(path_type=Path)
 _LOG_DIR: Final = click.Path(path_type=Path, readable=False)
 """click does not check it: an unreadable directory is not a usage error."""
 _ARGUMENT: Final = click.argument("log_dir", metavar="LOG_DIR", type=_LOG_DIR)
-_PARTITIONS: Final = click.argument("named", metavar="[TOPIC-N ...]", nargs=-1, type=_Partition())
+_PARTITIONS: Final = click.argument("named", metavar="[TOPIC-N ...]", nargs=-1, type=Partition())
 _MORE_DIRS: Final = click.argument("more_dirs", metavar="[LOG_DIR ...]", nargs=-1, type=_LOG_DIR)
 _TOPICS: Final = click.argument("topics", metavar="[TOPIC ...]", nargs=-1)
 _OPTIONS: Final = (
@@ -225,7 +203,7 @@ _OPTIONS: Final = (
         "--config",
         "config",
         metavar="KEY=VALUE",
-        type=_Pair(),
+        type=Pair(),
         multiple=True,
         help="A topic or broker config by its Kafka name; repeatable; overrides --policies.",
     ),
@@ -254,6 +232,7 @@ _OPTIONS: Final = (
         type=_PATH,
         help="The broker's server.properties.",
     ),
+    kafka_version_option,
     click.option(
         "--now",
         "now_ms",
@@ -297,6 +276,7 @@ class _Given(TypedDict):
     metadata: Path | None
     no_metadata: bool
     properties: Path | None
+    kafka_version: str | None
     now_ms: int | None
     high_watermark: Literal["end", "checkpoint"] | None
     engine: Engine
@@ -369,6 +349,7 @@ def _with_options(
             metadata=given["metadata"],
             find_metadata=not given["no_metadata"],
             properties=given["properties"],
+            kafka_version=given["kafka_version"],
             now_ms=TimestampMs(time.time_ns() // _NS_PER_MS if now_ms is None else now_ms),
             high_watermark=given["high_watermark"]
             or (policies.high_watermark if policies else "end"),

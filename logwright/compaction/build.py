@@ -8,7 +8,8 @@ The order of a build:
    bitmap for each record that does not survive. If the log is compressed and one thread works on
    it, the batches that lose records are rebuilt on the way and wait in the rebuild cache
    (`rewrite.cache`), so that they are decompressed once.
-3. Group the segments (`plan.group_segments`): each group becomes one segment.
+3. Refuse a compressed record above ``max.decompressed.message.bytes`` (`record_limit`), and group
+   the segments (`plan.group_segments`): each group becomes one segment.
 4. For each group, sum up the fates of its batches (`rewrite.unchanged`). A group of one segment
    that would be rewritten to the same bytes keeps its files.
 5. Second pass, for each other group (`rewrite.segment`): copy its batches chunk by chunk
@@ -43,6 +44,7 @@ from logwright.compaction.model import (
     StagedSegment,
     UnchangedSegment,
 )
+from logwright.compaction.record_limit import require_within_limit
 from logwright.compaction.rewrite.chunks import Rewrite
 from logwright.compaction.rewrite.copy import CopyRule
 from logwright.compaction.rewrite.output import COUNTS
@@ -78,6 +80,7 @@ def build(
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the log is refused.
+        RecordAboveLimit: Kafka's cleaner would not read a record.
         DiskFull, StepFailed: the output could not be written.
     """
     runtime = runtime or Runtime()
@@ -86,6 +89,8 @@ def build(
     cpu_started = cpu_clock()
     try:
         survivors = find_survivors(plan, progress=progress, runtime=runtime)
+        rewritten = [source for group in survivors.groups for _, source in group]
+        require_within_limit(plan.config, rewritten)
         hold_plan(plan.log.log_dir, plan.plan_id)
         below = (WORK_DIRECTORY, STAGING, plan.plan_id)
         if os.path.lexists("/".join((plan.log.directory_text, *below))):

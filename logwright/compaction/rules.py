@@ -1,4 +1,4 @@
-"""The retention rules of Kafka's cleaner (4.3.0) for batches of magic 2; both passes call them.
+"""The retention rules of Kafka's cleaner for batches of magic 2; both passes call them.
 
 A record is judged by the first rule that applies (Cleaner.shouldRetainRecord); `keys/read.py`
 calls 2, 3, 4 and 6, then `keys/fill.py` 5:
@@ -19,8 +19,9 @@ A batch (Cleaner.checkBatchRetention, MemoryRecords.filterTo):
 8. Data of an aborted transaction is discarded at once. Its marker, when no data is left (13), gets
    a horizon (7), and is discarded once that is reached (Cleaner.shouldDiscardBatch).
 9. The header of a batch stays, even if the batch is discarded, when it is the last of an active
-   producer, for its sequence number (Cleaner.isBatchLastRecordOfProducer), or the last of the
-   cleaned range, for the end offset. Either is enough: `transactions.py` sets ``keep_empty``.
+   producer, for its sequence number (Cleaner.isBatchLastRecordOfProducer), or when it ends where an
+   end is kept: at the end of the cleaned range until Kafka 4.3, at the high watermark from 4.4 on
+   (KAFKA-20452; `end_kept`). Either is enough: `transactions.py` sets ``keep_empty``.
 10. A batch without a retained record is deleted or stays as a header (9); one that retains all of
     its records and gets no horizon is copied as it is; any other is rebuilt (`batch_fate`).
 
@@ -53,6 +54,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.config.kafka_version import KafkaVersion
 from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from logwright.format.scan import ABORT, COMMIT
 from logwright.kernel import inline_kernel
@@ -158,9 +160,16 @@ def is_last_of_producer(
     return np.asarray(by_data | by_marker)
 
 
-def is_last_of_range(last_offset: int, first_uncleanable_offset: int) -> bool:
-    """Decide whether a batch is the last one of the cleaned range, by its last offset (9)."""
-    return last_offset + 1 == first_uncleanable_offset
+def end_kept(kafka: KafkaVersion, first_uncleanable_offset: int, high_watermark: int) -> int:
+    """Return the offset at which a batch that ends there keeps its header (9)."""
+    if kafka.keeps_empty_at == "range end":
+        return first_uncleanable_offset
+    return high_watermark
+
+
+def is_last_before(last_offset: int, end: int) -> bool:
+    """Decide whether a batch ends at an offset, by its last offset (9)."""
+    return last_offset + 1 == end
 
 
 @inline_kernel

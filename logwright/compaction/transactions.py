@@ -259,7 +259,6 @@ def decide_fates(
     Raises:
         CorruptProducerSnapshot: a producer has a later batch than the snapshots.
     """
-    bound = plan.compaction.first_uncleanable_offset
     producers = active_producers(
         plan.log.producers,
         now_ms=plan.now_ms,
@@ -267,7 +266,7 @@ def decide_fates(
     )
     sources = [source for group in groups for source in group]
     for source in sources:
-        keep_ends(plan.log, source.batches, bound, producers)
+        keep_ends(plan, source.batches, producers)
     if not any(source.attributes & UNMAPPED for source in sources):
         return Fates(aborted=((),) * len(groups))
     held = held_markers(sources, plan.removal.data)
@@ -298,13 +297,17 @@ def _set_fates(batches: Any, can_discard: Any, now_ms: int, removable_end: int) 
 
 
 def keep_ends(
-    log: PartitionLog, batches: NDArray[np.void], bound: int, producers: Sequence[ProducerEntry]
+    plan: CleanPlan, batches: NDArray[np.void], producers: Sequence[ProducerEntry]
 ) -> None:
-    """Set `keep_empty` of the last batch of the cleaned range, and of each active producer's."""
+    """Set `keep_empty` of a segment's last batch if it ends where an end is kept, and of the last
+    batch of each active producer.
+    """
     keep = batches["keep_empty"]
     if producers:
-        keep[:] = _last_of_producer(log, batches, producers)
-    if len(batches) and rules.is_last_of_range(int(batches["last_offset"][-1]), bound):
+        keep[:] = _last_of_producer(plan.log, batches, producers)
+    bound = plan.compaction.first_uncleanable_offset
+    end = rules.end_kept(plan.cleaner.kafka, bound, plan.log.high_watermark)
+    if len(batches) and rules.is_last_before(int(batches["last_offset"][-1]), end):
         keep[-1] = True
 
 

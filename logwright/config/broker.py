@@ -52,44 +52,11 @@ SYNONYMS: Final[MappingProxyType[str, Synonyms]] = MappingProxyType(
         "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
         "local.retention.ms": (("log.local.retention.ms", 1),),
         "local.retention.bytes": (("log.local.retention.bytes", 1),),
+        "remote.copy.lag.ms": (("log.remote.copy.lag.ms", 1),),
+        "remote.copy.lag.bytes": (("log.remote.copy.lag.bytes", 1),),
     }
 )
 """Topic config name → its broker names. ``compression.*`` and some others have the same name."""
-
-_READ_AND_WRITE: Final = "log.cleaner.io.max.bytes.per.second (reading and writing together)"
-
-OLD_NAMES: Final = MappingProxyType(
-    {
-        "topic.cleanup.policy": "cleanup.policy",
-        "log.cleaner.min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
-        "min.cleanable.ratio": "min.cleanable.dirty.ratio",
-        "cleaner.thread.pool.size": "log.cleaner.threads",
-        "cleaner.buffer.size.bytes": "log.cleaner.dedupe.buffer.size (the sum over all threads)",
-        "cleaner.max.read.throughput": _READ_AND_WRITE,
-        "cleaner.max.write.throughput": _READ_AND_WRITE,
-        "cleaner.backoff.ms": "log.cleaner.backoff.ms",
-    }
-)
-"""Names from proposals and old releases → the name in Kafka 4.3."""
-
-_BY_MAGIC: Final = "removed in Kafka 4.0; each batch is read by its own magic"
-_NO_DOWNCONVERSION: Final = "without effect since Kafka 4.0"
-
-REMOVED_NAMES: Final = MappingProxyType(
-    {
-        "message.format.version": _BY_MAGIC,
-        "log.message.format.version": _BY_MAGIC,
-        "message.timestamp.difference.max.ms": (
-            "removed in Kafka 4.0, see message.timestamp.before.max.ms and ….after.max.ms"
-        ),
-        "log.message.timestamp.difference.max.ms": (
-            "removed in Kafka 4.0, see log.message.timestamp.before.max.ms and ….after.max.ms"
-        ),
-        "message.downconversion.enable": _NO_DOWNCONVERSION,
-        "log.message.downconversion.enable": _NO_DOWNCONVERSION,
-    }
-)
-"""Names removed in Kafka 4.x → why."""
 
 _MIN_BUFFER_PER_THREAD: Final = 1_048_576
 _DEFAULT_DELETE_DELAY_MS: Final = 60_000
@@ -143,6 +110,8 @@ class BrokerConfig(BaseModel):
     log_message_timestamp_after_max_ms: Int64 | None = Field(None, ge=0, description="ms: KIP-937")
     log_local_retention_ms: Int64 | None = Field(None, ge=-2, description="ms: KIP-405")
     log_local_retention_bytes: Int64 | None = Field(None, ge=-2, description="bytes: KIP-405")
+    log_remote_copy_lag_ms: Int64 | None = Field(None, ge=-1, description="ms: KIP-1241")
+    log_remote_copy_lag_bytes: Int64 | None = Field(None, ge=-1, description="bytes: KIP-1241")
     compression_type: CompressionType | None = Field(None, description="KIP-110")
     # The cleaner.
     log_cleaner_enable: Boolean = Field(default=True, description="deprecated since 4.1")
@@ -178,6 +147,12 @@ class BrokerConfig(BaseModel):
     transaction_max_timeout_ms: Int32 | None = Field(None, ge=1, description="ms: KIP-98")
     offsets_topic_segment_bytes: Int32 | None = Field(None, ge=1, description="bytes")
     transaction_state_log_segment_bytes: Int32 | None = Field(None, ge=1, description="bytes")
+    errors_deadletterqueue_auto_create_topics_enable: Boolean | None = Field(
+        None, description="dead-letter queues of share groups"
+    )
+    errors_deadletterqueue_topic_name_prefix: Text | None = Field(
+        None, description="dead-letter queues of share groups"
+    )
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:

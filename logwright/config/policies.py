@@ -2,8 +2,8 @@
 
 1. Every ``*.yml`` and ``*.yaml`` file of the directory is read; each has ``version: 1`` and some of
    the sections ``defaults``, ``topics``, ``log_dirs``, ``high_watermark``, ``checks``, ``sweep``,
-   ``expectations``, ``ingest``, ``erasure``. ``topics`` may be spread over files; any other section
-   is in one file only.
+   ``expectations``, ``ingest``, ``erasure``, ``kafka_version``. ``topics`` may be spread over
+   files; any other section is in one file only.
 2. ``defaults`` has topic configs and broker server properties; an entry of ``topics`` has topic
    configs and a ``name`` or ``pattern`` (a regular expression for the whole topic name).
 3. For each config of a topic the most specific source wins: the entry with its name; entries whose
@@ -34,6 +34,7 @@ from logwright.config.policy_models import (
     Expectations,
     HighWatermark,
     IngestSources,
+    KafkaName,
     Severity,
     SweepLimits,
     TopicLabels,
@@ -44,26 +45,12 @@ from logwright.config.topic_tests import TopicTest, read_tests
 from logwright.config.without_effect import reason_of_no_effect, warn_of_no_effect
 from logwright.errors import PolicyError
 
-_SECTIONS: Final = frozenset(
-    {
-        "version",
-        "defaults",
-        "topics",
-        "log_dirs",
-        "high_watermark",
-        "sweep",
-        "expectations",
-        "checks",
-        "disk",
-        "ingest",
-        "erasure",
-    }
-)
 _TESTS: Final = "tests"
 _MORE: Final = frozenset({_TESTS, TABLE})
 _LABELS: Final = frozenset(TopicLabels.model_fields)
 _HIGH_WATERMARK: Final[TypeAdapter[HighWatermark]] = TypeAdapter(HighWatermark)
 _CHECKS: Final[TypeAdapter[Checks]] = TypeAdapter(Checks)
+_KAFKA: Final[TypeAdapter[KafkaName]] = TypeAdapter(KafkaName)
 _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "sweep": SweepLimits,
     "expectations": Expectations,
@@ -71,6 +58,8 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "disk": DiskLimits,
     "erasure": ErasureSettings,
 }
+_SCALARS: Final = frozenset({"version", "high_watermark", "checks", "kafka_version"})
+_SECTIONS: Final = frozenset({"defaults", "topics", "log_dirs", *_SCALARS, *_MODELS})
 EXAMPLES: Final = Path(logwright.__file__).parent / "dbt_like_configs"
 """The policies that come with the package."""
 
@@ -79,6 +68,7 @@ _MOST_PROBLEMS: Final = 1_000
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _Value = TypeVar("_Value")
+_Default = TypeVar("_Default")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +113,7 @@ class Policies:
     ingest: IngestSources = field(default_factory=IngestSources)
     disk: DiskLimits = field(default_factory=DiskLimits)
     erasure: ErasureSettings = field(default_factory=ErasureSettings)
+    kafka_version: KafkaName | None = None
 
     def entries_for(self, topic: str) -> tuple[TopicPolicy, ...]:
         """Return the entries for a topic, least specific first: patterns in file order, then the
@@ -270,6 +261,7 @@ class _PolicyReader:
             ingest=self._section("ingest", IngestSources),
             disk=self._section("disk", DiskLimits),
             erasure=self._section("erasure", ErasureSettings),
+            kafka_version=self._scalar("kafka_version", _KAFKA, None),
         )
         for section, node in self._repeated:
             self._check_repeated(section, node)
@@ -358,7 +350,7 @@ class _PolicyReader:
                 paths[Path(item.text)] = item.mark
         return tuple(paths)
 
-    def _scalar(self, name: str, kind: TypeAdapter[_Value], default: _Value) -> _Value:
+    def _scalar(self, name: str, kind: TypeAdapter[_Value], default: _Default) -> _Value | _Default:
         if name not in self._sections:
             return default
         value = self._checker.scalar(kind, self._sections[name][1])

@@ -13,11 +13,11 @@ from pydantic_core import ErrorDetails
 
 from logwright.config.broker import SYNONYMS, BrokerConfig
 from logwright.config.marked import Entries, Items, Mark, Marked, Problem, Text, find, plain, shown
+from logwright.config.names import former_name
 from logwright.config.topic import (
     SYNONYM_OF,
     TOPIC_NAMES,
     TopicConfig,
-    former_name,
     overlay,
     validated,
 )

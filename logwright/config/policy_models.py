@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from logwright.config.kafka_version import BY_NAME
 from logwright.config.values import Boolean, Double, Int32, Int64, TopicName, contradiction
 from logwright.config.windows import Window, Zone
 
@@ -16,6 +17,16 @@ HighWatermark = Literal["end", "checkpoint"]
 Checks = Literal["quick", "thorough"]
 """How the output of a compaction is checked (docs/adr/0010)."""
 Severity = Literal["WARN", "ERROR"]
+
+
+def _known_version(name: str) -> str:
+    if name not in BY_NAME:
+        raise ValueError(f"must be one of {', '.join(BY_NAME)}")
+    return name
+
+
+KafkaName = Annotated[str, AfterValidator(_known_version)]
+"""The Kafka version of log directories of which nothing else says it."""
 
 INTERNAL_TOPICS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {

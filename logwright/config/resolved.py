@@ -1,5 +1,7 @@
 """Resolve the effective configs of a topic and where each comes from.
 
+0. A config of a later Kafka than the broker's (`logwright.config.kafka_version`) is ignored where
+   the broker ignores it: in the metadata and in ``server.properties``. Given here it is refused.
 1. The levels, highest first: the command line; the topic's entries of ``topics.yml``; the cluster's
    metadata in Kafka's order: topic config, this broker's dynamic config, the dynamic default of all
    brokers, ``server.properties``; the defaults of the policies; Kafka's default (KIP-226,
@@ -15,16 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Annotated, Any, Final, Literal
-
-from pydantic import Field, TypeAdapter, ValidationError
+from typing import Final, Literal
 
 from logwright.config.broker import SYNONYMS
+from logwright.config.kafka_version import (
+    METADATA_VERSION,
+    ChosenVersion,
+    choose,
+    unknown_configs,
+)
 from logwright.config.kept import KEPT_FILE, KeptTopic
 from logwright.config.policies import Policies, TopicPolicy
 from logwright.config.policy_models import INTERNAL_TOPICS
 from logwright.config.properties import ServerProperties
+from logwright.config.shown import as_kafka_shows, default_of
 from logwright.config.topic import (
     BROKER_NAMES,
     TOPIC_NAMES,
@@ -54,6 +60,7 @@ _SAME_NAMES: Final = frozenset(
         "compression.lz4.level",
         "compression.type",
         "compression.zstd.level",
+        "max.decompressed.message.bytes",
         "min.insync.replicas",
         "unclean.leader.election.enable",
     }
@@ -84,6 +91,7 @@ class Sources:
         metadata: the cluster's metadata, None if there is none.
         ids: ids of the log directory; its node's dynamic configs are used.
         kept: topic name → settings saved by `archive` and `ingest`.
+        kafka_version: the version that was given, None if the sources decide.
     """
 
     command_line: Mapping[str, str] = field(default_factory=dict)
@@ -92,6 +100,23 @@ class Sources:
     ids: DirectoryIds = NO_IDS
     kept: Mapping[str, KeptTopic] = field(default_factory=dict)
     properties: ServerProperties = field(default_factory=ServerProperties)
+    kafka_version: str | None = None
+
+    @property
+    def kafka(self) -> ChosenVersion:
+        """The Kafka version of the directory's broker.
+
+        Raises:
+            PolicyError: as `choose`.
+        """
+        metadata = self.metadata
+        return choose(
+            given=self.kafka_version,
+            registered={} if metadata is None else metadata.registered,
+            node_id=self.ids.node_id,
+            level=None if metadata is None else metadata.features.get(METADATA_VERSION),
+            fallback=self.policies.kafka_version,
+        )
 
     def knows(self, topic: str) -> bool:
         """Return whether the cluster's metadata has the topic."""
@@ -149,7 +174,10 @@ def resolve(sources: Sources, topic: str) -> dict[str, Setting]:
     """
     levels = _levels(sources, topic)
     known = sources.knows(topic)
-    found = {name: _setting(name, levels, known=known) for name in sorted(TOPIC_NAMES)}
+    found = {
+        name: _setting(name, levels, known=known)
+        for name in sorted(TOPIC_NAMES - unknown_configs(sources.kafka.version))
+    }
     if found["internal.segment.bytes"].origin == "default":
         del found["internal.segment.bytes"]
     return found
@@ -163,7 +191,7 @@ def settings_of(sources: Sources, topic: str) -> tuple[TopicConfig, CleanerConfi
         UnsupportedFormatError: the cluster keeps the topic in tiered storage.
     """
     try:
-        return parse_settings(maintenance_pairs(sources, topic))
+        return parse_settings(maintenance_pairs(sources, topic), sources.kafka.version)
     except PolicyError as error:
         named = {k: one for k, one in resolve(sources, topic).items() if f"{k}=" in error.problem}
         wrong = {name: one for name, one in named.items() if one.origin != "default"}
@@ -193,7 +221,7 @@ def effective_pairs(sources: Sources, topic: str = "") -> dict[str, str]:
         pairs = overlay(pairs, level.pairs)
     names = {_POLICY, *(name for name, _ in SYNONYMS[_POLICY])}
     if sources.knows(topic) and not names & pairs.keys():
-        pairs[_POLICY] = _default(_POLICY)
+        pairs[_POLICY] = default_of(_POLICY)
     return pairs
 
 
@@ -221,6 +249,8 @@ def disagreements(sources: Sources, topic: str) -> tuple[Disagreement, ...]:
 def _levels(sources: Sources, topic: str) -> tuple[Level, ...]:
     """Return the levels, highest first."""
     policies, metadata = sources.policies, sources.metadata
+    later = unknown_configs(sources.kafka.version)
+    of_topics, of_brokers = TOPIC_NAMES - later, _BROKER_LEVEL - later
     levels = [
         Level(
             origin="command line",
@@ -234,24 +264,22 @@ def _levels(sources: Sources, topic: str) -> tuple[Level, ...]:
     ]
     if not sources.knows(topic):
         if topic in sources.kept:
-            levels.append(_kept(sources.kept[topic]))
+            levels.append(_kept(sources.kept[topic], of_topics))
         pairs = INTERNAL_TOPICS.get(topic, {})
         where = dict.fromkeys(pairs, "Kafka's setting of this internal topic")
         levels.append(Level(origin="default", pairs=pairs, where=where))
     if metadata is not None:
         node = "" if sources.ids.node_id is None else str(sources.ids.node_id)
         topics, brokers = metadata.topic_configs, metadata.broker_configs
-        levels.append(_records("topic", metadata, topics.get(topic, {}), TOPIC_NAMES))
+        levels.append(_records("topic", metadata, topics.get(topic, {}), of_topics))
         if node:
-            levels.append(_records("broker", metadata, brokers.get(node, {}), _BROKER_LEVEL))
-        levels.append(_records("cluster", metadata, brokers.get("", {}), _BROKER_LEVEL))
+            levels.append(_records("broker", metadata, brokers.get(node, {}), of_brokers))
+        levels.append(_records("cluster", metadata, brokers.get("", {}), of_brokers))
     properties = sources.properties
     levels.append(
         Level(
             origin="server.properties",
-            pairs={
-                name: value for name, value in properties.pairs.items() if name in _BROKER_LEVEL
-            },
+            pairs={name: value for name, value in properties.pairs.items() if name in of_brokers},
             where={name: f"{properties.path}:{line}" for name, line in properties.lines.items()},
         )
     )
@@ -261,8 +289,8 @@ def _levels(sources: Sources, topic: str) -> tuple[Level, ...]:
     return tuple(levels)
 
 
-def _kept(topic: KeptTopic) -> Level:
-    pairs = {name: value for name, value in topic.configs.items() if name in TOPIC_NAMES}
+def _kept(topic: KeptTopic, names: frozenset[str]) -> Level:
+    pairs = {name: value for name, value in topic.configs.items() if name in names}
     return Level(origin="topic", pairs=pairs, where=dict.fromkeys(pairs, KEPT_FILE))
 
 
@@ -302,13 +330,13 @@ def _setting(name: str, levels: tuple[Level, ...], *, known: bool) -> Setting:
         if given is not None:
             by, value = given
             return Setting(
-                value=_as_kafka_shows(name, value),
+                value=as_kafka_shows(name, value),
                 origin=level.origin,
                 where=level.where.get(by, level.origin),
             )
     if name == _POLICY and not known:
         return Setting(value=UNKNOWN, origin="default", where="not set anywhere")
-    return Setting(value=_default(name), origin="default", where=_KAFKAS_DEFAULT)
+    return Setting(value=default_of(name), origin="default", where=_KAFKAS_DEFAULT)
 
 
 def _given(level: Level, name: str) -> tuple[str, str] | None:
@@ -356,35 +384,6 @@ def _number(value: str) -> int:
         return int(value)
     except ValueError:
         return -1
-
-
-def _as_kafka_shows(name: str, raw: str) -> str:
-    """Return a value in the form of Kafka's tools; an invalid one as written."""
-    try:
-        return _written(_adapter(name).validate_python(raw))
-    except ValidationError:
-        return raw
-
-
-@cache
-def _adapter(name: str) -> TypeAdapter[Any]:
-    info = TopicConfig.model_fields[name.replace(".", "_")]
-    kind: Any = Annotated[info.annotation, Field(), *info.metadata]
-    return TypeAdapter(kind)
-
-
-@cache
-def _default(name: str) -> str:
-    return _written(TopicConfig.model_fields[name.replace(".", "_")].default)
-
-
-def _written(value: object) -> str:
-    """Format a value like ConfigDef.convertToString."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return "" if value is None else str(value)
 
 
 def _texts(marks: Mapping[str, object]) -> dict[str, str]:

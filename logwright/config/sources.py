@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from logwright.config.broker import BrokerConfig
+from logwright.config.kafka_version import ChosenVersion
 from logwright.config.kept import KeptTopic, keep_topics, read_kept
 from logwright.config.policies import Policies
 from logwright.config.properties import ServerProperties, read_properties
@@ -21,6 +24,8 @@ from logwright.metadata.find import find_metadata
 from logwright.metadata.model import NO_IDS, ClusterMetadata, DirectoryIds
 from logwright.metadata.places import stray_reason
 from logwright.metadata.read import read_directory_ids, read_metadata
+
+_LOG = logging.getLogger(__name__)
 
 WITHOUT_IT: Final = (
     "Or continue without it (--no-metadata; in Dagster LOGWRIGHT_METADATA=none), and give the"
@@ -36,6 +41,7 @@ def read_sources(
     metadata: Path | None = None,
     find: bool = True,
     properties: Path | None = None,
+    kafka_version: str | None = None,
 ) -> Sources:
     """Read all sources of one log directory's settings. Effects: reads files.
 
@@ -48,6 +54,7 @@ def read_sources(
         find: search for metadata if none is given; if false, settings saved by `archive` and
             `ingest` are ignored too.
         properties: a broker's ``server.properties``.
+        kafka_version: of the broker; None: the sources decide.
 
     Raises:
         PolicyError: the properties cannot be read; the metadata is of another cluster.
@@ -72,7 +79,15 @@ def read_sources(
         ids=ids,
         kept=kept,
         properties=ServerProperties() if properties is None else read_properties(properties),
+        kafka_version=kafka_version,
     )
+
+
+@cache
+def _say_once(log_dir: Path, kafka: ChosenVersion) -> None:
+    """Log the version if nothing says it, once for each directory. Effects: logs a warning."""
+    if kafka.assumed:
+        _LOG.warning("%s: %s", log_dir, kafka.sentence)
 
 
 def _refuse_another_cluster(
@@ -143,12 +158,13 @@ class Places:
     """Locations of a log directory's metadata and properties that differ from the default.
 
     Attributes:
-        metadata, find, properties: as for `read_sources`.
+        metadata, find, properties, kafka_version: as for `read_sources`.
     """
 
     metadata: Path | None = None
     find: bool = True
     properties: Path | None = None
+    kafka_version: str | None = None
 
 
 class DirectorySettings:
@@ -175,14 +191,17 @@ class DirectorySettings:
         if log_dir not in self._sources:
             try:
                 places = self._places(log_dir)
-                self._sources[log_dir] = read_sources(
+                sources = read_sources(
                     log_dir,
                     policies=self.policies,
                     command_line={},
                     metadata=places.metadata,
                     find=places.find,
                     properties=places.properties,
+                    kafka_version=places.kafka_version,
                 )
+                _say_once(log_dir, sources.kafka)
+                self._sources[log_dir] = sources
             except LogwrightError as error:
                 self._sources[log_dir] = error
         found = self._sources[log_dir]

@@ -1,27 +1,28 @@
-"""The settings of topics and of the cleaner: every config name of Kafka 4.3.0 with type, unit,
-default and range.
+"""The settings of topics and of the cleaner: every config name of Kafka 4.4.0 with type, unit,
+default and range; `logwright.config.kafka_version` has the names that older versions do not know.
 
 1. The input is pairs of name and text, from the command line or from policies.
 2. Broker server properties are the defaults of topic configs, with Kafka's precedence
    (`logwright.config.broker`).
 3. Pydantic checks types and ranges; rules between fields are checked on the effective values.
 
-Sources: LogConfig, TopicConfig, ServerLogConfigs, CleanerConfig, TransactionLogConfig (4.3.0); the
+Sources: LogConfig, TopicConfig, ServerLogConfigs, CleanerConfig, TransactionLogConfig (4.4.0); the
 KIP is with the field.
 """
 
 from __future__ import annotations
 
-import difflib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from logwright.config.broker import OLD_NAMES, REMOVED_NAMES, SYNONYMS, BrokerConfig
+from logwright.config.broker import SYNONYMS, BrokerConfig
+from logwright.config.kafka_version import NEWEST, KafkaVersion, unknown_configs
+from logwright.config.names import unknown_name
 from logwright.config.values import (
     Boolean,
     CompressionType,
@@ -55,6 +56,7 @@ INERT: Final = frozenset(
         "compression.gzip.level",
         "compression.lz4.level",
         "compression.zstd.level",
+        "errors.deadletterqueue.group.enable",
         "flush.ms",
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
@@ -62,6 +64,8 @@ INERT: Final = frozenset(
         "local.retention.ms",
         "min.insync.replicas",
         "preallocate",
+        "remote.copy.lag.bytes",
+        "remote.copy.lag.ms",
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
         "unclean.leader.election.enable",
@@ -122,6 +126,9 @@ class TopicConfig(BaseModel):
     compression_gzip_level: Int32 = Field(-1, ge=-1, le=9, description="KIP-390")
     compression_lz4_level: Int32 = Field(9, ge=1, le=17, description="KIP-390")
     compression_zstd_level: Int32 = Field(3, ge=-131_072, le=22, description="KIP-390")
+    max_decompressed_message_bytes: Int32 = Field(
+        2_147_483_639, ge=1, le=2_147_483_639, description="bytes of a compressed record: Kafka 4.4"
+    )
     message_timestamp_type: TimestampType = Field("CreateTime", description="KIP-32")
     message_timestamp_before_max_ms: Int64 = Field(INT64_MAX, ge=0, description="ms: KIP-937")
     message_timestamp_after_max_ms: Int64 = Field(3_600_000, ge=0, description="ms: KIP-937")
@@ -134,6 +141,9 @@ class TopicConfig(BaseModel):
     )
     remote_log_copy_disable: Boolean = Field(default=False, description="KIP-950")
     remote_log_delete_on_disable: Boolean = Field(default=False, description="KIP-950")
+    remote_copy_lag_ms: Int64 = Field(0, ge=-1, description="ms: KIP-1241, Kafka 4.4")
+    remote_copy_lag_bytes: Int64 = Field(-1, ge=-1, description="bytes: KIP-1241, Kafka 4.4")
+    errors_deadletterqueue_group_enable: Boolean = Field(default=False, description="Kafka 4.4")
     leader_replication_throttled_replicas: ReplicaList = Field((), description="KIP-73")
     follower_replication_throttled_replicas: ReplicaList = Field((), description="KIP-73")
     min_insync_replicas: Int32 = Field(1, ge=1, description="replicas")
@@ -229,6 +239,7 @@ class CleanerConfig(BaseModel):
     enable: Boolean = Field(
         default=True, validation_alias="log.cleaner.enable", description="deprecated since 4.1"
     )
+    kafka: KafkaVersion = Field(NEWEST, description="whose cleaner; not a setting")
 
     @property
     def off(self) -> str | None:
@@ -250,10 +261,12 @@ TOPIC_NAMES: Final = frozenset(
     for name in TopicConfig.model_fields
     if name != "producer_id_expiration_ms"
 )
-"""The topic config names of Kafka 4.3.0."""
+"""The topic config names of Kafka 4.4.0."""
 
 CLEANER_NAMES: Final = frozenset(
-    str(field.validation_alias) for field in CleanerConfig.model_fields.values()
+    str(field.validation_alias)
+    for name, field in CleanerConfig.model_fields.items()
+    if name != "kafka"
 )
 BROKER_NAMES: Final = frozenset(name.replace("_", ".") for name in BrokerConfig.model_fields)
 ALL_NAMES: Final = TOPIC_NAMES | BROKER_NAMES
@@ -270,24 +283,6 @@ EFFECTIVE_BROKER_NAMES: Final = (
 )
 
 
-def unknown_name(name: str, valid: Iterable[str] = ALL_NAMES) -> str:
-    """Return the error for an unknown config name, with the nearest valid name."""
-    known = former_name(name)
-    if known is None:
-        near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.0)
-        known = f"did you mean {near[0]!r}?" if near else None
-    return f"unknown config {name!r}" + (f": {known}" if known else "")
-
-
-def former_name(name: str) -> str | None:
-    """Return what Kafka 4.3 has in place of a name of an older release or a proposal, None if it is
-    not known as one.
-    """
-    if name in OLD_NAMES:
-        return f"in Kafka 4.3 it is {OLD_NAMES[name]}"
-    return REMOVED_NAMES.get(name)
-
-
 def overlay(lower: Mapping[str, str], upper: Mapping[str, str]) -> dict[str, str]:
     """Merge two sets of pairs; `upper` wins, also if the two use synonyms of one config."""
     merged = dict(lower)
@@ -299,15 +294,17 @@ def overlay(lower: Mapping[str, str], upper: Mapping[str, str]) -> dict[str, str
     return merged | dict(upper)
 
 
-def parse_settings(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
+def parse_settings(
+    pairs: Mapping[str, str], kafka: KafkaVersion = NEWEST
+) -> tuple[TopicConfig, CleanerConfig]:
     """Parse pairs of config names and values into the effective settings. A missing
     ``cleanup.policy`` is unknown.
 
     Raises:
-        PolicyError: a name is unknown, a value is malformed or out of range, or two values
-        contradict each other.
+        PolicyError: a name is unknown, also to this version of Kafka, a value is malformed or out
+        of range, or two values contradict each other.
     """
-    config, cleaner = effective(pairs)
+    config, cleaner = effective(pairs, kafka)
     for name in sorted(pairs):
         if name in INERT or (
             name in BROKER_NAMES - TOPIC_NAMES and name not in EFFECTIVE_BROKER_NAMES
@@ -326,7 +323,9 @@ def parse_settings(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig
     return config, cleaner
 
 
-def effective(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
+def effective(
+    pairs: Mapping[str, str], kafka: KafkaVersion = NEWEST
+) -> tuple[TopicConfig, CleanerConfig]:
     """Return the same as `parse_settings`, without log messages.
 
     Raises:
@@ -334,9 +333,12 @@ def effective(pairs: Mapping[str, str]) -> tuple[TopicConfig, CleanerConfig]:
     """
     for name in sorted(pairs):
         if name not in ALL_NAMES:
-            raise PolicyError(unknown_name(name))
+            raise PolicyError(unknown_name(name, ALL_NAMES))
+    for name in sorted(unknown_configs(kafka) & pairs.keys()):
+        raise PolicyError(f"{name}={pairs[name]} is invalid: Kafka {kafka.name} has no such config")
     try:
-        return validated(pairs)
+        config, cleaner = validated(pairs)
+        return config, cleaner.model_copy(update={"kafka": kafka})
     except ValidationError as error:
         raise PolicyError("; ".join(findings(error))) from error
 

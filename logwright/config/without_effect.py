@@ -28,7 +28,7 @@ WITHOUT_EFFECT: Final = MappingProxyType(
 _RETENTION_INTERVAL: Final = "log.retention.check.interval.ms"
 """The schedule of retention uses it."""
 
-_TIERED: Final = ("local.", "log.local.", "remote.")
+_TIERED: Final = ("local.", "log.local.", "remote.", "log.remote.")
 
 
 def warn_of_no_effect(names: Iterable[str], place: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The records of Kafka's internal topics: the messages of Kafka 4.3.0, and their older versions.
+"""The records of Kafka's internal topics: the messages of Kafka 4.4.0, and their older versions.
 
 A key is its record's type (int16) and fields; a value is its version (int16) and fields. Source:
 CoordinatorRecordType and the message definitions of group-coordinator and transaction-coordinator.
@@ -228,6 +228,8 @@ _GROUP_TYPES: Final[Mapping[int, RecordType]] = MappingProxyType(
                 Field("metadataHash", "int64"),
                 Field("validatedTopologyEpoch", "int32", tag=0),
                 Field("lastAssignmentConfigs", "[]struct", _PAIR, nullable_since=_ANY, tag=1),
+                Field("storedDescriptionTopologyEpoch", "int32", tag=2),
+                Field("failedDescriptionTopologyEpoch", "int32", tag=3),
             ),
         ),
         19: RecordType(

@@ -154,3 +154,19 @@ def read_record(data: Any, at: int, end: int) -> Any:
         if position < 0:
             return position, zero, zero, zero, zero, zero, zero, zero
     return stop, body, timestamp_delta, after_timestamp, offset_delta, key, key_length, value_length
+
+
+@kernel
+def size_above(data: Any, start: int, end: int, limit: int) -> Any:
+    """Return the size of the first record body in data[start:end] that is larger than `limit`, in
+    bytes; 0 if there is none. What is malformed is left to those who read the records.
+    """
+    position = np.int64(start)
+    while position < end:
+        size, body = read_varint(data, position, end)
+        if body < 0 or size < 1 or size > end - body:
+            break
+        if size > limit:
+            return size
+        position = body + size
+    return np.int64(0)

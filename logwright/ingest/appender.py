@@ -15,6 +15,7 @@ from logwright.errors import DiskFull, LogwrightError, RefusedRecord, StalePlan,
 from logwright.format.batch import HEADER_BYTES, LOG_APPEND_TIME
 from logwright.format.codec import CODEC_NAMES, compress
 from logwright.format.names import INDEX, LOG, TIMEINDEX, segment_file_name
+from logwright.format.walk import size_above
 from logwright.ingest.columns import Columns, read_columns
 from logwright.ingest.encode import (
     BASE_OFFSET,
@@ -174,7 +175,7 @@ class Appender:
         return int(used)
 
     def _check(self, columns: Columns) -> None:
-        """Refuse what LogValidator refuses (4.3.0), and timestamps that no producer sends."""
+        """Refuse what LogValidator refuses (4.4.0), and timestamps that no producer sends."""
         config = self._plan.config
         kept = self._plan.options.keep_offsets
         timestamps, now_ms = columns.timestamps, self._plan.now_ms
@@ -230,6 +231,11 @@ class Appender:
     def _compressed(
         self, content: NDArray[np.uint8], batch: NDArray[np.int64]
     ) -> NDArray[np.uint8]:
+        limit = self._plan.config.max_decompressed_message_bytes
+        above = size_above(content, HEADER_BYTES, len(content), limit)
+        if above:
+            why = f"a record of {above} bytes is above max.decompressed.message.bytes={limit}"
+            raise self._refused(self._row + int(batch[0]), why)
         payload = compress(self._codec, content[HEADER_BYTES:].data)
         whole = np.empty(HEADER_BYTES + len(payload), dtype=np.uint8)
         whole[HEADER_BYTES:] = np.frombuffer(payload, dtype=np.uint8)

@@ -22,9 +22,11 @@ from logwright.metadata.records import (
     MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
     TransactionRecord,
+    UnregisterBrokerRecord,
 )
 from logwright.units import Offset
 
@@ -58,6 +60,7 @@ class Image:
         self._topic_configs: Configs = {}
         self._broker_configs: Configs = {}
         self._features: dict[str, int] = {}
+        self._registered: dict[int, Mapping[str, int]] = {}
         self._transaction: list[tuple[ChangeRecord, Offset]] = []
         self._begin: Offset | None = None
 
@@ -92,6 +95,11 @@ class Image:
     def features(self) -> Mapping[str, int]:
         """Feature name → level, above 0."""
         return self._features
+
+    @property
+    def registered(self) -> Mapping[int, Mapping[str, int]]:
+        """Node id → feature name → highest level that the broker registered."""
+        return self._registered
 
     def apply(self, record: MetadataRecord, offset: Offset) -> None:
         """Apply the next record.
@@ -139,10 +147,21 @@ class Image:
                 self._change_partition(record)
             case ConfigRecord():
                 self._change_config(record, offset)
-            case FeatureLevelRecord(name=name, level=level):
-                self._features.pop(name, None)
-                if level and name != KRAFT_VERSION:
-                    self._features[name] = level
+            case FeatureLevelRecord():
+                self._change_feature(record)
+            case RegisterBrokerRecord() | UnregisterBrokerRecord():
+                self._change_broker(record)
+
+    def _change_broker(self, record: RegisterBrokerRecord | UnregisterBrokerRecord) -> None:
+        if isinstance(record, RegisterBrokerRecord):
+            self._registered[record.broker_id] = record.features
+        else:
+            self._registered.pop(record.broker_id, None)
+
+    def _change_feature(self, record: FeatureLevelRecord) -> None:
+        self._features.pop(record.name, None)
+        if record.level and record.name != KRAFT_VERSION:
+            self._features[record.name] = record.level
 
     def _change_partition(self, record: PartitionChangeRecord) -> None:
         partitions = self._topic(record.topic_id).partitions

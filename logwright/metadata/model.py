@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -41,7 +41,12 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMetadata:
-    """All topics, configs and features up to an offset."""
+    """All topics, configs, features and brokers up to an offset.
+
+    Attributes:
+        registered: node id → feature name → highest level that the broker registered when it last
+            started.
+    """
 
     path: Path
     cluster_id: str | None
@@ -51,6 +56,7 @@ class ClusterMetadata:
     topic_configs: Mapping[str, Mapping[str, ConfigEntry]]
     broker_configs: Mapping[str, Mapping[str, ConfigEntry]]
     features: Mapping[str, int]
+    registered: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,7 @@ def read_metadata(directory: Path) -> ClusterMetadata:
         topic_configs=image.topic_configs,
         broker_configs=image.broker_configs,
         features=image.features,
+        registered=image.registered,
     )
 
 

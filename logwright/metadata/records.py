@@ -7,25 +7,27 @@
     version         unsigned varint   of the message
     message         in the flexible encoding of KIP-482
 
-Only records about topics, partitions, configs, features and transactions are decoded. Every length
-is untrusted input and is checked against the remaining bytes before use.
+Only records about topics, partitions, configs, features, transactions and the registration of
+brokers are decoded; any other api key is ignored, such as UnregisterControllerRecord (29), which is
+new in Kafka 4.4.
 Source: MetadataRecordSerde, AbstractApiMessageSerde and the messages of org.apache.kafka.common.
-metadata of Kafka 4.3.0.
+metadata of Kafka 4.4.0.
 """
 
 from __future__ import annotations
 
-import base64
-import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final
 
 from logwright.errors import CorruptBatch, UnsupportedFormatError
+from logwright.metadata.message import MessageReader
 
 FRAME_VERSION: Final = 1
 
+REGISTER_BROKER: Final = 0
+UNREGISTER_BROKER: Final = 1
 TOPIC: Final = 2
 PARTITION: Final = 3
 CONFIG: Final = 4
@@ -36,19 +38,17 @@ BEGIN_TRANSACTION: Final = 23
 END_TRANSACTION: Final = 24
 ABORT_TRANSACTION: Final = 25
 
-_Value = TypeVar("_Value")
-
 _REPLICAS_TAG: Final = 2
 _DIRECTORIES_TAG: Final = 8
 _DIRECTORIES_VERSION: Final = 1
 """First version of both partition records with directories (KIP-858)."""
 
-_VARINT_BYTES: Final = 5
-_MORE: Final = 0x80
-_INT8: Final = struct.Struct(">b")
-_INT16: Final = struct.Struct(">h")
-_INT32: Final = struct.Struct(">i")
-_UUID_BYTES: Final = 16
+_MIGRATING_VERSION: Final = 2
+"""First version of a registration that says whether a broker migrates from ZooKeeper (KIP-866)."""
+_SHUTDOWN_VERSION: Final = 1
+"""First version of a registration that says whether a broker shuts down."""
+
+_INT64_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +113,25 @@ class FeatureLevelRecord:
     level: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBrokerRecord:
+    """A broker has started.
+
+    Attributes:
+        features: feature name → highest level that the broker's software supports.
+    """
+
+    broker_id: int
+    features: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerRecord:
+    """A broker is removed from the cluster."""
+
+    broker_id: int
+
+
 class TransactionRecord(Enum):
     """Begin, end or abort of a controller's transaction (KIP-868)."""
 
@@ -128,6 +147,8 @@ ChangeRecord = (
     | PartitionChangeRecord
     | RemoveTopicRecord
     | FeatureLevelRecord
+    | RegisterBrokerRecord
+    | UnregisterBrokerRecord
 )
 """The records that change the image."""
 MetadataRecord = ChangeRecord | TransactionRecord
@@ -142,7 +163,7 @@ def decode_metadata_record(value: bytes | None) -> MetadataRecord | None:
     """
     if value is None:
         raise CorruptBatch("its value is null.")
-    reader = _Reader(value)
+    reader = MessageReader(value)
     frame_version = reader.unsigned_varint()
     if frame_version != FRAME_VERSION:
         raise UnsupportedFormatError(
@@ -166,123 +187,13 @@ def decode_metadata_record(value: bytes | None) -> MetadataRecord | None:
     return record
 
 
-class _Reader:
-    """A position in a record's value."""
-
-    def __init__(self, content: bytes | memoryview) -> None:
-        self._content = memoryview(content)
-        self._position = 0
-
-    @property
-    def left(self) -> int:
-        """Number of remaining bytes."""
-        return len(self._content) - self._position
-
-    def take(self, size: int) -> memoryview:
-        """Return the next bytes.
-
-        Raises:
-            CorruptBatch: not enough bytes, here and in all methods below.
-        """
-        if not 0 <= size <= self.left:
-            raise CorruptBatch(f"and a field has {size} bytes, but {self.left} are left.")
-        start = self._position
-        self._position += size
-        return self._content[start : self._position]
-
-    def unsigned_varint(self) -> int:
-        """Read at most 5 bytes; bits beyond the 32nd are dropped, as in ByteUtils."""
-        value = 0
-        for index in range(_VARINT_BYTES):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << 7 * index
-            if byte < _MORE:
-                return value & 0xFFFF_FFFF
-        raise CorruptBatch(f"and a varint has more than {_VARINT_BYTES} bytes.")
-
-    def int8(self) -> int:
-        """Read a signed byte."""
-        return int(_INT8.unpack(self.take(1))[0])
-
-    def int16(self) -> int:
-        """Read two bytes."""
-        return int(_INT16.unpack(self.take(2))[0])
-
-    def int32(self) -> int:
-        """Read four bytes."""
-        return int(_INT32.unpack(self.take(4))[0])
-
-    def uuid(self) -> str:
-        """Read 16 bytes as Kafka's text form: url-safe base64 without padding."""
-        return base64.urlsafe_b64encode(self.take(_UUID_BYTES)).decode("ascii").rstrip("=")
-
-    def nullable_string(self) -> str | None:
-        """Read a COMPACT_NULLABLE_STRING."""
-        length = self.unsigned_varint() - 1
-        if length < 0:
-            return None
-        try:
-            return str(self.take(length), "utf-8")
-        except UnicodeDecodeError as error:
-            raise CorruptBatch("and a string is not UTF-8.") from error
-
-    def string(self) -> str:
-        """Read a COMPACT_STRING."""
-        return _not_null(self.nullable_string())
-
-    def nullable_int32s(self) -> tuple[int, ...] | None:
-        """Read a COMPACT_ARRAY of INT32, or null."""
-        count = self.unsigned_varint() - 1
-        if count < 0:
-            return None
-        return struct.unpack(f">{count}i", self.take(count * _INT32.size))
-
-    def int32s(self) -> tuple[int, ...]:
-        """Read a COMPACT_ARRAY of INT32."""
-        return _not_null(self.nullable_int32s())
-
-    def nullable_uuids(self) -> tuple[str, ...] | None:
-        """Read a COMPACT_ARRAY of UUID, or null."""
-        count = self.unsigned_varint() - 1
-        if count < 0:
-            return None
-        if count * _UUID_BYTES > self.left:
-            raise CorruptBatch(f"and it has {count} ids, but {self.left} bytes are left.")
-        return tuple(self.uuid() for _ in range(count))
-
-    def uuids(self) -> tuple[str, ...]:
-        """Read a COMPACT_ARRAY of UUID."""
-        return _not_null(self.nullable_uuids())
-
-    def tags(self) -> dict[int, _Reader]:
-        """Read the tagged fields, without decoding them."""
-        found: dict[int, _Reader] = {}
-        for _ in range(self.unsigned_varint()):
-            tag = self.unsigned_varint()
-            if tag in found:
-                raise CorruptBatch(f"and tag {tag} is duplicate.")
-            found[tag] = _Reader(self.take(self.unsigned_varint()))
-        return found
-
-    def expect_end(self) -> None:
-        """Check that no bytes are left."""
-        if self.left:
-            raise CorruptBatch(f"and {self.left} bytes are left after its end.")
-
-
-def _not_null(value: _Value | None) -> _Value:
-    if value is None:
-        raise CorruptBatch("and a required field is null.")
-    return value
-
-
-def _topic(reader: _Reader, _: int) -> TopicRecord:
+def _topic(reader: MessageReader, _: int) -> TopicRecord:
     record = TopicRecord(name=reader.string(), topic_id=reader.uuid())
     reader.tags()
     return record
 
 
-def _partition(reader: _Reader, version: int) -> PartitionRecord:
+def _partition(reader: MessageReader, version: int) -> PartitionRecord:
     partition, topic_id, replicas = reader.int32(), reader.uuid(), reader.int32s()
     for _ in ("isr", "removing_replicas", "adding_replicas"):
         reader.int32s()
@@ -295,7 +206,7 @@ def _partition(reader: _Reader, version: int) -> PartitionRecord:
     )
 
 
-def _config(reader: _Reader, _: int) -> ConfigRecord:
+def _config(reader: MessageReader, _: int) -> ConfigRecord:
     record = ConfigRecord(
         resource_type=reader.int8(),
         resource_name=reader.string(),
@@ -306,7 +217,7 @@ def _config(reader: _Reader, _: int) -> ConfigRecord:
     return record
 
 
-def _partition_change(reader: _Reader, version: int) -> PartitionChangeRecord:
+def _partition_change(reader: MessageReader, version: int) -> PartitionChangeRecord:
     partition, topic_id, tags = reader.int32(), reader.uuid(), reader.tags()
     replicas = directories = None
     if _REPLICAS_TAG in tags:
@@ -322,34 +233,69 @@ def _partition_change(reader: _Reader, version: int) -> PartitionChangeRecord:
     )
 
 
-def _remove_topic(reader: _Reader, _: int) -> RemoveTopicRecord:
+def _remove_topic(reader: MessageReader, _: int) -> RemoveTopicRecord:
     record = RemoveTopicRecord(topic_id=reader.uuid())
     reader.tags()
     return record
 
 
-def _feature_level(reader: _Reader, _: int) -> FeatureLevelRecord:
+def _feature_level(reader: MessageReader, _: int) -> FeatureLevelRecord:
     record = FeatureLevelRecord(name=reader.string(), level=reader.int16())
     reader.tags()
     return record
 
 
-def _begin(reader: _Reader, _: int) -> TransactionRecord:
+def _register_broker(reader: MessageReader, version: int) -> RegisterBrokerRecord:
+    broker_id = reader.int32()
+    if version >= _MIGRATING_VERSION:
+        reader.int8()
+    reader.uuid()  # incarnation
+    reader.take(_INT64_BYTES)  # epoch
+    for _ in range(reader.count()):
+        for _name in ("name", "host"):
+            reader.string()
+        for _name in ("port", "security protocol"):
+            reader.int16()
+        reader.tags()
+    features = {}
+    for _ in range(reader.count()):
+        name = reader.string()
+        reader.int16()  # lowest level
+        features[name] = reader.int16()
+        reader.tags()
+    reader.nullable_string()  # rack
+    reader.int8()  # fenced
+    if version >= _SHUTDOWN_VERSION:
+        reader.int8()
+    reader.tags()  # tags 0 and 1: directories
+    return RegisterBrokerRecord(broker_id=broker_id, features=features)
+
+
+def _unregister_broker(reader: MessageReader, _: int) -> UnregisterBrokerRecord:
+    record = UnregisterBrokerRecord(broker_id=reader.int32())
+    reader.take(_INT64_BYTES)  # epoch
+    reader.tags()
+    return record
+
+
+def _begin(reader: MessageReader, _: int) -> TransactionRecord:
     reader.tags()  # tag 0: its name
     return TransactionRecord.BEGIN
 
 
-def _end(reader: _Reader, _: int) -> TransactionRecord:
+def _end(reader: MessageReader, _: int) -> TransactionRecord:
     reader.tags()
     return TransactionRecord.END
 
 
-def _abort(reader: _Reader, _: int) -> TransactionRecord:
+def _abort(reader: MessageReader, _: int) -> TransactionRecord:
     reader.tags()  # tag 0: the reason
     return TransactionRecord.ABORT
 
 
-_DECODERS: Final[dict[int, tuple[int, Callable[[_Reader, int], MetadataRecord]]]] = {
+_DECODERS: Final[dict[int, tuple[int, Callable[[MessageReader, int], MetadataRecord]]]] = {
+    REGISTER_BROKER: (4, _register_broker),
+    UNREGISTER_BROKER: (0, _unregister_broker),
     TOPIC: (0, _topic),
     PARTITION: (2, _partition),
     CONFIG: (0, _config),

@@ -20,7 +20,13 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from logwright.errors import CorruptLogError, LogwrightError, QualityError, UnsupportedFormatError
+from logwright.errors import (
+    CorruptLogError,
+    LogwrightError,
+    QualityError,
+    RecordAboveLimit,
+    UnsupportedFormatError,
+)
 from logwright.format.names import TopicPartition
 from logwright.units import INT64_MAX, TimestampMs
 
@@ -31,7 +37,7 @@ LAST_RETRY_MS: Final = 24 * 60 * 60 * 1000
 LARGEST_TEXT: Final = 1_000
 """Characters of an owner, a reason or a problem."""
 
-FOR_GOOD: Final = (CorruptLogError, UnsupportedFormatError, QualityError)
+FOR_GOOD: Final = (CorruptLogError, RecordAboveLimit, UnsupportedFormatError, QualityError)
 """Errors that a retry does not fix."""
 
 _LAST_DATETIME_MS: Final = 253_402_300_799_999

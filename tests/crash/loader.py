@@ -9,15 +9,13 @@ read_committed reads and producer state are right.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from tests.crash.layouts import Files, Layout
-from tests.oracle_runner import JVM_OPTIONS, TARGET, java, oracle_classpath
+from tests.oracle_runner import JVM_OPTIONS, classpath_with, java
 
 SOURCES = tuple(sorted((Path(__file__).parent / "judge").glob("*.java")))
 RUN_SECONDS = 900
@@ -39,19 +37,9 @@ class Verdict:
     new: bool
 
 
-@cache
 def judge_classpath() -> str:
-    """Compiles the judges once. Effects: writes tests/oracle/target."""
-    classes = TARGET / "judge-classes"
-    path = oracle_classpath()
-    built = [classes / "oracle" / f"{source.stem}.class" for source in SOURCES]
-    if any(
-        not one.exists() or one.stat().st_mtime < source.stat().st_mtime
-        for one, source in zip(built, SOURCES, strict=True)
-    ):
-        javac = str(Path(java()).resolve().with_name("javac"))
-        subprocess.run([javac, "-cp", path, "-d", str(classes), *map(str, SOURCES)], check=True)
-    return f"{classes}{os.pathsep}{path}"
+    """Compiles the judges once. Effects: writes the oracle's target."""
+    return classpath_with(SOURCES)
 
 
 def judge(work: Path, layout: Layout, states: Iterable[tuple[str, Files]]) -> list[Verdict]:

@@ -5,17 +5,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.crash.power_loss import Tree
-from tests.oracle_runner import JVM_OPTIONS, TARGET, java, oracle_classpath
+from tests.oracle_runner import JVM_OPTIONS, classpath_with, java
 
 SOURCE = Path(__file__).parent / "judge" / "LogStates.java"
 RUN_SECONDS = 900
@@ -42,18 +40,6 @@ class View:
     committed: tuple[int, ...]
     producers: str
     epochs: tuple[tuple[int, int], ...]
-
-
-@cache
-def _classpath() -> str:
-    """Compiles it once. Effects: writes tests/oracle/target."""
-    classes = TARGET / "log-states"
-    path = oracle_classpath()
-    built = classes / "oracle" / "LogStates.class"
-    if not built.exists() or built.stat().st_mtime < SOURCE.stat().st_mtime:
-        javac = str(Path(java()).resolve().with_name("javac"))
-        subprocess.run([javac, "-cp", path, "-d", str(classes), str(SOURCE)], check=True)
-    return f"{classes}{os.pathsep}{path}"
 
 
 def write_job(work: Path, case: Path, states: Sequence[tuple[str, Tree]]) -> None:
@@ -87,7 +73,14 @@ def make_case(directory: Path, described: Mapping[str, Any], log_dir: Path) -> P
 
 def look(jobs: Sequence[Path]) -> dict[str, list[View]]:
     """The views of each job, by its directory's name, in the order of its states."""
-    command = [java(), *JVM_OPTIONS, "-cp", _classpath(), "oracle.LogStates", *map(str, jobs)]
+    command = [
+        java(),
+        *JVM_OPTIONS,
+        "-cp",
+        classpath_with([SOURCE]),
+        "oracle.LogStates",
+        *map(str, jobs),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     found: dict[str, list[View]] = {job.name: [] for job in jobs}

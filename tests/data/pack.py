@@ -1,8 +1,9 @@
-"""Packs directories of cases into kafka-cases.tar.xz and writes the list of them, README.md.
+"""Packs directories of cases into kafka-cases.tar.xz and kafka-cases-4.4.tar.xz, and writes the
+list of them, README.md.
 
-    python tests/data/pack.py CASES_DIR SWAP_LAYOUTS_DIR
+    python tests/data/pack.py CASES_DIR SWAP_LAYOUTS_DIR CASES_OF_4_4_DIR
 
-Both hold one directory for each case, as `oracle generate` writes them. Dumps are stored unpacked
+Each holds one directory for each case, as `oracle generate` writes them. Dumps are stored unpacked
 and files are sorted by kind, so that xz sees like next to like; owners, modes and times are left
 out (the times that matter are in each case.json), so that the same cases give the same bytes.
 """
@@ -21,9 +22,10 @@ HERE = Path(__file__).parent
 HEADER = """\
 # Cases written by Apache Kafka
 
-`kafka-cases.tar.xz` holds what Apache Kafka {kafka} itself wrote, run by the Maven project in
-`tests/oracle` (`generate --case all`, `generate --case real-broker`). Nothing in it was made by
-logwright. `tests/fixtures.py` unpacks it.
+`kafka-cases.tar.xz` holds what Apache Kafka 4.3.0 itself wrote, run by the Maven project in
+`tests/oracle` (`generate --case all`, `generate --case real-broker`); `kafka-cases-4.4.tar.xz` what
+Kafka 4.4.0 wrote where it differs (`range-end`, `zstd-again`, `decompressed`). Nothing in them was
+made by logwright. `tests/fixtures.py` unpacks them.
 
 `cases/NAME/` is a case:
 
@@ -37,10 +39,10 @@ logwright. `tests/fixtures.py` unpacks it.
 `swap-layouts/NAME/` are hand-made groups whose last segments lose all their records ("tails"), in
 the same form, for the crash tests of the swap.
 
-Repack with `python tests/data/pack.py CASES_DIR SWAP_LAYOUTS_DIR`.
+Repack with `python tests/data/pack.py CASES_DIR SWAP_LAYOUTS_DIR CASES_OF_4_4_DIR`.
 
-| case | operations | what it is for |
-|---|---|---|
+| case | Kafka | operations | what it is for |
+|---|---|---|---|
 """
 
 
@@ -75,23 +77,24 @@ def archive(files: list[tuple[str, bytes]]) -> bytes:
     return lzma.compress(plain.getvalue(), preset=9 | lzma.PRESET_EXTREME)
 
 
-def listing(cases: Path) -> str:
+def listing(*directories: Path) -> str:
     """README.md: one row for each case."""
     rows = []
-    kafka = set()
-    for path in sorted(cases.glob("*/case.json")):
-        case = json.loads(path.read_text())
-        kafka.add(case["kafka"])
-        rows.append(f"| {path.parent.name} | {', '.join(case['ops'])} | {case['notes']} |\n")
-    return HEADER.format(kafka=", ".join(sorted(kafka))) + "".join(rows)
+    for cases in directories:
+        for path in sorted(cases.glob("*/case.json")):
+            case = json.loads(path.read_text())
+            cells = (path.parent.name, case["kafka"], ", ".join(case["ops"]), case["notes"])
+            rows.append(f"| {' | '.join(cells)} |\n")
+    return HEADER + "".join(rows)
 
 
-def main(cases: Path, layouts: Path) -> None:
-    """Writes the archive and the listing next to this file."""
+def main(cases: Path, layouts: Path, cases_of_4_4: Path) -> None:
+    """Writes the archives and the listing next to this file."""
     packed = archive(contents(cases, "cases") + contents(layouts, "swap-layouts"))
     (HERE / "kafka-cases.tar.xz").write_bytes(packed)
-    (HERE / "README.md").write_text(listing(cases))
+    (HERE / "kafka-cases-4.4.tar.xz").write_bytes(archive(contents(cases_of_4_4, "cases")))
+    (HERE / "README.md").write_text(listing(cases, cases_of_4_4))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*map(Path, sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""One warm JVM for all tests that ask Kafka about random logs, and a place in memory for them."""
+"""A warm JVM of each Kafka for the tests that ask it about random logs, and a place in memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[OracleServer]:
-    """The oracle as a server."""
+@pytest.fixture(scope="module")
+def server(kafka_version: str) -> Iterator[OracleServer]:
+    """The oracle as a server, of each Kafka in turn."""
     with OracleServer() as running:
         yield running
 

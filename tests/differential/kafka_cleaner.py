@@ -6,17 +6,16 @@ Kafka's cleaner runs in one JVM that stays (judge/CleanLoop.java): a case takes 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, Self
 
 from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
+from logwright.config.kafka_version import BY_NAME
 from logwright.config.topic import effective
 from logwright.format.batch import RecordBatch, parse_batch, walk_batches
 from logwright.format.record import Record, read_records
@@ -32,7 +31,7 @@ from tests.comparison import (
     read_checkpoint,
 )
 from tests.log_builder import START_MS, LogBuilder
-from tests.oracle_runner import JVM_OPTIONS, TARGET, java, oracle_classpath
+from tests.oracle_runner import JVM_OPTIONS, classpath_with, java, kafka
 
 SOURCE = Path(__file__).parent / "judge" / "CleanLoop.java"
 NOW_MS = START_MS + 1_000_000
@@ -46,18 +45,6 @@ PURGE_DELAY_MS = 60_000
 Batches = list[tuple[RecordBatch, tuple[Record, ...]]]
 
 
-@cache
-def _classpath() -> str:
-    """Compiles the loop once. Effects: writes tests/oracle/target."""
-    classes = TARGET / "clean-loop-classes"
-    path = oracle_classpath()
-    built = classes / "oracle" / "CleanLoop.class"
-    if not built.exists() or built.stat().st_mtime < SOURCE.stat().st_mtime:
-        javac = str(Path(java()).resolve().with_name("javac"))
-        subprocess.run([javac, "-cp", path, "-d", str(classes), str(SOURCE)], check=True)
-    return f"{classes}{os.pathsep}{path}"
-
-
 class KafkaCleaner:
     """Kafka's cleaner, for as long as a `with` statement lasts."""
 
@@ -65,7 +52,7 @@ class KafkaCleaner:
         # both are closed in __exit__
         self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [java(), *JVM_OPTIONS, "-cp", _classpath(), "oracle.CleanLoop"],
+            [java(), *JVM_OPTIONS, "-cp", classpath_with([SOURCE]), "oracle.CleanLoop"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -119,7 +106,7 @@ class Round:
 
     def plan(self, builder: LogBuilder) -> CleanPlan:
         """Our plan for the next cleaning of a log."""
-        config, cleaner = effective({**SETTINGS, **self.settings})
+        config, cleaner = effective({**SETTINGS, **self.settings}, BY_NAME[kafka()])
         return plan_cleaning(
             builder.log_dir,
             builder.partition,
@@ -154,7 +141,7 @@ class Round:
                 assert not broken, broken
                 done.append(staged)
             commit(plan, staged)
-        config, _ = effective({**SETTINGS, **self.settings})
+        config, _ = effective({**SETTINGS, **self.settings}, BY_NAME[kafka()])
         later = TimestampMs(self.now_ms + PURGE_DELAY_MS)
         purge_partition(
             builder.log_dir,

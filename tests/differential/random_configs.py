@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from logwright.config.topic import MIN_SEGMENT_BYTES, TOPIC_NAMES, effective, unknown_name
+from logwright.config.kafka_version import NEWEST, KafkaVersion
+from logwright.config.names import unknown_name
+from logwright.config.topic import MIN_SEGMENT_BYTES, TOPIC_NAMES, effective
 from logwright.errors import PolicyError
 from logwright.units import INT32_MAX, INT64_MAX
 
@@ -37,11 +39,14 @@ NUMBERS: Final[Mapping[str, tuple[tuple[int, int], tuple[int, ...]]]] = MappingP
         "local.retention.bytes": (INT64, (-2, 1000)),
         "local.retention.ms": (INT64, (-2, 1000)),
         "max.compaction.lag.ms": (INT64, (1, 1000)),
+        "max.decompressed.message.bytes": (INT32, (1, 2_147_483_639)),
         "max.message.bytes": (INT32, (0, 1_048_588)),
         "message.timestamp.after.max.ms": (INT64, (0, 3_600_000)),
         "message.timestamp.before.max.ms": (INT64, (0,)),
         "min.compaction.lag.ms": (INT64, (0, 1000)),
         "min.insync.replicas": (INT32, (1, 2)),
+        "remote.copy.lag.bytes": (INT64, (-1, 1000)),
+        "remote.copy.lag.ms": (INT64, (-1, 1000)),
         "retention.bytes": (INT64, (-1, 1000)),
         "retention.ms": (INT64, (-1, 1000)),
         "segment.bytes": (INT32, (MIN_SEGMENT_BYTES, 1 << 30)),
@@ -182,13 +187,13 @@ def _whole(text: str) -> int:
         return INT32_MAX
 
 
-def our_verdict(pairs: Pairs) -> str | None:
-    """What we say against the configs, None if nothing."""
+def our_verdict(pairs: Pairs, kafka: KafkaVersion = NEWEST) -> str | None:
+    """What we say against the configs of a topic of this Kafka, None if nothing."""
     for name in pairs:
         if name not in TOPIC_NAMES:
             return unknown_name(name, TOPIC_NAMES)
     try:
-        effective(pairs)
+        effective(pairs, kafka)
     except PolicyError as error:
         return str(error)
     return None

@@ -19,6 +19,7 @@ from typing import Any
 
 from logwright.cli.planning import compaction_object
 from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.config.kafka_version import BY_NAME
 from logwright.config.topic import CleanerConfig, TopicConfig, effective
 from logwright.errors import UnsupportedFormatError
 from logwright.format.names import TopicPartition
@@ -36,6 +37,7 @@ from tests.comparison import (
     stray_snapshots,
 )
 from tests.differential.oracle_server import Answer, OracleServer
+from tests.oracle_runner import kafka
 
 Shape = dict[str, Any]
 
@@ -250,7 +252,7 @@ def settings_of(case: Answer, config: dict[str, str]) -> tuple[TopicConfig, Clea
     pairs = dict(config)
     pairs["producer.id.expiration.ms"] = str(case["producerIdExpirationMs"])
     pairs["log.cleaner.io.buffer.load.factor"] = str(case.get("loadFactor", 0.9))
-    topic, cleaner = effective(pairs)
+    topic, cleaner = effective(pairs, BY_NAME[kafka()])
     if "dedupeBuffer" in case:
         cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": case["dedupeBuffer"]})
     return topic, cleaner

@@ -22,7 +22,7 @@ OTHER = 8
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaCleaner]:
+def kafka(kafka_version: str) -> Iterator[KafkaCleaner]:
     """One JVM for all cases."""
     with KafkaCleaner() as cleaner:
         yield cleaner

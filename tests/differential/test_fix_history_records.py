@@ -28,7 +28,7 @@ pytestmark = pytest.mark.oracle
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaCleaner]:
+def kafka(kafka_version: str) -> Iterator[KafkaCleaner]:
     """One JVM for all cases."""
     with KafkaCleaner() as cleaner:
         yield cleaner

@@ -34,7 +34,7 @@ Record = dict[str, Any]
 @pytest.fixture(
     scope="module", params=[COUNT, pytest.param(NIGHTLY_COUNT, marks=pytest.mark.nightly)]
 )
-def records(request: pytest.FixtureRequest, seed: int) -> list[Record]:
+def records(request: pytest.FixtureRequest, seed: int, kafka_version: str) -> list[Record]:
     """What Kafka serialized."""
     count: int = request.param
     with OracleServer() as oracle:

@@ -1,6 +1,4 @@
-"""What `logwright clean` leaves is what Kafka 4.3.0's own cleaner left of the same log, by the same
-clock.
-"""
+"""What `logwright clean` leaves is what the cleaner of the same Kafka left, by the same clock."""
 
 from __future__ import annotations
 
@@ -12,17 +10,24 @@ import pytest
 from click.testing import CliRunner, Result
 
 from logwright.cli.main import main
+from logwright.format.names import TopicPartition
 from logwright.spark.session import local_session
+from logwright.state.store import read_state
 from tests import fixtures
+from tests.comparison import compare_checkpoints
+
+PARTITION = TopicPartition("t", 0)
+FAILED = ("decompressed-clean-part", "decompressed-dirty", "decompressed-one-over")
+"""Cases in which Kafka's cleaner failed, by ``max.decompressed.message.bytes``."""
 
 CASES = [
     (name, partition.name)
-    for name in fixtures.CASES
-    if fixtures.description(name)["ops"] == ["clean"] and name != "md5-collision"
+    for name in (*fixtures.CASES, *fixtures.CASES_OF_4_4)
+    if fixtures.description(name)["ops"] == ["clean"] and name not in {"md5-collision", *FAILED}
     for partition in fixtures.partitions(name)
 ]
-"""Every case in which Kafka did nothing but clean, by partition; md5-collision has a test of its
-own.
+"""Every case in which Kafka did nothing but clean, by partition; md5-collision and those in which
+the cleaning failed have tests of their own.
 """
 
 
@@ -105,6 +110,40 @@ def _declared_name(name: str, directory: Path, differences: list[str]) -> str:
     if case["dedupeBuffer"] < 1_000_000:
         return "all keys in one cleaning"
     return f"undeclared: {differences[:3]}"
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("name", FAILED)
+def test_a_record_above_the_limit_stops_the_cleaning(
+    name: str, engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Where Kafka's cleaner fails, ours does too, by name, and the log is as it was; Kafka 4.3 has
+    no such limit, and the setting is refused for it.
+    """
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    (said,) = fixtures.description(name)["results"]
+    limit = fixtures.partition_of(name).config["max.decompressed.message.bytes"]
+    assert f"exceeds the configured maximum record size of {limit}" in said["failed"]
+    log_dir = fixtures.copy_before(name, tmp_path)
+    before = contents(log_dir / "t-0")
+    arguments = fixtures.clean_arguments(name)
+    cleaned = run("clean", str(log_dir), "t-0", "--engine", engine, *arguments)
+    assert 3 == cleaned.exit_code, cleaned.output
+    assert f"max.decompressed.message.bytes={limit}" in cleaned.output
+    assert before == contents(log_dir / "t-0")
+    assert [] == compare_checkpoints(fixtures.case_dir(name) / "before", log_dir)
+    assert "RecordAboveLimit" == read_state(log_dir)[PARTITION].quarantine.cause
+    arguments[arguments.index("4.4")] = "4.3"
+    refused = run("clean", str(log_dir), "t-0", "--yes", *arguments)
+    assert 2 == refused.exit_code
+    assert "Kafka 4.3 has no such config" in refused.output
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """The files of a partition that a broker would read."""
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
 
 
 def test_both_keys_of_an_md5_collision_survive(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ UNIQUE = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[OracleServer]:
+def server(kafka_version: str) -> Iterator[OracleServer]:
     """Kafka's LogManager, in one JVM."""
     with OracleServer() as running:
         yield running

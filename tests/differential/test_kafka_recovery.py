@@ -44,7 +44,7 @@ def test_the_outcome_is_kafkas(name: str, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[OracleServer]:
+def server(kafka_version: str) -> Iterator[OracleServer]:
     """Kafka's loader, in one JVM."""
     with OracleServer() as running:
         yield running

@@ -25,7 +25,7 @@ MODES = (RecoveryOptions(like_kafka=True), RecoveryOptions())
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[OracleServer]:
+def server(kafka_version: str) -> Iterator[OracleServer]:
     """Kafka's loader, in one JVM."""
     with OracleServer() as running:
         yield running

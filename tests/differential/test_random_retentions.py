@@ -37,7 +37,7 @@ SEEN = (
 
 
 @pytest.fixture(scope="module")
-def talking() -> Iterator[OracleServer]:
+def talking(kafka_version: str) -> Iterator[OracleServer]:
     """An oracle that gives Kafka's reasons."""
     with OracleServer(properties=REASONS) as running:
         yield running

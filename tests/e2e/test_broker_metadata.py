@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from logwright.config.resolved import Sources, settings_of
+from logwright.errors import PolicyError
 from logwright.metadata.find import find_metadata
 from logwright.metadata.model import ClusterMetadata, ConfigEntry
 from logwright.metadata.read import read_directory_ids, read_metadata
@@ -50,7 +53,7 @@ LIVES = [
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def said(tmp_path_factory: pytest.TempPathFactory, kafka_version: str) -> dict[str, Any]:
     """What the broker's Admin API described at the end; the directory is left as it stopped."""
     home = tmp_path_factory.mktemp("broker")
     spec = home / "spec.json"
@@ -109,6 +112,29 @@ def test_the_metadata_is_what_the_broker_described(
     assert (form is not without_snapshot) == (found.snapshot is not None)
     assert described(said) == read(found)
     assert said["features"] == found.features
+
+
+@pytest.mark.parametrize("form", [as_it_stopped, without_snapshot])
+def test_the_version_is_what_the_broker_registered(
+    said: dict[str, Any], tmp_path: Path, form: Callable[[Path], None], kafka_version: str
+) -> None:
+    """A broker's software decides, not the cluster's level; an unknown level is refused."""
+    copied = tmp_path / "__cluster_metadata-0"
+    shutil.copytree(Path(said["metadataDir"]) / copied.name, copied)
+    form(copied)
+    found = read_metadata(copied)
+    ids = read_directory_ids(Path(said["logDir"]))
+    assert ids.node_id is not None
+    sources = Sources(metadata=found, ids=ids)
+    assert kafka_version == sources.kafka.version.name
+    assert not sources.kafka.assumed
+    later = replace(found, features={**found.features, "metadata.version": 30})
+    assert kafka_version == Sources(metadata=later, ids=ids).kafka.version.name
+    given = replace(sources, kafka_version="4.3").kafka
+    assert ("4.3", "it was given") == (given.version.name, given.why)
+    unknown = replace(found, registered={ids.node_id: {"metadata.version": 36}})
+    with pytest.raises(PolicyError, match=r"registered metadata\.version up to 36"):
+        settings_of(replace(sources, metadata=unknown), "topic-1")
 
 
 def described(said: Mapping[str, Any]) -> dict[str, Any]:

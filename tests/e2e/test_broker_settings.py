@@ -68,7 +68,9 @@ MONTH_MS = 30 * 24 * 3600 * 1000
 
 @pytest.fixture(scope="module", params=SHAPES)
 def broker(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    kafka_version: str,
 ) -> dict[str, Any]:
     """A stopped broker's directory, and what Admin said of it before it stopped."""
     path = tmp_path_factory.mktemp("broker")
@@ -127,7 +129,7 @@ def test_a_torn_tail_changes_nothing_before_it(broker: dict[str, Any], tmp_path:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[OracleServer]:
+def server(kafka_version: str) -> Iterator[OracleServer]:
     """Kafka's LogManager, in one JVM."""
     with OracleServer() as running:
         yield running

@@ -25,13 +25,13 @@ from tests.mutation.faults import FAULTS
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS = 1200
 CAUGHT = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
-SHARED = ("tests/oracle/target", ".pytest_cache/logwright")
+SHARED = ("tests/oracle/target", "tests/oracle/target-4.4", ".pytest_cache/logwright")
 """What costs much to make and is the same for all."""
 
 
 def copy_tree(root: Path) -> None:
     """What the tests need, below `root`. Effects: writes it."""
-    ignored = shutil.ignore_patterns("target", "__pycache__")
+    ignored = shutil.ignore_patterns("target", "target-*", "__pycache__")
     shutil.copytree(ROOT / "logwright", root / "logwright", symlinks=True, ignore=ignored)
     shutil.copytree(ROOT / "tests", root / "tests", ignore=ignored)
     shutil.copy2(ROOT / "pyproject.toml", root)

@@ -34,7 +34,7 @@ ERASING = (
     Fault(
         family="erase: the last batch of a producer goes",
         file="erasure/erase/build.py",
-        right="        keep_ends(clean.log, source.batches, bound, clean.log.producers)\n",
+        right="        keep_ends(clean, source.batches, clean.log.producers)\n",
         wrong="",
         tests=_ERASE,
     ),

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from logwright.compaction.model import CleanPlan
+from logwright.config.kafka_version import NEWEST, VERSIONS, KafkaVersion
 from logwright.config.topic import parse_settings
 from logwright.format.index import AbortedTransaction, parse_offset_index, parse_txn_index
 from logwright.format.names import segment_file_name
@@ -56,6 +57,7 @@ class MadeUpLog:
     index_interval: int | None
     producer_expiration_ms: int
     min_lag_ms: int = 0
+    kafka: KafkaVersion = NEWEST
 
 
 @st.composite
@@ -144,6 +146,7 @@ def made_up_logs(draw: st.DrawFn, *, producers: bool = True) -> MadeUpLog:
         segment_bytes=draw(st.sampled_from([600, 1 << 20])),
         index_interval=draw(st.sampled_from([None, 0, 150])),
         producer_expiration_ms=draw(st.sampled_from([1, 1_000_000 - 10, 86_400_000])),
+        kafka=draw(st.sampled_from(VERSIONS)),
     )
 
 
@@ -173,7 +176,8 @@ def plan(log: MadeUpLog, builder: LogBuilder) -> CleanPlan:
             "min.compaction.lag.ms": str(log.min_lag_ms),
             "producer.id.expiration.ms": str(log.producer_expiration_ms),
             "segment.ms": str(1 << 60),
-        }
+        },
+        log.kafka,
     )
     if log.buffer is not None:
         cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": log.buffer})
@@ -220,6 +224,9 @@ def rules(
     return twins.Rules(
         first_dirty=plan.compaction.first_dirty_offset,
         bound=plan.compaction.first_uncleanable_offset,
+        end_kept=plan.compaction.first_uncleanable_offset
+        if log.kafka.name == "4.3"
+        else plan.log.high_watermark,
         now_ms=NOW_MS,
         delete_retention_ms=DELETE_RETENTION_MS,
         capacity=capacity,

@@ -93,7 +93,7 @@ def _rebuild(
     ]
     bound = clean.compaction.first_uncleanable_offset
     for _, source in pairs:
-        keep_ends(clean.log, source.batches, bound, clean.log.producers)
+        keep_ends(clean, source.batches, clean.log.producers)
         source.batches["keep_empty"] |= source.batches["count"] == 0
         _keep_open(source.batches, clean.log.producers)
     rewrite = Rewrite(

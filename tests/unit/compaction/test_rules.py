@@ -11,6 +11,7 @@ import pytest
 
 from logwright.compaction import rules
 from logwright.compaction.transactions import TransactionState
+from logwright.config.kafka_version import VERSIONS
 from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL, RecordBatch
 from logwright.format.control import ControlType, serialize_control_key
 from logwright.format.index import AbortedTransaction
@@ -168,11 +169,14 @@ def test_which_batches_are_the_last_of_a_producer() -> None:
         )
 
 
-def test_which_batch_is_the_last_of_the_range() -> None:
-    """Rule 9."""
+def test_which_batch_ends_where_an_end_is_kept() -> None:
+    """Rule 9: at the end of the range until Kafka 4.3, at the high watermark from 4.4 on."""
     batch = batch_of(last_offset=10)
-    for bound in (10, 11, 12):
-        assert twins.is_retained_empty(batch, bound, ()) == rules.is_last_of_range(10, bound)
+    for bound, watermark in product((10, 11, 12), (10, 11, 12)):
+        for kafka in VERSIONS:
+            end = rules.end_kept(kafka, bound, watermark)
+            assert (bound if kafka.name == "4.3" else watermark) == end
+            assert twins.is_retained_empty(batch, end, ()) == rules.is_last_before(10, end)
 
 
 def test_what_is_written_for_a_batch() -> None:

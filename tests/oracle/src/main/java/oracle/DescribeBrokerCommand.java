@@ -60,7 +60,7 @@ final class DescribeBrokerCommand {
                     if (snapshot) {
                         awaitSnapshot(new File(metadata, "__cluster_metadata-0"), admin);
                     }
-                    said = describe(broker, admin);
+                    said = describeSettled(broker, admin);
                     said.put("metadataDir", metadata.getPath());
                 }
             }
@@ -152,6 +152,19 @@ final class DescribeBrokerCommand {
             }
             return false;
         });
+    }
+
+    /** A broker answers from the metadata that it has published, which can be older than a change that it confirmed. */
+    private static ObjectNode describeSettled(Broker broker, Admin admin) throws Exception {
+        ObjectNode said = describe(broker, admin);
+        while (true) {
+            Thread.sleep(500);
+            ObjectNode again = describe(broker, admin);
+            if (again.equals(said)) {
+                return said;
+            }
+            said = again;
+        }
     }
 
     private static ObjectNode describe(Broker broker, Admin admin) throws Exception {

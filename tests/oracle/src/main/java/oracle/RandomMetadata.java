@@ -15,7 +15,6 @@ import org.apache.kafka.common.metadata.EndTransactionRecord;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.record.internal.CompressionType;
 import org.apache.kafka.common.record.internal.MemoryRecords;
-import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.loader.MetadataBatchLoader;
@@ -72,7 +71,7 @@ final class RandomMetadata {
         this.random = new SplittableRandom(seed);
         this.changes = new RandomChanges(random);
         this.dir = Files.createDirectories(dir);
-        this.loader = new MetadataBatchLoader(new LogContext(), time, (message, cause) -> {
+        this.loader = new MetadataBatchLoader(KafkaLine.logContext(), time, (message, cause) -> {
             throw new IllegalStateException(message, cause);
         }, (delta, updated, manifest) -> image = updated, SupportedConfigChecker.TRUE);
         loader.resetToImage(image);

@@ -309,7 +309,7 @@ public final class SwapCheck {
                 }
                 if (!active && largest >= 0 && seg.timeIndex().lastEntry().timestamp() != largest) v.problems.add("TIDX-MISSING");
                 List<String> t = new ArrayList<>();
-                for (AbortedTxn a : seg.txnIndex().allAbortedTxns()) t.add(a.producerId() + ":" + a.firstOffset() + "-" + a.lastOffset());
+                for (var a : seg.txnIndex().allAbortedTxns()) t.add(a.producerId() + ":" + a.firstOffset() + "-" + a.lastOffset());
                 if (!t.isEmpty()) v.txn.put(seg.baseOffset(), t);
             }
             // reads through the log
