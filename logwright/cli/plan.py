@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from logwright.cli.forecast import forecast_object, reclaimed_bytes, show_forecasts
-from logwright.cli.leaving import leave_held, say_sources, say_strays
+from logwright.cli.leaving import UNKNOWN_REMEDY, leave_held, say_sources, say_strays
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import (
     FailureLog,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from logwright.cli.output import Output
     from logwright.compaction.model import CleanPlan
     from logwright.forecast.model import Forecast
+    from logwright.format.names import TopicPartition
 
 FORECAST_BYTES: Final = 1_073_741_824
 """Without ``--forecast`` a log is forecast only up to this size, in bytes; takes seconds."""
@@ -58,6 +59,7 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
     ready = show_recovery_first(request, failures, like_kafka=like_kafka)
     partitions = say_strays(request, leave_held(request, ready, force=forecast is True), failures)
     say_sources(request, partitions, planned=True)
+    _say_unknown(request, partitions)
     works = plan_partitions(request, partitions, failures, options=options)
     plans = [work.plan for work in works if work.plan is not None]
     forecasts = {plan.plan_id: _forecast(request, plan, failures, asked=forecast) for plan in plans}
@@ -92,6 +94,26 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
     elif len(ready) == len(request.partitions()):
         output.text(f"Nothing to clean{'; segments to roll' if any(map(changes, plans)) else ''}.")
     click.get_current_context().exit(failures.exit_status)
+
+
+def _say_unknown(request: Request, partitions: Sequence[TopicPartition]) -> None:
+    """Say that there is no metadata, if a topic's policy is unknown without it. Effects: stderr."""
+    if request.sources().metadata is not None:
+        return
+    topics = sorted({one.topic for one in partitions})
+    unknown = [one for one in topics if not _policy_is_known(request, one)]
+    if unknown:
+        request.output.message(
+            "No cluster metadata of this node was found, and the cleanup.policy of"
+            f" {len(unknown)} of {len(topics)} topics is unknown. {UNKNOWN_REMEDY}"
+        )
+
+
+def _policy_is_known(request: Request, topic: str) -> bool:
+    try:
+        return request.settings(topic)[0].policy_known
+    except LogwrightError:
+        return True  # the plan says what is wrong
 
 
 def _in_order(order: Sequence[CleanPlan], output: Output) -> str:

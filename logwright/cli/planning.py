@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from logwright.cli.leaving import stray
 from logwright.cli.log_lines import say
 from logwright.cli.output import Cell, human_bytes
-from logwright.cli.wording import reason, short_names
+from logwright.cli.wording import open_transaction, reason, short_names
 from logwright.sweep.order import changes
 
 if TYPE_CHECKING:
@@ -173,6 +173,7 @@ def plan_object(plan: CleanPlan) -> dict[str, object]:
         "clean": plan.clean,
         "dueAtMs": plan.compaction.due_at_ms,
         "reasons": list(plan.compaction.reasons),
+        "openTransaction": _transaction_object(plan),
         "roll": {
             "due": plan.roll.due,
             "cause": plan.roll.cause,
@@ -180,6 +181,17 @@ def plan_object(plan: CleanPlan) -> dict[str, object]:
             "dueAtMs": plan.roll.due_at_ms,
             "reason": plan.roll.reason,
         },
+    }
+
+
+def _transaction_object(plan: CleanPlan) -> dict[str, int | None] | None:
+    producer = open_transaction(plan)
+    if producer is None:
+        return None
+    return {
+        "producerId": producer.producer_id,
+        "firstOffset": producer.current_txn_first_offset,
+        "lastTimestampMs": producer.timestamp_ms,
     }
 
 

@@ -142,7 +142,7 @@ def _add_first_failures(
     wanted: Iterable[TopicPartition],
 ) -> None:
     """Add the failures of the logs that a command is about: of those that were named, else of all.
-    Others are said: the command goes on without them. Effects: output.
+    Others are said: the command continues without them. Effects: output.
     """
     if not request.named:
         add_failures(failures, found)

@@ -11,6 +11,7 @@ from logwright.cli.output import human_bytes
 
 if TYPE_CHECKING:
     from logwright.compaction.model import CleanPlan
+    from logwright.format.snapshot import ProducerEntry
 
 LONGEST_NAME: Final = 44
 """Maximum length of a name in a table, in characters; a longer one loses its middle."""
@@ -90,6 +91,8 @@ def counted(number: int, what: str) -> str:
 def reason(plan: CleanPlan) -> str:
     """Return whether a log is due, and the number that decides it."""
     said = _compaction_reason(plan)
+    if plan.config.compact:
+        said += _held(plan)
     if plan.roll.due:
         said += f"; active segment rolls by {plan.roll.cause}"
     if plan.compaction.force_update_checkpoint:
@@ -119,6 +122,27 @@ def _later(plan: CleanPlan) -> str:
     if due_at_ms is None or due_at_ms <= plan.now_ms:
         return ""
     return f", by max.compaction.lag.ms from {moment(due_at_ms, plan.now_ms)}"
+
+
+def open_transaction(plan: CleanPlan) -> ProducerEntry | None:
+    """Return the producer whose open transaction is the first that may not be cleaned; None if
+    something else, or nothing, limits the cleaning.
+    """
+    log, bound = plan.log, plan.compaction.first_uncleanable_dirty_offset
+    begun = [one for one in log.producers if one.current_txn_first_offset is not None]
+    first = min(begun, key=lambda one: one.current_txn_first_offset or 0, default=None)
+    return first if bound == log.last_stable_offset else None
+
+
+def _held(plan: CleanPlan) -> str:
+    producer = open_transaction(plan)
+    if producer is None:
+        return ""
+    last = moment(producer.timestamp_ms, plan.now_ms)
+    return (
+        f"; not cleaned from offset {producer.current_txn_first_offset} on: producer"
+        f" {producer.producer_id} has a transaction open, last written {last}"
+    )
 
 
 def _ratios(ratio: float, least: float) -> tuple[str, str]:

@@ -49,7 +49,7 @@ UNKNOWN: Final = "unknown"
 """Shown as the value of a cleanup.policy that no level sets."""
 
 _KAFKAS_DEFAULT: Final = "Kafka's default"
-_REMOTE_STORAGE: Final = "remote.storage.enable"
+_TIERED: Final = "remote.storage.enable"
 _POLICY: Final = "cleanup.policy"
 _DELETING: Final = (_POLICY, "retention.ms", "retention.bytes")
 """Configs for which an entry of ``topics.yml`` needs ``override`` to win over the cluster."""
@@ -190,21 +190,15 @@ def settings_of(sources: Sources, topic: str) -> tuple[TopicConfig, CleanerConfi
         PolicyError: a setting is invalid; the message has where it is set.
         UnsupportedFormatError: the cluster keeps the topic in tiered storage.
     """
-    tiered = effective_pairs(sources, topic).get(_REMOTE_STORAGE, "").strip().lower() == "true"
-    if tiered and resolve(sources, topic)[_REMOTE_STORAGE].origin == "topic":
-        raise UnsupportedFormatError(
-            f"{_REMOTE_STORAGE}=true: a topic with tiered storage is not maintained offline.",
-            remedy="Its brokers maintain it.",
-        )
     try:
         return parse_settings(maintenance_pairs(sources, topic), sources.kafka.version)
     except PolicyError as error:
-        places = [
-            f"{name} is from {one.where}"
-            for name, one in resolve(sources, topic).items()
-            if f"{name}=" in error.problem and one.origin != "default"
-        ]
-        raise PolicyError("; ".join([error.problem, *places])) from error
+        named = {k: one for k, one in resolve(sources, topic).items() if f"{k}=" in error.problem}
+        wrong = {name: one for name, one in named.items() if one.origin != "default"}
+        places = [f"{name} is from {one.where}" for name, one in wrong.items()]
+        tiered = {one.origin for name, one in wrong.items() if name == _TIERED} == {"topic"}
+        kind = UnsupportedFormatError if tiered else PolicyError
+        raise kind("; ".join([error.problem, *places])) from error
 
 
 def maintenance_pairs(sources: Sources, topic: str) -> dict[str, str]:

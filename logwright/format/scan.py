@@ -392,5 +392,5 @@ def check_crcs(
             f"the CRC of the record batch at offset {int(batches[row]['base_offset'])} is wrong.",
             path=path,
             position=int(batches[row]["position"]),
-            remedy=f"{_REFUSED} Restore the segment, or let a broker recover the log.",
+            remedy=f"{_REFUSED} Restore the segment from a copy, or from another replica.",
         )

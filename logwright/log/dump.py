@@ -118,7 +118,7 @@ def _offset(directory: OpenDir, name: str) -> int:
         raise UncleanLogDir(
             "the file name is not an offset.",
             path=directory.path / name,
-            remedy="No broker writes such a file, and none loads the directory while it is there.",
+            remedy="Move it away: a broker fails on it, or takes it for another file.",
         )
     return parsed[0]
 

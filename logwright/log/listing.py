@@ -35,12 +35,16 @@ _WHOLE: Final = re.compile(
 )
 """The names of all files of an intact log, each followed by a `/`, which is in no name. It is
 faster than `file_kinds`, which matches the names of other logs one by one."""
-_REMEDIES: Final = {
-    True: "The log was left untouched and is whole: `logwright purge` removes what was left.",
-    False: "The log was left untouched. Recover it first: `logwright recover`; or start a broker on"
-    " the directory and stop it cleanly.",
-}
-"""By whether a purge is enough (`logwright.purge.plan`, 2 and 3)."""
+_PURGE: Final = "The log was left untouched and is whole: `logwright purge` removes what was left."
+"""Remedy if a purge is enough (`logwright.purge.plan`, 2 and 3)."""
+_RECOVER: Final = (
+    "The log was left untouched. Recover it first: `logwright recover`; or start a broker on the"
+    " directory and stop it cleanly."
+)
+_MOVE: Final = (
+    "The log was left untouched. Move the file away: a broker fails on it, or takes it for another"
+    " file."
+)
 
 _File = TypeVar("_File")
 
@@ -64,11 +68,13 @@ class Damage(NamedTuple):
         findings: what is wrong, in words.
         stems: base offsets of the segments as they are written, ascending.
         purgeable: a purge is enough to repair it.
+        foreign: no broker writes one of the files.
     """
 
     findings: tuple[str, ...]
     stems: tuple[str, ...]
     purgeable: bool
+    foreign: bool = False
 
 
 def read_listing(
@@ -134,8 +140,9 @@ def segment_stems(
     if not clean_shutdown:
         marker = f"the broker was not stopped cleanly (no {names.CLEAN_SHUTDOWN_MARKER})"
         findings.insert(0, marker)
-    purgeable = clean_shutdown and found.purgeable
-    raise UncleanLogDir("; ".join(findings) + ".", path=path, remedy=_REMEDIES[purgeable])
+    enough = clean_shutdown and found.purgeable
+    remedy = _MOVE if found.foreign else _PURGE if enough else _RECOVER
+    raise UncleanLogDir("; ".join(findings) + ".", path=path, remedy=remedy)
 
 
 def look_for_damage(stamps: Mapping[str, FileStamp]) -> Damage:
@@ -148,6 +155,7 @@ def look_for_damage(stamps: Mapping[str, FileStamp]) -> Damage:
         findings=tuple(_findings(kinds)),
         stems=kinds.stems,
         purgeable=not (kinds.foreign or kinds.missing or kinds.needed_swaps) and bool(kinds.stems),
+        foreign=bool(kinds.foreign),
     )
 
 

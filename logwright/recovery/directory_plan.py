@@ -122,15 +122,11 @@ def plan_directory(
     """Plan the recovery of some partitions of a log directory. Effects: reads it.
 
     `marked`: directories of future and stray logs, which are recovered too; all are in an unclean
-    directory. `topic_ids`: for logs whose own record of it is malformed.
-
-    Raises:
-        NotALogDir, UnreadableFile, LogDirLocked: of the directory as a whole. An error of one
-            partition is recorded as its failure.
+    directory. `topic_ids`: for logs whose own record of it is malformed. An error of one log is
+    recorded as its failure. Raises NotALogDir, UnreadableFile and LogDirLocked of the directory.
     """
     wait_for_marker(log_dir)
-    wanted = set(partitions)
-    present = list_partitions(log_dir)
+    wanted, present = set(partitions), list_partitions(log_dir)
     checkpoints = read_all_offsets(log_dir)
     plans: list[RecoveryPlan] = []
     failures: dict[TopicPartition, LogwrightError] = {}
@@ -138,11 +134,9 @@ def plan_directory(
 
     def decide(partition: TopicPartition, name: str) -> RecoveryPlan:
         config = settings(partition.topic)
-        observed = observe_log(log_dir, partition, name, checkpoints)
-        ledger = observed.directory / WORK_DIRECTORY / LEDGER
         return plan_recovery(
-            observed,
-            ledger=map_file(ledger).tobytes() if ledger.exists() else b"",
+            observe_log(log_dir, partition, name, checkpoints),
+            ledger=_content(log_dir / name / WORK_DIRECTORY / LEDGER) or b"",
             now_ms=now_ms,
             expiration_ms=config.producer_id_expiration_ms,
             index_interval_bytes=config.index_interval_bytes,
@@ -150,14 +144,14 @@ def plan_directory(
             topic_id=None if name.endswith(STRAY_DIRECTORY) else topic_ids(partition),
         )
 
-    for partition in (one for one in present if one in wanted):
+    for partition in filter(wanted.__contains__, present):
         try:
             plans.append(decide(partition, partition.directory_name))
         except LogwrightError as error:
             failures[partition] = error
-    marker = log_dir / CLEAN_SHUTDOWN_MARKER
-    whole = not marker.exists() and wanted.issuperset(present)
-    others = [one for one in marked_logs(log_dir) if whole or one.name in marked]
+    marker = _content(log_dir / CLEAN_SHUTDOWN_MARKER)
+    every = marker is None and wanted.issuperset(present)
+    others = [one for one in marked_logs(log_dir) if every or one.name in marked]
     for one in others:
         try:
             plans.append(decide(one.partition, one.name))
@@ -165,7 +159,7 @@ def plan_directory(
             marked_failures[one.name] = error
     return DirectoryPlan(
         log_dir=log_dir,
-        marker=map_file(marker).tobytes() if marker.exists() else None,
+        marker=marker,
         plans=tuple(plans),
         failures=failures,
         marked_failures=marked_failures,
@@ -173,3 +167,7 @@ def plan_directory(
         root=look_at_root(log_dir),
         now_ms=now_ms,
     )
+
+
+def _content(path: Path) -> bytes | None:
+    return map_file(path).tobytes() if path.exists() else None

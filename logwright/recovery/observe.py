@@ -94,7 +94,8 @@ def observe(
         raise UncleanLogDir(
             f"no broker writes a file {', '.join(strange[:5])}.",
             path=log_dir / name,
-            remedy="Nothing was changed. Move it away: a broker fails on it when it loads the log.",
+            remedy="Nothing was changed. Move it away: a broker fails on it, or takes it for"
+            " another file.",
         )
     epochs = _epochs(log_dir / name / LEADER_EPOCH_CHECKPOINT)
     topic_id = log_dir / name / PARTITION_METADATA

@@ -29,9 +29,37 @@ BETWEEN = (
     Fault(
         family="recovery: a directory without logs stays unclean",
         file="recovery/commit.py",
-        right="    if not plan.plans and not plan.becomes_clean:\n",
+        right="    if not plan.plans and not plan.changes:\n",
         wrong="    if not plan.plans:\n",
         tests=("tests/unit/cli/test_recover.py",),
+    ),
+    Fault(
+        family="recovery: a directory that stops a broker is marked",
+        file="recovery/commit.py",
+        right="    if plan.marker is None and look_at_root(plan.log_dir).stops_a_broker:\n",
+        wrong="    if plan.marker is None and look_at_root(plan.log_dir).malformed:\n",
+        tests=("tests/unit/cli/test_recover_root.py",),
+    ),
+    Fault(
+        family="recovery: the cleaner's checkpoint stays above a cut log",
+        file="recovery/commit.py",
+        right="            (CLEANER_OFFSET_CHECKPOINT, cleaned),\n",
+        wrong="",
+        tests=("tests/unit/cli/test_recover_root.py",),
+    ),
+    Fault(
+        family="recovery: malformed leader epochs stay",
+        file="recovery/plan.py",
+        right=" and not observed.epochs_malformed\n",
+        wrong="\n",
+        tests=("tests/unit/cli/test_recover_root.py",),
+    ),
+    Fault(
+        family="recovery: a recovered log that changed is trusted",
+        file="log/recovered.py",
+        right="            return read_part(work, RECOVERED, 0, len(expected) + 1) == expected\n",
+        wrong="            return bool(read_part(work, RECOVERED, 0, len(expected) + 1))\n",
+        tests=("tests/unit/cli/test_recover_root.py",),
     ),
     Fault(
         family="recovery: a renamed marker stays",

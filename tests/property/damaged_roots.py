@@ -1,6 +1,6 @@
 """Random damage to the root and logs of small log directories, recovered, then started by Kafka.
 
-    python -m tests.property.damaged_roots --count N --seed S
+    python -m tests.property.damaged_roots --count N --seed S [--kafka 4.4]
 
 For each seed: a directory of one to four of Kafka's own logs is damaged. `recover` runs; what it
 refuses is treated as the remedy of its error says, and it runs again. Then:
@@ -30,6 +30,7 @@ from logwright.format.valid import valid_batches
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
 from tests.e2e.command import Answer, call
+from tests.oracle_runner import KAFKAS, OLDEST, using
 from tests.property.accidents import (
     CHECKPOINTS,
     DAMAGES,
@@ -176,7 +177,7 @@ def check(seed: str, scratch: Path, server: OracleServer) -> str:
 
 
 def compare(world: World, kafkas: Path) -> None:
-    """Every batch that Kafka keeps is in the recovered log, or kept beside it."""
+    """Every batch that Kafka keeps is in the recovered log, or kept aside."""
     for name in world.logs:
         ours = content_of(world.root / name)
         missing = content_of(kafkas / name).keys() - ours.keys()
@@ -212,12 +213,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kafka", choices=KAFKAS, default=OLDEST)
     args = parser.parse_args()
     said: Counter[str] = Counter()
-    for name, outcome in run(args.count, args.seed):
-        said[outcome.partition(":")[0]] += 1
-        if outcome.startswith("WRONG"):
-            sys.stdout.write(f"{name}: {outcome}\n")
+    with using(args.kafka):
+        for name, outcome in run(args.count, args.seed):
+            said[outcome.partition(":")[0]] += 1
+            if outcome.startswith("WRONG"):
+                sys.stdout.write(f"{name}: {outcome}\n")
     sys.stdout.write(f"{dict(said)}\n")
     sys.exit(1 if said["WRONG"] else 0)
 

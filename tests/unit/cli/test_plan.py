@@ -175,3 +175,30 @@ def test_roll_is_planned(call: Call) -> None:
     roll = call(*words).lines[0]["roll"]
     assert (roll["due"], roll["cause"], roll["newBaseOffset"]) == (True, "time", 500)
     assert not call(*words, "--like-kafka").lines[0]["roll"]["due"]
+
+
+def test_an_open_transaction_is_named(call: Call, tmp_path: Path) -> None:
+    """Producer, first offset and last write: who has to end it."""
+    log_dir = copy_before("txn-ongoing", tmp_path)
+    words = ("--now", 1760003674586, *settings("txn-ongoing"))
+    (line, _) = call("plan", log_dir, *words, "--output", "json").lines
+    found = line["openTransaction"]
+    assert line["lastStableOffset"] == found["firstOffset"]
+    said = call("plan", log_dir, *words).out
+    held = f"not cleaned from offset {found['firstOffset']} on: producer {found['producerId']} has"
+    assert f"{held} a transaction open, last written" in said
+
+
+def test_no_transaction_is_named_without_one(call: Call) -> None:
+    """A log that is dirty enough or not."""
+    words = ("--now", 1760003686229, *settings("basic-none"))
+    answer = call("plan", case_dir("basic-none") / "before", *words, "--output", "json")
+    assert answer.lines[0]["openTransaction"] is None
+
+
+def test_a_plan_without_metadata_says_so(call: Call) -> None:
+    """If it leaves a topic's policy unknown."""
+    log_dir = case_dir("basic-none") / "before"
+    assert "No cluster metadata of this node was found" in call("plan", log_dir).err
+    known = call("plan", log_dir, *settings("basic-none"))
+    assert "No cluster metadata" not in known.err

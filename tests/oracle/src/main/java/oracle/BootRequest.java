@@ -2,18 +2,12 @@ package oracle;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import org.apache.kafka.common.utils.Exit;
-import org.apache.kafka.metadata.ConfigRepository;
 import org.apache.kafka.metadata.properties.MetaPropertiesEnsemble;
 import org.apache.kafka.metadata.properties.MetaPropertiesEnsemble.VerificationFlag;
 import org.apache.kafka.storage.internals.checkpoint.OffsetCheckpointFile;
-import org.apache.kafka.storage.internals.log.CleanerConfig;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
-import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
-import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
-import scala.jdk.javaapi.CollectionConverters;
 
 import java.io.File;
 import java.io.IOException;
@@ -24,7 +18,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
-import java.util.Properties;
 
 /**
  * What a broker reads of its log directories before it serves anything, in its order: meta.properties of all of them,
@@ -32,16 +25,10 @@ import java.util.Properties;
  * goes offline; the answer says why (bootFailed), or has the offsets and the topic id of each log.
  */
 final class BootRequest {
-    private static final long NEVER_MS = Long.MAX_VALUE / 4;
-    private static final int TRANSACTION_TIMEOUT_MS = 900_000;
-
     private BootRequest() {
     }
 
     static ObjectNode run(JsonNode request) throws IOException {
-        Exit.setHaltProcedure((status, message) -> {
-            throw new IllegalStateException("halted: " + message);
-        });
         List<String> dirs = new ArrayList<>();
         request.get("logDirs").forEach(one -> dirs.add(new File(one.asText()).getAbsolutePath()));
         try {
@@ -78,18 +65,11 @@ final class BootRequest {
         Map<String, LogConfig> topics = new HashMap<>();
         request.path("topics").properties().forEach(e -> topics.put(e.getKey(), LogDir.config(pairs(e.getValue()))));
         LogDirFailureChannel failures = new LogDirFailureChannel(dirs.size());
-        ConfigRepository none = resource -> new Properties();
-        kafka.log.LogManager manager = new kafka.log.LogManager(
-                CollectionConverters.asScala(dirs.stream().map(File::new).toList()).toSeq(),
-                CollectionConverters.asScala(List.<File>of()).toSeq(),
-                none, config, new CleanerConfig(false), 1, NEVER_MS, NEVER_MS, NEVER_MS, NEVER_MS,
-                TRANSACTION_TIMEOUT_MS,
-                new ProducerStateManagerConfig(request.path("producerIdExpirationMs").asInt(86_400_000), false),
-                600_000, new ManualScheduler(), new BrokerTopicStats(), failures,
-                new FixedTime(request.get("now").asLong()), false, NEVER_MS,
-                kafka.log.LogManager.$lessinit$greater$default$20());
+        DirectoryManager manager = KafkaLine.directoryManager(dirs.stream().map(File::new).toList(), config,
+                request.path("producerIdExpirationMs").asInt(86_400_000), request.get("now").asLong(),
+                new ManualScheduler(), failures);
         try {
-            manager.loadLogs(config, CollectionConverters.asScala(topics), log -> false);
+            manager.load(config, topics);
             for (String dir : dirs) {
                 new OffsetCheckpointFile(new File(dir, LogDir.HIGH_WATERMARKS), failures).read();
                 new OffsetCheckpointFile(new File(dir, LogDir.CLEANER_OFFSETS), failures).read();
@@ -99,7 +79,7 @@ final class BootRequest {
             }
             ObjectNode answer = Json.object();
             ObjectNode logs = answer.putObject("logs");
-            for (UnifiedLog log : CollectionConverters.asJava(manager.allLogs())) {
+            for (UnifiedLog log : manager.logs()) {
                 ObjectNode one = logs.putObject(log.dir().getName());
                 one.put("startOffset", log.logStartOffset());
                 one.put("endOffset", log.logEndOffset());
@@ -107,7 +87,7 @@ final class BootRequest {
             }
             return answer;
         } finally {
-            manager.shutdown(0L);
+            manager.shutdown();
         }
     }
 
