@@ -12,7 +12,7 @@ import pyarrow as pa
 from logwright.errors import LogwrightError
 from logwright.tables.columns import Columns
 from logwright.tables.merge import MergeLimits
-from logwright.tables.model import Snapshot
+from logwright.tables.model import Snapshot, Tail
 from logwright.tables.plan import Observed, PartitionStep
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.store import Store
@@ -44,8 +44,7 @@ class PartitionSource:
         observed: the log as it is now.
         log_bytes: size of its ``.log`` files.
         read: reads the offsets of a step; tombstones only for an upsert.
-        tail: returns the base offset and the CRC of the batch with the offset before this one; None
-            if there is none.
+        tail: returns what is right below an offset; None if the offset before it is missing.
         missing: returns the first of the offsets [start, end) that has no record, None if all have.
         held: returns the offsets of the committed records below this one.
     """
@@ -54,7 +53,7 @@ class PartitionSource:
     observed: Observed
     log_bytes: int
     read: Callable[[PartitionStep], Reading]
-    tail: Callable[[int], tuple[int, int] | None]
+    tail: Callable[[int], Tail | None]
     missing: Callable[[int, int], int | None]
     held: Callable[[int], BitMap64]
 
