@@ -16,9 +16,9 @@ any other                                    stray        nothing
 ===========================================  ===========  ======================================
 
 No file is left out: what an index, a checkpoint or a ledger is decides its content
-(`logwright.erasure.find.proofs`), not its name. The topic of a file is known only if Kafka or
-logwright gives such a name to a file of that log. A link, what is neither a file nor a directory,
-and a directory that cannot be listed are named as not searched.
+(`logwright.erasure.find.proofs`), not its name. What is below a log's directory is of its topic,
+whatever else is of any. A link, what is neither a file nor a directory, and a directory that cannot
+be listed are named as not searched.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from typing import Final, Literal
 
 from logwright.deletion.observe import list_deleted
 from logwright.erasure.find.model import Place
-from logwright.erasure.find.proofs import is_known
 from logwright.erasure.mark import read_mark
 from logwright.errors import UnreadableFile
 from logwright.format.deletions import LEDGER, parse_ledger
@@ -201,11 +200,8 @@ class _Walk:
             self.inventory.topics.add(partition.topic)
         for path, status in self._below(directory, partition):
             group = str(path.parent.relative_to(directory))
-            if _LOG_FILE.fullmatch(path.name) and group == ".":
+            if _LOG_FILE.fullmatch(path.name):
                 self._add(path, status, partition, (place, group), since_ms=since_ms)
-            elif _LOG_FILE.fullmatch(path.name):
-                known = partition if WORK_DIRECTORY in path.parts else NO_PARTITION
-                self._add(path, status, known, (place, group), since_ms=since_ms)
             else:
                 self._other(path, status, partition)
 
@@ -225,9 +221,8 @@ class _Walk:
 
     def _other(self, path: Path, status: os.stat_result, partition: TopicPartition) -> None:
         """Add a file whose content must say what it is."""
-        known = partition if is_known(path.name) else NO_PARTITION
         group = str(path.relative_to(self._log_dir))
-        self._add(path, status, known, ("stray", group), form="other")
+        self._add(path, status, partition, ("stray", group), form="other")
 
     def _mark(self, directory: Path, partition: TopicPartition) -> None:
         """Note whether an erasure of a log is on record. Effects: reads its mark."""
@@ -240,8 +235,6 @@ class _Walk:
     ) -> None:
         """Add a file below a partition's directory."""
         inside = path.relative_to(directory).parts
-        if inside[0] != WORK_DIRECTORY:
-            partition = NO_PARTITION
         if not _LOG_FILE.fullmatch(path.name):
             self._other(path, status, partition)
             return
