@@ -40,6 +40,7 @@ from logwright.format.deletions import LEDGER, parse_ledger
 from logwright.format.names import (
     CLEANED,
     LOG,
+    LOG_START_OFFSET_CHECKPOINT,
     STAGING,
     SWAP,
     WORK_DIRECTORY,
@@ -118,12 +119,14 @@ class Inventory:
         not_searched: named, since nothing is known of their content.
         topics: of which it has a log, live or not, or the record of a deletion.
         erased: topics of which an erasure that is done, or the deletion of a log, is on record.
+        starts: directory of a deleted log → its log start offset on record.
     """
 
     files: list[RecordFile] = field(default_factory=list)
     not_searched: list[NotSearched] = field(default_factory=list)
     topics: set[str] = field(default_factory=set)
     erased: set[str] = field(default_factory=set)
+    starts: dict[str, int] = field(default_factory=dict)
 
 
 def list_files(log_dir: Path) -> Inventory:
@@ -141,6 +144,11 @@ def list_files(log_dir: Path) -> Inventory:
     on_record = {one.partition.topic for one in listed.deletions.values()}
     walk.inventory.topics |= on_record
     walk.inventory.erased |= on_record
+    walk.inventory.starts |= {
+        one.directory: start
+        for one in listed.deletions.values()
+        if (start := one.checkpoints.get(LOG_START_OFFSET_CHECKPOINT)) is not None
+    }
     marked = {one.name: one for one in listing.marked}
     for name in sorted(listing.names):
         path = log_dir / name
