@@ -27,7 +27,9 @@ from logwright.latest.plan import plan_latest
 from logwright.locks import broker_kept_out
 from logwright.log.checkpoints import read_checkpoints
 from logwright.log.load import list_partitions, observe
+from logwright.log.local_start import require_local_start
 from logwright.log.model import PartitionLog
+from logwright.log.watermark import require_high_watermark
 from logwright.records.model import RANGE_BYTES, ReadRequest, RecordsRange
 from logwright.records.observe import first_offset_at
 from logwright.records.plan import plan_records, visible_offsets
@@ -105,6 +107,8 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[Parti
 
     Raises:
         PolicyError: the options name what the log directories do not have.
+        PreconditionError: a log has no high watermark on record that is asked for, or records of it
+            are elsewhere.
         LogwrightError: as `broker_kept_out`, `list_partitions` and `observe`.
     """
     with ExitStack() as locks:
@@ -113,7 +117,7 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[Parti
         places = _places(options.log_dirs)
         chosen = chosen_partitions(options, places)
         checkpoints = {log_dir: read_checkpoints(log_dir) for log_dir in options.log_dirs}
-        yield [
+        logs = [
             observe(
                 places[one],
                 one,
@@ -123,6 +127,12 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[Parti
             for one in chosen
             if pruning.has(one)
         ]
+        if options.high_watermark == "checkpoint":
+            for log in logs:
+                require_high_watermark(log)
+        for log in logs:
+            require_local_start(log, _asked(options.starting_offsets, log.partition))
+        yield logs
 
 
 def _places(log_dirs: Sequence[Path]) -> dict[TopicPartition, Path]:

@@ -240,7 +240,7 @@ def test_after_an_erasure(place: Path) -> None:
 
 
 def test_an_earlier_certificate(place: Path) -> None:
-    """Keys whose records it lists are gone if nothing is left of them; it must be of the same key."""
+    """Keys whose records it lists are gone if nothing is left; it must be of the same key."""
     assert 0 == certify(place, "--out", place / "before.json").status
     shutil.rmtree(place / "logs")
     log = LogBuilder(place / "logs")
