@@ -14,6 +14,7 @@ from logwright.compaction.source import each_source
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.names import TopicPartition
 from logwright.format.scan import check_crcs
+from logwright.log.watermark import require_high_watermark
 from logwright.observe import HighWatermark, observe_unlocked
 
 
@@ -23,9 +24,12 @@ def look(log_dir: Path, partition: TopicPartition, *, high_watermark: HighWaterm
     Raises:
         LogDirLocked: a broker works on the directory.
         UncleanLogDir: it needs a recovery.
+        PreconditionError: its high watermark is asked for, and none is on record.
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: it cannot be read.
     """
     log = observe_unlocked(log_dir, partition, high_watermark=high_watermark)
+    if high_watermark == "checkpoint":
+        require_high_watermark(log)
     data, emptied, markers, records = [_PAIRS], [_PAIRS], [_TRIPLES], 0
     for source in each_source(log):
         batches = source.batches[source.batches["last_offset"] < log.high_watermark]

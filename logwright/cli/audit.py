@@ -10,7 +10,7 @@ import click
 from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr
 from logwright.cli.output import Format, Output
 from logwright.cli.planning import FailureLog
-from logwright.errors import CorruptLogError, LogwrightError, NotALogDir
+from logwright.errors import CorruptLogError, LogwrightError, NotALogDir, PreconditionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,17 +78,24 @@ def command(
     try:
         found = None if no_metadata else _metadata(metadata, log_dirs)
         partitions = _partitions(log_dirs, topics)
-        failures, wrong = FailureLog(output=output), 0
+        failures, wrong, compared = FailureLog(output=output), 0, 0
         for partition in partitions:
             try:
-                wrong += _audit(output, partition, log_dirs, found, high_watermark)
+                audit = _audit(output, partition, log_dirs, found, high_watermark)
             except LogwrightError as error:
                 failures.add(partition, error)
+            else:
+                wrong += sum(audit.counts.values())
+                compared += len(audit.replicas) > 1
+        if not compared and not failures.failures:
+            raise _nothing_compared(log_dirs)
     except LogwrightError as error:
         output.error_object(error)
         raise
     if not wrong and not failures.failures:
-        output.text(f"{len(partitions)} partitions compared, no faults found.")
+        alone = len(partitions) - compared
+        more = f" {alone} have one replica here, and were compared with none." if alone else ""
+        output.text(f"{compared} partitions compared, no faults found.{more}")
     click.get_current_context().exit(failures.exit_status or (_WRONG if wrong else 0))
 
 
@@ -128,10 +135,8 @@ def _audit(
     log_dirs: tuple[Path, ...],
     metadata: ClusterMetadata | None,
     high_watermark: Literal["end", "checkpoint"],
-) -> int:
-    """Audit a partition and show the result; return the number of faults. Effects: reads;
-    stdout.
-    """
+) -> PartitionAudit:
+    """Audit a partition and show the result. Effects: reads; stdout."""
     from logwright.audit.lacking import find_holders, node_ids  # noqa: PLC0415 -- kernels: not for --help
     from logwright.audit.run import audit_partition  # noqa: PLC0415
 
@@ -140,7 +145,15 @@ def _audit(
     audit = audit_partition(partition, holders.holding, high_watermark=high_watermark)
     output.json_object(_as_object(audit, holders, nodes))
     _show(output, audit, holders)
-    return sum(audit.counts.values())
+    return audit
+
+
+def _nothing_compared(log_dirs: tuple[Path, ...]) -> PreconditionError:
+    return PreconditionError(
+        "no partition has two replicas in the given directories: nothing was compared.",
+        path=log_dirs[0],
+        remedy="Give log directories of brokers that have replicas of the same partitions.",
+    )
 
 
 def _show(output: Output, audit: PartitionAudit, holders: Holders) -> None:

@@ -27,6 +27,7 @@ from logwright.latest.plan import plan_latest
 from logwright.locks import broker_kept_out
 from logwright.log.checkpoints import read_checkpoints
 from logwright.log.load import list_partitions, observe
+from logwright.log.local_start import require_local_start
 from logwright.log.model import PartitionLog
 from logwright.log.watermark import require_high_watermark
 from logwright.records.model import RANGE_BYTES, ReadRequest, RecordsRange
@@ -106,6 +107,8 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[Parti
 
     Raises:
         PolicyError: the options name what the log directories do not have.
+        PreconditionError: a log has no high watermark on record that is asked for, or records of it
+            are elsewhere.
         LogwrightError: as `broker_kept_out`, `list_partitions` and `observe`.
     """
     with ExitStack() as locks:
@@ -127,6 +130,8 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[Parti
         if options.high_watermark == "checkpoint":
             for log in logs:
                 require_high_watermark(log)
+        for log in logs:
+            require_local_start(log, _asked(options.starting_offsets, log.partition))
         yield logs
 
 

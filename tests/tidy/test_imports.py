@@ -78,7 +78,7 @@ ONLY_IN = {
     "prometheus_client": ("logwright.metrics",),
     "cryptography": ("logwright.erasure.certificate",),
     "confluent_kafka": ("logwright.ingest.broker",),
-    "fastavro": ("logwright.decode",),
+    "fastavro": ("logwright.decode", "logwright.erasure.find.table_files"),
     "google.protobuf": ("logwright.decode",),
     "orjson": ("logwright.decode",),
     "re2": ("logwright.erasure",),

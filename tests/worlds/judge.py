@@ -163,6 +163,7 @@ def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -
     away = any(one.elsewhere for one in all_known)
     unsure = not all(one.is_complete and one.exists for one in all_known)
     unsure = unsure or bool(pattern and not all(one.state == "whole" for one in files))
+    unsure = unsure or bool(pattern and (world.tiered or world.replicas))
     where = f"{short([one.path for one in hits])}; unread {bool(unread)}; elsewhere {away}"
     valid = all(is_valid(one.topics) for one in known)
     if claim.status == 0:

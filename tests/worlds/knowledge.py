@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -71,7 +72,15 @@ def look(world: World) -> Seen:
     topics = set(world.replicas)
     for directory in (*world.live, *world.archives):
         topics |= {topic for one in _directories(directory) if (topic := topic_of(one))}
+        topics |= _deleted(directory)
     return Seen(logs, tables, by_directory[0], topics)
+
+
+def _deleted(root: Path) -> set[str]:
+    """The topics of deleted logs, by their record: their directories' names may be cut."""
+    path = root / ".logwright-deleted-logs.jsonl"
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    return {json.loads(line).get("topic", "") for line in lines if line} - {""}
 
 
 def _directories(root: Path) -> list[str]:

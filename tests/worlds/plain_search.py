@@ -46,6 +46,8 @@ _TEXT: Final = re.compile(
 _OURS: Final = re.compile(
     r"lock|deletions\.jsonl|ingest\.json|manifest\.json|copy\.json|move\.json|erased\.json"
 )
+_ZEROS = 16
+"""As many may be of the last record."""
 _SPOOL: Final = ".logwright-write-"
 _LIVE: Final = re.compile(r"(.+)-([0-9]+)")
 _MARKED: Final = re.compile(r"(.+)-([0-9]+)\.[0-9a-f]{32}-(?:delete|stray|future)")
@@ -173,7 +175,7 @@ def _stays(parts: tuple[str, ...]) -> bool:
 
 def _of_log(found: PlainFile, content: bytes, *, is_whole: bool) -> None:
     """A file by a log's name: what is not a right batch may be anything."""
-    if is_whole:
+    if is_whole or _before_zeros(content):
         found.state = "whole"
         return
     packed = unpacked(content)
@@ -182,6 +184,13 @@ def _of_log(found: PlainFile, content: bytes, *, is_whole: bool) -> None:
         found.records += read_all(one)[0]
     old = len(content) > 16 and content[16] in (0, 1)
     found.state = "loose" if old or packed else "unread"
+
+
+def _before_zeros(content: bytes) -> bool:
+    """Whether a log is whole but for zeros after it, which hold nothing."""
+    used = content.rstrip(b"\0")
+    rest = len(content) - len(used)
+    return any(read_all(used + bytes(n))[1] for n in range(min(rest, _ZEROS) + 1))
 
 
 def _of_spool(found: PlainFile, content: bytes) -> None:

@@ -55,6 +55,9 @@ _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 _BATCH_ENTRY: Final = np.dtype([("base_offset", ">i8"), ("crc", ">u4")])
 _LARGEST_TIME: Final = 1 << 61
 """Timestamps in ns of our days are below it; eight characters of a text are above."""
+_LARGEST_ALONE: Final = 1 << 30
+"""Positions and offsets of an index whose segment is not there are below it; four letters are
+above."""
 
 Texts = tuple[bytes, ...]
 Prover = Callable[[bytes, int | None], Texts | None]
@@ -81,11 +84,6 @@ def known_texts(
         return None
 
 
-def is_known(name: str) -> bool:
-    """Return whether Kafka or logwright gives a file such a name, and it holds no record then."""
-    return any(pattern.fullmatch(name) for pattern, _ in _PROVERS)
-
-
 def json_texts(value: object) -> Iterator[bytes]:
     """Yield all texts of a JSON value, names of fields too."""
     waiting = [value]
@@ -106,7 +104,10 @@ def _offset_index(content: bytes, log_bytes: int | None) -> Texts | None:
     offsets, positions = entries["offset"].astype(np.int64), entries["position"].astype(np.int64)
     if not _ascend(offsets, 0) or not _ascend(positions, 1):
         return None
-    return () if log_bytes is None or not len(positions) or positions[-1] < log_bytes else None
+    if log_bytes is None and len(offsets) and offsets[-1] >= _LARGEST_ALONE:
+        return None
+    end = _LARGEST_ALONE if log_bytes is None else log_bytes
+    return () if not len(positions) or positions[-1] < end else None
 
 
 def _time_index(content: bytes, _: int | None) -> Texts | None:
@@ -181,7 +182,8 @@ def _batches(content: bytes, _: int | None) -> Texts | None:
     if len(content) % _BATCH_ENTRY.itemsize:
         return None
     entries = np.frombuffer(content, dtype=_BATCH_ENTRY)
-    return () if _ascend(entries["base_offset"].astype(np.int64), 0) else None
+    bases = entries["base_offset"].astype(np.int64)
+    return () if _ascend(bases, 0) and (bases < _LARGEST_TIME).all() else None
 
 
 def _recovered(content: bytes, _: int | None) -> Texts | None:

@@ -159,3 +159,24 @@ def test_a_broker_whose_replica_is_not_given(call: Call, tmp_path: Path) -> None
     assert "broker 3 has a replica" in call("audit", *both).out
     assert call(*words, "--no-metadata").status == 0
     assert before != pair.leader.batches()
+
+
+def test_nothing_compared_is_no_success(call: Call, tmp_path: Path) -> None:
+    """A high watermark that nothing recorded leaves nothing to compare, and so do directories
+    without a common partition.
+    """
+    pair = Pair.new(tmp_path, "coordinated")
+    pair.writer.batch(("secret-person", "secret-here"))
+    pair.send()
+    pair.fetch()
+    words = ("audit", pair.leader.log_dir, pair.follower.log_dir)
+    for one in (pair.leader, pair.follower):
+        (one.log_dir / "replication-offset-checkpoint").unlink(missing_ok=True)
+    answer = call(*words, "--high-watermark", "checkpoint")
+    assert answer.status == 5
+    assert "no high watermark" in answer.err
+    assert "no faults" not in answer.out
+    (pair.follower.log_dir / "t-0").rename(pair.follower.log_dir / "t-1")
+    answer = call(*words)
+    assert answer.status == 5
+    assert "nothing was compared" in answer.err

@@ -1,0 +1,100 @@
+"""Records that a log directory does not have."""
+
+from __future__ import annotations
+
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from logwright.errors import PreconditionError
+from logwright.format.names import TopicPartition
+from logwright.metadata.read import read_metadata
+from logwright.spark.kafka_log_options import Pruning, read_options
+from logwright.spark.kafka_log_plan import plan_read
+from tests.e2e.command import call
+from tests.found import find, settings
+from tests.log_builder import LogBuilder
+
+TIER = Path(__file__).parents[3] / "data/tier.tar.xz"
+REMOTE = {"plain", "shortened", "tx", "zstd-by-producer"}
+
+
+@pytest.fixture(name="tier")
+def _tier(tmp_path: Path) -> Path:
+    """A log directory and its metadata, as a broker with remote storage left them."""
+    with tarfile.open(TIER) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (tmp_path / "logs/.kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+    return tmp_path
+
+
+def test_a_tier_of_a_real_broker(tier: Path) -> None:
+    """Each topic with remote segments is named, that of a deleted one is not; so are the offsets
+    before the first local segment.
+    """
+    named = find(tier / "logs", [b"nobody"]).unsearched
+    assert REMOTE == {one.partition.topic for one in named if not one.path}
+    assert {"plain-0", "plain-1", "shortened-0", "tx-0", "zstd-by-producer-0"} == {
+        one.path for one in named if one.path
+    }
+    (one,) = [one for one in named if one.path == "shortened-0"]
+    assert "offsets 192 to 280 are in remote storage, or lost" == one.problem
+
+
+def test_the_metadata_is_enough(tier: Path) -> None:
+    """Without the events and without a start offset, by the topic's config."""
+    (tier / "logs/log-start-offset-checkpoint").unlink()
+    for path in (tier / "logs").glob("__remote_log_metadata-*/*.log"):
+        path.write_bytes(b"")
+    assert [] == find(tier / "logs", [b"nobody"]).unsearched
+    metadata = read_metadata(tier / "metadata/__cluster_metadata-0")
+    known = replace(settings({"cleanup.policy": "delete"}), metadata=metadata)
+    found = find(tier / "logs", [b"nobody"], known)
+    assert REMOTE == {one.partition.topic for one in found.unsearched}
+    assert REMOTE <= found.topics
+
+
+def test_the_commands(tier: Path) -> None:
+    """`find` does not end with 0, a certificate is not "gone", and kafka-log reads nothing in
+    silence.
+    """
+    (tier / "keys").write_text("nobody\n")
+    (tier / "secret").write_text("s" * 64)
+    (tier / "secret").chmod(0o600)
+    words = ("--keys", tier / "keys", "--secret", tier / "secret", "--topic", "plain")
+    said = call("find", tier / "logs", *words)
+    assert 9 == said.status
+    assert "plain: its remote segments were not searched" in said.out
+    assert 0 == call("certificate", "--new-key", tier / "key").status
+    out = ("--signing-key", tier / "key", "--out", tier / "c.json")
+    said = call("certificate", tier / "logs", *words, *out, "--output", "json")
+    assert (6, {"not proved": 1}) == (said.status, said.lines[-1]["requests"])
+    options = read_options({"path": str(tier / "logs"), "subscribe": "plain"})
+    with pytest.raises(PreconditionError, match="remote storage, or lost"):
+        plan_read(options, Pruning())
+    local = {"startingOffsets": '{"plain": {"0": 281, "1": 280}}'}
+    options = read_options({"path": str(tier / "logs"), "subscribe": "plain"} | local)
+    assert plan_read(options, Pruning())
+
+
+def test_a_log_that_begins_later(tmp_path: Path) -> None:
+    """Its first offsets are not there; retired files that have them are."""
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(5).batch(5, [("a", "x")])
+    builder.write(log_start=3)
+    (one,) = find(tmp_path / "logs", [b"nobody"]).unsearched
+    assert (TopicPartition("t", 0), "t-0") == (one.partition, one.path)
+    assert "offsets 3 to 4 are in remote storage, or lost" == one.problem
+    (tmp_path / f"logs/t-0/{3:020d}.log.deleted").touch()
+    assert [] == find(tmp_path / "logs", [b"nobody"]).unsearched
+
+
+def test_a_log_that_begins_with_its_first_segment(tmp_path: Path) -> None:
+    """Nothing is elsewhere."""
+    for start in (None, 5, 6):
+        builder = LogBuilder(tmp_path / f"logs-{start}")
+        builder.segment(5).batch(5, [("a", "x"), ("b", "y")])
+        builder.write(log_start=start)
+        assert [] == find(tmp_path / f"logs-{start}", [b"nobody"]).unsearched
