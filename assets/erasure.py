@@ -24,8 +24,9 @@ from logwright.assets.erasure_report import (
 from logwright.assets.page_values import human_time
 from logwright.assets.partitions import SEGMENT_SET
 from logwright.config.sources import DirectorySettings
+from logwright.erasure.account import account_of
+from logwright.erasure.certificate.search import replicas_elsewhere
 from logwright.erasure.countdown import Countdown, count_down, write_countdown
-from logwright.erasure.find.model import Finding
 from logwright.erasure.find.result import Settings
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
@@ -105,12 +106,14 @@ def erasure_requests(policies: PolicyDirectory, clock: Clock) -> dg.MaterializeR
         dg.AssetCheckSpec(
             MET,
             asset=DELETION_DEADLINES,
-            description="Nothing remains of a request whose deadline has passed.",
+            description="Of requests whose deadline has passed nothing remains, and all that could"
+            " hold records of them was searched.",
         ),
         dg.AssetCheckSpec(
             IN_TIME,
             asset=DELETION_DEADLINES,
-            description="All that remains is gone by its deadline, under the settings of today.",
+            description="All that remains is gone by its deadline, under the settings of today, and"
+            " all that could hold records was searched.",
         ),
     ],
 )
@@ -130,7 +133,7 @@ def deletion_deadlines(
         raise dg.Failure(
             description=f"the countdown cannot be written: {error}", allow_retries=False
         ) from error
-    for row in countdown.topics:
+    for row in filter(lambda one: one.topic, countdown.topics):
         yield dg.AssetObservation(
             asset_key=deadline_key(row.topic), metadata=topic_metadata(row, countdown.looked_ms)
         )
@@ -166,14 +169,19 @@ def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Co
     places = request_places(settings.policies.erasure)
     keys = KeySet.of(places.secret, requests=read_store(places.store, places.secret))
     now_ms = clock.now_ms()
-    found: dict[str, list[Finding]] = {}
-    not_read = 0
-    for name, log_dir in log_dirs.named().items():
-        one = search_log_dir(log_dir, keys, _settings(settings, log_dir, now_ms), progress=_silent)
-        found[name] = one.findings
-        not_read += len(one.unsearched)
-    topics = {log.partition.topic for log in log_dirs.listing().logs.values()}
-    return count_down(keys.requests, found, topics, now_ms=now_ms, not_read=not_read)
+    found = {
+        name: search_log_dir(log_dir, keys, _settings(settings, log_dir, now_ms), progress=_silent)
+        for name, log_dir in log_dirs.named().items()
+    }
+    sources = [(log_dir, settings.sources(log_dir)) for log_dir in log_dirs.named().values()]
+    elsewhere = [one.topic for one in replicas_elsewhere(sources, keys)]
+    return count_down(
+        keys.requests,
+        {name: one.findings for name, one in found.items()},
+        {log.partition.topic for log in log_dirs.listing().logs.values()},
+        now_ms=now_ms,
+        account=account_of(found.values(), replicas=elsewhere),
+    )
 
 
 def _settings(settings: DirectorySettings, log_dir: Path, now_ms: TimestampMs) -> Settings:
@@ -185,6 +193,7 @@ def _settings(settings: DirectorySettings, log_dir: Path, now_ms: TimestampMs) -
         high_watermark=settings.policies.high_watermark,
         run_interval_ms=RUN_INTERVAL_MS,
         appends_continue=settings.policies.erasure.appends_continue,
+        metadata=settings.sources(log_dir).metadata,
     )
 
 

@@ -13,6 +13,8 @@ CONTRACT: Final = "contract"
 MET: Final = "no_deadline_missed"
 IN_TIME: Final = "all_in_time"
 SHOWN_ROWS: Final = 500
+NO_TOPIC: Final = "(no log is known)"
+"""Of requests that match no topic, and of records whose topic is not known."""
 ATTENTION: Final = frozenset(("missed", "will be late", "not proved"))
 
 _COLUMNS: Final = dg.TableSchema(
@@ -27,6 +29,7 @@ _COLUMNS: Final = dg.TableSchema(
         dg.TableColumn("gone by", "string"),
         dg.TableColumn("missed", "int"),
         dg.TableColumn("will be late", "int"),
+        dg.TableColumn("not proved", "int"),
     ]
 )
 
@@ -51,7 +54,7 @@ def gone_by(row: TopicCountdown) -> str:
 def table_row(row: TopicCountdown, now_ms: int) -> dict[str, Any]:
     """Return the row of a topic, as tables and pages show it."""
     return {
-        "topic": row.topic,
+        "topic": row.topic or NO_TOPIC,
         "state": row.state,
         "next deadline": human_time(row.next_deadline_ms),
         "time left": time_left(row, now_ms),
@@ -61,6 +64,7 @@ def table_row(row: TopicCountdown, now_ms: int) -> dict[str, Any]:
         "gone by": gone_by(row),
         "missed": row.missed,
         "will be late": row.late,
+        "not proved": row.not_proved,
     }
 
 
@@ -82,9 +86,10 @@ def countdown_metadata(countdown: Countdown) -> dict[str, Any]:
     return {
         "dagster/row_count": len(rows),
         "requests": countdown.requests,
-        "requests of which nothing remains": countdown.gone,
-        "records that remain": sum(row.records for row in rows),
-        "paths that could not be searched": countdown.not_read,
+        "requests that are gone": countdown.gone,
+        "requests that nothing says were there": countdown.not_found,
+        "records that remain": countdown.records,
+        "places that were not searched": countdown.not_read,
         "next deadline": human_time(min(coming, default=NEVER)) or "none",
         "topics": dg.MetadataValue.table(
             [dg.TableRecord(table_row(row, countdown.looked_ms)) for row in rows[:SHOWN_ROWS]],
@@ -103,25 +108,31 @@ def topic_metadata(row: TopicCountdown, now_ms: int) -> dict[str, Any]:
 
 
 def deadline_checks(countdown: Countdown) -> list[dg.AssetCheckResult]:
-    """Return the checks: no deadline has passed while something remains, an error; and none will,
-    a warning.
+    """Return the checks: no deadline has passed while something remains, or may, an error; and none
+    will, a warning.
     """
     return [
-        _check(MET, countdown.missed, dg.AssetCheckSeverity.ERROR, "missed"),
-        _check(IN_TIME, countdown.late, dg.AssetCheckSeverity.WARN, "late"),
+        _check(MET, countdown.missed, dg.AssetCheckSeverity.ERROR, ("missed", "past_not_proved")),
+        _check(IN_TIME, countdown.late, dg.AssetCheckSeverity.WARN, ("late", "not_proved")),
     ]
 
 
 def _check(
-    name: str, rows: Sequence[TopicCountdown], severity: dg.AssetCheckSeverity, count: str
+    name: str,
+    rows: Sequence[TopicCountdown],
+    severity: dg.AssetCheckSeverity,
+    counts: Sequence[str],
 ) -> dg.AssetCheckResult:
-    named = ", ".join(row.topic for row in rows[:SHOWN_ROWS])
+    named = ", ".join(row.topic or NO_TOPIC for row in rows[:SHOWN_ROWS])
     return dg.AssetCheckResult(
         check_name=name,
         passed=not rows,
         severity=severity,
         description=named,
-        metadata={"topics": len(rows), "requests": sum(getattr(row, count) for row in rows)},
+        metadata={
+            "topics": len(rows),
+            "requests": sum(getattr(row, count) for row in rows for count in counts),
+        },
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -58,6 +59,7 @@ class _Given(KeyOptions):
     deadline_ms: int | None
     run_interval_ms: int
     appends_continue: bool
+    earlier: tuple[Path, ...]
     signing_key: Path
     out: Path
 
@@ -102,7 +104,15 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
     metavar="DIR",
     type=_PATH,
     multiple=True,
-    help="A directory of Parquet files, such as a table of `logwright latest`; repeatable.",
+    help="A table as Parquet, Delta or Iceberg, such as one of `logwright latest`; repeatable.",
+)
+@click.option(
+    "--earlier",
+    metavar="FILE",
+    type=_PATH,
+    multiple=True,
+    help="An earlier certificate with the same key and secret: records that it lists and that are"
+    " not there any more are on record; repeatable.",
 )
 @click.option(
     "--signing-key", metavar="FILE", type=_PATH, required=True, help="The private key of --new-key."
@@ -119,8 +129,9 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
     """Search all files of LOG_DIRs for the keys of requests; sign what was found and a manifest of
     every file. Nothing is changed in the directories.
 
-    Exit status: 0 the certificate was made; 6 it was made, but a deadline was missed, or a file
-    could not be searched.
+    Exit status: 0 the certificate was made, and all that could hold records of the requests was
+    searched; 6 it was made, but a deadline was missed, something that could hold records was not
+    searched, or no log of a request's topics was found.
     """
     require("erasure", by="certificate")
     from logwright.erasure.certificate.keys import load_private  # noqa: PLC0415 -- of an extra
@@ -129,6 +140,7 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
         raise click.UsageError("give --keys or --requests")
     if given["out"].suffix == PAGE:
         raise click.UsageError(f"--out {given['out']}: that is the name of the page")
+    _refuse_inside(request, given)
     key = load_private(given["signing_key"])
     wanted = read_wanted(request, given, given["pattern"])
     if not len(wanted.keys):
@@ -142,6 +154,16 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
         click.get_current_context().exit(QualityError.exit_status)
 
 
+def _refuse_inside(request: Request, given: _Given) -> None:
+    """Refuse to write into a directory that the certificate is about: it would change it. Effects:
+    resolves links.
+    """
+    into = given["out"].resolve().parent
+    for one in (request.log_dir, *given["more_dirs"], *given["archives"], *given["tables"]):
+        if into.is_relative_to(one.resolve()):
+            raise click.UsageError(f"--out {given['out']}: that is inside of {one}")
+
+
 def _certificate(request: Request, given: _Given, wanted: Wanted, key: PrivateKey) -> Certificate:
     """Search and return what is signed. Effects: reads all files.
 
@@ -152,6 +174,7 @@ def _certificate(request: Request, given: _Given, wanted: Wanted, key: PrivateKe
     from logwright.erasure.certificate.make import make_certificate  # noqa: PLC0415
     from logwright.erasure.certificate.model import Versions  # noqa: PLC0415
     from logwright.erasure.certificate.search import replicas_elsewhere  # noqa: PLC0415
+    from logwright.erasure.certificate.signed import read_certificate  # noqa: PLC0415
 
     live = [request.of(one) for one in (request.log_dir, *given["more_dirs"])]
     with request.output.progress("certificate") as progress:
@@ -166,6 +189,7 @@ def _certificate(request: Request, given: _Given, wanted: Wanted, key: PrivateKe
             python=platform.python_version(),
             cryptography=version("cryptography"),
         ),
+        earlier=[read_certificate(one, key.public_key()) for one in given["earlier"]],
         replicas=replicas_elsewhere([(one.log_dir, one.sources()) for one in live], wanted.keys),
     )
 
@@ -176,7 +200,8 @@ def _searched(
     """Search each directory. Effects: reads them."""
     from logwright.erasure.certificate.search import search  # noqa: PLC0415 -- kernels: not for --help
     from logwright.erasure.find.result import Settings  # noqa: PLC0415
-    from logwright.erasure.find.search import search_log_dir, search_table_files  # noqa: PLC0415
+    from logwright.erasure.find.search import search_log_dir  # noqa: PLC0415
+    from logwright.erasure.find.tables import search_table_files  # noqa: PLC0415
 
     count = len(wanted.keys)
     for one in live:
@@ -187,6 +212,7 @@ def _searched(
             high_watermark=one.high_watermark,
             run_interval_ms=given["run_interval_ms"],
             appends_continue=given["appends_continue"],
+            metadata=one.sources().metadata,
         )
         yield search(
             one.log_dir,
@@ -218,7 +244,7 @@ def _searched(
     for table in given["tables"]:
         yield search(
             table,
-            partial(search_table_files, keys=wanted.keys),
+            partial(search_table_files, keys=wanted.keys, patterns=wanted.patterns),
             requests=count,
             sources=None,
             report=report,
@@ -271,7 +297,12 @@ def _show(output: Output, made: Certificate, **more: object) -> None:
         f" {len(made.not_read):,} paths not searched."
     )
     for one in made.not_read[:10]:
-        output.message(f"not searched: {one.path.text or one.path.hex}: {one.why}")
+        output.message(f"not searched: {one.path.text or one.path.hex or '(elsewhere)'}: {one.why}")
+    for replicas in made.replicas_not_searched[:10]:
+        brokers = ", ".join(map(str, replicas.brokers))
+        output.message(f"not searched: {replicas.topic}: its replicas on brokers {brokers}")
+    for why, count in Counter(one.why for one in made.requests if one.why).items():
+        output.message(f"{count:,} requests: {why}")
     output.json_object(
         {
             **more,
@@ -279,5 +310,6 @@ def _show(output: Output, made: Certificate, **more: object) -> None:
             "files": len(made.manifest),
             "found": len(made.remains),
             "notRead": len(made.not_read),
+            "replicasNotSearched": len(made.replicas_not_searched),
         }
     )

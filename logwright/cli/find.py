@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from logwright.erasure.find.result import Found, Settings
 
 FOUND: Final = 8
-"""Exit status: records were found."""
+"""Exit status: records were found, and all was searched."""
 INCOMPLETE: Final = 9
-"""Exit status: nothing was found, but not all files could be searched."""
+"""Exit status: not all that could hold records was searched, whatever was found."""
 LATE: Final = 10
-"""Exit status: records were found that are not gone by the deadline."""
+"""Exit status: all was searched, and records were found that are not gone by the deadline."""
 _PATH: Final = click.Path(path_type=Path)
 
 
@@ -47,8 +47,8 @@ class _Given(KeyOptions):
     metavar="PATH",
     type=_PATH,
     multiple=True,
-    help="A Parquet file, or a directory of them, such as a table of `logwright latest`; "
-    "repeatable.",
+    help="A table as Parquet, Delta or Iceberg, such as one of `logwright latest`, or a Parquet "
+    "file; repeatable.",
 )
 @click.option(
     "--forecast",
@@ -64,9 +64,10 @@ class _Given(KeyOptions):
 def command(request: Request, **given: Unpack[_Given]) -> None:
     """Find every record of some keys in every file of LOG_DIRs. Changes nothing.
 
-    Keys are shown as HMACs, never in clear. Exit status: 0 nothing was found in any file; 8 records
-    were found; 9 nothing was found, but some files could not be searched, and are named; 10 records
-    were found that are not gone by --deadline.
+    Keys are shown as HMACs, never in clear. Exit status: 0 everything was searched, nothing was
+    found; 8 everything was searched, records were found; 9 not everything that could hold records
+    was searched, whatever was found: the rest is named; 10 everything was searched, records were
+    found that are not gone by --deadline.
     """
     if given["keys"] is None and given["requests"] is None and given["pattern"] is None:
         raise click.UsageError("give --keys, --requests or --pattern")
@@ -80,8 +81,40 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
     late = deadline_ms is not None and _is_late(rows, deadline_ms)
     if given["forecast"]:
         late = _forecast(request, wanted, found, given, deadline_ms) or late
-    status = FOUND if rows else INCOMPLETE if any(one.unsearched for one in found) else 0
-    click.get_current_context().exit(LATE if rows and late else status)
+    click.get_current_context().exit(
+        INCOMPLETE
+        if _show_rest(request, given, wanted, found)
+        else LATE
+        if rows and late
+        else FOUND
+        if rows
+        else 0
+    )
+
+
+def _show_rest(request: Request, given: _Given, wanted: Wanted, found: Sequence[Found]) -> bool:
+    """Name replicas elsewhere and topics without a log; return whether something that could hold
+    records was not searched. Effects: lists the directories; output.
+    """
+    from logwright.erasure.account import account_of  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.erasure.certificate.search import replicas_elsewhere  # noqa: PLC0415
+
+    live = [request.of(one) for one in (request.log_dir, *given["more_dirs"])]
+    replicas = replicas_elsewhere([(one.log_dir, one.sources()) for one in live], wanted.keys)
+    for one in replicas:
+        brokers = ", ".join(map(str, one.brokers))
+        request.output.text(f"not searched: {one.topic}: its replicas on brokers {brokers}.")
+        request.output.json_object({"topic": one.topic, "replicasNotSearched": list(one.brokers)})
+    account = account_of(found, replicas=[one.topic for one in replicas])
+    incomplete = bool(wanted.patterns and account.unsearched)
+    for topics in sorted(wanted.keys.topics_asked):
+        look = account.look(topics)
+        incomplete = incomplete or bool(look.unsearched)
+        if not look.topics:
+            request.output.text(f"no log is of the topic {topics}: its keys were searched in none.")
+            request.output.json_object({"topics": topics, "problem": "no log is of this topic"})
+            incomplete = True
+    return incomplete
 
 
 def _deadline(text: str | None) -> int | None:
@@ -105,13 +138,15 @@ def _settings(request: Request, given: _Given) -> Settings:
         high_watermark=request.high_watermark,
         run_interval_ms=given["run_interval_ms"],
         appends_continue=given["appends_continue"],
+        metadata=request.sources().metadata,
     )
 
 
 def _search(request: Request, given: _Given, wanted: Wanted) -> list[Found]:
     """Search all directories and tables. Effects: reads them."""
     from logwright.erasure.find.places import list_files  # noqa: PLC0415 -- kernels: not for --help
-    from logwright.erasure.find.search import search_log_dir, search_table_files  # noqa: PLC0415
+    from logwright.erasure.find.search import search_log_dir  # noqa: PLC0415
+    from logwright.erasure.find.tables import search_table_files  # noqa: PLC0415
 
     live = (request.log_dir, *given["more_dirs"])
     found: list[Found] = []
@@ -133,7 +168,10 @@ def _search(request: Request, given: _Given, wanted: Wanted) -> list[Found]:
                 )
             )
     if not request.dry_run:
-        found += [search_table_files(root, wanted.keys) for root in given["tables"]]
+        found += [
+            search_table_files(root, wanted.keys, patterns=wanted.patterns)
+            for root in given["tables"]
+        ]
     return found
 
 

@@ -33,6 +33,7 @@ def show_findings(request: Request, wanted: Wanted, found: Sequence[Found]) -> N
                     {
                         "directory": str(one.directory),
                         "path": part.path,
+                        "topic": part.partition.topic or None,
                         "place": "unreadable",
                         "position": part.position,
                         "bytes": part.bytes,
@@ -47,7 +48,12 @@ def show_findings(request: Request, wanted: Wanted, found: Sequence[Found]) -> N
             output.text(f"… and {len(rows) - _MOST_ROWS} more: --output json prints all.")
     for one in found:
         for part in one.unsearched:
-            output.text(f"not searched: {one.directory / part.path}: {part.problem}.")
+            where = f"{one.directory / part.path}" + (
+                f", bytes {part.position} to {part.position + part.bytes}"
+                if part.bytes >= 0
+                else ""
+            )
+            output.text(f"not searched: {where}: {part.problem}.")
         for partition, problem in one.undecided.items():
             output.text(f"what removes the records of {partition} is not known: {problem}")
     _sum(request, wanted, found)
@@ -79,7 +85,7 @@ def _sum(request: Request, wanted: Wanted, found: Sequence[Found]) -> None:
         f" ({size} bytes)" + (f": {named}." if named else ".")
     )
     if unsearched:
-        request.output.text(f"{unsearched} files, or parts of them, could not be searched.")
+        request.output.text(f"{unsearched} files, parts of them, or places were not searched.")
     request.output.json_object(
         {
             "keys": asked,

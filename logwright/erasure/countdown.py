@@ -7,24 +7,32 @@ counts and times, no keys and no HMACs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from logwright.erasure.certificate.deadlines import Verdict, next_deadline_ms, verdict
-from logwright.erasure.certificate.files import read_small, replace
+from logwright.erasure.account import Account
+from logwright.erasure.certificate.deadlines import (
+    CLOSED,
+    Verdict,
+    next_deadline_ms,
+    verdict,
+)
+from logwright.erasure.certificate.files import read_small
+from logwright.erasure.certificate.files import replace as replace_file
 from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding
 from logwright.erasure.request import Request
 from logwright.errors import UnreadableFile
 
 NEVER: Final = -1
-UNREADABLE: Final = "unreadable"
 MOST_BYTES: Final = 64 * 1024 * 1024
-Worst = Literal["missed", "will be late", "not proved", "in time", "gone"]
+UNMATCHED: Final = ""
+"""In the place of a topic: requests whose topics match no log, and records of unknown topics."""
+Worst = Literal["missed", "will be late", "not proved", "in time", "not found", "gone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +72,13 @@ class TopicCountdown:
 
     Attributes:
         requests: that name the topic or match it.
-        open: of these, those that are not gone from it.
+        open: of these, those of which something remains in it, or may.
         records: that remain.
         next_deadline_ms: to come, of open requests; `NEVER` if there is none.
         gone_by_ms: when the last record is gone by itself, `NEVER` if never or if none is left.
         missed, late: requests whose deadline has passed, or will before all is gone.
+        not_proved: requests of which something may remain where was not searched; past_not_proved:
+            those whose deadline has passed.
         state: the worst of all requests.
     """
 
@@ -81,6 +91,8 @@ class TopicCountdown:
     missed: int
     late: int
     state: Worst
+    not_proved: int = 0
+    past_not_proved: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,27 +101,32 @@ class Countdown:
 
     Attributes:
         looked_ms: when it was made.
-        requests: in the store; gone: those of which nothing remains anywhere.
-        not_read: paths that could not be searched.
+        requests: in the store; gone: those that are, everywhere; not_found: those that nothing says
+            were ever there.
+        records: that remain.
+        not_read: places that were not searched.
         topics: sorted by the next deadline; logs: those with records, by their deadline.
     """
 
     looked_ms: int
     requests: int = 0
     gone: int = 0
+    not_found: int = 0
+    records: int = 0
     not_read: int = 0
     topics: tuple[TopicCountdown, ...] = ()
     logs: tuple[LogCountdown, ...] = ()
 
     @property
     def missed(self) -> tuple[TopicCountdown, ...]:
-        """Topics with a deadline that has passed while something remains."""
-        return tuple(one for one in self.topics if one.missed)
+        """Topics with a deadline that has passed while something remains, or may."""
+        return tuple(one for one in self.topics if one.missed or one.past_not_proved)
 
     @property
     def late(self) -> tuple[TopicCountdown, ...]:
-        """Topics with a deadline to come that cannot be met by itself."""
-        return tuple(one for one in self.topics if one.late)
+        """Topics with a deadline to come that is not met by itself, or that may not be."""
+        unsure = [one for one in self.topics if one.not_proved > one.past_not_proved]
+        return tuple(one for one in self.topics if one.late or one in unsure)
 
 
 @dataclass(slots=True)
@@ -129,7 +146,7 @@ def count_down(
     topics: Iterable[str],
     *,
     now_ms: int,
-    not_read: int = 0,
+    account: Account | None = None,
 ) -> Countdown:
     """Return the countdown.
 
@@ -138,48 +155,61 @@ def count_down(
         found: name of log directory → findings.
         topics: all topics of the log directories.
         now_ms: the clock.
-        not_read: number of paths that could not be searched, besides findings of that place.
+        account: of the search; None: everything was searched, and no erasure is on record.
     """
-    not_read += sum(one.place == UNREADABLE for rows in found.values() for one in rows)
-    records = [
-        (name, one)
-        for name, rows in found.items()
-        for one in rows
-        if one.place != UNREADABLE and one.request >= 0
-    ]
+    account = account or Account()
+    account = replace(account, topics=account.topics.union(topics))
+    records = [(name, one) for name, rows in found.items() for one in rows if one.request >= 0]
     concerned = Concerned([(one.hmac, one.topics) for one in requests])
-    left: set[int] = set()
+    left: dict[int, list[int | None]] = {}
     by_topic: dict[tuple[str, int], list[int | None]] = {}
     for _, one in records:
         for number in concerned.by(one.request, one.topic):
-            left.add(number)
+            left.setdefault(number, []).append(one.gone_by_ms)
             by_topic.setdefault((one.topic, number), []).append(one.gone_by_ms)
-    rows = []
-    for topic in sorted({*topics, *(one.topic for _, one in records)}):
-        verdicts = [
-            (
-                verdict(
-                    by_topic.get((topic, number), []),
-                    request.deadline_ms,
-                    now_ms=now_ms,
-                    all_read=not not_read,
-                ),
-                request.deadline_ms,
-            )
-            for number, request in enumerate(requests)
-            if request.applies_to(topic) or (topic, number) in by_topic
-        ]
-        if verdicts:
-            rows.append(_topic(topic, verdicts, now_ms))
-    gone = 0 if not_read else len(requests) - len(left)
+    states = [
+        verdict(
+            left.get(number, []), one.deadline_ms, now_ms=now_ms, look=account.look(one.topics)
+        ).state
+        for number, one in enumerate(requests)
+    ]
     return Countdown(
         looked_ms=now_ms,
         requests=len(requests),
-        gone=gone,
-        not_read=not_read,
-        topics=tuple(sorted(rows, key=_urgency)),
+        gone=states.count("gone"),
+        not_found=states.count("not found"),
+        records=len(records),
+        not_read=len(account.unsearched),
+        topics=tuple(sorted(_rows(requests, by_topic, account, now_ms), key=_urgency)),
         logs=_logs(requests, concerned, records, now_ms),
     )
+
+
+def _rows(
+    requests: Sequence[Request],
+    found: Mapping[tuple[str, int], Sequence[int | None]],
+    account: Account,
+    now_ms: int,
+) -> Iterator[TopicCountdown]:
+    """Yield what each topic's requests are waiting for; those that match no topic, and records of
+    unknown topics, are of `UNMATCHED`.
+    """
+    for topic in sorted({UNMATCHED, *account.topics, *(topic for topic, _ in found)}):
+        verdicts = []
+        for number, one in enumerate(requests):
+            here = found.get((topic, number), ())
+            if topic != UNMATCHED:
+                look = account.of_topic(topic)
+                concerns = bool(here) or one.applies_to(topic)
+                here = (*here, *found.get((UNMATCHED, number), ()))
+            else:
+                look = account.look(one.topics)
+                concerns = bool(here) or not look.topics
+            if concerns:
+                became = verdict(here, one.deadline_ms, now_ms=now_ms, look=look)
+                verdicts.append((became, one.deadline_ms))
+        if verdicts:
+            yield _topic(topic, verdicts, now_ms)
 
 
 def write_countdown(path: Path, countdown: Countdown) -> None:
@@ -189,7 +219,7 @@ def write_countdown(path: Path, countdown: Countdown) -> None:
         PreconditionError: it cannot be written. OSError: its directory cannot be made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace(path, json.dumps(asdict(countdown)).encode())
+    replace_file(path, json.dumps(asdict(countdown)).encode())
 
 
 def read_countdown(path: Path) -> Countdown | None:
@@ -214,10 +244,10 @@ _COUNTDOWN: Final = TypeAdapter(Countdown)
 
 def _topic(topic: str, verdicts: Sequence[tuple[Verdict, int]], now_ms: int) -> TopicCountdown:
     states = [one.state for one, _ in verdicts]
-    open_ = [one for one, _ in verdicts if one.state != "gone"]
+    open_ = [one for one, _ in verdicts if one.state not in CLOSED]
     left = [one for one in open_ if one.found]
     last = [one.gone_by_ms for one in left]
-    worst: tuple[Worst, ...] = ("missed", "will be late", "not proved", "in time", "gone")
+    past = [one.state for one, deadline in verdicts if now_ms >= deadline]
     coming = next_deadline_ms(((one.state, deadline) for one, deadline in verdicts), now_ms)
     return TopicCountdown(
         topic=topic,
@@ -228,7 +258,9 @@ def _topic(topic: str, verdicts: Sequence[tuple[Verdict, int]], now_ms: int) -> 
         gone_by_ms=_last(last),
         missed=states.count("missed"),
         late=states.count("will be late"),
-        state=next(one for one in worst if one in states),
+        state=next(one for one in get_args(Worst) if one in states),
+        not_proved=states.count("not proved"),
+        past_not_proved=past.count("not proved"),
     )
 
 

@@ -8,6 +8,7 @@ an HMAC for each distinct key that is compared.
 from __future__ import annotations
 
 import hmac
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -184,6 +185,23 @@ class KeySet:
                         return int(index)
             return self._by_hmac.get(digest, -1)
         return -1
+
+    def may_begin(self, beginnings: Sequence[bytes]) -> bool:
+        """Return whether a requested key may begin with one of these texts; one that is only known
+        by its HMAC may.
+        """
+        if not beginnings:
+            return False
+        stored = len(self.requests)
+        chosen = self._chosen.tolist()
+        if any(index < stored for index in chosen):
+            return True
+        keys = sorted(self._clear.key(index - stored) for index in chosen)
+        places = (bisect_left(keys, one) for one in beginnings)
+        return any(
+            at < len(keys) and keys[at].startswith(one)
+            for at, one in zip(places, beginnings, strict=True)
+        )
 
     def match(self, keys: Keys) -> NDArray[np.int32]:
         """Return the index of each key's request, int32[k]; -1 if it is not requested."""

@@ -1,14 +1,20 @@
 """What became of each request: is everything gone, and if not, will it be in time? Pure.
 
-| found | deadline | state |
-|---|---|---|
-| nothing, and everything could be read | | gone |
-| nothing, but something could not be read | | not proved |
-| something | has passed | missed |
-| something, and all is gone by the deadline | is to come | in time |
-| something that stays longer, or forever | is to come | will be late |
-| something, and all goes at some time | none | in time |
-| something that stays forever | none | remains |
+| found | not searched | its topics | deadline | state |
+|---|---|---|---|---|
+| something | | | has passed | missed |
+| something | something | | | not proved |
+| something, and all is gone by the deadline | nothing | | is to come | in time |
+| something that stays longer, or forever | nothing | | is to come | will be late |
+| something, and all goes at some time | nothing | | none | in time |
+| something that stays forever | nothing | | none | remains |
+| nothing | something | | | not proved |
+| nothing | nothing | do not exist | | not proved |
+| nothing | nothing | have an erasure on record | | gone |
+| nothing | nothing | exist | | not found |
+
+"Not searched" is what could hold records of the request; `logwright.erasure.account` has what is on
+record.
 
 A deadline has passed from its own ms on. A tombstone holds the key, so it counts as what it is: a
 record of the person's.
@@ -18,8 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from logwright.erasure.account import Look
 from logwright.erasure.certificate.model import State
+
+CLOSED: Final[frozenset[State]] = frozenset(("gone", "not found"))
+"""States in which nothing is to be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,15 +40,17 @@ class Verdict:
     Attributes:
         found: number of records.
         gone_by_ms: when the last of them is gone; None: nothing was found, or never.
+        why: what the state rests on, empty if on what was found.
     """
 
     state: State
     found: int
     gone_by_ms: int | None
+    why: str = ""
 
 
 def verdict(
-    gone_by_ms: Sequence[int | None], deadline_ms: int | None, *, now_ms: int, all_read: bool
+    gone_by_ms: Sequence[int | None], deadline_ms: int | None, *, now_ms: int, look: Look
 ) -> Verdict:
     """Return what became of a request.
 
@@ -45,35 +58,53 @@ def verdict(
         gone_by_ms: of each record that was found, when it is gone; None: never.
         deadline_ms: None: there is none.
         now_ms: the clock.
-        all_read: whether every file could be searched.
+        look: how well was looked for it.
     """
     dated = [one for one in gone_by_ms if one is not None]
     found = len(gone_by_ms)
     last_ms = max(dated, default=None) if len(dated) == found else None
-    return Verdict(
-        state=_state(found, last_ms, deadline_ms, now_ms=now_ms, all_read=all_read),
-        found=found,
-        gone_by_ms=last_ms,
-    )
-
-
-def _state(
-    found: int, last_ms: int | None, deadline_ms: int | None, *, now_ms: int, all_read: bool
-) -> State:
     if not found:
-        return "gone" if all_read else "not proved"
+        state = _absent(look)
+    else:
+        state = _present(last_ms, deadline_ms, now_ms=now_ms, all_searched=not look.unsearched)
+    return Verdict(state=state, found=found, gone_by_ms=last_ms, why=_why(state, look))
+
+
+def _absent(look: Look) -> State:
+    if look.unsearched or not look.topics:
+        return "not proved"
+    return "gone" if look.erased else "not found"
+
+
+def _present(
+    last_ms: int | None, deadline_ms: int | None, *, now_ms: int, all_searched: bool
+) -> State:
+    if deadline_ms is not None and now_ms >= deadline_ms:
+        return "missed"
+    if not all_searched:
+        return "not proved"
     if deadline_ms is None:
         return "remains" if last_ms is None else "in time"
-    if now_ms >= deadline_ms:
-        return "missed"
     return "will be late" if last_ms is None or last_ms > deadline_ms else "in time"
 
 
+def _why(state: State, look: Look) -> str:
+    """Return what a state rests on, where it is not what was found."""
+    if look.unsearched:
+        places = "1 place" if look.unsearched == 1 else f"{look.unsearched} places"
+        return f"{places} that could hold its records not searched"
+    if state == "not proved":
+        return "no log of its topics was found"
+    if state == "not found":
+        return "no erasure is on record, and no record was found"
+    return ""
+
+
 def next_deadline_ms(deadlines: Iterable[tuple[State, int | None]], now_ms: int) -> int | None:
-    """Return the first deadline to come of requests that are not gone, None: there is none."""
+    """Return the first deadline to come of requests that are open, None: there is none."""
     coming = [
         deadline
         for state, deadline in deadlines
-        if state != "gone" and deadline is not None and deadline > now_ms
+        if state not in CLOSED and deadline is not None and deadline > now_ms
     ]
     return min(coming, default=None)

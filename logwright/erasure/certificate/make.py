@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from logwright.erasure.account import Account
 from logwright.erasure.certificate.deadlines import verdict
 from logwright.erasure.certificate.manifest import File, Tree
 from logwright.erasure.certificate.model import (
@@ -21,9 +22,10 @@ from logwright.erasure.certificate.model import (
     Versions,
 )
 from logwright.erasure.concerned import Concerned
-from logwright.erasure.find.model import Finding
+from logwright.erasure.find.model import Finding, Looked
+from logwright.erasure.find.result import Unsearched
 
-UNREADABLE = "unreadable"
+_UNSEEN = "the search did not look at it"
 _OTHER_NAME = "has another name outside of the directory"
 
 
@@ -50,6 +52,9 @@ class Searched:
         path: absolute.
         findings: records of requests, with paths relative to the directory.
         node_id: of its broker, None: unknown.
+        looked: path → how the search looked at the file.
+        unsearched: what the search says that it did not read.
+        topics, erased: see `logwright.erasure.find.result.Found`.
     """
 
     path: str
@@ -58,7 +63,10 @@ class Searched:
     findings: Sequence[Finding] = ()
     cluster: Cluster | None = None
     node_id: int | None = None
-    unread: Mapping[str, str] = field(default_factory=dict)
+    looked: Mapping[str, Looked] = field(default_factory=dict)
+    unsearched: Sequence[Unsearched] = ()
+    topics: frozenset[str] = frozenset()
+    erased: frozenset[str] = frozenset()
 
 
 def make_certificate(
@@ -69,6 +77,8 @@ def make_certificate(
     signing_key_sha256: str,
     versions: Versions,
     replicas: Sequence[Replicas] = (),
+    topics: Iterable[str] = (),
+    earlier: Sequence[Certificate] = (),
 ) -> Certificate:
     """Return the certificate.
 
@@ -79,15 +89,26 @@ def make_certificate(
         signing_key_sha256: fingerprint of the public key.
         versions: of the programs.
         replicas: what the cluster's metadata says is elsewhere.
+        topics: of the cluster's metadata.
+        earlier: certificates of before, whose keys have HMACs with the same secret.
     """
     not_read = _not_read(searched)
+    account = Account(
+        topics=frozenset(topics).union(
+            *(one.topics for one in searched), *(one.topics for one in earlier)
+        ),
+        erased=frozenset().union(*(one.erased for one in searched)),
+        unsearched=(*(one.topic for one in not_read), *(one.topic for one in replicas)),
+        earlier=_listed(earlier),
+    )
     return Certificate(
         issued_at_ms=now_ms,
         signing_key_sha256=signing_key_sha256,
         versions=versions,
         directories=tuple(
             Directory(
-                path=one.path,
+                path=PathName.of(one.path).text,
+                path_hex=PathName.of(one.path).hex,
                 files=len(one.files),
                 bytes=sum(file.size for file in one.files.values()),
                 cluster=one.cluster,
@@ -95,7 +116,7 @@ def make_certificate(
             )
             for one in searched
         ),
-        requests=_asked(requested, searched, now_ms=now_ms, all_read=not not_read),
+        requests=_asked(requested, searched, account, now_ms=now_ms),
         remains=tuple(_remains(searched)),
         not_read=not_read,
         hard_linked=tuple(
@@ -111,26 +132,45 @@ def make_certificate(
                 path=PathName.of(path),
                 bytes=file.size,
                 sha256=file.sha256,
+                looked=one.looked.get(path, "not searched"),
             )
             for number, one in enumerate(searched)
             for path, file in one.files.items()
         ),
+        topics=tuple(sorted(account.topics)),
+        erased=tuple(sorted(account.erased)),
     )
 
 
+def _listed(earlier: Sequence[Certificate]) -> dict[bytes | str, frozenset[str]]:
+    """Return HMAC → topics of the records that earlier certificates list."""
+    found: dict[bytes | str, frozenset[str]] = {}
+    for one in earlier:
+        for record in one.remains:
+            if record.request >= 0:
+                hmac = one.requests[record.request].hmac
+                found[hmac] = found.get(hmac, frozenset()) | {record.topic}
+    return found
+
+
 def _asked(
-    requested: Sequence[Requested], searched: Sequence[Searched], *, now_ms: int, all_read: bool
+    requested: Sequence[Requested],
+    searched: Sequence[Searched],
+    account: Account,
+    *,
+    now_ms: int,
 ) -> tuple[Asked, ...]:
     gone: list[list[int | None]] = [[] for _ in requested]
     concerned = Concerned([(one.hmac, one.topics) for one in requested])
     for one in searched:
         for finding in one.findings:
-            if finding.place != UNREADABLE and finding.request >= 0:
+            if finding.request >= 0:
                 for number in concerned.by(finding.request, finding.topic):
                     gone[number].append(finding.gone_by_ms)
     asked = []
     for request, found in zip(requested, gone, strict=True):
-        became = verdict(found, request.deadline_ms, now_ms=now_ms, all_read=all_read)
+        look = account.look(request.topics, request.hmac)
+        became = verdict(found, request.deadline_ms, now_ms=now_ms, look=look)
         asked.append(
             Asked(
                 hmac=request.hmac,
@@ -140,6 +180,7 @@ def _asked(
                 state=became.state,
                 found=became.found,
                 gone_by_ms=became.gone_by_ms,
+                why=became.why,
             )
         )
     return tuple(asked)
@@ -162,25 +203,37 @@ def _remains(searched: Sequence[Searched]) -> list[Remains]:
         )
         for number, one in enumerate(searched)
         for finding in one.findings
-        if finding.place != UNREADABLE
     ]
 
 
 def _not_read(searched: Sequence[Searched]) -> tuple[NotRead, ...]:
-    """Return what was not searched: not a file, or a file whose records cannot be read."""
+    """Return what was not searched: what is not a file, what the search could not read, and each
+    file that was seen and that the search says nothing of.
+    """
     found = []
     for number, one in enumerate(searched):
-        why = {
-            **one.tree.others,
-            **{
-                finding.path: finding.rule or "its records cannot be read"
-                for finding in one.findings
-                if finding.place == UNREADABLE
-            },
-            **one.unread,
-        }
+        parts = [part for part in one.unsearched if part.path not in one.tree.others]
+        topics = {part.path: part.partition.topic for part in one.unsearched}
+        named = {part.path for part in parts}
+        rows = [
+            (part.path, part.problem, part.partition.topic, part.position, part.bytes)
+            for part in parts
+        ]
+        rows += [(path, why, topics.get(path, ""), 0, -1) for path, why in one.tree.others.items()]
+        rows += [
+            (path, _UNSEEN, "", 0, -1)
+            for path in one.files
+            if path not in named and one.looked.get(path, "not searched") == "not searched"
+        ]
         found += [
-            NotRead(directory=number, path=PathName.of(path), why=reason)
-            for path, reason in sorted(why.items())
+            NotRead(
+                directory=number,
+                path=PathName.of(path),
+                why=why,
+                topic=topic,
+                position=position,
+                bytes=size,
+            )
+            for path, why, topic, position, size in sorted(rows)
         ]
     return tuple(found)

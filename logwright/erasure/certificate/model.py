@@ -11,18 +11,20 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from logwright.erasure.find.model import Kind, Place
+from logwright.erasure.find.model import Kind, Looked, Place
 from logwright.units import INT64_MAX
 
 FORMAT: Final = "logwright erasure certificate"
-VERSION: Final = 1
+VERSION: Final = 2
+"""Since 2 a certificate has the account: `looked`, `topics`, `erased`, the ranges and topics of
+`not_read`, and the state ``not found``. One of version 1 is still read."""
 
 Hex32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Time = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Count = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Int64 = Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)]
 
-State = Literal["missed", "will be late", "remains", "not proved", "in time", "gone"]
+State = Literal["missed", "will be late", "remains", "not proved", "in time", "not found", "gone"]
 """Of a request, the worst first; `logwright.erasure.certificate.deadlines` has the rules."""
 
 
@@ -61,20 +63,31 @@ class ManifestFile(_Value):
 
     Attributes:
         directory: number of its directory, from 0.
+        looked: how it was searched; None in a certificate of version 1.
     """
 
     directory: Count
     path: PathName
     bytes: Count
     sha256: Hex32
+    looked: Looked | None = None
 
 
 class NotRead(_Value):
-    """What is below a directory and was not searched, and why."""
+    """What was not searched, and why: a path below a directory, or a place that it stands for, such
+    as remote storage.
+
+    Attributes:
+        topic: whose records can be there, empty: any.
+        position, bytes: of the part that was not searched; 0 and -1: all of it.
+    """
 
     directory: Count
     path: PathName
     why: str
+    topic: str = ""
+    position: Count = 0
+    bytes: Annotated[int, Field(ge=-1, le=INT64_MAX)] = -1
 
 
 class Cluster(_Value):
@@ -93,7 +106,8 @@ class Directory(_Value):
     """A directory that was searched.
 
     Attributes:
-        path: absolute, when the certificate was made.
+        path: absolute, when the certificate was made; empty if it is not UTF-8.
+        path_hex: its bytes then.
         cluster: None: unknown.
         node_id: of the broker whose directory it is, None: unknown.
     """
@@ -103,6 +117,12 @@ class Directory(_Value):
     bytes: Count
     cluster: Cluster | None
     node_id: int | None
+    path_hex: Annotated[str, Field(pattern=r"^([0-9a-f]{2})*$")] = ""
+
+    @property
+    def name(self) -> PathName:
+        """The path as other paths are."""
+        return PathName(text=self.path, hex=self.path_hex)
 
 
 class Asked(_Value):
@@ -113,6 +133,7 @@ class Asked(_Value):
         received_at_ms, deadline_ms: None: not given.
         found: number of records that were found.
         gone_by_ms: when the last of them is gone, None: nothing was found, or never.
+        why: what the state rests on, empty if on what was found.
     """
 
     hmac: Hex32
@@ -122,6 +143,7 @@ class Asked(_Value):
     state: State
     found: Count
     gone_by_ms: Time | None
+    why: str = ""
 
 
 class Remains(_Value):
@@ -169,10 +191,12 @@ class Certificate(_Value):
         signing_key_sha256: the public key's fingerprint.
         not_seen: what a search of files cannot see, as sentences.
         hard_linked: files with more names than the directories have.
+        topics: that exist, by logs, metadata and earlier certificates.
+        erased: topics of which an erasure or a deletion is on record.
     """
 
     format: Literal["logwright erasure certificate"] = FORMAT
-    format_version: Literal[1] = VERSION
+    format_version: Literal[1, 2] = VERSION
     issued_at_ms: Time
     signing_key_sha256: Hex32
     versions: Versions
@@ -184,6 +208,8 @@ class Certificate(_Value):
     replicas_not_searched: tuple[Replicas, ...]
     not_seen: tuple[str, ...]
     manifest: tuple[ManifestFile, ...]
+    topics: tuple[str, ...] = ()
+    erased: tuple[str, ...] = ()
 
     def files_of(self, directory: int) -> dict[str, ManifestFile]:
         """Return path → file of a directory."""

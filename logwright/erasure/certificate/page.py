@@ -10,7 +10,14 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final, get_args
 
-from logwright.erasure.certificate.model import Asked, Certificate, PathName, Remains, State
+from logwright.erasure.certificate.model import (
+    Asked,
+    Certificate,
+    NotRead,
+    PathName,
+    Remains,
+    State,
+)
 
 SHOWN: Final = 1_000
 """Maximum rows of each table; the signed file has all."""
@@ -39,15 +46,16 @@ code { font: 12px/1.5 ui-monospace, monospace; }
 """
 _SAID: Final[dict[State, str]] = {
     "gone": "gone",
-    "not proved": "nothing found, but not all could be read",
+    "not proved": "not proved",
     "in time": "goes in time",
+    "not found": "not found, and no erasure on record",
     "remains": "remains",
     "will be late": "will be late",
     "missed": "deadline missed",
 }
 _WORST_FIRST: Final[tuple[State, ...]] = get_args(State)
 _NEVER: Final = '<span class="bad">never</span>'
-_GOOD: Final = frozenset(("gone", "in time"))
+_GOOD: Final = frozenset(("gone", "in time", "not found"))
 
 
 def certificate_html(certificate: Certificate, *, file_name: str, file_sha256: str) -> str:
@@ -113,7 +121,7 @@ def _requests(certificate: Certificate) -> str:
             escape(one.topics),
             _time(one.received_at_ms),
             _time(one.deadline_ms),
-            _mark(one.state),
+            _mark(one.state) + (f'<div class="soft">{escape(one.why)}</div>' if one.why else ""),
             f"{one.found:,}",
             _time(one.gone_by_ms) or (_NEVER if one.found else ""),
         )
@@ -153,7 +161,7 @@ def _directories(certificate: Certificate) -> str:
         rows.append(
             (
                 str(number),
-                f"<code>{escape(one.path)}</code>",
+                f"<code>{_path(one.name)}</code>",
                 f"{one.files:,}",
                 f"{one.bytes:,}",
                 "unknown" if cluster is None else escape(cluster.cluster_id or "unknown"),
@@ -169,36 +177,49 @@ def _limits(certificate: Certificate) -> str:
     sentences = "\n".join(f"<li>{escape(one)}</li>" for one in certificate.not_seen)
     parts = [f"<h2>What this search cannot see</h2>\n<ul>\n{sentences}\n</ul>"]
     for title, entries in (
-        ("Not read", certificate.not_read),
+        ("Not searched", certificate.not_read),
         ("Files with other names", certificate.hard_linked),
     ):
         if entries:
             rows = [
-                (f"{one.directory + 1}: <code>{_path(one.path)}</code>", escape(one.why))
+                (
+                    f"{one.directory + 1}: <code>{_path(one.path)}</code>{_range(one)}",
+                    escape(one.topic) or "any",
+                    escape(one.why),
+                )
                 for one in entries[:SHOWN]
             ]
-            parts.append(f"<h2>{title}</h2>\n" + _table(("path", "why"), rows, len(entries)))
+            header = ("path", "of topic", "why")
+            parts.append(f"<h2>{title}</h2>\n" + _table(header, rows, len(entries)))
     if certificate.replicas_not_searched:
-        rows = [
+        brokers = [
             (escape(one.topic), ", ".join(map(str, one.brokers)))
             for one in certificate.replicas_not_searched[:SHOWN]
         ]
-        header = ("topic", "brokers with replicas")
         total = len(certificate.replicas_not_searched)
-        parts.append("<h2>Replicas that were not searched</h2>\n" + _table(header, rows, total))
+        parts.append(
+            "<h2>Replicas that were not searched</h2>\n"
+            + _table(("topic", "brokers with replicas"), brokers, total)
+        )
     return "\n".join(parts)
+
+
+def _range(one: NotRead) -> str:
+    """Return which bytes of a file were not searched; empty if none of it was."""
+    return "" if one.bytes < 0 else f", bytes {one.position:,} to {one.position + one.bytes:,}"
 
 
 def _files(certificate: Certificate) -> str:
     rows = [
         (
             f"{one.directory + 1}: <code>{_path(one.path)}</code>",
+            escape(one.looked or ""),
             f"{one.bytes:,}",
             f"<code>{one.sha256}</code>",
         )
         for one in certificate.manifest[:SHOWN]
     ]
-    header = ("file", "*bytes", "SHA-256")
+    header = ("file", "looked at", "*bytes", "SHA-256")
     return "<h2>Files</h2>\n" + _table(header, rows, len(certificate.manifest))
 
 

@@ -67,7 +67,10 @@ def search(
             snapshot=metadata.snapshot,
         ),
         node_id=None if sources is None else sources.ids.node_id,
-        unread={one.path: one.problem for one in found.unsearched},
+        looked=found.looked,
+        unsearched=found.unsearched,
+        topics=frozenset(found.topics),
+        erased=frozenset(found.erased),
     )
 
 

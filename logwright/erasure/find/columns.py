@@ -1,24 +1,23 @@
-"""Search keys in columns of Arrow: Parquet files of tables, and the rows that a write by Spark has
-spooled. Effects: reads the files. Needs pyarrow.
+"""Search keys and patterns in columns of Arrow: the Parquet files of a table, and the rows that a
+write by Spark has spooled. Effects: reads the files. Needs pyarrow.
+
+A key is compared with whole values of all columns of bytes and text, nested ones too; a pattern is
+searched in them. A deleted row of a table is in its file until that is removed, so it counts.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.erasure.find.model import Finding
-from logwright.erasure.find.scan import HIT, Scanned, Unread, nothing_found
+from logwright.erasure.find.scan import Scanned, Unread, nothing_found
+from logwright.erasure.find.texts import RowHit, hits_of_rows
 from logwright.erasure.keys import Keys, KeySet
 from logwright.extras import require
-from logwright.format.names import TopicPartition
-from logwright.format.scan import BATCH
-from logwright.records.markers import NO_MARKERS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,11 +25,26 @@ if TYPE_CHECKING:
 RAW_KEYS: Final = ("_key", "key")
 """The column of the key as it is in the log: the first that a file has
 (`logwright.tables.columns`)."""
-_PARTITION: Final = re.compile(r"(?:^|/)partition=(\d{1,10})/")
-_PARQUET: Final = re.compile(r".*\.(?:parquet|new)(?:\..*)?")
-_NO_ROWS: Final = re.compile(r"_logwright\.json|_SUCCESS|commit\.json|lock|.*\.crc")
+POSITIONS: Final = ("file_path", "pos")
+"""The columns of Iceberg's position deletes."""
 _BATCH_ROWS: Final = 64 * 1024
 _VALUES: Final = ("value", "headers")
+
+
+class Rows(NamedTuple):
+    """What a Parquet file has.
+
+    Attributes:
+        hits: rows, each once for a request and once for a pattern.
+        texts: of its footer.
+        has_keys: whether it has the column of keys as they are in the log.
+        are_positions: it names rows of other files, as Iceberg's position deletes do.
+    """
+
+    hits: list[RowHit]
+    texts: list[bytes]
+    has_keys: bool
+    are_positions: bool
 
 
 def scan_spool(path: Path, keys: KeySet, patterns: tuple[bytes, ...]) -> Scanned:
@@ -43,7 +57,7 @@ def scan_spool(path: Path, keys: KeySet, patterns: tuple[bytes, ...]) -> Scanned
     require("tables", by="searching spooled rows")
     import pyarrow as pa  # noqa: PLC0415 -- an extra
 
-    hits: list[tuple[int, int, int, bool]] = []
+    hits: list[RowHit] = []
     row = 0
     try:
         with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
@@ -59,22 +73,7 @@ def scan_spool(path: Path, keys: KeySet, patterns: tuple[bytes, ...]) -> Scanned
                 row += batch.num_rows
     except (pa.ArrowException, OSError, KeyError):
         return nothing_found(Unread(position=0, bytes=-1, problem="it is not a whole Arrow file"))
-    return _scanned(hits)
-
-
-def _scanned(hits: list[tuple[int, int, int, bool]]) -> Scanned:
-    found = np.zeros(len(hits), dtype=HIT)
-    for at, (request, pattern, row, dead) in enumerate(sorted(hits, key=lambda one: one[2])):
-        one = found[at]
-        one["request"], one["pattern"], one["offset"], one["is_tombstone"] = (
-            request,
-            pattern,
-            row,
-            dead,
-        )
-    batches = np.zeros(1, dtype=BATCH)
-    batches["position"] = -1
-    return Scanned(hits=found, batches=batches, markers=NO_MARKERS, unread=())
+    return hits_of_rows(hits)
 
 
 def _patterns_in(batch: pa.RecordBatch, patterns: tuple[bytes, ...]) -> Iterator[tuple[int, int]]:
@@ -90,73 +89,85 @@ def _patterns_in(batch: pa.RecordBatch, patterns: tuple[bytes, ...]) -> Iterator
                 break
 
 
-def search_table(
-    root: Path, keys: KeySet
-) -> tuple[list[Finding], list[tuple[str, TopicPartition, str]]]:
-    """Search the Parquet files of a table, or one file.
-
-    Returns:
-        the findings, and (path, partition, problem) of what cannot be searched.
+def scan_parquet(path: Path, keys: KeySet, patterns: Sequence[bytes]) -> Rows | None:
+    """Search all columns of bytes and text of a Parquet file; None if it cannot be read.
 
     Raises:
         MissingExtra: pyarrow is not installed.
     """
     require("tables", by="searching a table")
-    findings: list[Finding] = []
-    problems: list[tuple[str, TopicPartition, str]] = []
-    paths = sorted(root.rglob("*")) if root.is_dir() else [root]
-    for path in paths:
-        relative = str(path.relative_to(root)) if path != root else path.name
-        place = _PARTITION.search(relative)
-        partition = TopicPartition("", int(place[1]) if place else -1)
-        if path.is_symlink():
-            problems.append((relative, partition, "it is a symbolic link, which is not followed"))
-        elif path.is_dir() or _NO_ROWS.fullmatch(path.name):
-            continue
-        elif not path.is_file():
-            problems.append((relative, partition, "it is not a regular file"))
-        elif path == root or _PARQUET.fullmatch(path.name):
-            problem = _search_parquet(path, (relative, partition), keys, findings)
-            if problem is not None:
-                problems.append((relative, partition, problem))
-        else:
-            problems.append((relative, partition, "it is not a Parquet file"))
-    return findings, problems
-
-
-def _search_parquet(
-    path: Path, where: tuple[str, TopicPartition], keys: KeySet, findings: list[Finding]
-) -> str | None:
-    """Add the findings of one file; return why it cannot be searched, None if it can."""
     import pyarrow as pa  # noqa: PLC0415 -- an extra
-    import pyarrow.parquet as pq  # noqa: PLC0415 -- an extra
+    import pyarrow.parquet as pq  # noqa: PLC0415
 
-    relative, partition = where
+    hits: list[RowHit] = []
+    start = 0
     try:
         with pq.ParquetFile(path) as file:
-            names = [name for name in RAW_KEYS if name in file.schema_arrow.names]
-            if not names or not _is_bytes(file.schema_arrow.field(names[0]).type):
-                return "it has no column of keys as bytes or text"
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=names[:1]):
-                found = keys.match(_keys_of(batch.column(0)))
-                findings += [
-                    Finding(
-                        request=request,
-                        topic=partition.topic,
-                        partition=partition.partition,
-                        path=relative,
-                        place="table",
-                        offset=-1,
-                        batch_position=-1,
-                        kind="live",
-                        rule="",
-                        gone_by_ms=None,
-                    )
-                    for request in found[found >= 0].tolist()
-                ]
-    except (pa.ArrowException, OSError, ValueError):
-        return "it is not a Parquet file that can be read"
-    return None
+            has_keys = any(
+                one.name in RAW_KEYS and _is_bytes(one.type) for one in file.schema_arrow
+            )
+            are_positions = tuple(file.schema_arrow.names) == POSITIONS
+            footer = file.metadata.metadata or {}
+            texts = [text for pair in footer.items() for text in pair]
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+                hits += _hits_in(batch.columns, start, keys, patterns)
+                start += batch.num_rows
+    except (pa.ArrowException, OSError, ValueError, KeyError):
+        return None
+    return Rows(hits, texts, has_keys, are_positions)
+
+
+def _hits_in(
+    columns: Iterable[pa.Array], start: int, keys: KeySet, patterns: Sequence[bytes]
+) -> list[RowHit]:
+    """Return the hits of a batch of rows, the first of which has the number `start`."""
+    import pyarrow.compute as pc  # noqa: PLC0415 -- an extra
+
+    found: set[tuple[int, int, int]] = set()
+    for column, rows in (leaf for one in columns for leaf in _leaves(one)):
+        matched = keys.match(_keys_of(column))
+        for at in np.flatnonzero(matched >= 0).tolist():
+            found.add((int(matched[at]), -1, start + int(rows[at])))
+        for number, pattern in enumerate(patterns):
+            has = pc.fill_null(pc.match_substring(_as_bytes(column), pattern), fill_value=False)
+            for at in np.flatnonzero(has.to_numpy(zero_copy_only=False)).tolist():
+                found.add((-1, number, start + int(rows[at])))
+    requested = {row for request, _, row in found if request >= 0}
+    return [
+        (request, pattern, row, False)
+        for request, pattern, row in sorted(found)
+        if request >= 0 or row not in requested
+    ]
+
+
+def _leaves(
+    column: pa.Array, rows: NDArray[np.int64] | None = None
+) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:
+    """Yield the arrays of bytes and text in a column, and the row of each of their values."""
+    import pyarrow as pa  # noqa: PLC0415 -- an extra
+
+    types, kind = pa.types, column.type
+    rows = np.arange(len(column)) if rows is None else rows
+    if isinstance(kind, pa.BaseExtensionType):
+        yield from _leaves(column.storage, rows)
+    elif types.is_dictionary(kind):
+        yield from _leaves(column.dictionary_decode(), rows)
+    elif types.is_struct(kind):
+        for child in column.flatten():
+            yield from _leaves(child, rows)
+    elif types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
+        plain = column.cast(pa.large_list(_entry(kind)))
+        yield from _leaves(plain.flatten(), rows[plain.value_parent_indices().to_numpy()])
+    elif _is_bytes(kind):
+        yield column, rows
+
+
+def _entry(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa  # noqa: PLC0415 -- an extra
+
+    if not pa.types.is_map(kind):
+        return kind.value_type
+    return pa.struct([kind.key_field, kind.item_field])
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -168,18 +179,25 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(
         types.is_binary(kind)
         or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
         or types.is_string(kind)
         or types.is_large_string(kind)
     )
 
 
-def _keys_of(column: pa.Array) -> Keys:
-    """Return the keys of a column of bytes or text."""
+def _as_bytes(column: pa.Array) -> pa.Array:
     import pyarrow as pa  # noqa: PLC0415 -- an extra
 
+    kind = column.type
+    if pa.types.is_fixed_size_binary(kind):
+        column = column.cast(pa.binary())
     array = column.cast(pa.large_binary())
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _keys_of(column: pa.Array) -> Keys:
+    """Return the keys of a column of bytes or text."""
+    array = _as_bytes(column)
     _, places, content = array.buffers()
     if len(array) == 0 or places is None:
         return Keys(_nothing(), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))

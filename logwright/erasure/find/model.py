@@ -18,6 +18,9 @@ Place = Literal[
     "table",
     "unreadable",
 ]
+Looked = Literal["searched", "no records", "not asked", "in part", "not searched"]
+"""How a file was looked at: all of it was searched; its content proves that it holds no record; no
+request is about its topic; some byte ranges, or all of it, were not searched."""
 Kind = Literal["live", "superseded", "tombstone", "aborted", "value"]
 
 

@@ -1,4 +1,4 @@
-"""List the files of a log directory that can hold records, and what each is.
+"""List the files of a log directory, and what each can be.
 
 ===========================================  ===========  ======================================
 file                                         place        what removes it
@@ -12,10 +12,13 @@ file                                         place        what removes it
 ``TOPIC-N.ID-delete/*``                      deleted log  a purge, the broker's delay later
 ``TOPIC-N.ID-stray/*``, ``-future/*``        stray, ...   nothing
 ``.logwright-write-*``                       staging      the next write, an hour later
+any other                                    stray        nothing
 ===========================================  ===========  ======================================
 
-Indexes, checkpoints, locks and ledgers hold no keys. Any other file, a link, and a directory that
-cannot be listed are returned as unread: nothing is left out in silence.
+No file is left out: what an index, a checkpoint or a ledger is decides its content
+(`logwright.erasure.find.proofs`), not its name. The topic of a file is known only if Kafka or
+logwright gives such a name to a file of that log. A link, what is neither a file nor a directory,
+and a directory that cannot be listed are named as not searched.
 """
 
 from __future__ import annotations
@@ -24,12 +27,15 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from logwright.deletion.observe import list_deleted
 from logwright.erasure.find.model import Place
+from logwright.erasure.find.proofs import is_known
+from logwright.erasure.mark import read_mark
 from logwright.errors import UnreadableFile
 from logwright.format.deletions import LEDGER, parse_ledger
 from logwright.format.names import (
@@ -50,25 +56,13 @@ from logwright.steps.failed_output import FAILED, parse_failed_output
 
 SPOOL: Final = ".logwright-write-"
 """Rows of a write by Spark, as Arrow's IPC files (`logwright.spark.kafka_log_write`)."""
-_NO_KEYS: Final = re.compile(
-    r"[0-9]{20,}\.(?:index|timeindex|txnindex|snapshot)(?:\.[0-9]+)?(?:\.(?:cleaned|swap|deleted|tmp))?"
-    r"|(?:leader-epoch-checkpoint|partition\.metadata|meta\.properties|bootstrap\.checkpoint)(?:\.tmp)?"
-    r"|(?:recovery-point-offset|log-start-offset|replication-offset|cleaner-offset)-checkpoint(?:\.tmp)?"
-    r"|\.lock|\.kafka_cleanshutdown|\.logwright-(?!write-).*|quorum-state(?:\.tmp)?"
-)
-"""Names of files of Kafka and logwright without keys."""
-_OURS: Final = re.compile(
-    r"lock|deletions\.jsonl|ingest\.json|ingest\.batches(?:\.[0-9a-f]*)?|manifest\.json|.*\.tmp"
-    r"|copy\.json|move\.json|erased\.json"
-)
-"""Names of such files in logwright's work directories."""
 NO_PARTITION: Final = TopicPartition("", -1)
 """Of files whose topic is not known: requests of all topics count."""
 LONGEST_NAME: Final = 255
-_REMOTE: Final = "remote-log-index-cache"
 _LOG_FILE: Final = re.compile(r"(?:.*\.)?log(?:\..*)?")
-_BASE: Final = re.compile(r"([0-9]{1,19})\.")
+_BASE: Final = re.compile(r"([0-9]{1,20})\.")
 _NS_PER_MS: Final = 1_000_000
+Form = Literal["segment", "rows", "other"]
 _PLACES: Final[dict[str, Place]] = {"stray": "stray", "future": "future", "delete": "deleted log"}
 
 
@@ -81,7 +75,8 @@ class RecordFile:
         group: files of one group are parts of one log.
         since_ms: when it was retired, or expires; None if neither is so.
         is_kept: no purge removes it now: its plan is alive, or a swap needs it.
-        is_arrow: rows in Arrow's format, of any topic.
+        form: what its content is read as: a segment; rows in Arrow's format; or, for ``other``,
+            what its name says, and a segment if it is not that.
     """
 
     path: Path
@@ -91,7 +86,7 @@ class RecordFile:
     group: str
     since_ms: int | None = None
     is_kept: bool = False
-    is_arrow: bool = False
+    form: Form = "segment"
     stamp: tuple[int, int, int] = (0, 0, 0)
 
     @property
@@ -122,10 +117,14 @@ class Inventory:
     Attributes:
         files: that can hold records, sorted by path.
         not_searched: named, since nothing is known of their content.
+        topics: of which it has a log, live or not, or the record of a deletion.
+        erased: topics of which an erasure that is done, or the deletion of a log, is on record.
     """
 
     files: list[RecordFile] = field(default_factory=list)
     not_searched: list[NotSearched] = field(default_factory=list)
+    topics: set[str] = field(default_factory=set)
+    erased: set[str] = field(default_factory=set)
 
 
 def list_files(log_dir: Path) -> Inventory:
@@ -138,7 +137,11 @@ def list_files(log_dir: Path) -> Inventory:
     with open_log_dir(log_dir) as root:
         listing = list_log_dir(root)
     walk = _Walk(log_dir)
-    deleted = list_deleted(log_dir).directories
+    listed = list_deleted(log_dir)
+    deleted = listed.directories
+    on_record = {one.partition.topic for one in listed.deletions.values()}
+    walk.inventory.topics |= on_record
+    walk.inventory.erased |= on_record
     marked = {one.name: one for one in listing.marked}
     for name in sorted(listing.names):
         path = log_dir / name
@@ -168,6 +171,8 @@ class _Walk:
 
     def partition(self, directory: Path, partition: TopicPartition) -> None:
         """Add a partition's files."""
+        self.inventory.topics.add(partition.topic)
+        self._mark(directory, partition)
         entries = list(self._below(directory, partition))
         names = [path.name for path, _ in entries if path.parent == directory]
         kinds = file_kinds(names)
@@ -185,24 +190,24 @@ class _Walk:
                 self._add(path, status, partition, ("staging", "swap"), is_kept=kept)
             elif name.endswith(LOG) and name[:-4] in kinds.stems:
                 self._add(path, status, partition, ("segment", "segment"))
-            elif _LOG_FILE.fullmatch(name):
-                self._add(path, status, partition, ("stray", "foreign"))
-            elif not _NO_KEYS.fullmatch(name):
-                self._unknown(path, partition)
+            else:
+                self._other(path, status, partition)
 
     def marked(
         self, directory: Path, partition: TopicPartition, place: Place, since_ms: int | None
     ) -> None:
         """Add the files of a deleted, stray or future log."""
+        if partition != NO_PARTITION:
+            self.inventory.topics.add(partition.topic)
         for path, status in self._below(directory, partition):
             group = str(path.parent.relative_to(directory))
-            if _LOG_FILE.fullmatch(path.name):
+            if _LOG_FILE.fullmatch(path.name) and group == ".":
                 self._add(path, status, partition, (place, group), since_ms=since_ms)
-            elif not (
-                _NO_KEYS.fullmatch(path.name)
-                or (WORK_DIRECTORY in path.parts and _OURS.fullmatch(path.name))
-            ):
-                self._unknown(path, partition)
+            elif _LOG_FILE.fullmatch(path.name):
+                known = partition if WORK_DIRECTORY in path.parts else NO_PARTITION
+                self._add(path, status, known, (place, group), since_ms=since_ms)
+            else:
+                self._other(path, status, partition)
 
     def other(self, path: Path) -> None:
         """Add what is neither a partition's nor a marked directory: any other directory is searched
@@ -210,24 +215,35 @@ class _Walk:
         """
         status = path.lstat()
         if stat.S_ISDIR(status.st_mode):
-            if path.name != _REMOTE:  # indexes of remote segments
-                self.marked(path, NO_PARTITION, "stray", None)
-        elif stat.S_ISREG(status.st_mode) and path.name.startswith(SPOOL):
-            where: tuple[Place, str] = ("staging", path.name)
-            self._add(path, status, NO_PARTITION, where, is_arrow=True)
-        elif not (stat.S_ISREG(status.st_mode) and _NO_KEYS.fullmatch(path.name)):
+            self.marked(path, NO_PARTITION, "stray", None)
+        elif not stat.S_ISREG(status.st_mode):
             self._unknown(path, NO_PARTITION)
+        elif path.name.startswith(SPOOL):
+            self._add(path, status, NO_PARTITION, ("staging", path.name), form="rows")
+        else:
+            self._other(path, status, NO_PARTITION)
+
+    def _other(self, path: Path, status: os.stat_result, partition: TopicPartition) -> None:
+        """Add a file whose content must say what it is."""
+        known = partition if is_known(path.name) else NO_PARTITION
+        group = str(path.relative_to(self._log_dir))
+        self._add(path, status, known, ("stray", group), form="other")
+
+    def _mark(self, directory: Path, partition: TopicPartition) -> None:
+        """Note whether an erasure of a log is on record. Effects: reads its mark."""
+        with suppress(UnreadableFile):
+            if (read_mark(directory) or "").endswith(" done"):
+                self.inventory.erased.add(partition.topic)
 
     def _of_work(
         self, directory: Path, path: Path, status: os.stat_result, partition: TopicPartition
     ) -> None:
         """Add a file below a partition's directory."""
         inside = path.relative_to(directory).parts
+        if inside[0] != WORK_DIRECTORY:
+            partition = NO_PARTITION
         if not _LOG_FILE.fullmatch(path.name):
-            if inside[0] != WORK_DIRECTORY or not (
-                _OURS.fullmatch(path.name) or _NO_KEYS.fullmatch(path.name)
-            ):
-                self._unknown(path, partition)
+            self._other(path, status, partition)
             return
         group = "/".join(inside[:-1])
         area, name = (inside[1], inside[2]) if len(inside) > 3 else ("", "")  # noqa: PLR2004 -- .logwright/AREA/NAME/file
@@ -252,7 +268,7 @@ class _Walk:
         *,
         since_ms: int | None = None,
         is_kept: bool = False,
-        is_arrow: bool = False,
+        form: Form = "segment",
     ) -> None:
         place, group = where
         relative = path.relative_to(self._log_dir)
@@ -265,13 +281,13 @@ class _Walk:
                 group=f"{relative.parts[0]}/{group}",
                 since_ms=since_ms,
                 is_kept=is_kept,
-                is_arrow=is_arrow,
+                form=form,
                 stamp=(status.st_ino, status.st_size, status.st_mtime_ns),
             )
         )
 
     def _unknown(self, path: Path, partition: TopicPartition) -> None:
-        what = "it is neither a file of Kafka's nor of logwright's"
+        what = "it is neither a file nor a directory"
         if path.is_symlink():
             what = "it is a symbolic link, which is not followed"
         self._not_searched(path, partition, what)

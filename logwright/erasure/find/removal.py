@@ -79,7 +79,7 @@ def removal_of_file(file: RecordFile, settings: Settings | None) -> tuple[str, i
     if settings is None:
         return "", None
     if file.place == "staging":
-        if file.is_arrow:
+        if file.form == "rows":
             return SPOOL_RULE, None
         return ("", None) if file.is_kept else (PURGE, settings.now_ms + settings.run_interval_ms)
     if file.since_ms is None or file.place not in _DELAYS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.erasure.find.model import Finding
+from logwright.erasure.find.model import Finding, Looked
 from logwright.format.names import TopicPartition
 from logwright.log.model import PartitionLog
 from logwright.state.model import Hold
@@ -18,6 +18,7 @@ from logwright.state.model import Hold
 if TYPE_CHECKING:
     from logwright.config.broker import BrokerConfig
     from logwright.config.topic import CleanerConfig, TopicConfig
+    from logwright.metadata.model import ClusterMetadata
     from logwright.observe import HighWatermark
 
 
@@ -33,6 +34,7 @@ class Settings:
         run_interval_ms: the longest time between two runs of maintenance.
         forced: runs clean whatever the ratio and the lag say.
         appends_continue: see `logwright.erasure.forecast.Upkeep`.
+        metadata: of the cluster, None: unknown.
     """
 
     of_topic: Callable[[str], tuple[TopicConfig, CleanerConfig]]
@@ -42,15 +44,18 @@ class Settings:
     run_interval_ms: int = 0
     forced: bool = False
     appends_continue: bool = False
+    metadata: ClusterMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsearched:
-    """A file, or a part of one, that could not be searched.
+    """A place where records can be and that was not searched: a file, a part of one, or a place
+    that is not in the directory, such as remote storage.
 
     Attributes:
+        partition: whose records can be in it; an empty topic: any.
         path: relative to the directory.
-        position, bytes: of the part; 0 and -1 for the whole file.
+        position, bytes: of the part; 0 and -1 for the whole file, or what is not a file.
         problem: why.
     """
 
@@ -59,21 +64,6 @@ class Unsearched:
     position: int
     bytes: int
     problem: str
-
-    def as_finding(self) -> Finding:
-        """Return it as a finding of no request: any key may be in it."""
-        return Finding(
-            request=-1,
-            topic=self.partition.topic,
-            partition=self.partition.partition,
-            path=self.path,
-            place="unreadable",
-            offset=-1,
-            batch_position=self.position,
-            kind="live",
-            rule="",
-            gone_by_ms=None,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +94,10 @@ class Found:
         undecided: log → why it is not maintained, or why its settings or its state are not known:
             what removes its records is not known either.
         live: the live logs with findings.
-        files, bytes: that were searched.
+        looked: path → how the file was looked at, of every file: with `unsearched` the account.
+        topics: of which the directory has a log, live or not, or the record of a deletion.
+        erased: of these, those of which an erasure or a deletion is on record.
+        files, bytes: of the account.
     """
 
     directory: Path
@@ -112,14 +105,8 @@ class Found:
     unsearched: list[Unsearched] = field(default_factory=list)
     undecided: dict[TopicPartition, str] = field(default_factory=dict)
     live: dict[TopicPartition, LiveHits] = field(default_factory=dict)
+    looked: dict[str, Looked] = field(default_factory=dict)
+    topics: set[str] = field(default_factory=set)
+    erased: set[str] = field(default_factory=set)
     files: int = 0
     bytes: int = 0
-
-
-def findings_of(found: Iterable[Found]) -> list[Finding]:
-    """Return the findings of some directories, those of unsearched files included."""
-    return [
-        finding
-        for one in found
-        for finding in (*one.findings, *(each.as_finding() for each in one.unsearched))
-    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -99,6 +99,11 @@ def nothing_found(*unread: Unread) -> Scanned:
         markers=NO_MARKERS,
         unread=unread,
     )
+
+
+def whole_file(problem: str) -> Unread:
+    """Return that nothing of a file is taken to be read."""
+    return Unread(position=0, bytes=-1, problem=problem)
 
 
 class Scanner:
@@ -202,9 +207,16 @@ class _Found:
                 following = position + LOG_OVERHEAD_BYTES + length
         # A preallocated file, or a power loss, leaves zeros, which hold nothing.
         if following < end or first_nonzero(data, position) < end:
-            size = following - position
-            self.unread.append(Unread(position=position, bytes=size, problem=problem))
+            self._add_unread(Unread(position=position, bytes=following - position, problem=problem))
         return following
+
+    def _add_unread(self, part: Unread) -> None:
+        """Add a part; one that follows another with the same problem belongs to it."""
+        last = self.unread[-1] if self.unread else None
+        if last and last.problem == part.problem and last.position + last.bytes == part.position:
+            self.unread[-1] = replace(last, bytes=last.bytes + part.bytes)
+        else:
+            self.unread.append(part)
 
     def scanned(self) -> Scanned:
         """Return all of it."""

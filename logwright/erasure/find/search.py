@@ -14,16 +14,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.erasure.find.columns import scan_spool, search_table
+from logwright.erasure.find.columns import scan_spool
+from logwright.erasure.find.elsewhere import places_elsewhere
 from logwright.erasure.find.kinds import KINDS, Judged, judge
-from logwright.erasure.find.model import Finding, Place
+from logwright.erasure.find.model import Finding, Looked, Place
 from logwright.erasure.find.places import NO_PARTITION, Inventory, RecordFile, list_files
+from logwright.erasure.find.proofs import known_texts
 from logwright.erasure.find.removal import removal_of_file, removal_of_records
 from logwright.erasure.find.result import Found, LiveHits, Settings, Unsearched
-from logwright.erasure.find.scan import Scanned, Scanner, Unread, nothing_found
+from logwright.erasure.find.scan import Scanned, Scanner, Unread, nothing_found, whole_file
+from logwright.erasure.find.texts import scan_texts
 from logwright.erasure.keys import KeySet
 from logwright.errors import LogwrightError, StalePlan
-from logwright.format.names import TopicPartition
+from logwright.format.names import INDEX, LOG, TopicPartition
 from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.log.mapped import map_file
@@ -34,6 +37,12 @@ from logwright.units import TimestampMs
 
 ATTEMPTS: Final = 3
 """How often a directory is read whose files change meanwhile."""
+SEARCHED: Final[Looked] = "searched"
+NO_RECORDS: Final[Looked] = "no records"
+NOT_ASKED: Final[Looked] = "not asked"
+_FOREIGN: Final = (
+    "it is neither records nor what Kafka or logwright writes into a file of this name"
+)
 Progress = Callable[[str, int, int], None]
 
 
@@ -92,16 +101,20 @@ class _Search:
     def run(self, inventory: Inventory) -> Found:
         """Search all files, log by log."""
         total = sum(one.stamp[1] for one in inventory.files)
+        self._found.topics |= inventory.topics
+        self._found.erased |= inventory.erased
+        metadata = None if self._settings is None else self._settings.metadata
+        self._found.topics |= set() if metadata is None else metadata.topics.keys()
+        self._found.unsearched += [
+            one
+            for one in places_elsewhere(self._found.directory, inventory, metadata)
+            if one.partition == NO_PARTITION
+            or self._patterns
+            or not self._keys.for_topic(one.partition.topic).is_empty
+        ]
         for missing in inventory.not_searched:
-            self._found.unsearched.append(
-                Unsearched(
-                    partition=missing.partition,
-                    path=missing.relative,
-                    position=0,
-                    bytes=-1,
-                    problem=missing.problem,
-                )
-            )
+            whole = Unread(position=0, bytes=-1, problem=missing.problem)
+            self._unread(missing.partition, missing.relative, whole)
         groups = sorted(inventory.files, key=lambda one: (one.group, one.base_offset, one.relative))
         for _, files in groupby(groups, key=lambda one: one.group):
             self._log(list(files), total)
@@ -116,33 +129,48 @@ class _Search:
         for file in files:
             one = self._scan(file, keys, total)
             for part in one.unread:
-                self._unread(file, part)
+                self._unread(file.partition, file.relative, part)
             scanned.append(one)
         if any(len(one.hits) for one in scanned):
             self._decide(files, scanned)
 
     def _scan(self, file: RecordFile, keys: KeySet, total: int) -> Scanned:
         found = self._found
+        asked = not keys.is_empty or bool(self._patterns)
         try:
-            if file.is_arrow:
-                scanned = scan_spool(file.path, self._keys, self._patterns)
-            elif keys.is_empty and not self._patterns:
-                scanned = nothing_found()
-            else:
-                data = map_file(file.path, expected_bytes=file.stamp[1])
-                scanned = self._scanner.scan(data, file.path, keys)
+            scanned, looked = self._read(file, keys) if asked else (nothing_found(), NOT_ASKED)
         except LogwrightError as error:
-            scanned = nothing_found(Unread(position=0, bytes=-1, problem=error.problem))
+            scanned, looked = nothing_found(whole_file(error.problem)), SEARCHED
+        if scanned.unread:
+            whole = any(one.bytes in (-1, file.stamp[1]) for one in scanned.unread)
+            looked = "not searched" if whole else "in part"
+        found.looked[file.relative] = looked
         found.files += 1
         found.bytes += file.stamp[1]
         self._progress("search", found.bytes, total)
         return scanned
 
-    def _unread(self, file: RecordFile, part: Unread) -> None:
+    def _read(self, file: RecordFile, keys: KeySet) -> tuple[Scanned, Looked]:
+        """Search a file by what it is."""
+        data = map_file(file.path, expected_bytes=file.stamp[1])
+        if file.form == "segment":
+            return self._scanner.scan(data, file.path, keys), SEARCHED
+        texts = known_texts(file.path.name, data, _log_bytes(file.path))
+        if texts is not None:
+            scanned = scan_texts(texts, keys, self._patterns)
+            return scanned, SEARCHED if texts else NO_RECORDS
+        if file.form == "rows":
+            return scan_spool(file.path, keys, self._patterns), SEARCHED
+        scanned = self._scanner.scan(data, file.path, keys)
+        if scanned.unread:
+            scanned.unread = (whole_file(_FOREIGN),)
+        return scanned, SEARCHED
+
+    def _unread(self, partition: TopicPartition, path: str, part: Unread) -> None:
         self._found.unsearched.append(
             Unsearched(
-                partition=file.partition,
-                path=file.relative,
+                partition=partition,
+                path=path,
                 position=part.position,
                 bytes=part.bytes,
                 problem=part.problem,
@@ -241,11 +269,9 @@ class _Search:
         return log
 
 
-def search_table_files(root: Path, keys: KeySet) -> Found:
-    """Search a table's Parquet files; see `search_table`."""
-    findings, problems = search_table(root, keys)
-    unsearched = [
-        Unsearched(partition=partition, path=path, position=0, bytes=-1, problem=problem)
-        for path, partition, problem in problems
-    ]
-    return Found(directory=root, findings=findings, unsearched=unsearched)
+def _log_bytes(path: Path) -> int | None:
+    """Return the size of the segment of an index. Effects: reads its status."""
+    try:
+        return path.with_suffix(LOG).lstat().st_size if path.name.endswith(INDEX) else None
+    except OSError:
+        return None

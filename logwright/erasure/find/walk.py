@@ -63,6 +63,8 @@ PATTERN: Final = 1 << 40
 _NO_LIMIT = np.int64(1) << np.int64(62)
 _SMALLEST_BYTES: Final = 17
 _MOST_BATCHES: Final = 1 << 30
+_LAST_CONTROL_TYPE: Final = 6
+"""KRAFT_VOTERS (ControlRecordType, Kafka 4.3.0)."""
 
 NOTED: Final = np.dtype(
     [
@@ -178,6 +180,8 @@ def walk_file(
         elif batch.count > 0:
             loaded = np.int64(given) if number == 0 else np.int64(-1)
             status = _walk_batch(data, batch, loaded, every, table, automaton, room)
+        elif size > HEADER_BYTES or batch.count < 0:
+            status = np.int64(RECORDS)
         if status != DONE:
             return position, status
         position += size
@@ -189,7 +193,7 @@ def _note_control(data: Any, batch: Any, room: Any) -> Any:
     if batch.count <= 0:
         return np.int64(DONE)
     batch.control_type = control_type(data, batch)
-    if batch.control_type < 0:
+    if batch.control_type < 0 or batch.control_type > _LAST_CONTROL_TYPE:
         return np.int64(RECORDS)
     if room.used[0] == len(room.batches):
         return np.int64(FULL)

@@ -1,0 +1,134 @@
+"""Records of a topic that its log directory does not have: in remote storage (KIP-405), or lost.
+
+Three things say so: the topic's config ``remote.storage.enable`` in the cluster's metadata; a log
+start offset below the first local segment; and ``__remote_log_metadata``, whose events name each
+remote segment until its deletion is finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from logwright.erasure.find.places import NO_PARTITION, Inventory, RecordFile
+from logwright.erasure.find.result import Unsearched
+from logwright.errors import LogwrightError
+from logwright.format.batch import crc_is_valid, parse_batch, walk_batches
+from logwright.format.checkpoints import parse_offset_checkpoint
+from logwright.format.names import LOG_START_OFFSET_CHECKPOINT, TopicPartition
+from logwright.format.record import read_records
+from logwright.log.mapped import map_file
+
+if TYPE_CHECKING:
+    from logwright.metadata.model import ClusterMetadata
+
+REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
+ENABLE: Final = "remote.storage.enable"
+_REMOTE: Final = "its remote segments were not searched"
+_HEAD: Final = 3
+"""Bytes before the fields of an event: of the frame, the kind, and the version of the kind."""
+_SEGMENT, _UPDATE, _PARTITION_DELETE = range(3)
+_SEGMENT_DELETED: Final = 3
+_PARTITION_DELETED: Final = 2
+_ID_BYTES: Final = 16
+_SEGMENT_AT: Final = _ID_BYTES + 4 + 1
+"""Of a segment's id, after the topic's name: topic id, partition, and no tagged fields."""
+_AFTER_STATE: Final = 8 + 4 + 1
+"""Bytes after the state of a partition's deletion: time, broker, and no tagged fields."""
+
+
+def is_remote(topic: str, metadata: ClusterMetadata | None) -> bool:
+    """Return whether the cluster's metadata says that a topic has remote storage."""
+    entry = None if metadata is None else metadata.topic_configs.get(topic, {}).get(ENABLE)
+    return entry is not None and entry.value == "true"
+
+
+def places_elsewhere(
+    log_dir: Path, inventory: Inventory, metadata: ClusterMetadata | None
+) -> Iterator[Unsearched]:
+    """Yield where else records of the topics are. Effects: reads checkpoints and
+    ``__remote_log_metadata``.
+    """
+    topics = inventory.topics if metadata is None else inventory.topics | metadata.topics.keys()
+    remote = {topic for topic in topics if is_remote(topic, metadata)}
+    events = [
+        one
+        for one in inventory.files
+        if one.place == "segment" and one.partition.topic == REMOTE_LOG_METADATA
+    ]
+    try:
+        remote |= remote_topics(events)
+    except LogwrightError as error:
+        yield _elsewhere(NO_PARTITION, "", f"the remote segments are not known: {error.problem}")
+    for topic in sorted(remote):
+        yield _elsewhere(TopicPartition(topic, -1), "", f"{topic}: {_REMOTE}")
+    yield from _missing(log_dir, inventory)
+
+
+def _missing(log_dir: Path, inventory: Inventory) -> Iterator[Unsearched]:
+    """Yield the partitions whose log starts below their first local record file."""
+    first: dict[TopicPartition, int] = {}
+    for one in inventory.files:
+        local = one.place in ("segment", "deleted") or (one.place == "staging" and one.is_kept)
+        if local and one.form == "segment" and one.relative.count("/") == 1:
+            known = first.get(one.partition, one.base_offset)
+            first[one.partition] = min(known, one.base_offset)
+    for partition, start in _starts(log_dir).items():
+        base = first.get(partition)
+        if base is not None and start < base:
+            problem = f"offsets {start} to {base - 1} are in remote storage, or lost"
+            yield _elsewhere(partition, partition.directory_name, problem)
+
+
+def _starts(log_dir: Path) -> Mapping[TopicPartition, int]:
+    """Return the log start offsets on record; none if they cannot be read."""
+    path = log_dir / LOG_START_OFFSET_CHECKPOINT
+    try:
+        return parse_offset_checkpoint(map_file(path).tobytes(), path)
+    except LogwrightError:
+        return {}
+
+
+def _elsewhere(partition: TopicPartition, path: str, problem: str) -> Unsearched:
+    return Unsearched(partition=partition, path=path, position=0, bytes=-1, problem=problem)
+
+
+def remote_topics(files: Iterable[RecordFile]) -> set[str]:
+    """Return the topics that have remote segments by these events. Effects: reads them.
+
+    Raises:
+        LogwrightError: they cannot be read.
+    """
+    segments: dict[tuple[bytes, bytes], str] = {}
+    for file in sorted(files, key=lambda one: (one.partition, one.base_offset)):
+        for value in _values(file.path):
+            _apply(value, segments)
+    return set(segments.values())
+
+
+def _values(path: Path) -> Iterator[bytes]:
+    content = map_file(path).data
+    for span in walk_batches(content):
+        whole = content[span.position : span.position + span.bytes]
+        batch = parse_batch(whole)
+        if crc_is_valid(batch, whole) and not batch.is_control:
+            yield from (one.value for one in read_records(batch, whole) if one.value)
+
+
+def _apply(value: bytes, segments: dict[tuple[bytes, bytes], str]) -> None:
+    """Apply one event to the segments: partition and id → topic."""
+    kind = value[1] if len(value) > _HEAD else -1
+    end = _HEAD + value[_HEAD] if kind >= 0 else 0
+    partition = value[end : end + _SEGMENT_AT]
+    if len(partition) < _SEGMENT_AT:
+        return
+    segment = value[end + _SEGMENT_AT : end + _SEGMENT_AT + _ID_BYTES]
+    if kind == _SEGMENT:
+        topic = value[_HEAD + 1 : end].decode(errors="replace")
+        segments[partition, segment] = topic
+    elif kind == _UPDATE and value[-2] == _SEGMENT_DELETED:
+        segments.pop((partition, segment), None)
+    elif kind == _PARTITION_DELETE and value[-1 - _AFTER_STATE] == _PARTITION_DELETED:
+        for one in [one for one in segments if one[0] == partition]:
+            del segments[one]

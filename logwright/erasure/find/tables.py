@@ -1,0 +1,195 @@
+"""Search the files of a table: Parquet, Delta and Iceberg, its old versions too.
+
+Each file below the table's directory is searched, whichever version refers to it. Files elsewhere
+that the metadata refers to are named, and so is a file of another format.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import numpy as np
+
+from logwright.erasure.find.columns import scan_parquet
+from logwright.erasure.find.model import Finding, Looked
+from logwright.erasure.find.result import Found, Unsearched
+from logwright.erasure.find.table_files import Texts, add_texts, beginning, references, table_texts
+from logwright.erasure.find.texts import RowHit, scan_texts
+from logwright.erasure.keys import KeySet
+from logwright.format.names import TopicPartition
+from logwright.log.files import not_regular, unreadable
+
+_PARTITION: Final = re.compile(r"(?:^|/)partition=(\d{1,10})/")
+_METADATA: Final = re.compile(r"(?:^|/)(?:_delta_log|metadata)/")
+_PARQUET: Final = b"PAR1"
+_CUT: Final = "a value in its statistics is cut, and may be the beginning of a key"
+_NO_KEYS: Final = "it has no column of keys as bytes or text"
+_READ_BYTES: Final = 1 << 20
+
+
+def search_table_files(
+    root: Path, keys: KeySet, *, patterns: tuple[bytes, ...] = (), topic: str = ""
+) -> Found:
+    """Search a table's files, or one file. Effects: reads them.
+
+    Args:
+        patterns: byte patterns that are searched in all columns of bytes and text, too.
+        topic: of the table; empty: requests of all topics count.
+
+    Raises:
+        MissingExtra: a library that reads the files is not installed.
+        UnreadableFile: there is no such file or directory.
+    """
+    table = _Table(root, keys, patterns, topic)
+    for path, problem in _files_below(root):
+        table.add(path, problem)
+    table.found.findings.sort(key=lambda one: (one.path, one.request))
+    return table.found
+
+
+class _Table:
+    """The search of one table."""
+
+    def __init__(self, root: Path, keys: KeySet, patterns: tuple[bytes, ...], topic: str) -> None:
+        self._root = root
+        self._keys = keys
+        self._patterns = patterns
+        self._topic = topic
+        self._elsewhere: set[str] = set()
+        self.found = Found(directory=root)
+
+    def add(self, path: Path, problem: str | None) -> None:
+        """Search one file."""
+        relative = str(path.relative_to(self._root)) if path != self._root else path.name
+        place = _PARTITION.search(relative)
+        partition = TopicPartition(self._topic, int(place[1]) if place else -1)
+        looked: Looked = "searched"
+        if problem is None:
+            try:
+                looked, problem = self._search(path, (relative, partition))
+            except OSError as error:
+                problem = unreadable(error, path).problem
+            self.found.files += 1
+            self.found.looked[relative] = "not searched" if problem else looked
+        if problem is not None:
+            self._unsearched(relative, partition, problem)
+
+    def _search(self, path: Path, where: tuple[str, TopicPartition]) -> tuple[Looked, str | None]:
+        """Search a file by its content; return how it was looked at, and why it is not searched."""
+        size, head = path.stat().st_size, _head(path)
+        self.found.bytes += size
+        if not any(head) and _is_zero(path):
+            return "no records", None
+        if head != _PARQUET:
+            texts = table_texts(path)
+            if texts is None:
+                return "not searched", "it is of no format that a table has"
+            return ("searched" if any(texts) else "no records"), self._texts(texts, where)
+        rows = scan_parquet(path, self._keys, self._patterns)
+        if rows is None:
+            return "not searched", "it is not a Parquet file that can be read"
+        self._found(rows.hits, where)
+        footer = Texts([], [])
+        for text in rows.texts:
+            add_texts(text.decode(errors="replace"), footer)
+        problem = self._texts(footer, where)
+        has_rows = rows.has_keys or rows.are_positions or _METADATA.search(where[0])
+        return "searched", problem if has_rows else _NO_KEYS
+
+    def _texts(self, texts: Texts, where: tuple[str, TopicPartition]) -> str | None:
+        """Compare the texts of a file; return why not all could be."""
+        scanned = scan_texts(texts.whole, self._keys, self._patterns)
+        self._found(
+            [(int(one["request"]), int(one["pattern"]), -1, False) for one in scanned.hits], where
+        )
+        self._references(texts.whole)
+        return _CUT if self._keys.may_begin([beginning(one) for one in texts.cut]) else None
+
+    def _references(self, texts: Sequence[bytes]) -> None:
+        """Name the files elsewhere that metadata refers to, each directory once."""
+        root = os.path.abspath(self._root)  # noqa: PTH100 -- resolve() would follow symlinks
+        for text in references(texts):
+            scheme, colon, rest = text.partition(":")
+            local = not text.startswith("/") and colon and scheme != "file"
+            path = text if local else "/" + unquote(rest if colon else text).lstrip("/")
+            directory = path.rpartition("/")[0]
+            inside = f"{path}/".startswith(f"{root}/")
+            if inside or directory in self._elsewhere or not (local or os.path.lexists(path)):
+                continue
+            self._elsewhere.add(directory)
+            problem = f"the table refers to files in {directory}, which was not searched"
+            self._unsearched("", TopicPartition(self._topic, -1), problem)
+
+    def _unsearched(self, path: str, partition: TopicPartition, problem: str) -> None:
+        self.found.unsearched.append(
+            Unsearched(partition=partition, path=path, position=0, bytes=-1, problem=problem)
+        )
+
+    def _found(self, hits: Sequence[RowHit], where: tuple[str, TopicPartition]) -> None:
+        path, partition = where
+        self.found.findings += [
+            Finding(
+                request=request if request >= 0 else pattern + len(self._keys),
+                topic=partition.topic,
+                partition=partition.partition,
+                path=path,
+                place="table",
+                offset=-1,
+                batch_position=-1,
+                kind="live" if request >= 0 else "value",
+                rule="",
+                gone_by_ms=None,
+            )
+            for request, pattern, _, _ in hits
+        ]
+
+
+def _files_below(root: Path) -> Iterator[tuple[Path, str | None]]:
+    """Yield what is below a directory, or the file itself, sorted, and why it is not read. Effects:
+    lists directories; links are not followed.
+    """
+    try:
+        status = root.lstat()
+    except OSError as error:
+        raise unreadable(error, root) from error
+    if stat.S_ISREG(status.st_mode):
+        yield root, None
+    elif not stat.S_ISDIR(status.st_mode):
+        raise not_regular(root)
+    else:
+        yield from _in_directory(root)
+
+
+def _in_directory(directory: Path) -> Iterator[tuple[Path, str | None]]:
+    try:
+        paths = sorted(directory.iterdir())
+    except OSError as error:
+        yield directory, unreadable(error, directory).problem
+        return
+    for path in paths:
+        mode = path.lstat().st_mode
+        if stat.S_ISDIR(mode):
+            yield from _in_directory(path)
+        elif stat.S_ISLNK(mode):
+            yield path, "it is a symbolic link, which is not followed"
+        else:
+            yield path, None if stat.S_ISREG(mode) else "it is not a regular file"
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(_PARQUET))
+
+
+def _is_zero(path: Path) -> bool:
+    with path.open("rb") as file:
+        return not any(
+            np.frombuffer(part, dtype=np.uint8).any()
+            for part in iter(lambda: file.read(_READ_BYTES), b"")
+        )

@@ -1,0 +1,46 @@
+"""Search the keys and patterns in texts: those of ledgers, properties and a table's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from logwright.erasure.find.scan import HIT, Scanned
+from logwright.erasure.keys import Keys, KeySet
+from logwright.format.scan import BATCH
+from logwright.records.markers import NO_MARKERS
+
+RowHit = tuple[int, int, int, bool]
+"""Request or -1, pattern or -1, number of the row or -1, and whether the row has no value."""
+
+
+def scan_texts(texts: Iterable[bytes], keys: KeySet, patterns: Sequence[bytes]) -> Scanned:
+    """Return which requests' keys are one of these texts, and which patterns are in one."""
+    distinct = sorted(set(texts))
+    requests = {int(one) for one in keys.match(keys_of(distinct)) if one >= 0}
+    found = {n for n, one in enumerate(patterns) if any(one in text for text in distinct)}
+    return hits_of_rows(
+        [(one, -1, -1, False) for one in sorted(requests)]
+        + [(-1, one, -1, False) for one in sorted(found)]
+    )
+
+
+def keys_of(texts: Sequence[bytes]) -> Keys:
+    """Return texts as keys are matched."""
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    starts = np.zeros(len(texts), dtype=np.int64)
+    np.cumsum(lengths[:-1], out=starts[1:])
+    return Keys(np.frombuffer(b"".join(texts), dtype=np.uint8), starts, lengths)
+
+
+def hits_of_rows(hits: Sequence[RowHit]) -> Scanned:
+    """Return hits that are in no batch."""
+    found = np.zeros(len(hits), dtype=HIT)
+    for at, (request, pattern, row, dead) in enumerate(sorted(hits, key=lambda one: one[2])):
+        one = found[at]
+        one["request"], one["pattern"], one["offset"] = request, pattern, row
+        one["is_tombstone"] = dead
+    batches = np.zeros(1, dtype=BATCH)
+    batches["position"] = -1
+    return Scanned(hits=found, batches=batches, markers=NO_MARKERS, unread=())

@@ -1,0 +1,182 @@
+"""What was done to a world before it is searched, by logwright's own commands or without them."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.crash.filesystems import Crash
+from tests.e2e.command import Answer, call
+from tests.sequences.faults import Fault, interrupted
+from tests.worlds.plain_search import is_live, search_logs
+from tests.worlds.requests import ALL, PERSONS, Asked, Asking, words
+from tests.worlds.world import NOW_MS, Piece, Table, World, short
+
+Words = Sequence[object]
+_POLICY: Final = """version: 1
+topics:
+  - name: {topic}
+    table: {{format: {form}, path: {path}, key: string, value: string, keep_versions_ms: {keep}}}
+"""
+
+
+def run(world: World, *given: object) -> Answer:
+    """A command at the world's time, without output of progress."""
+    return call(*map(str, given), "--now", NOW_MS)
+
+
+def partitions(world: World) -> list[str]:
+    """The live logs of the first directory but the metadata."""
+    names = [one.name for one in sorted(world.first.iterdir()) if one.is_dir()]
+    return [one for one in names if is_live(one) and not one.startswith("__")]
+
+
+def erase(world: World, draw: random.Random, *, at_once: bool) -> Words:
+    """The words of an erasure of some persons, in all topics or as requested."""
+    persons = draw.sample(PERSONS, draw.randint(1, 4))
+    asking = Asking(tuple(Asked(key, ALL) for key in persons))
+    directory = world.root / "erase"
+    directory.mkdir(exist_ok=True)
+    mode = ("--now-and-for-good",) if at_once else ()
+    return ("erase", world.first, *words(asking, directory), *mode, *world.config, "--yes")
+
+
+def _of_one(command: str) -> Callable[[World, random.Random], Words | None]:
+    def found(world: World, draw: random.Random) -> Words | None:
+        names = partitions(world)
+        if command == "undo":
+            names += [one for one, _ in _deleted(world)]
+        if not names:
+            return None
+        more: Words = ("--to", world.other) if command == "move" else ()
+        return (command, world.first, draw.choice(names), *more, *world.config, "--yes")
+
+    return found
+
+
+def _deleted(world: World) -> list[tuple[str, str]]:
+    names = [one.name for one in sorted(world.first.iterdir()) if one.name.endswith("-delete")]
+    return [(one.rpartition(".")[0], one) for one in names if "." in one and len(one) < 255]
+
+
+def _whole(*command: str) -> Callable[[World, random.Random], Words]:
+    return lambda world, _: (command[0], world.first, *world.config, *command[1:], "--yes")
+
+
+COMMANDS: Final[dict[str, Callable[[World, random.Random], Words | None]]] = {
+    "erase now": lambda world, draw: erase(world, draw, at_once=True),
+    "erase": lambda world, draw: erase(world, draw, at_once=False),
+    "clean": _whole("clean", "--config", "min.cleanable.dirty.ratio=0"),
+    "roll": _whole("roll"),
+    "purge": _whole("purge"),
+    "recover": _whole("recover"),
+    "move": _of_one("move"),
+    "delete": _of_one("delete"),
+    "undo": _of_one("undo"),
+}
+_WEIGHTS: Final = {
+    "erase now": 7,
+    "erase": 4,
+    "clean": 3,
+    "roll": 1,
+    "purge": 2,
+    "recover": 1,
+    "move": 3,
+    "delete": 2,
+    "undo": 2,
+    "copy": 2,
+    "tables": 3,
+    "kill erase now": 3,
+    "kill erase": 1,
+    "kill move": 2,
+    "kill clean": 1,
+    "kill delete": 1,
+    "kill purge": 1,
+    "kill undo": 1,
+}
+
+
+def draw_acts(draw: random.Random, *, with_tables: bool) -> tuple[Piece, ...]:
+    """Some acts; tables are made first and updated last."""
+    names = draw.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=draw.choice((0, 0, 1, 1, 2, 3)))
+    if with_tables:
+        if draw.random() < 0.7:
+            names.insert(0, "erase now")
+        names = ["tables", *names, "tables"]
+    return tuple(Piece(name, draw.randrange(10**6)) for name in names)
+
+
+def perform(world: World, act: Piece) -> None:
+    """Carry out one act; a refusal is one of its ends. Effects: changes the world."""
+    draw = act.draw()
+    if act.kind == "copy":
+        _copy(world)
+        return
+    if act.kind == "tables":
+        for one in world.tables:
+            world.done.append((f"latest {one.form}", update(world, one)))
+        return
+    given = COMMANDS[act.kind.removeprefix("kill ")](world, draw)
+    if given is None:
+        return
+    end: int | str
+    if act.kind.startswith("kill "):
+        fault = Fault("kill", draw.randint(1, 12))
+        try:
+            with interrupted(fault, world.root):
+                end = run(world, *given).status
+        except Crash:
+            end = "dead"
+    else:
+        before = _persons(world) if act.kind == "erase now" else set()
+        end = run(world, *given).status
+        if act.kind == "erase now" and end == 0:
+            world.erased |= before - _persons(world)
+    world.done.append((act.kind, end))
+    world.note(f"act {act.kind} {short([str(one) for one in given[2:3]])}: {end}")
+
+
+def _persons(world: World) -> set[tuple[str, bytes]]:
+    """The persons in the live logs, by topic."""
+    found = set()
+    for file in search_logs(world.first):
+        if file.topic is not None and is_live(file.path.split("/")[0]):
+            found |= {(file.topic, key) for key in PERSONS if file.has_key(key)}
+    return found
+
+
+def _copy(world: World) -> None:
+    """Copy the first directory without logwright's files; the copy takes its place."""
+    target = world.root / f"copy{len(world.done)}"
+    shutil.copytree(world.first, target, symlinks=True, ignore=_left_out)
+    world.live[0] = target
+    world.done.append(("copy", 0))
+    world.note("act copy without .logwright")
+
+
+def _left_out(directory: str, names: list[str]) -> list[str]:
+    """What a copy of files leaves out: logwright's directories, and sockets."""
+    paths = [Path(directory, one) for one in names]
+    return [one.name for one in paths if one.name == ".logwright" or one.is_socket()]
+
+
+def update(world: World, table: Table) -> int:
+    """Make or update a table, from the directory that has its topic. Effects: writes it."""
+    policies = table.path.with_suffix(".policies")
+    policies.mkdir(exist_ok=True)
+    (policies / "p.yml").write_text(
+        _POLICY.format(
+            topic=table.topic, form=table.form, path=table.path, keep=table.keep_versions_ms
+        )
+    )
+    formats = ("--format", table.form, "--key", "string", "--value", "string")
+    here = any(one.startswith(f"{table.topic}-") for one in partitions(world))
+    source = world.first if here else world.other
+    given = ("latest", source, table.topic, "--to", table.path, *formats)
+    more = ("--policies", policies, "--high-watermark", "end", *world.config, "--yes")
+    status = run(world, *given, *more).status
+    world.note(f"act latest {table.form}: {status}")
+    return status

@@ -1,0 +1,259 @@
+"""Hold what was claimed against what a plain search knows.
+
+``more``: something is said to be gone, searched, in time or done that is not, or of which nobody
+can know. ``less``: something is not said, or a command fails, where all was searched. ``bug``: a
+command ended in an exception.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.worlds.knowledge import Known, Seen, know
+from tests.worlds.product import Claimed
+from tests.worlds.requests import Asked, Asking, is_valid
+from tests.worlds.world import NOW_MS, World, short
+
+CLEAN = ("gone", "not found")
+LEFT = ("remains", "will be late", "missed", "in time")
+_WARNED = re.compile(r"white space|blank|quot|space", re.IGNORECASE)
+_NO_MATCH = re.compile(r"match(?:es)? (?:no|nothing)|no (?:log|topic)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """One wrong claim.
+
+    Attributes:
+        way: more, less or bug.
+        cause: a few words by which such faults are counted.
+        why: what the plain search knows.
+    """
+
+    way: str
+    cause: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.way}: {self.cause}: {self.why}"
+
+
+def judge(world: World, seen: Seen, claimed: Sequence[Claimed]) -> list[Wrong]:
+    """All wrong claims about a world."""
+    asking = world.plan.asking
+    known = {one: know(world, seen, one) for one in asking.requests}
+    found: list[Wrong] = []
+    for claim in claimed:
+        if claim.status is None:
+            found.append(
+                Wrong("bug", f"{claim.command}: {claim.said.splitlines()[-1][:60]}", claim.said)
+            )
+        elif (refusal := _misread(asking, claim)) is not None:
+            found += refusal
+        elif claim.command == "find":
+            found += _find(world, seen, known, claim)
+        elif claim.command == "certificate":
+            found += _certificate(world, known, claim)
+            found += _pattern(asking, seen, claim)
+        else:
+            found += _countdown(known, claim)
+    return found
+
+
+def _misread(asking: Asking, claim: Claimed) -> list[Wrong] | None:
+    """The faults of a call whose keys or topics are not written as they should be; None if they
+    are, or if the call says that it has noticed.
+    """
+    is_clean = claim.status == 0 or any(one in (*CLEAN, "in time") for one in claim.states.values())
+    if asking.is_refused or (asking.is_doubtful and not _WARNED.search(claim.said)):
+        why = f"the keys are written as {asking.encoding}"
+        wrong = [Wrong("more", f"{claim.command}: encoding of keys", why)]
+        return wrong if is_clean or asking.is_doubtful else []
+    if asking.is_doubtful:
+        return []
+    return None
+
+
+def _state(asked: Asked, known: Known, state: str, *, world: World, said: str) -> Iterator[Wrong]:
+    """The faults of what is said of one request."""
+    about = f"{state} of {short([asked.topics])}"
+    if state in CLEAN:
+        yield from _clean(asked, known, state, world=world, said=said)
+    elif state == "in time":
+        if known.unread or known.elsewhere:
+            yield Wrong("more", "in time with unread files", _paths(known))
+        if any(one.stays for one in known.found):
+            yield Wrong("more", "in time of what stays", _paths(known))
+    if state == "not proved":
+        if not known.found and not known.maybe and known.exists and known.is_complete:
+            yield Wrong("less", "not proved without a cause", about)
+    elif state in LEFT:
+        if not known.found and not known.maybe:
+            yield Wrong("less", f"{state} of nothing", about)
+        past = asked.deadline_ms is not None and asked.deadline_ms <= NOW_MS
+        if past != (state == "missed") or (asked.deadline_ms is None and state == "will be late"):
+            yield Wrong("more", f"{state} by another deadline", about)
+
+
+def _clean(asked: Asked, known: Known, state: str, *, world: World, said: str) -> Iterator[Wrong]:
+    if known.found:
+        shared = [one for one in world.plan.asking.requests if one.key == asked.key]
+        no_topic = all(one.topic is None for one in known.found)
+        alike = ", one of several requests" if len(shared) > 1 and no_topic else ""
+        names = sorted({_kind(one.path) for one in known.found})
+        cause = alike or (", its table" if known.tables else f" in {names[0]}")
+        yield Wrong("more", f"clean while found{cause}", f"{state}: {_paths(known)}")
+    if known.unread or known.elsewhere:
+        cause = "elsewhere" if not known.unread else _kind(known.unread[0].path)
+        yield Wrong("more", f"clean with unread: {cause}", f"{state}: {_paths(known)}")
+    if not known.exists and (state == "gone" or not _NO_MATCH.search(said)):
+        yield Wrong("more", "topic that does not exist", f"{state} of {asked.topics!r}")
+    elif state == "gone" and not world.did("erase now", "erase", "delete", "clean", "purge"):
+        yield Wrong("more", "gone without an erasure on record", f"{asked.topics}")
+
+
+def _kind(path: str) -> str:
+    """A path without its names, for counting."""
+    return re.sub(r"[0-9a-f]{6,}|\d+|customers|orders|t{9,}", "*", path)[-40:]
+
+
+def _paths(known: Known) -> str:
+    parts = (("found in", known.found), ("maybe", known.maybe), ("unread", known.unread))
+    found = [f"{title} {short([one.path for one in files])}" for title, files in parts if files]
+    return "; ".join([*found, *known.elsewhere])
+
+
+def _certificate(world: World, known: dict[Asked, Known], claim: Claimed) -> Iterator[Wrong]:
+    about = {(one.digest, one.topics): one for one in known}
+    for key, state in claim.states.items():
+        if key in about:
+            one = about[key]
+            yield from _state(one, known[one], state, world=world, said=claim.said)
+    if not claim.states and claim.status == 0:
+        yield Wrong("more", "certificate: status 0 without a certificate", claim.said[:200])
+    states = set(claim.states.values())
+    bad = [one for key, one in about.items() if key in claim.states and _is_open(known[one])]
+    if claim.status == 0 and (bad or states & {"not proved", "missed"}):
+        yield Wrong("more", "certificate: status 0", f"{sorted(states)}")
+    if claim.status != 0 and all(
+        is_valid(asked.topics) and one.is_complete and one.exists for asked, one in known.items()
+    ):
+        if not claim.states:
+            yield Wrong("less", f"certificate: refused, {claim.status}", claim.said[-300:])
+        elif not states & {"not proved", "missed", "will be late", "remains"}:
+            yield Wrong("less", f"certificate: status {claim.status}", f"{sorted(states)}")
+    if claim.said.startswith("verify-certificate"):
+        yield Wrong("less", "verify-certificate", claim.said[:200])
+
+
+def _is_open(known: Known) -> bool:
+    return bool(known.unread or known.elsewhere)
+
+
+def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -> Iterator[Wrong]:
+    pattern = world.plan.asking.pattern
+    files = [*seen.logs, *(file for file, _ in seen.tables)]
+    matched = [one for one in files if pattern is not None and one.has_pattern(pattern)]
+    hits = [one for each in known.values() for one in each.found] + matched
+    maybe = [one for each in known.values() for one in each.maybe]
+    all_known = list(known.values())
+    unread = any(one.unread for one in all_known) or (pattern and _any_unread(seen))
+    away = any(one.elsewhere for one in all_known)
+    unsure = not all(one.is_complete and one.exists for one in all_known)
+    unsure = unsure or bool(pattern and not all(one.state == "whole" for one in files))
+    where = f"{short([one.path for one in hits])}; unread {bool(unread)}; elsewhere {away}"
+    valid = all(is_valid(one.topics) for one in known)
+    if claim.status == 0:
+        if hits:
+            by_pattern = all(one in matched for one in hits)
+            named = "find: 0 and a pattern is there" if by_pattern else "find: 0 and found"
+            in_tables = {id(file) for file, _ in seen.tables}
+            named += ", in a table" if all(id(one) in in_tables for one in hits) else ""
+            yield Wrong("more", named, where)
+        if unread or away:
+            yield Wrong("more", f"find: 0 and unread, elsewhere {away}", where)
+        if not all(one.exists for one in all_known) and not _NO_MATCH.search(claim.said):
+            yield Wrong("more", "find: topic that does not exist", where)
+    elif claim.status in (8, 10):
+        if unread:
+            yield Wrong("more", f"find: {claim.status} and unread", where)
+        if not hits and not maybe:
+            yield Wrong("less", "find: found nothing that is there", claim.said[:200])
+    elif not unsure and valid:
+        yield Wrong("less", f"find: {claim.status} without a cause", claim.said[-300:])
+
+
+def _any_unread(seen: Seen) -> bool:
+    return any(one.state == "unread" for one in seen.logs)
+
+
+def _pattern(asking: Asking, seen: Seen, claim: Claimed) -> Iterator[Wrong]:
+    """A pattern that is there is among what remains, or something was not searched."""
+    if asking.pattern is None or not claim.states:
+        return
+    files = [*seen.logs, *(file for file, _ in seen.tables)]
+    there = [one.path for one in files if one.has_pattern(asking.pattern)]
+    if there and '"request": -1' not in claim.said and '"not_read": []' in claim.said:
+        yield Wrong("more", "certificate: a pattern that is there", short(there))
+
+
+def _countdown(known: dict[Asked, Known], claim: Claimed) -> Iterator[Wrong]:
+    tables = {id(one) for each in known.values() for one in each.tables}
+    left = []
+    for asked, one in known.items():
+        found = [file for file in one.found if id(file) not in tables]
+        if (found or one.elsewhere or one.unread) and is_valid(asked.topics):
+            left.append(asked)
+    valid = [one for one in known if is_valid(one.topics)]
+    if claim.gone > len(valid) - len(left):
+        alike = len({one.key for one in left}) < len(left)
+        why = f"{claim.gone} of {len(valid)} gone, {len(left)} cannot be"
+        yield Wrong("more", f"countdown: gone{', several of a key' if alike else ''}", why)
+    for (_, topic), state in claim.states.items():
+        for asked in left:
+            if state not in (*CLEAN, "in time") or not asked.is_about(topic):
+                continue
+            one = known[asked]
+            files = [
+                file for file in one.found if file.topic in (topic, None) and id(file) not in tables
+            ]
+            unread = [file for file in one.unread if file.topic in (topic, None)]
+            if (state in CLEAN and files) or unread:
+                paths = short([file.path for file in (*files, *unread)])
+                yield Wrong("more", f"countdown: topic is {state}", f"{topic}: {paths}")
+
+
+def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> Iterator[Wrong]:
+    """Hold an erasure at once, of the first log directory, against what is left there."""
+    asking = world.plan.asking
+    if claim.status is None:
+        yield Wrong("bug", f"erase: {claim.said.splitlines()[-1][:60]}", claim.said)
+        return
+    refusal = _misread(asking, claim)
+    if refusal is not None:
+        yield from refusal
+        return
+    left, unread, loose = [], [], []
+    for one in asking.requests:
+        files = [file for file in after.first if one.is_about(file.topic)]
+        left += [file for file in files if file.has_key(one.key)]
+        unread += [file for file in files if file.state == "unread"]
+        loose += [file for file in files if file.state == "loose"]
+    if claim.status == 0 and (left or unread):
+        kind = _kind((left or unread)[0].path)
+        paths = short([one.path for one in (*left, *unread)])
+        yield Wrong("more", f"erase: 0, {'left' if left else 'unread'}: {kind}", paths)
+    exists = [
+        matched for one in asking.requests for matched in before.topics if one.is_about(matched)
+    ]
+    if claim.status == 0 and not exists and not _NO_MATCH.search(claim.said):
+        yield Wrong("more", "erase: topic that does not exist", str(asking.requests[0].topics))
+    quiet = not world.tiered and not world.replicas and not world.did("move", "undo")
+    valid = all(is_valid(one.topics) for one in asking.requests)
+    killed = any(name.startswith("kill") for name, _ in world.done)
+    if claim.status != 0 and valid and exists and quiet and not killed:
+        broken = [one for one in before.first if one.state != "whole"]
+        if not (left or unread or loose or broken):
+            yield Wrong("less", f"erase: {claim.status} without a cause", claim.said[-300:])

@@ -1,0 +1,112 @@
+"""What a plain search knows of each request: what may be claimed of it, and what must not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tests.worlds.plain_search import PlainFile, is_live, search_logs, search_table, topic_of
+from tests.worlds.requests import Asked, matches
+from tests.worlds.world import World
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of one request.
+
+    Attributes:
+        found: files that have the person, and are or may be of the request's topics.
+        maybe: files that have the person, of another topic as only the driver knows.
+        unread: files that may have the person, for all that can be read.
+        loose: files that nobody must search, if it is said.
+        elsewhere: places by the metadata that were not given: other brokers, remote storage.
+        missing: replicas of this broker by the metadata that no given directory has.
+        exists: whether a directory or the metadata has one of its topics.
+        tables: files of `found` that are of tables.
+    """
+
+    found: list[PlainFile] = field(default_factory=list)
+    maybe: list[PlainFile] = field(default_factory=list)
+    unread: list[PlainFile] = field(default_factory=list)
+    loose: list[PlainFile] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    exists: bool = True
+    tables: list[PlainFile] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that can concern the request was seen."""
+        return not (self.unread or self.loose or self.elsewhere or self.missing)
+
+
+@dataclass(slots=True)
+class Seen:
+    """All files of what is given.
+
+    Attributes:
+        tables: with the topic that only the driver knows.
+        first: those of the first log directory.
+        topics: that directories or the metadata name.
+    """
+
+    logs: list[PlainFile]
+    tables: list[tuple[PlainFile, str]]
+    first: list[PlainFile]
+    topics: set[str]
+
+
+def look(world: World) -> Seen:
+    """Search all that is given. Effects: reads."""
+    by_directory = [search_logs(one) for one in world.live]
+    logs = [file for files in by_directory for file in files]
+    for archive in world.archives:
+        logs += [replace(one, stays=True) for one in search_logs(archive)]
+    tables = [
+        (file, one.topic)
+        for one in world.tables
+        if one.is_given and one.path.exists()
+        for file in search_table(one.path)
+    ]
+    topics = set(world.replicas)
+    for directory in (*world.live, *world.archives):
+        topics |= {topic for one in _directories(directory) if (topic := topic_of(one))}
+    return Seen(logs, tables, by_directory[0], topics)
+
+
+def _directories(root: Path) -> list[str]:
+    return [one.name for one in root.iterdir() if one.is_dir() and not one.is_symlink()]
+
+
+def know(world: World, seen: Seen, asked: Asked) -> Known:
+    """What the search means for one request. Effects: lists the log directories."""
+    known = Known()
+    for file in seen.logs:
+        if not asked.is_about(file.topic):
+            continue
+        _sort(known, file, asked.key)
+    for file, topic in seen.tables:
+        if file.has_key(asked.key):
+            known.tables.append(file)
+            (known.found if asked.is_about(topic) else known.maybe).append(file)
+        elif file.state != "whole":
+            known.unread.append(file)
+    known.elsewhere += [f"remote storage of {one}" for one in world.tiered if asked.is_about(one)]
+    held = {one for root in world.live for one in _directories(root) if is_live(one)}
+    for topic, partitions in world.replicas.items():
+        for number, brokers in partitions.items() if asked.is_about(topic) else ():
+            others = [one for one in brokers if one != 1]
+            name = f"{topic}-{number}"
+            known.elsewhere += [f"{name} of broker {one}" for one in others]
+            known.missing += [name] if 1 in brokers and name not in held else []
+    known.exists = any(matches(asked.topics, one) for one in seen.topics)
+    return known
+
+
+def _sort(known: Known, file: PlainFile, key: bytes) -> None:
+    if file.has_key(key):
+        known.found.append(file)
+    if file.state == "unread":
+        known.unread.append(file)
+    elif file.state == "loose":
+        known.loose.append(file)

@@ -1,0 +1,39 @@
+"""Draw a world from a seed, and put it on disk."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Final
+
+from tests.worlds.acts import draw_acts, perform
+from tests.worlds.places import PLACES
+from tests.worlds.requests import draw_asking
+from tests.worlds.world import NOW_MS, Piece, Plan, World, new_world, write_checkpoints
+
+_MOST: Final = 5
+
+
+def draw_plan(seed: int) -> Plan:
+    """What is in a world. One with tables is rare: they take the most time."""
+    draw = random.Random(seed)
+    weights = [weight for weight, _ in PLACES.values()]
+    kinds = draw.choices(list(PLACES), weights, k=draw.choice((0, 1, 1, 2, 2, 3, _MOST)))
+    kinds.insert(0, "live")
+    if kinds.count("table") > 1:
+        kinds = [one for one in kinds if one != "table"] + ["table"]
+    pieces = tuple(Piece(kind, draw.randrange(10**6)) for kind in kinds)
+    acts = draw_acts(draw, with_tables="table" in kinds)
+    return Plan(seed, pieces, acts, draw_asking(draw, NOW_MS))
+
+
+def make(root: Path, plan: Plan) -> World:
+    """Put a world on disk. Effects: makes it below `root`."""
+    world = new_world(root, plan)
+    late = ("metadata", "table")
+    for one in sorted(plan.pieces, key=lambda piece: piece.kind in late):
+        PLACES[one.kind][1](world, one.draw())
+    write_checkpoints(world)
+    for act in plan.acts:
+        perform(world, act)
+    return world

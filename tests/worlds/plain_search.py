@@ -1,0 +1,283 @@
+"""A plain search of all bytes below a directory: what is there, and what cannot be known.
+
+Nothing of the package is used. Each file is one of three:
+
+- ``whole``: all of it is a known form, at a place where Kafka or logwright have such a file. A
+  search of it has missed nothing.
+- ``unread``: it may hold anything: a link, a damaged log, an unknown form.
+- ``loose``: a plain search sees what it holds, and a search may just as well leave it unsearched if
+  it says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import re
+import stat
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from tests.worlds.plain_records import PlainRecord, read_all
+
+State = Literal["whole", "unread", "loose"]
+
+LONGEST_NAME: Final = 255
+_LOG: Final = re.compile(r"(?:.*\.)?log(?:\..*)?")
+_INDEX: Final = re.compile(
+    r"[0-9]{20}(?:_[A-Za-z0-9_-]{22})?\.(index|timeindex|txnindex)(?:\.[0-9]+)?(?:\.(?:cleaned|swap|deleted))?"
+)
+_INDEX_BYTES: Final = {"index": 8, "timeindex": 12, "txnindex": 34}
+_SNAPSHOT: Final = re.compile(r"[0-9]{20}\.snapshot(?:\.deleted)?")
+_TEXT: Final = re.compile(
+    r"(?:leader-epoch|recovery-point-offset|log-start-offset|replication-offset|cleaner-offset)"
+    r"-checkpoint|partition\.metadata|meta\.properties|\.lock|\.kafka_cleanshutdown"
+)
+_OURS: Final = re.compile(
+    r"lock|deletions\.jsonl|ingest\.json|manifest\.json|copy\.json|move\.json|erased\.json"
+)
+_SPOOL: Final = ".logwright-write-"
+_LIVE: Final = re.compile(r"(.+)-([0-9]+)")
+_MARKED: Final = re.compile(r"(.+)-([0-9]+)\.[0-9a-f]{32}-(?:delete|stray|future)")
+_PRINTABLE: Final = frozenset((*range(32, 127), 9, 10, 13))
+
+
+@dataclass(slots=True)
+class PlainFile:
+    """What a plain search sees of one file.
+
+    Attributes:
+        topic: whose log it is part of; None if unknown.
+        stays: nothing but an erasure removes it.
+        opened: bytes of it in other forms: decompressed, decoded.
+    """
+
+    path: str
+    topic: str | None
+    state: State
+    stays: bool = False
+    records: list[PlainRecord] = field(default_factory=list)
+    cells: set[bytes] = field(default_factory=set)
+    opened: list[bytes] = field(default_factory=list)
+    is_log: bool = False
+
+    def has_key(self, key: bytes) -> bool:
+        """Whether the person is in it: a record's key, a cell of a table, or bytes in any form."""
+        if any(one.key == key for one in self.records if not one.is_control):
+            return True
+        if key in self.cells:
+            return True
+        return any(form in text for text in self.opened for form in forms_of(key))
+
+    def has_pattern(self, pattern: bytes) -> bool:
+        """Whether these bytes are in a key, a value, a header or a cell."""
+        for one in self.records:
+            texts = (one.key, one.value, *one.headers)
+            if any(pattern in text for text in texts if text is not None):
+                return True
+        if any(pattern in cell for cell in self.cells):
+            return True
+        return any(form in text for text in self.opened for form in forms_of(pattern))
+
+
+def forms_of(key: bytes) -> list[bytes]:
+    """How bytes may be written: as they are, in hex, in base64 at any place of a longer text, and
+    in UTF-16.
+    """
+    found = [key, key.hex().encode(), key.hex().upper().encode(), b"\x00".join(_each(key))]
+    for before in range(3):
+        after = -(before + len(key)) % 3
+        text = base64.b64encode(bytes(before) + key + bytes(after))
+        found.append(text[-(-before * 8 // 6) : len(text) - (-(-after * 8 // 6) if after else 0)])
+    return found
+
+
+def _each(key: bytes) -> list[bytes]:
+    return [key[n : n + 1] for n in range(len(key))]
+
+
+def topic_of(name: str) -> str | None:
+    """The topic of a directory in a log directory's root; None if its name does not say it."""
+    marked = _MARKED.fullmatch(name)
+    if marked:
+        return None if len(name) >= LONGEST_NAME else marked[1]
+    live = _LIVE.fullmatch(name)
+    return live[1] if live and "." != live[1] else None
+
+
+def is_live(name: str) -> bool:
+    """Whether it is a live log's directory."""
+    return bool(_LIVE.fullmatch(name)) and not _MARKED.fullmatch(name)
+
+
+def search_logs(root: Path) -> list[PlainFile]:
+    """All files of a log directory."""
+    return [_of_log_dir(path, path.relative_to(root).parts) for path in below(root)]
+
+
+def search_table(root: Path) -> list[PlainFile]:
+    """All files of a table."""
+    return [_of_table(path, str(path.relative_to(root))) for path in below(root)]
+
+
+def below(root: Path) -> Iterator[Path]:
+    """All but directories, sorted; links are not followed."""
+    for path in sorted(root.iterdir()):
+        if stat.S_ISDIR(path.lstat().st_mode):
+            yield from below(path)
+        else:
+            yield path
+
+
+def _of_log_dir(path: Path, parts: tuple[str, ...]) -> PlainFile:
+    topic = topic_of(parts[0]) if len(parts) > 1 else None
+    found = PlainFile("/".join(parts), topic, "loose")
+    found.stays = _stays(parts)
+    if not stat.S_ISREG(path.lstat().st_mode):
+        found.state = "unread"
+        return found
+    content = path.read_bytes()
+    found.records, whole = read_all(content)
+    name = parts[-1]
+    found.is_log = bool(_LOG.fullmatch(name))
+    if len(parts) == 1 and name.startswith(_SPOOL):
+        _of_spool(found, content)
+    elif found.is_log:
+        _of_log(found, content, is_whole=whole)
+    elif whole and content:
+        found.state = "loose"
+    else:
+        found.opened = [content, *unpacked(content)]
+        found.state = _state(parts, content)
+        if any(read_all(one)[0] for one in found.opened[1:]):
+            found.records += [one for text in found.opened[1:] for one in read_all(text)[0]]
+    return found
+
+
+def _stays(parts: tuple[str, ...]) -> bool:
+    """Whether no rule removes what lies there."""
+    if len(parts) == 1:
+        return False
+    return topic_of(parts[0]) is None or (".logwright" in parts[:-2] and "cut" in parts)
+
+
+def _of_log(found: PlainFile, content: bytes, *, is_whole: bool) -> None:
+    """A file by a log's name: what is not a right batch may be anything."""
+    if is_whole:
+        found.state = "whole"
+        return
+    packed = unpacked(content)
+    found.opened = [content, *packed]
+    for one in packed:
+        found.records += read_all(one)[0]
+    old = len(content) > 16 and content[16] in (0, 1)
+    found.state = "loose" if old or packed else "unread"
+
+
+def _of_spool(found: PlainFile, content: bytes) -> None:
+    try:
+        table = pa.ipc.open_file(io.BytesIO(content)).read_all()
+    except pa.ArrowInvalid:
+        found.state, found.opened = "unread", [content]
+        return
+    found.state, found.cells = "whole", set(_cells(table))
+
+
+def _state(parts: tuple[str, ...], content: bytes) -> State:
+    """What a file is whose name is not that of a log, without a batch at its beginning."""
+    name, is_text = parts[-1], not set(content) - _PRINTABLE
+    index = _INDEX.fullmatch(name)
+    if index and len(parts) > 1:
+        return "whole" if _is_index(index[1], content) else "unread"
+    if _SNAPSHOT.fullmatch(name) and len(parts) == 2:
+        return "whole" if _is_snapshot(content) else "unread"
+    known = (
+        _TEXT.fullmatch(name)
+        or (".logwright" in parts[:-1] and _OURS.fullmatch(name))
+        or (len(parts) == 1 and name.startswith(".logwright-"))
+    )
+    if is_text:
+        return "whole" if known else "loose"
+    return "unread"
+
+
+def _is_index(kind: str, content: bytes) -> bool:
+    size = _INDEX_BYTES[kind]
+    if len(content) % size:
+        return False
+    where = {"index": 0, "timeindex": 8, "txnindex": 0}[kind]
+    form = ">q" if kind == "txnindex" else ">i"
+    found = [struct.unpack_from(form, content, n + where)[0] for n in range(0, len(content), size)]
+    return kind == "txnindex" or found == sorted(found)
+
+
+def _is_snapshot(content: bytes) -> bool:
+    return len(content) >= 10 and (len(content) - 10) % 46 == 0 and content[:2] == b"\x00\x01"
+
+
+def unpacked(content: bytes) -> list[bytes]:
+    """What is in a compressed file."""
+    if content[:2] == b"\x1f\x8b":
+        try:
+            return [gzip.decompress(content)]
+        except (OSError, EOFError, zlib.error):
+            return []
+    if content[:4] == b"\x28\xb5\x2f\xfd":
+        try:
+            return [zstandard.ZstdDecompressor().decompressobj().decompress(content)]
+        except zstandard.ZstdError:
+            return []
+    return []
+
+
+def _cells(table: pa.Table) -> Iterator[bytes]:
+    """All texts and bytes of a table, with those of nested fields."""
+    for column in table.columns:
+        for value in column.to_pylist():
+            yield from _texts(value)
+
+
+def _texts(value: object) -> Iterator[bytes]:
+    if isinstance(value, bytes):
+        yield value
+    elif isinstance(value, str):
+        yield value.encode()
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+
+
+def _of_table(path: Path, relative: str) -> PlainFile:
+    """A file of a table, which `logwright latest` has made, or another program."""
+    found = PlainFile(relative, None, "whole", stays=True)
+    if not stat.S_ISREG(path.lstat().st_mode):
+        found.state = "unread"
+        return found
+    content = path.read_bytes()
+    if path.suffix == ".parquet":
+        try:
+            found.cells = set(_cells(pq.ParquetFile(io.BytesIO(content)).read()))
+        except (pa.ArrowInvalid, OSError):
+            found.state, found.opened = "unread", [content]
+    elif path.suffix == ".avro":
+        try:
+            rows = list(fastavro.reader(io.BytesIO(content)))
+            found.opened = [content, *_texts(rows)]
+        except (ValueError, EOFError, StopIteration, KeyError):
+            found.state, found.opened = "unread", [content]
+    else:
+        found.opened = [content, *unpacked(content)]
+    return found

@@ -1,0 +1,49 @@
+"""Nothing is claimed of a world that a plain search of all its bytes does not know."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.differential.random_logs import scratch_directory
+from tests.worlds.__main__ import main
+from tests.worlds.driver import Figures, run_many
+
+pytestmark = pytest.mark.e2e
+
+FIXED = range(40)
+RANDOM = 40
+NIGHTLY = 5_000
+APART = 100_000
+"""Seeds of a run are below this multiple of its number."""
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Without the log messages of what is interrupted on purpose."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def said(figures: Figures) -> list[str]:
+    return [f"--show {seed}: {one}" for seed, wrong in figures.wrong for one in wrong]
+
+
+def test_claims_about_worlds(quiet: None, seed: int) -> None:
+    """Certificates, countdowns, searches and erasures say neither more nor less than is known."""
+    with scratch_directory() as scratch:
+        seeds = [*FIXED, *range((seed + 1) * APART, (seed + 1) * APART + RANDOM)]
+        figures = run_many(seeds, Path(scratch))
+    assert [] == said(figures)
+    assert len(seeds) == figures.worlds
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(5400)
+def test_many_worlds(seed: int) -> None:
+    """The same, many more."""
+    assert 0 == main(["--count", str(NIGHTLY), "--seed", str((seed + 1) * APART)])
