@@ -36,7 +36,7 @@ def partitions(world: World) -> list[str]:
 
 def erase(world: World, draw: random.Random, *, at_once: bool) -> Words:
     """The words of an erasure of some persons, in all topics or as requested."""
-    persons = draw.sample(PERSONS, draw.randint(1, 4))
+    persons = draw.sample(PERSONS, draw.choice((1, 2, 4, 4)))
     asking = Asking(tuple(Asked(key, ALL) for key in persons))
     directory = world.root / "erase"
     directory.mkdir(exist_ok=True)
@@ -103,8 +103,9 @@ def draw_acts(draw: random.Random, *, with_tables: bool) -> tuple[Piece, ...]:
     """Some acts; tables are made first and updated last."""
     names = draw.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=draw.choice((0, 0, 1, 1, 2, 3)))
     if with_tables:
-        if draw.random() < 0.7:
-            names.insert(0, "erase now")
+        if draw.random() < 0.8:
+            between = draw.choice((["move"], ["copy"], [], names))
+            names = ["erase now", *between]
         names = ["tables", *names, "tables"]
     return tuple(Piece(name, draw.randrange(10**6)) for name in names)
 

@@ -13,7 +13,7 @@ import zstandard
 
 from logwright.ingest.schema import SCHEMA
 from tests import metadata_builder as records
-from tests.log_builder import LogBuilder
+from tests.log_builder import START_MS, LogBuilder
 from tests.metadata_builder import MetadataBuilder
 from tests.worlds.content import (
     add_batches,
@@ -25,7 +25,7 @@ from tests.worlds.content import (
     write,
 )
 from tests.worlds.requests import CUSTOMERS, LONG, ORDERS
-from tests.worlds.world import TOPIC_IDS, Table, World, short
+from tests.worlds.world import NOW_MS, TOPIC_IDS, Table, World, short
 
 ID: Final = "0123456789abcdef0123456789abcdef"
 _NAME: Final = "00000000000000000000"
@@ -79,7 +79,8 @@ def marked(world: World, draw: random.Random) -> None:
 def work(world: World, draw: random.Random) -> None:
     """Output of logwright's that is staged, has failed, or was cut."""
     log = _some_log(world, draw)
-    place = draw.choice((f"staging/{ID[:8]}", f"failed/1.{ID[:8]}", f"cut/1-{ID[:8]}"))
+    plan = f"{START_MS}-{ID[:8]}-{ID[8:16]}"
+    place = draw.choice((f"staging/{plan}", f"failed/{NOW_MS + 1}.{plan}", f"cut/{plan}"))
     _plant(world, f"{log}/.logwright/{place}/{_NAME}.log", log_bytes(draw))
 
 
@@ -159,6 +160,8 @@ def unreadable(world: World, draw: random.Random) -> None:
     """A link or a socket where a file should be."""
     name = draw.choice((f"{_some_log(world, draw)}/{_NAME}9.log", "backup", f"{ORDERS}-9", "x.log"))
     path = world.first / name
+    if path.exists():
+        return
     if draw.random() < 0.8:
         path.symlink_to(world.root / "nowhere")
     else:
@@ -263,6 +266,6 @@ PLACES: Final[dict[str, tuple[int, Callable[[World, random.Random], None]]]] = {
     "metadata": (4, metadata),
     "archive": (3, archive),
     "second": (3, second),
-    "table": (4, table),
+    "table": (6, table),
 }
 """By name: how often, and what makes it."""
