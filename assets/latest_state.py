@@ -15,7 +15,14 @@ from logwright.assets.boundary import boundary, dagster_failure
 from logwright.assets.ingest import INGESTED
 from logwright.assets.partitions import SEGMENT_SET
 from logwright.assets.specs import after_changes
-from logwright.assets.table_checks import CONTRACT, HELD, contract_result, held_result
+from logwright.assets.table_checks import (
+    CONTRACT,
+    DECODED,
+    HELD,
+    contract_result,
+    decoded_result,
+    held_result,
+)
 from logwright.assets.table_report import preview, update_metadata
 from logwright.assets.tables import LATEST_STATE, place_of, table_key, topic_logs
 from logwright.config.policies import Policies
@@ -32,6 +39,8 @@ POOL: Final = "latest_state"
 _CHECKS: Final = {
     HELD: "No row is at or above the offset up to which the table holds its partition, and that is"
     " not above the log's last stable offset.",
+    DECODED: "Not all records were refused. Those that cannot be decoded are in the quarantine"
+    " table, and their keys have no row.",
     CONTRACT: "The value contracts of the topic's entry, on the rows.",
 }
 
@@ -132,4 +141,5 @@ def _results(
     snapshot = update.result.snapshot
     store = open_store(place)
     yield held_result(store, snapshot, {one.partition: one.log for one in logs})
+    yield decoded_result(update)
     yield contract_result(store, snapshot, update.columns, policies, place.topic)

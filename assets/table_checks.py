@@ -25,9 +25,10 @@ from logwright.tables.compare import Comparison, compare, largest_offsets
 from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.store import Store
-from logwright.tables.topic import Place, open_store, read_rows, table_errors
+from logwright.tables.topic import Place, TopicUpdate, open_store, read_rows, table_errors
 
 HELD: Final = "held_below_last_stable_offset"
+DECODED: Final = "records_decoded"
 CONTRACT: Final = "table_contract"
 EQUAL: Final = "rows_equal_live_keys"
 DAILY: Final = "0 3 * * *"
@@ -63,6 +64,18 @@ def held_result(
         passed=not wrong,
         description="; ".join(wrong) or None,
         metadata={"partitions": len(snapshot.progress), "violations": len(wrong)},
+    )
+
+
+def decoded_result(update: TopicUpdate) -> dg.AssetCheckResult:
+    """Check that not all records were refused: such a table is not the state of its topic."""
+    refused = sum(one.refused for one in update.result.partitions)
+    wrong = update.only_refused
+    return dg.AssetCheckResult(
+        check_name=DECODED,
+        passed=not wrong,
+        description="No record could be decoded." if wrong else None,
+        metadata={"records refused": refused, "rows in quarantine": update.quarantined},
     )
 
 

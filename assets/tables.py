@@ -16,6 +16,7 @@ from logwright.locks import broker_kept_out
 from logwright.log.files import open_partition_dir
 from logwright.log.load import observe
 from logwright.log.topic_id import read_topic_id
+from logwright.log.watermark import require_high_watermark
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.secrets import with_secrets
@@ -114,12 +115,11 @@ def _maintained(topic: str, table: TopicTable, log_dirs: LogDirs) -> Sequence[Ma
 
 def _observed(log: MaintainedLog, settings: DirectorySettings) -> TopicLog:
     """Observe a log. Effects: reads it and the settings of its topic."""
-    config, cleaner = settings.of(log.log_dir, log.partition.topic)
+    _, cleaner = settings.of(log.log_dir, log.partition.topic)
     with open_partition_dir(log.log_dir, log.partition) as directory:
         topic_id = read_topic_id(directory)
-    return TopicLog(
-        log=observe(log.log_dir, log.partition, high_watermark=settings.policies.high_watermark),
-        topic_id=topic_id,
-        delete_retention_ms=config.delete_retention_ms,
-        cleaner=cleaner,
-    )
+    high_watermark = settings.policies.high_watermark
+    observed = observe(log.log_dir, log.partition, high_watermark=high_watermark)
+    if high_watermark == "checkpoint":
+        require_high_watermark(observed)
+    return TopicLog(log=observed, topic_id=topic_id, cleaner=cleaner)

@@ -61,15 +61,12 @@ def three_logs(tmp_path: Path, draw: random.Random) -> list[Path]:
     ]
 
 
-def topic_logs(
-    log_dir: Path, *, delete_retention_ms: int = DAY_MS, topic_id: str | None = None
-) -> list[TopicLog]:
+def topic_logs(log_dir: Path, *, topic_id: str | None = None) -> list[TopicLog]:
     """The logs of the topic t, as they are now."""
     return [
         TopicLog(
             log=observe(log_dir, one, high_watermark="end"),
             topic_id=topic_id,
-            delete_retention_ms=delete_retention_ms,
             cleaner=CleanerConfig(),
         )
         for one in list_partitions(log_dir)

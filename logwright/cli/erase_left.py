@@ -69,6 +69,7 @@ class _Account:
                 broker=request.broker(),
                 now_ms=request.now_ms,
                 high_watermark=request.high_watermark,
+                metadata=request.sources().metadata,
             )
             with self._output.progress("search") as progress:
                 left = find_left(request.log_dir, self._keys, settings, progress)
@@ -117,7 +118,7 @@ class _Account:
 
     def _search_table(self, topic: str, table: TopicTable) -> None:
         """Search the files of a table, those of its old versions among them."""
-        from logwright.erasure.find.search import search_table_files  # noqa: PLC0415 -- kernels
+        from logwright.erasure.find.tables import search_table_files  # noqa: PLC0415 -- kernels
 
         if table.path is None:
             self._say_no_table(topic, "its catalog", "it is in a catalog, and was not searched")
@@ -127,7 +128,7 @@ class _Account:
             self._say_no_table(topic, table.path, "it is not there, and was not searched")
             return
         try:
-            found = search_table_files(path, self._keys.for_topic(topic))
+            found = search_table_files(path, self._keys.for_topic(topic), topic=topic)
         except LogwrightError as error:
             self._unknown(table.path, error)
             return

@@ -13,7 +13,7 @@ import click
 
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request, topic_options
-from logwright.errors import NotALogDir
+from logwright.errors import NotALogDir, PreconditionError
 from logwright.extras import require
 
 if TYPE_CHECKING:
@@ -141,6 +141,7 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
     require("tables", by="logwright latest")
     from logwright.locks import broker_kept_out  # noqa: PLC0415 -- not for --help
 
+    _require_outside(given["to"], request.log_dir)
     partitions = _partitions(request, topic)
     point = _point(given["offsets"], given["time"], partitions)
     with broker_kept_out(request.log_dir):
@@ -175,6 +176,23 @@ def _columns(text: str, given: _Given) -> tuple[str, ...]:
             f"--columns {text!r}: expected some of {', '.join(_COLUMNS)}, each once"
         )
     return columns
+
+
+def _require_outside(to: Path, log_dir: Path) -> None:
+    """Require that what is written is not in a log directory. Effects: looks for a broker's files.
+
+    Raises:
+        PreconditionError: it is.
+    """
+    from logwright.log.enclosing import enclosing_log_dir  # noqa: PLC0415 -- not for --help
+
+    found = enclosing_log_dir(to, [log_dir])
+    if found is not None:
+        raise PreconditionError(
+            f"is in the log directory {found}: no broker would start on it.",
+            path=to,
+            remedy="Give a path that is in no log directory.",
+        )
 
 
 def _partitions(request: Request, topic: str) -> tuple[TopicPartition, ...]:
@@ -236,8 +254,11 @@ def _plan(
     """Observe and plan one partition. Effects: reads the log."""
     from logwright.latest.plan import plan_latest  # noqa: PLC0415 -- compiled kernels: not for --help
     from logwright.log.load import observe  # noqa: PLC0415
+    from logwright.log.watermark import require_high_watermark  # noqa: PLC0415
 
     log = observe(request.log_dir, partition, high_watermark=request.high_watermark)
+    if request.high_watermark == "checkpoint":
+        require_high_watermark(log)
     _, cleaner = request.settings(partition.topic)
     plan = plan_latest(
         log,

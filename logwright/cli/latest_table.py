@@ -14,11 +14,18 @@ from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog
 from logwright.config.decoding import DebeziumSpec, InternalSpec, JsonSpec, ScalarSpec
 from logwright.config.table import TopicTable, UpdateMode, tables_of
-from logwright.errors import PreconditionError
+from logwright.errors import PreconditionError, QualityError
 from logwright.log.files import open_partition_dir
 from logwright.log.topic_id import read_topic_id
 from logwright.tables.logs import TopicLog
-from logwright.tables.topic import Place, TopicUpdate, open_store, table_errors, update_topic
+from logwright.tables.topic import (
+    QUARANTINE,
+    Place,
+    TopicUpdate,
+    open_store,
+    table_errors,
+    update_topic,
+)
 from logwright.tables.work import PartitionResult
 
 if TYPE_CHECKING:
@@ -31,7 +38,6 @@ _SPECS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
 )
 """Formats that need no options; the others are scalars."""
 _INTERNAL: Final = "kafka-internal"
-_LONG_AGO_MS: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +63,8 @@ class Wanted:
 def write_table(
     request: Request, wanted: Wanted, found: Sequence[tuple[PartitionLog, LatestPlan]]
 ) -> int:
-    """Make or update a table; return the exit status. Effects: reads the logs, writes the table;
-    output.
+    """Make or update a table; return the exit status, which is 6 if no record could be decoded.
+    Effects: reads the logs, writes the table; output.
 
     Args:
         found: each partition's log and plan.
@@ -72,16 +78,13 @@ def write_table(
         _require_new(place)
     logs = [_topic_log(request, log, plan) for log, plan in found]
     with request.output.progress(wanted.topic) as progress:
-        # A table of the past has not seen what a cleaning may have removed before now: as if it
-        # was read long ago, its update reads the whole log again then.
-        now_ms = _LONG_AGO_MS if wanted.is_past else request.now_ms
-        update = update_topic(place, logs, now_ms=now_ms, progress=progress)
+        update = update_topic(place, logs, now_ms=request.now_ms, progress=progress)
     _show(request, wanted, update)
     failures = FailureLog(output=request.output)
     partitions = {one.partition: one.log.partition for one in logs}
     for number, error in update.result.failures.items():
         failures.add(partitions[number], error)
-    return failures.exit_status
+    return failures.exit_status or (QualityError.exit_status if update.only_refused else 0)
 
 
 def _place(request: Request, wanted: Wanted) -> Place:
@@ -127,13 +130,12 @@ def _require_new(place: Place) -> None:
 
 def _topic_log(request: Request, log: PartitionLog, plan: LatestPlan) -> TopicLog:
     """Return a log as it is to be read: up to the end of the plan. Effects: reads its topic id."""
-    config, cleaner = request.settings(log.partition.topic)
+    _, cleaner = request.settings(log.partition.topic)
     with open_partition_dir(log.log_dir, log.partition) as directory:
         topic_id = read_topic_id(directory)
     return TopicLog(
         log=log._replace(last_stable_offset=plan.end_offset),
         topic_id=topic_id,
-        delete_retention_ms=config.delete_retention_ms,
         cleaner=cleaner,
     )
 
@@ -155,6 +157,12 @@ def _show(request: Request, wanted: Wanted, update: TopicUpdate) -> None:
     changed = "" if update.result.changed else " Nothing was new."
     refused = f", {update.quarantined} in quarantine" if update.quarantined else ""
     request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")
+    if update.only_refused:
+        request.output.message(
+            "No record could be decoded, and the table is not the state of the topic: the"
+            f" quarantine table says why, {wanted.to}{QUARANTINE}. Give other formats of keys and"
+            " values."
+        )
 
 
 def _as_object(one: PartitionResult) -> dict[str, object]:

@@ -38,7 +38,7 @@ from logwright.config.policy_models import (
     SweepLimits,
     TopicLabels,
 )
-from logwright.config.table import TABLE, TopicTable, read_table, report_shared_paths
+from logwright.config.table import TABLE, TopicTable, read_table, report_paths
 from logwright.config.topic import ALL_NAMES, TOPIC_NAMES
 from logwright.config.topic_tests import TopicTest, read_tests
 from logwright.config.without_effect import reason_of_no_effect, warn_of_no_effect
@@ -257,12 +257,13 @@ class _PolicyReader:
     def result(self, files: tuple[Path, ...]) -> CheckedPolicies:
         """Check all sections."""
         defaults = self._defaults()
-        topics = self._topics(defaults)
+        topics, log_dirs = self._topics(defaults), self._log_dirs()
+        report_paths(self._checker, self._entries, log_dirs)
         policies = Policies(
             defaults=defaults.pairs,
             default_marks=_marks(defaults),
             topics=topics,
-            log_dirs=self._log_dirs(),
+            log_dirs=log_dirs,
             high_watermark=self._scalar("high_watermark", _HIGH_WATERMARK, "checkpoint"),
             sweep=self._section("sweep", SweepLimits),
             expectations=self._section("expectations", Expectations),
@@ -321,7 +322,6 @@ class _PolicyReader:
                 labels=labels, settings=own.pairs, marks=_marks(own), tests=asked, table=table
             )
             found.append((policy, own))
-        report_shared_paths(self._checker, self._entries)
         for policy, own in found:
             self._check_together(policy, own, defaults, found)
         return tuple(policy for policy, _ in found)

@@ -13,7 +13,7 @@ How keys and values are decoded: `logwright.config.decoding`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
@@ -29,6 +29,7 @@ from logwright.config.decoding import (
 from logwright.config.marked import Entries, Mark, Marked, Text
 from logwright.config.policy_checks import Checker
 from logwright.config.values import Boolean, Int32, Int64, contradiction
+from logwright.log.enclosing import enclosing_log_dir
 
 if TYPE_CHECKING:
     from logwright.config.policies import Policies
@@ -63,7 +64,8 @@ class TopicTable(BaseModel):
             and deletes old ones by position; ``copy-on-write`` writes the files with changed keys
             again, for readers that do not know deleted rows.
         preview: show a few rows in the asset's page.
-        keep_versions_ms: how long the files of earlier versions are kept (Delta, Iceberg).
+        keep_versions_ms: how long the files of earlier versions are kept, and rows in the files
+            that are only marked as deleted (Delta, Iceberg).
         identifier: NAMESPACE.NAME of a table of Iceberg; ``latest_state.<topic>`` by default.
         catalog: properties of an Iceberg catalog, as pyiceberg has them; a file of SQLite in the
             table's directory, if there are none. Secrets are references to the environment, such as
@@ -94,6 +96,24 @@ class TopicTable(BaseModel):
             raise contradiction("path is required", "format")
         return self
 
+    def held_until_ms(self, updated_ms: int, *, at_once: bool) -> int | None:
+        """Return until when files of the table may hold rows that an update at this time takes
+        away, ms since the epoch, if it is updated then too. None: that is left to the catalog.
+
+        After an erasure that leaves no tombstones (`at_once`) the files of earlier versions go with
+        the update. Else the rows may be marked as deleted in a current file for
+        ``keep_versions_ms``, which is then a file of an earlier version for as long.
+
+        Args:
+            updated_ms: of the first update after the records were erased, or got tombstones.
+        """
+        if self.path is None:
+            return None
+        if at_once or self.format == "parquet":
+            return updated_ms
+        marked = self.keep_versions_ms if self.update_mode == "merge-on-read" else 0
+        return updated_ms + marked + self.keep_versions_ms
+
     @property
     def decoding(self) -> Decoding:
         """How records are decoded."""
@@ -120,8 +140,13 @@ def read_table(checker: Checker, entry: Entries) -> TopicTable | None:
     return table.model_copy(update={"key": decoding.key, "value": decoding.value})
 
 
-def report_shared_paths(checker: Checker, entries: Iterable[Marked]) -> None:
-    """Report tables whose path another one has too."""
+def report_paths(checker: Checker, entries: Iterable[Marked], log_dirs: Collection[Path]) -> None:
+    """Report tables whose path another one has too, or is in a log directory. Effects: looks for a
+    broker's files.
+
+    Args:
+        log_dirs: those that are known.
+    """
     seen: dict[Path, Mark] = {}
     for entry in entries:
         if not isinstance(entry, Entries):
@@ -136,6 +161,9 @@ def report_shared_paths(checker: Checker, entries: Iterable[Marked]) -> None:
         if place in seen:
             checker.report(path, f"is the path of another table, at {seen[place]}")
         seen.setdefault(place, path.mark)
+        log_dir = enclosing_log_dir(place, log_dirs)
+        if log_dir is not None:
+            checker.report(path, f"is in the log directory {log_dir}: no broker would start on it")
 
 
 def tables_of(policies: Policies) -> dict[str, TopicTable]:

@@ -28,6 +28,7 @@ from logwright.locks import broker_kept_out
 from logwright.log.checkpoints import read_checkpoints
 from logwright.log.load import list_partitions, observe
 from logwright.log.model import PartitionLog
+from logwright.log.watermark import require_high_watermark
 from logwright.records.model import RANGE_BYTES, ReadRequest, RecordsRange
 from logwright.records.observe import first_offset_at
 from logwright.records.plan import plan_records, visible_offsets
@@ -113,7 +114,7 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[Parti
         places = _places(options.log_dirs)
         chosen = chosen_partitions(options, places)
         checkpoints = {log_dir: read_checkpoints(log_dir) for log_dir in options.log_dirs}
-        yield [
+        logs = [
             observe(
                 places[one],
                 one,
@@ -123,6 +124,10 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[Parti
             for one in chosen
             if pruning.has(one)
         ]
+        if options.high_watermark == "checkpoint":
+            for log in logs:
+                require_high_watermark(log)
+        yield logs
 
 
 def _places(log_dirs: Sequence[Path]) -> dict[TopicPartition, Path]:

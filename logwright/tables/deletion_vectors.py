@@ -12,7 +12,7 @@ import struct
 import uuid
 import zlib
 from base64 import b85decode, b85encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -67,7 +67,21 @@ class Descriptor(NamedTuple):
         }
 
 
-def read_descriptor(action: dict[str, Any]) -> Descriptor:
+def vector_file(action: Mapping[str, Any]) -> str | None:
+    """Return the name of a deletion vector's file in the table's directory, None if it has none
+    there.
+    """
+    encoded = str(action.get("pathOrInlineDv", ""))
+    if action.get("storageType") != _RELATIVE or len(encoded) < _ENCODED:
+        return None
+    try:
+        name = b85decode(encoded[-_ENCODED:].encode().translate(_FROM_Z85))
+        return f"{encoded[:-_ENCODED]}/{NAME.format(uuid.UUID(bytes=name))}".lstrip("/")
+    except ValueError:
+        return None
+
+
+def read_descriptor(action: Mapping[str, Any]) -> Descriptor:
     """Return a descriptor of `Descriptor.action`.
 
     Raises:
@@ -106,11 +120,13 @@ def write_vectors(directory: Path, vectors: Sequence[NDArray[np.int64]]) -> list
     return found
 
 
-def remove_unused(directory: Path, used: Iterable[Descriptor], before_s: float) -> int:
+def remove_unused(directory: Path, names: Collection[str], before_s: float) -> int:
     """Remove the files of deletion vectors that are not used and were made before a time, in
     seconds since the epoch; return how many. Effects: as said.
+
+    Args:
+        names: of the used files.
     """
-    names = {NAME.format(one.file) for one in used}
     removed = 0
     for path in directory.glob(NAME.format("*")):
         if path.name not in names and path.stat().st_mtime < before_s:

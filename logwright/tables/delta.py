@@ -29,12 +29,15 @@ from numpy.typing import NDArray
 from logwright.tables.columns import BUCKET, PARTITION
 from logwright.tables.deletion_vectors import (
     FEATURE,
+    NAME,
     Descriptor,
     read_descriptor,
     remove_unused,
+    vector_file,
     write_vectors,
 )
-from logwright.tables.local_files import durable, refuse_others, sync_directory
+from logwright.tables.delta_log import LOG, look_since, oldest_commit
+from logwright.tables.local_files import durable, first_lost, refuse_others, sync_directory
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
@@ -47,6 +50,7 @@ from logwright.tables.model import (
     dump_progress,
     load_form,
     load_progress,
+    require_columns,
 )
 
 VECTORS_KEY: Final = "logwright.deletionVectors"
@@ -56,7 +60,6 @@ _LOOKED_AT: Final = (1, 50, None)
 _PARTS: Final = re.compile(r"partition=.*|deletion_vector_.*\.bin")
 """What a killed first update may leave."""
 _DATA: Final = re.compile(r"partition=[^/]*/bucket=[^/]*/[^/]*\.parquet")
-_LOG: Final = "_delta_log"
 _TEMPORARY: Final = ".{}.logwright-tmp"
 """Name of a commit that is being written, in the log's directory."""
 _HOUR_MS: Final = 3_600_000
@@ -76,7 +79,7 @@ class DeltaStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._vectors: dict[str, Descriptor] = {}
+        self._vectors: dict[str, Mapping[str, Any]] = {}
         self._deleted: dict[str, NDArray[np.int64]] = {}
         self.name = str(directory)
 
@@ -84,7 +87,7 @@ class DeltaStore:
         """Remove what a killed commit left in the log. Files without a commit are not part of the
         table; `remove_old` removes them.
         """
-        for path in (self._directory / _LOG).glob(_TEMPORARY.format("*")):
+        for path in (self._directory / LOG).glob(_TEMPORARY.format("*")):
             path.unlink()
 
     def load(self) -> Snapshot | None:
@@ -95,16 +98,19 @@ class DeltaStore:
         table = DeltaTable(str(self._directory))
         info = self._commit_info(table)
         files = tuple(_files(table))
-        self._load_vectors(table, info, files)
+        in_doubt = self._load_vectors(table, info, files)
         deleted: Counter[int] = Counter()
         for file in files:
             deleted[file.partition] += len(self.deleted(file))
+        form = load_form(info[FORM_KEY], table=self.name)
+        require_columns(form, [one.name for one in table.schema().fields], table=self.name)
         return Snapshot(
-            form=load_form(info[FORM_KEY], table=self.name),
+            form=form,
             progress=load_progress(info.get(PROGRESS_KEY), table=self.name),
             files=files,
             version=str(table.version()),
             deleted=deleted,
+            in_doubt=in_doubt,
         )
 
     def prepare(self, form: Form, schema: pa.Schema) -> None:
@@ -149,7 +155,9 @@ class DeltaStore:
         The library's own vacuum is not used: it takes deletion vectors for files without use.
         """
         table = DeltaTable(str(self._directory))
-        if table.version() and table.version() % _CHECKPOINT_EVERY == 0:
+        checkpoint = self._directory / LOG / f"{table.version():020d}.checkpoint.parquet"
+        due = table.version() and table.version() % _CHECKPOINT_EVERY == 0
+        if due and not checkpoint.exists():
             table.create_checkpoint()
             table.cleanup_metadata()
         hours = max(keep_ms // _HOUR_MS, 0)
@@ -162,7 +170,9 @@ class DeltaStore:
             used = _vectors_since(table, before_ms)
         except _OTHER_FORM:  # of another program: it may use any of them
             return len(files)
-        return len(files) + remove_unused(self._directory, used, before_ms / 1000)
+        names = {NAME.format(one.file) for one in used}
+        names |= {name for one in self._vectors.values() if (name := vector_file(one)) is not None}
+        return len(files) + remove_unused(self._directory, names, before_ms / 1000)
 
     def _commit_info(self, table: DeltaTable) -> dict[str, Any]:
         """Return the info of our newest commit."""
@@ -170,6 +180,15 @@ class DeltaStore:
             for info in table.history(limit):
                 if FORM_KEY in info:
                     return info
+        oldest = oldest_commit(self._directory)
+        if oldest:
+            raise UnknownTable(
+                f"the log of the Delta table begins at version {oldest}: it was cleaned, and has no"
+                " commit of logwright any more, if there ever was one.",
+                path=self._directory,
+                remedy="Remove the table; it is then made again from the topic. A longer"
+                " delta.logRetentionDuration keeps logwright's commits.",
+            )
         raise UnknownTable(
             "the Delta table was not made by logwright.",
             path=self._directory,
@@ -178,29 +197,48 @@ class DeltaStore:
 
     def _load_vectors(
         self, table: DeltaTable, info: Mapping[str, Any], files: tuple[DataFile, ...]
-    ) -> None:
+    ) -> str | None:
         """Note the deletion vectors of the table, and their descriptors, which a commit must repeat
-        to replace them, and which the library does not show. Effects: reads.
+        to replace them, and which the library does not show; return why the rows are in doubt.
+        Effects: reads, and looks at all files.
 
         Raises:
-            UnknownTable: another program has deleted rows.
+            UnknownTable: another program has deleted rows, and it is not known how.
         """
+        versions = range(int(info["version"]) + 1, table.version() + 1)
         paths = {Path(file.path).name: file.path for file in files}
+        self._deleted = {}
         try:
-            self._deleted = dict(_deleted_rows(table, paths)) if FEATURE in _features(table) else {}
-            known = _descriptors(info)
+            since = look_since(self._directory, versions, _named(info))
+            named = since.vectors.keys() & set(paths.values())
+            self._vectors = {path: since.vectors[path] for path in named}
+            lost = first_lost(self._directory, self._expected(files))
+            if lost is None and FEATURE in _features(table):
+                self._deleted = dict(_deleted_rows(table, paths))
+            counts = {path: int(one["cardinality"]) for path, one in self._vectors.items()}
         except _OTHER_FORM as error:
             raise UnknownTable(
-                "its deletion vectors are not readable.", path=self._directory
+                "its deletion vectors are not readable.",
+                path=self._directory,
+                remedy="Remove the table; it is then made again from the log.",
             ) from error
-        self._vectors = {path: known[path] for path in known.keys() & paths.values()}
-        counts = {path: len(rows) for path, rows in self._deleted.items()}
-        if counts != {path: one.rows for path, one in self._vectors.items()}:
+        if lost is None and counts != {path: len(rows) for path, rows in self._deleted.items()}:
             raise UnknownTable(
                 "another program has deleted rows of the table.",
                 path=self._directory,
                 remedy="Remove the table; it is then made again from the log.",
             )
+
+        return lost or since.change
+
+    def _expected(self, files: tuple[DataFile, ...]) -> Iterator[tuple[str, int | None]]:
+        """Yield the files that the table needs, with their sizes."""
+        for file in files:
+            yield file.path, file.bytes
+        for vector in self._vectors.values():
+            name = vector_file(vector)
+            if name is not None:
+                yield name, None
 
     def _write_commit(self, commit: Commit, metadata: dict[str, str], version: int) -> None:
         """Write deletion vectors, then the commit. Effects: as said."""
@@ -216,12 +254,12 @@ class DeltaStore:
         ]
         actions += [{"add": _add(file, now_ms, None)} for file in commit.added]
         for file, vector in zip(again, written, strict=True):
-            vectors[file.path] = vector
+            vectors[file.path] = vector.action
             actions.append({"add": _add(file, now_ms, vector)})
-        named = {path: one.action for path, one in sorted(vectors.items())}
+        named = dict(sorted(vectors.items()))
         info = {"timestamp": now_ms, "operation": "WRITE", "engineInfo": "logwright", **metadata}
         actions.insert(0, {"commitInfo": {**info, VECTORS_KEY: json.dumps(named)}})
-        log = self._directory / _LOG
+        log = self._directory / LOG
         content = "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
         _write_new(log / f"{version:020d}.json", content.encode())
 
@@ -235,7 +273,13 @@ def _files(table: DeltaTable) -> Iterator[DataFile]:
     for partition, bucket, path, rows, size in zip(
         *(actions[name].to_pylist() for name in names), strict=True
     ):
-        yield DataFile(partition=partition, bucket=bucket, path=path, rows=rows, bytes=size)
+        yield DataFile(
+            partition=-1 if partition is None else partition,
+            bucket=-1 if bucket is None else bucket,
+            path=path,
+            rows=rows or 0,  # a file of another program may not say it
+            bytes=size,
+        )
 
 
 def _features(table: DeltaTable) -> list[str]:
@@ -263,14 +307,14 @@ def _deleted_rows(
             yield paths[str(uri).rpartition("/")[2]], np.flatnonzero(~mask).astype(np.int64)
 
 
-def _descriptors(info: Mapping[str, Any]) -> dict[str, Descriptor]:
-    """Return path → descriptor of a commit info.
+def _named(info: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return path → descriptor of a commit info, as actions have it.
 
     Raises:
         AttributeError, KeyError, TypeError, ValueError: it has another form.
     """
     found = json.loads(info.get(VECTORS_KEY, "{}"))
-    return {str(path): read_descriptor(action) for path, action in found.items()}
+    return {str(path): read_descriptor(action).action for path, action in found.items()}
 
 
 def _vectors_since(table: DeltaTable, before_ms: int) -> list[Descriptor]:
@@ -280,7 +324,7 @@ def _vectors_since(table: DeltaTable, before_ms: int) -> list[Descriptor]:
     used: list[Descriptor] = []
     for info in table.history():
         if FORM_KEY in info:
-            used += _descriptors(info).values()
+            used += map(read_descriptor, _named(info).values())
             if info["timestamp"] < before_ms:
                 break
     return used
@@ -317,7 +361,7 @@ def _add(file: DataFile, now_ms: int, vector: Descriptor | None) -> dict[str, An
     return found if vector is None else {**found, "deletionVector": vector.action}
 
 
-def _remove(file: DataFile, now_ms: int, vector: Descriptor | None) -> dict[str, Any]:
+def _remove(file: DataFile, now_ms: int, vector: Mapping[str, Any] | None) -> dict[str, Any]:
     found = {
         "path": file.path,
         "deletionTimestamp": now_ms,
@@ -326,7 +370,7 @@ def _remove(file: DataFile, now_ms: int, vector: Descriptor | None) -> dict[str,
         "partitionValues": _values(file),
         "size": file.bytes,
     }
-    return found if vector is None else {**found, "deletionVector": vector.action}
+    return found if vector is None else {**found, "deletionVector": vector}
 
 
 def _write_new(path: Path, content: bytes) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -28,13 +28,14 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableA
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 from sqlalchemy.exc import SQLAlchemyError
 
 from logwright.errors import PolicyError
 from logwright.tables.columns import BUCKET, PARTITION
 from logwright.tables.iceberg_deletes import RowDelta, delete_file, read_deletes, write_deletes
-from logwright.tables.local_files import refuse_others, sync_file
+from logwright.tables.local_files import first_lost, refuse_others, sync_file
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
@@ -47,6 +48,7 @@ from logwright.tables.model import (
     dump_progress,
     load_form,
     load_progress,
+    require_columns,
 )
 
 CATALOG_FILE: Final = "catalog.db"
@@ -144,21 +146,49 @@ class IcebergStore:
                 f"the Iceberg table {self.name} was not made by logwright.",
                 remedy="Give another name or catalog, or remove the table.",
             )
+        form = load_form(table.properties[FORM_KEY], table=self.name)
+        require_columns(form, [one.name for one in table.schema().fields], table=self.name)
         self._version = _version(table)
-        current = _newest(table)
-        progress = None if current is None else _properties(current).get(PROGRESS_KEY)
-        files = tuple(_files(table))
+        newest, in_doubt = _newest(table)
+        progress = None if newest is None else _properties(newest).get(PROGRESS_KEY)
+        files = self._files(table)
         self._deleted.clear()
         deletes = {one for file in files for one in _handle(file).delete_files}
         deleted: Counter[int] = Counter()
         for one in deletes:
-            deleted[one.partition[0]] += one.record_count
+            deleted[_number(one.partition[0])] += one.record_count
         return Snapshot(
-            form=load_form(table.properties[FORM_KEY], table=self.name),
+            form=form,
             progress=load_progress(progress, table=self.name),
             files=files,
             version=str(self._version),
             deleted=deleted,
+            in_doubt=in_doubt or _first_lost([*(_handle(file).file for file in files), *deletes]),
+        )
+
+    def _files(self, table: Table) -> tuple[DataFile, ...]:
+        """Return the files of a table. Effects: reads its manifests.
+
+        Raises:
+            UnknownTable: another program has deleted rows by equality, or has files in other
+                places.
+        """
+        fields = [PARTITION, BUCKET]
+        try:
+            files = tuple(_files(table))
+        except ValueError as error:  # pyiceberg knows no equality deletes
+            raise self._changed("has deleted rows in a way that is not readable") from error
+        specs = {
+            number: [one.name for one in spec.fields] for number, spec in table.specs().items()
+        }
+        if any(specs.get(_handle(file).file.spec_id) != fields for file in files):
+            raise self._changed("has partitioned it in another way")
+        return files
+
+    def _changed(self, how: str) -> UnknownTable:
+        return UnknownTable(
+            f"another program {how}: the Iceberg table {self.name}.",
+            remedy="Remove the table; it is then made again from the log.",
         )
 
     def prepare(self, form: Form, schema: pa.Schema) -> None:
@@ -228,7 +258,7 @@ class IcebergStore:
         replaced = {
             one
             for task in table.scan().plan_files()
-            if (task.file.partition[0], task.file.partition[1]) in lists
+            if (_number(task.file.partition[0]), _number(task.file.partition[1])) in lists
             for one in task.delete_files
         }
         with table.transaction() as change:
@@ -258,7 +288,12 @@ class IcebergStore:
         """
         table = self._table
         before = datetime.now(UTC) - timedelta(milliseconds=keep_ms)
-        table.maintenance.expire_snapshots().older_than(before.replace(tzinfo=None)).commit()
+        before_ms = before.timestamp() * 1000
+        current = _version(table)
+        if any(
+            one.timestamp_ms < before_ms for one in table.snapshots() if one.snapshot_id != current
+        ):
+            table.maintenance.expire_snapshots().older_than(before.replace(tzinfo=None)).commit()
         directory = self._place.directory
         if directory is None:
             return 0
@@ -295,13 +330,34 @@ def _version(table: Table) -> int | None:
     return None if snapshot is None else snapshot.snapshot_id
 
 
-def _newest(table: Table) -> IcebergSnapshot | None:
-    """Return logwright's newest snapshot: others, such as of a compaction, may follow it."""
+def _newest(table: Table) -> tuple[IcebergSnapshot | None, str | None]:
+    """Return logwright's newest snapshot below the current one, and what may have changed rows
+    since: a snapshot of another program that does not just replace files by files with the same
+    rows (Iceberg's specification, "Snapshots": the operation "replace").
+    """
     found = table.current_snapshot()
+    change = None
     while found is not None and PROGRESS_KEY not in _properties(found):
+        operation = None if found.summary is None else found.summary.operation
+        if operation != Operation.REPLACE:
+            said = "a change" if operation is None else operation.value
+            change = f"{said} in snapshot {found.snapshot_id}"
         parent = found.parent_snapshot_id
         found = None if parent is None else table.snapshot_by_id(parent)
-    return found
+    if found is None and table.current_snapshot() is not None:
+        change = "logwright's snapshot is not there any more"
+    return found, change
+
+
+def _first_lost(files: Iterable[IcebergFile]) -> str | None:
+    """Return which of some files is gone, if it is a local one. Effects: looks at each."""
+    local = ((_LOCAL.fullmatch(one.file_path), one.file_size_in_bytes) for one in files)
+    return first_lost(Path("/"), ((path[1], size) for path, size in local if path is not None))
+
+
+def _number(value: int | None) -> int:
+    """Return a partition or bucket; -1 for that of a file of another program that has none."""
+    return -1 if value is None else value
 
 
 def _properties(snapshot: IcebergSnapshot) -> Mapping[str, str]:
@@ -326,8 +382,8 @@ def _files(table: Table) -> Iterator[DataFile]:
     for task in table.scan().plan_files():
         file = task.file
         yield DataFile(
-            partition=file.partition[0],
-            bucket=file.partition[1],
+            partition=_number(file.partition[0]),
+            bucket=_number(file.partition[1]),
             path=file.file_path,
             rows=file.record_count,
             bytes=file.file_size_in_bytes,

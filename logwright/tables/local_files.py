@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -65,6 +65,23 @@ def refuse_others(directory: Path, known: re.Pattern[str]) -> None:
             path=directory,
             remedy="Give the path of a directory that does not exist, or is empty.",
         )
+
+
+def first_lost(directory: Path, files: Iterable[tuple[Path | str, int | None]]) -> str | None:
+    """Return the first of some files that is gone, or has another size; None if all are there.
+    Effects: looks at each.
+
+    Args:
+        files: paths, relative to the directory or absolute, with their sizes, if known.
+    """
+    for path, size in files:
+        try:
+            found = (directory / path).stat().st_size
+        except OSError:
+            return f"file {path} is gone"
+        if size not in (None, found):
+            return f"file {path} has {found} bytes, and had {size}"
+    return None
 
 
 def write_file(path: Path, content: bytes) -> None:

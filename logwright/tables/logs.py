@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from pyroaring import BitMap64
 
 from logwright.compaction.build import silent
 from logwright.compaction.runtime import Runtime, available_cores
@@ -48,13 +49,11 @@ class TopicLog:
 
     Attributes:
         topic_id: as the partition directory has it.
-        delete_retention_ms: ``delete.retention.ms``.
         cleaner: has the memory budget of the offset map.
     """
 
     log: PartitionLog
     topic_id: str | None
-    delete_retention_ms: int
     cleaner: CleanerConfig
 
     @property
@@ -92,7 +91,8 @@ def source_of(one: TopicLog, *, now_ms: int, progress: Progress = silent) -> Par
             topic_id=one.topic_id,
             log_start_offset=log.log_start_offset,
             end_offset=log.last_stable_offset,
-            delete_retention_ms=one.delete_retention_ms,
+            high_watermark=log.high_watermark,
+            log_end_offset=log.log_end_offset,
             now_ms=now_ms,
             cleaned_to=log.cleaner_checkpoint,
             erasure=read_mark(log.directory),
@@ -102,6 +102,7 @@ def source_of(one: TopicLog, *, now_ms: int, progress: Progress = silent) -> Par
         tail=lambda end: tail_of(log, end),
         batches=BatchesOf(log, lambda start, end: _pieces(log, start, end)).below,
         missing=lambda start, end: missing_offset(log, start, end),
+        held=lambda end: offsets_of(log, end),
     )
 
 
@@ -124,6 +125,17 @@ def missing_offset(log: PartitionLog, start: int, end: int) -> int | None:
     Effects: reads the headers of the batches.
     """
     return first_missing(_pieces(log, start, end), start, end)
+
+
+def offsets_of(log: PartitionLog, end_offset: int) -> BitMap64:
+    """Return the offsets of the committed records below an offset, as a compressed bitmap. Effects:
+    reads.
+    """
+    found = BitMap64()
+    for part in plan_records(log, ReadRequest(end_offset=end_offset)):
+        for batch in read_range(part, columns=("offset",)):
+            found |= BitMap64(batch["offset"].to_numpy())
+    return found
 
 
 def _pieces(log: PartitionLog, start: int, end: int) -> Iterator[Source]:

@@ -57,14 +57,20 @@ class FileChange:
 
 
 def files_to_write_again(
-    changes: Sequence[FileChange], limits: MergeLimits | None
+    changes: Sequence[FileChange], limits: MergeLimits | None, *, purges: bool = False
 ) -> tuple[FileChange, ...]:
     """Return the files that are written again: their rows go to the new file.
 
     Args:
         changes: all files of a bucket that is changed.
         limits: None: the format cannot delete rows of a file.
+        purges: all files with deleted rows are.
     """
+    chosen = _by_limits(changes, limits)
+    return tuple(one for one in changes if one in chosen or (purges and len(one.deleted)))
+
+
+def _by_limits(changes: Sequence[FileChange], limits: MergeLimits | None) -> tuple[FileChange, ...]:
     if limits is None or sum(one.file.bytes for one in changes) <= limits.small_bytes:
         return tuple(changes)
     rows = sum(one.file.rows for one in changes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +29,10 @@ class OtherForm(PreconditionError):
     """The table was made with another topic, other columns or another number of buckets."""
 
 
+class InDoubt(PreconditionError):
+    """Another program has changed the table, and that cannot be corrected from the log."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """What a table holds of one partition.
@@ -37,21 +41,27 @@ class Progress:
         end_offset: it holds the log below this offset.
         topic_id: of the topic, in Kafka's base64; None if the log says none.
         log_start_offset: of the log, when it was read.
-        read_at_ms: when the log was read.
-        delete_retention_ms: ``delete.retention.ms`` of the topic then.
         tail: base offset and CRC of the batch that has the last offset; None if it is missing.
         erasure: the mark of the last erasure in the log then (`logwright.erasure.mark`).
         batches: of the log then; None in tables of earlier versions.
+        rows: number of rows that the table has of it; None: not noted, by an earlier version.
+        deleted_since_ms: since when the files have rows that are only marked as deleted; None:
+            they have none, or it was not noted.
+        in_doubt: why its rows may not be those that logwright left; None: they are.
+        erased: earlier versions of the table have records that were erased from the log since:
+            their files go at once.
     """
 
     end_offset: int
     topic_id: str | None
     log_start_offset: int
-    read_at_ms: int
-    delete_retention_ms: int
     tail: tuple[int, int] | None = None
     erasure: str | None = None
     batches: Batches | None = None
+    rows: int | None = None
+    deleted_since_ms: int | None = None
+    in_doubt: str | None = None
+    erased: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +109,8 @@ class Snapshot:
         progress: partition → what the table holds of it.
         version: number or name of the version, for people.
         deleted: partition → deleted rows of its files; without partitions that have none.
+        in_doubt: why its rows may not be those that logwright left, as the format shows it: by
+            commits of other programs, or by files that are gone. None: it shows nothing.
     """
 
     form: Form
@@ -106,6 +118,26 @@ class Snapshot:
     files: tuple[DataFile, ...]
     version: str
     deleted: Mapping[int, int] = field(default_factory=dict)
+    in_doubt: str | None = None
+
+    @property
+    def doubted(self) -> dict[int, Progress]:
+        """The progress, with what speaks against the rows of each partition."""
+        return {number: self._doubted(number, one) for number, one in self.progress.items()}
+
+    def _doubted(self, partition: int, one: Progress) -> Progress:
+        rows = self.of_partition(partition).rows
+        counted = (
+            f"it has {rows} rows, and logwright left {one.rows}"
+            if one.rows not in (None, rows)
+            else None
+        )
+        return replace(one, in_doubt=one.in_doubt or self.in_doubt or counted)
+
+    @property
+    def has_erased(self) -> bool:
+        """Whether files of earlier versions have records that were erased."""
+        return any(one.erased for one in self.progress.values())
 
     @property
     def rows(self) -> int:
@@ -184,6 +216,19 @@ def load_form(text: str | None, *, table: str) -> Form:
         raise _unknown(table) from error
 
 
+def require_columns(form: Form, names: Sequence[str], *, table: str) -> None:
+    """Require that a table has the columns of its form.
+
+    Raises:
+        OtherForm: another program has changed them. `table`: where it is, for the message.
+    """
+    if sorted(names) != sorted(name for name, _ in form.columns):
+        raise OtherForm(
+            f"another program has changed the columns of the table {table}.",
+            remedy="Remove the table; it is then made again from the log.",
+        )
+
+
 def dump_progress(progress: Mapping[int, Progress]) -> str:
     """Return the progress of all partitions as JSON."""
     partitions = {str(number): asdict(one) for number, one in sorted(progress.items())}
@@ -206,10 +251,12 @@ def load_progress(text: str | None, *, table: str) -> dict[int, Progress]:
 
 
 def _progress(one: dict[str, Any]) -> Progress:
-    later = ("erasure", "batches")
-    known = {field.name: one[field.name] for field in fields(Progress) if field.name not in later}
-    known["erasure"] = one.get("erasure")  # tables of earlier versions have none
-    known["batches"] = Batches.of(one.get("batches"))
+    # Tables of earlier versions do not have all that has a default.
+    known = {
+        each.name: one[each.name] if each.default is MISSING else one.get(each.name, each.default)
+        for each in fields(Progress)
+    }
+    known["batches"] = Batches.of(known["batches"])
     if known["tail"] is not None:
         base_offset, crc = known["tail"]
         known["tail"] = (int(base_offset), int(crc))

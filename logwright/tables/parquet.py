@@ -19,13 +19,19 @@ takes milliseconds, or after a crash in that moment, until the next update.
    same: a rename whose staged file is gone has been done.
 
 A bucket that becomes empty keeps a file without rows, so that engines find the columns.
+
+The manifest has the size of each file and the CRC of its end, where Parquet has the positions and
+statistics of all columns: a file that another program has replaced is noticed. Files of other
+programs that readers would take for rows are refused by name.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -35,11 +41,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from logwright.tables.local_files import WORK, durable, refuse_others, sync_directory, write_file
+from logwright.tables.local_files import (
+    WORK,
+    durable,
+    first_lost,
+    refuse_others,
+    sync_directory,
+    write_file,
+)
 from logwright.tables.model import (
     Commit,
     DataFile,
     Form,
+    InDoubt,
     Snapshot,
     UnknownTable,
     dump_form,
@@ -56,6 +70,7 @@ _JOURNAL: Final = "commit.json"
 _OWN: Final = re.compile(r"partition=\d+/bucket=\d+/rows\.parquet")
 _STAGED: Final = re.compile(r"\d+-\d+\.new")
 _STAGING: Final = "staging"
+_END_BYTES: Final = 1 << 16
 
 
 class ParquetStore:
@@ -89,26 +104,53 @@ class ParquetStore:
             return None
         try:
             manifest = json.loads(content)
-            files = tuple(
-                DataFile(
-                    partition=partition,
-                    bucket=bucket,
-                    path=_name(partition, bucket),
-                    rows=rows,
-                    bytes=size,
-                )
-                for partition, bucket, rows, size in manifest["files"]
-            )
+            files = tuple(_file(*entry) for entry in manifest["files"])
             form, progress = manifest["form"], manifest["progress"]
             number = manifest["number"]
         except (KeyError, TypeError, ValueError) as error:
-            raise UnknownTable("the manifest is not readable.", path=self._directory) from error
+            raise UnknownTable(
+                "the manifest is not readable.",
+                path=self._directory,
+                remedy="Remove the table; it is then made again from the log.",
+            ) from error
+        self._refuse_strangers(files)
         return Snapshot(
             form=load_form(form, table=self.name),
             progress=load_progress(progress, table=self.name),
             files=files,
             version=str(number),
+            in_doubt=self._change(files),
         )
+
+    def _refuse_strangers(self, files: tuple[DataFile, ...]) -> None:
+        """Refuse files that readers would take for rows of the table. Effects: lists it.
+
+        Raises:
+            InDoubt: there are some.
+        """
+        own = {file.path for file in files}
+        found = {
+            str(one.relative_to(self._directory)) for one in self._directory.rglob("*.parquet")
+        }
+        hidden = re.compile(r"(?:^|/)[._]")
+        strangers = sorted(one for one in found - own if not hidden.search(one))
+        if strangers:
+            raise InDoubt(
+                f"{len(strangers)} Parquet files are not of the table, and readers would take them"
+                f" for rows of it: {strangers[0]} …",
+                path=self._directory,
+                remedy="Move them away, or remove the table; it is then made again from the log.",
+            )
+
+    def _change(self, files: tuple[DataFile, ...]) -> str | None:
+        """Return which file another program has changed, None: none. Effects: reads the ends."""
+        lost = first_lost(self._directory, ((file.path, file.bytes) for file in files))
+        if lost is not None:
+            return lost
+        for file in files:
+            if file.handle not in (None, _crc_of_end(self._directory / file.path)):
+                return f"file {file.path} has another content"
+        return None
 
     def prepare(self, form: Form, schema: pa.Schema) -> None:
         """Nothing is needed."""
@@ -131,16 +173,20 @@ class ParquetStore:
         """See `Store.commit`."""
         before = self.load()
         files = {file.path: file for file in (() if before is None else before.files)}
+        ends = {file.path: _crc_of_end(self._staging / _staged(file)) for file in commit.added}
         files = {path: file for path, file in files.items() if file not in commit.removed}
         files |= {file.path: file for file in commit.added}
         removed = {file.path for file in commit.removed} - files.keys()
         manifest = {
             "form": dump_form(commit.form),
             "progress": dump_progress(commit.progress),
-            "files": [[one.partition, one.bucket, one.rows, one.bytes] for one in files.values()],
+            "files": [
+                [one.partition, one.bucket, one.rows, one.bytes, ends.get(one.path, one.handle)]
+                for one in files.values()
+            ],
             "number": 0 if before is None else int(before.version) + 1,
         }
-        staged = [[f"{one.partition}-{one.bucket}.new", one.path] for one in commit.added]
+        staged = [[_staged(one), one.path] for one in commit.added]
         journal = {"manifest": manifest, "renames": staged, "removals": sorted(removed)}
         if self._staging.exists():
             sync_directory(self._staging)
@@ -189,6 +235,26 @@ def _checked(path: Path) -> dict[str, Any]:
     if not is_own:
         raise UnknownTable("the journal names files that are not of the table.", path=path)
     return journal
+
+
+def _file(partition: int, bucket: int, rows: int, size: int, end: int | None = None) -> DataFile:
+    """Return a file as the manifest has it; those of earlier versions have no CRC of the end."""
+    path = _name(partition, bucket)
+    return DataFile(
+        partition=partition, bucket=bucket, path=path, rows=rows, bytes=size, handle=end
+    )
+
+
+def _crc_of_end(path: Path) -> int:
+    """Return the CRC-32 of the last bytes of a file. Effects: reads them."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - _END_BYTES, 0))
+        return zlib.crc32(file.read(_END_BYTES))
+
+
+def _staged(file: DataFile) -> str:
+    return f"{file.partition}-{file.bucket}.new"
 
 
 def _name(partition: int, bucket: int) -> str:

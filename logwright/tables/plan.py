@@ -1,9 +1,17 @@
 """What has to be done so that a table holds the latest state of a partition. Pure.
 
-The log is the truth; what the table records of itself is its progress. As a consumer must, a table
-must read a tombstone within ``delete.retention.ms``: then the cleaner may remove it, and the key
-would stay in the table. So a table that may have missed one is made again (KIP-354, and Kafka's
-documentation of log compaction: "any consumer that stays caught up").
+The log is the truth; what the table records of itself is its progress.
+
+1. What the table holds must be the beginning of this log; else the partition is made again. So it
+   is if another program may have changed its rows.
+2. A tombstone that the table has not read may be gone: after ``delete.retention.ms`` the cleaner
+   removes it, by whatever setting was in force then (KIP-534). It was at an offset that is missing
+   now. So, if any offset above the table's end is missing, the rows are compared with the log: a
+   row whose record is gone, and whose key has no newer record, goes. No clock, setting or
+   checkpoint is asked.
+3. The high watermark alone takes no row away: below it are the records that were replicated, and
+   the table was made with more.
+4. Rows that are only marked as deleted leave their files after the time that versions are kept.
 """
 
 from __future__ import annotations
@@ -12,8 +20,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from logwright.errors import PreconditionError
 from logwright.tables.batches import Batches, are_others
 from logwright.tables.model import Form, Progress
+from logwright.units import INT64_MAX
 
 Kind = Literal["nothing", "upsert", "rebuild"]
 
@@ -27,13 +37,13 @@ class Observed:
     Attributes:
         topic_id: in Kafka's base64; None if the log says none.
         end_offset: the last stable offset: what a read_committed consumer may read is below it.
-        delete_retention_ms: ``delete.retention.ms`` of the topic.
+        high_watermark, log_end_offset: of the log.
         now_ms: when the log was observed.
         cleaned_to: the cleaner checkpoint; None if there is none.
         tail: of the log's batch that has the last offset that the table holds: base offset and CRC;
             None if no batch has it.
-        missing_offset: the first offset between the table's end and the log's that has no record;
-            None if there is none, or if `asks_for_missing` said that it does not matter.
+        missing_offset: the first offset between the table's end and the log's that may have no
+            record; None if there is none.
         erasure: the mark of the last erasure; None without one.
         batches: those that the table holds, as they are now; None if that is not known.
     """
@@ -41,7 +51,8 @@ class Observed:
     topic_id: str | None
     log_start_offset: int
     end_offset: int
-    delete_retention_ms: int
+    high_watermark: int
+    log_end_offset: int
     now_ms: int
     cleaned_to: int | None = None
     tail: tuple[int, int] | None = None
@@ -56,8 +67,6 @@ class Observed:
             end_offset=self.end_offset,
             topic_id=self.topic_id,
             log_start_offset=self.log_start_offset,
-            read_at_ms=self.now_ms,
-            delete_retention_ms=self.delete_retention_ms,
             tail=self.tail,
             erasure=self.erasure,
             batches=self.batches,
@@ -71,8 +80,11 @@ class PartitionStep:
     Attributes:
         start_offset: the log is read from here; None: from its start.
         end_offset: to here, exclusive.
-        reason: why it is rebuilt; empty if it is not.
+        reason: why it is rebuilt, or compared; empty if it is not.
         forgets: what was said of the log's offsets before is about another log.
+        compares: rows whose record the log does not have any more go, unless a newer one comes.
+        purges: files with deleted rows are written again.
+        erased: it takes out what was erased from the log.
     """
 
     kind: Kind
@@ -80,45 +92,59 @@ class PartitionStep:
     end_offset: int
     reason: str = ""
     forgets: bool = False
+    compares: bool = False
+    purges: bool = False
+    erased: bool = False
 
 
-def asks_for_missing(recorded: Progress | None, observed: Observed) -> bool:
-    """Return whether the plan depends on `Observed.missing_offset`, which must be looked for."""
-    return (
-        recorded is not None
-        and _other_log(recorded, observed) is None
-        and recorded.end_offset < observed.end_offset
-        and observed.now_ms - recorded.read_at_ms >= _patience_ms(recorded, observed)
-    )
-
-
-def plan_partition(recorded: Progress | None, observed: Observed) -> PartitionStep:
+def plan_partition(
+    recorded: Progress | None, observed: Observed, *, keep_ms: int = INT64_MAX
+) -> PartitionStep:
     """Return what is done for a partition.
 
     Args:
         recorded: what the table holds of it, None: nothing.
         observed: its log.
+        keep_ms: how long rows that are marked as deleted stay in the files.
+
+    Raises:
+        PreconditionError: the high watermark is below the table's end.
     """
     if recorded is None:
         return _rebuild(observed, FIRST_TIME)
-    other = _other_log(recorded, observed)
+    if _is_only_below(recorded, observed):
+        raise PreconditionError(
+            f"the high watermark is {observed.high_watermark}, below offset {recorded.end_offset},"
+            " up to which the table holds the log.",
+            remedy="Read the log up to its end: --high-watermark end, or high_watermark: end in the"
+            " policies. Or remove the table; it is then made again, with fewer offsets.",
+        )
+    other = other_log(recorded, observed)
     if other is not None:
-        return replace(_rebuild(observed, other), forgets=_forgets(recorded, observed))
-    if recorded.end_offset == observed.end_offset:
-        return PartitionStep(
-            kind="nothing", start_offset=recorded.end_offset, end_offset=observed.end_offset
+        return replace(
+            _rebuild(observed, other),
+            forgets=_forgets(recorded, observed),
+            erased=recorded.erasure != observed.erasure
+            or are_others(recorded.batches, observed.batches),
         )
-    waited_ms = observed.now_ms - recorded.read_at_ms
-    patience_ms = _patience_ms(recorded, observed)
-    if observed.missing_offset is not None and waited_ms >= patience_ms:
-        return _rebuild(
-            observed,
-            f"offset {observed.missing_offset} is missing and the log was last read {waited_ms} ms"
-            f" ago: a tombstone may have been removed since (delete.retention.ms={patience_ms})",
-        )
-    return PartitionStep(
-        kind="upsert", start_offset=recorded.end_offset, end_offset=observed.end_offset
+    if recorded.in_doubt is not None:
+        return _rebuild(observed, f"another program has changed the table: {recorded.in_doubt}")
+    since_ms = recorded.deleted_since_ms
+    purges = since_ms is not None and observed.now_ms - since_ms >= keep_ms
+    step = PartitionStep(
+        kind="upsert",
+        start_offset=recorded.end_offset,
+        end_offset=observed.end_offset,
+        purges=purges,
     )
+    if observed.missing_offset is not None:
+        return replace(
+            step,
+            compares=True,
+            reason=f"offset {observed.missing_offset} is missing: a tombstone may have been there",
+        )
+    is_old = recorded.end_offset < observed.end_offset
+    return step if is_old or purges else replace(step, kind="nothing")
 
 
 def gone_partitions(
@@ -167,7 +193,7 @@ def _rebuild(observed: Observed, reason: str) -> PartitionStep:
     )
 
 
-def _other_log(recorded: Progress, observed: Observed) -> str | None:
+def other_log(recorded: Progress, observed: Observed) -> str | None:
     """Return why what the table holds is not the beginning of this log, None if it is."""
     if recorded.topic_id != observed.topic_id:
         return f"the topic id was {recorded.topic_id} and is {observed.topic_id}"
@@ -199,6 +225,17 @@ def _other_batches(recorded: Progress, observed: Observed) -> str | None:
     return None
 
 
+def _is_only_below(recorded: Progress, observed: Observed) -> bool:
+    """Return whether the log is the same and not shorter than the table, and only its high
+    watermark is below the table's end.
+    """
+    return (
+        recorded.topic_id == observed.topic_id
+        and observed.high_watermark < recorded.end_offset <= observed.log_end_offset
+        and (recorded.erasure != observed.erasure or not _has_another_tail(recorded, observed))
+    )
+
+
 def _forgets(recorded: Progress, observed: Observed) -> bool:
     """Return whether offsets that the table holds are of other records now, or of none."""
     return (
@@ -215,7 +252,3 @@ def _has_another_tail(recorded: Progress, observed: Observed) -> bool:
     if recorded.tail is None or recorded.tail == observed.tail:
         return False
     return observed.cleaned_to is None or observed.cleaned_to <= recorded.tail[0]
-
-
-def _patience_ms(recorded: Progress, observed: Observed) -> int:
-    return min(recorded.delete_retention_ms, observed.delete_retention_ms)

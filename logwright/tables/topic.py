@@ -7,8 +7,9 @@ decides on the place, there is no such directory; then the catalog refuses the s
 from __future__ import annotations
 
 import errno
+import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,8 @@ from logwright.compaction.keys.state import Progress
 from logwright.config.decoding import Decoding
 from logwright.config.table import TopicTable
 from logwright.decode.make import make_decoder
-from logwright.errors import DiskFull, LogwrightError, StepFailed
+from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
+from logwright.log.enclosing import enclosing_log_dir
 from logwright.tables.columns import Columns, columns_of
 from logwright.tables.local_files import WORK, lock_table
 from logwright.tables.logs import TopicLog, sample, source_of
@@ -36,6 +38,9 @@ from logwright.tables.work import Target, UpdateResult
 QUARANTINE: Final = "_quarantine"
 """What the name of the quarantine table has after that of the table."""
 NAMESPACE: Final = "latest_state"
+_WAREHOUSE: Final = "warehouse"
+"""Property of a catalog: where it makes tables."""
+_LOCAL: Final = re.compile(r"(?:file:(?://)?)?(/.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +90,20 @@ class TopicUpdate:
     quarantined: int
     removed_files: int
 
+    @property
+    def only_refused(self) -> bool:
+        """Whether no record could be decoded: none of this update, or none that has a row."""
+        snapshot = self.result.snapshot
+        no_rows = self.quarantined > 0 and (snapshot is None or snapshot.rows == 0)
+        return no_rows or self.result.only_refused
+
 
 def open_store(place: Place, *, quarantine: bool = False) -> Store:
     """Return the topic's table, or its quarantine table. Effects: imports the format's library."""
     suffix = QUARANTINE if quarantine else ""
     directory = place.directory
     if directory is not None and quarantine:
-        directory = directory.with_name(f"{directory.name}{QUARANTINE}")
+        directory = _quarantine(directory)
     if place.table.format == "iceberg":
         from logwright.tables.iceberg import IcebergPlace, IcebergStore  # noqa: PLC0415 -- it costs time
 
@@ -126,15 +138,19 @@ def update_topic(
         progress: of reading each log, see `read_latest`.
 
     Raises:
+        PreconditionError: it would be in a log directory.
         LogDirLocked: another process updates it.
-        UnknownTable, OtherForm: there is another table at its place.
+        UnknownTable, OtherForm, InDoubt: there is another table at its place, or another program
+            has changed it so that it cannot be corrected.
         PolicyError, SchemaUnavailable: it cannot be decoded.
         DiskFull, StepFailed: it cannot be written.
     """
+    require_outside(place, {one.log.log_dir for one in logs})
     with table_errors(place), _locked(place) as work:
         store = open_store(place)
         store.recover()
         known = store.load()
+        removed = store.remove_old(0) if known is not None and known.has_erased else 0
         decoding = place.table.decoding
         asked = decoding.model_dump_json()
         if known is not None and known.form.asked == asked:
@@ -154,18 +170,53 @@ def update_topic(
             decoding=decoder.decoding.model_dump_json(),
             work=work,
             buckets=place.table.buckets,
-            limits=place.limits if place.table.update_mode == "merge-on-read" else None,
+            limits=place.limits if _marks_rows(place.table) else None,
+            keep_ms=place.table.keep_versions_ms,
         )
         result = update_table(
             target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs]
         )
-        removed = store.remove_old(place.table.keep_versions_ms) if result.changed else 0
+        if result.snapshot is not None:
+            keep_ms = 0 if result.snapshot.has_erased else place.table.keep_versions_ms
+            removed += store.remove_old(keep_ms)
         return TopicUpdate(
             result=result,
             columns=columns,
             quarantined=quarantine.count(),
             removed_files=removed,
         )
+
+
+def require_outside(place: Place, log_dirs: Collection[Path]) -> None:
+    """Require that a table is not in a log directory, where no broker would start. Effects: looks
+    for a broker's files.
+
+    Args:
+        log_dirs: those that are known.
+
+    Raises:
+        PreconditionError: it is, or its quarantine table is.
+    """
+    paths = [] if place.directory is None else [place.directory, _quarantine(place.directory)]
+    local = _LOCAL.fullmatch(place.catalog.get(_WAREHOUSE, ""))
+    paths += [] if local is None else [Path(local[1])]
+    for path in paths:
+        log_dir = enclosing_log_dir(path, log_dirs)
+        if log_dir is not None:
+            raise PreconditionError(
+                f"the table would be in the log directory {log_dir}: no broker would start on it.",
+                path=path,
+                remedy="Give a path that is in no log directory.",
+            )
+
+
+def _quarantine(directory: Path) -> Path:
+    return directory.with_name(f"{directory.name}{QUARANTINE}")
+
+
+def _marks_rows(table: TopicTable) -> bool:
+    """Whether rows may stay in their files, marked as deleted: not if nothing is kept."""
+    return table.update_mode == "merge-on-read" and table.keep_versions_ms > 0
 
 
 def read_rows(
@@ -218,7 +269,8 @@ def _failed(place: Place, error: Exception) -> StepFailed:
     return StepFailed(
         f"the table {place.shown} could not be read or written: {kind}.",
         path=place.directory,
-        remedy="It has its last version; the next update continues.",
+        remedy="It has its last version; the next update continues. If that fails in the same way,"
+        " remove the table; it is then made again from the log.",
     )
 
 

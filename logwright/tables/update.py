@@ -19,12 +19,12 @@ from typing import Final
 
 from logwright.errors import LogwrightError
 from logwright.tables.buckets import bucket_count
-from logwright.tables.model import Commit, Form, OtherForm, Progress, Snapshot
+from logwright.tables.model import Commit, Form, InDoubt, OtherForm, Progress, Snapshot
 from logwright.tables.plan import (
     PartitionStep,
-    asks_for_missing,
     differences,
     gone_partitions,
+    other_log,
     plan_partition,
 )
 from logwright.tables.work import PartitionResult, PartitionSource, Target, UpdateResult
@@ -47,13 +47,22 @@ class _Pending:
         """Size of the new files."""
         return sum(file.bytes for file in self.files.added)
 
-    def add(self, source: PartitionSource, files: FileChanges) -> None:
+    def add(self, source: PartitionSource, done: PartitionResult, files: FileChanges) -> None:
         """Take what was done for a partition."""
         end = source.observed.end_offset
         observed = replace(
             source.observed, tail=source.tail(end), batches=source.batches(end, None)
         )
-        self.progress[source.partition] = observed.progress
+        rows, since_ms = done.written, None
+        if done.step.kind == "upsert":
+            before = self.progress[source.partition]
+            rows += (before.rows or 0) - done.replaced
+            since_ms = None if done.step.purges else before.deleted_since_ms
+            if since_ms is None and any(files.deleted.values()):
+                since_ms = observed.now_ms
+        self.progress[source.partition] = replace(
+            observed.progress, rows=rows, deleted_since_ms=since_ms, erased=done.step.erased
+        )
         self.files.add(files)
         self.changed = True
 
@@ -69,14 +78,14 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
     store = target.store
     before = store.load()
     form = _form(target, before, sources)
-    pending = _Pending(progress=dict(before.progress) if before is not None else {})
+    pending = _Pending(progress={} if before is None else _recorded(before, sources))
     gone = _drop_gone(before, sources, pending)
     results: list[PartitionResult] = []
     failures: dict[int, LogwrightError] = {}
     commits = 0
     for source in sources:
         try:
-            step = _plan(source, None if before is None else before.progress.get(source.partition))
+            step = _plan(source, pending.progress.get(source.partition), target.keep_ms)
             if step.kind == "nothing":
                 results.append(_unchanged(source, step))
                 continue
@@ -87,7 +96,7 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
             failures[source.partition] = error
             continue
         results.append(result)
-        pending.add(source, files)
+        pending.add(source, result, files)
         if pending.bytes >= COMMIT_BYTES:
             commits += _commit(target, form, pending)
     commits += _commit(target, form, pending)
@@ -100,8 +109,41 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
     )
 
 
-def _plan(source: PartitionSource, recorded: Progress | None) -> PartitionStep:
-    """Plan a partition's step. Effects: reads a header; all new ones if it depends on them, and all
+def _recorded(before: Snapshot, sources: Sequence[PartitionSource]) -> dict[int, Progress]:
+    """Return what is known of the rows of each partition. Erased records of earlier versions are
+    gone by now.
+
+    Raises:
+        InDoubt: another program has changed rows of a partition that has no log here.
+    """
+    found: dict[int, Progress] = {}
+    for partition, one in before.doubted.items():
+        noted = one.rows is not None
+        rows = one.rows if noted else before.of_partition(partition).rows
+        since_ms = one.deleted_since_ms if noted else 0  # not known: long ago
+        marked = before.deleted.get(partition, 0) > 0
+        since_ms = since_ms if marked else None
+        found[partition] = replace(one, rows=rows, deleted_since_ms=since_ms, erased=False)
+    doubted = {number for number, one in found.items() if one.in_doubt is not None}
+    if before.in_doubt is not None and not found:  # not even that is known
+        doubted = {file.partition for file in before.files}
+    topics = frozenset(source.observed.topic_id for source in sources)
+    present = frozenset(source.partition for source in sources)
+    lost = sorted(doubted - present - set(gone_partitions(found, topics, present)))
+    if lost:
+        raise InDoubt(
+            "another program has changed the table"
+            f" ({before.in_doubt or found[lost[0]].in_doubt}), and partition {lost[0]} has no log"
+            " here to make its rows again from.",
+            path=None,
+            remedy="Give the log directory that has it, or remove the table; it is then made again"
+            " from the logs that are there.",
+        )
+    return found
+
+
+def _plan(source: PartitionSource, recorded: Progress | None, keep_ms: int) -> PartitionStep:
+    """Plan a partition's step. Effects: reads headers: those of the new batches, and one more; all
     if the log's files are others than before.
 
     Raises:
@@ -113,10 +155,10 @@ def _plan(source: PartitionSource, recorded: Progress | None) -> PartitionStep:
         if recorded.batches is not None:
             batches = source.batches(recorded.end_offset, recorded.batches)
             observed = replace(observed, batches=batches)
-    if recorded is not None and asks_for_missing(recorded, observed):
-        missing = source.missing(recorded.end_offset, observed.end_offset)
-        observed = replace(observed, missing_offset=missing)
-    return plan_partition(recorded, observed)
+        if other_log(recorded, observed) is None and recorded.in_doubt is None:
+            missing = source.missing(recorded.end_offset, observed.end_offset)
+            observed = replace(observed, missing_offset=missing)
+    return plan_partition(recorded, observed, keep_ms=keep_ms)
 
 
 def _unchanged(source: PartitionSource, step: PartitionStep) -> PartitionResult:
@@ -126,10 +168,16 @@ def _unchanged(source: PartitionSource, step: PartitionStep) -> PartitionResult:
 def _drop_gone(
     before: Snapshot | None, sources: Sequence[PartitionSource], pending: _Pending
 ) -> tuple[int, ...]:
-    """Remove the partitions of an earlier topic of the same name, and return them."""
+    """Remove the partitions of an earlier topic of the same name, and return them; and files of
+    other programs that are of no partition.
+    """
     if before is None:
         return ()
     present = frozenset(source.partition for source in sources)
+    known = present | before.progress.keys()
+    unknown = [file for file in before.files if file.partition not in known]
+    pending.files.removed.extend(unknown)
+    pending.changed = bool(unknown)
     topics = frozenset(source.observed.topic_id for source in sources)
     gone = gone_partitions(before.progress, topics, present)
     for partition in gone:

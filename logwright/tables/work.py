@@ -17,8 +17,11 @@ from logwright.tables.model import Snapshot
 from logwright.tables.plan import Observed, PartitionStep
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.store import Store
+from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
+    from pyroaring import BitMap64
+
     from logwright.decode.model import Decoder
 
 
@@ -46,6 +49,7 @@ class PartitionSource:
             if there is none.
         batches: returns what is below an offset, see `BatchesOf.below`.
         missing: returns the first of the offsets [start, end) that has no record, None if all have.
+        held: returns the offsets of the committed records below this one.
     """
 
     partition: int
@@ -55,6 +59,7 @@ class PartitionSource:
     tail: Callable[[int], tuple[int, int] | None]
     batches: Callable[[int, Batches | None], Batches | None]
     missing: Callable[[int, int], int | None]
+    held: Callable[[int], BitMap64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +71,9 @@ class PartitionResult:
         bytes_read: ``.log`` bytes in the range of the step.
         records: records read: the newest of each key in the range of the step.
         written: rows that are new, or replace one.
-        deleted: rows that tombstones, or records that cannot be decoded, took away.
+        deleted: rows that tombstones, or records that cannot be decoded, took away, or whose record
+            is gone.
+        replaced: rows that were there before, and are not any more: deleted ones too.
         refused: records that cannot be decoded.
         buckets: files that were written.
     """
@@ -78,6 +85,7 @@ class PartitionResult:
     records: int = 0
     written: int = 0
     deleted: int = 0
+    replaced: int = 0
     refused: int = 0
     buckets: int = 0
 
@@ -100,6 +108,12 @@ class UpdateResult:
     failures: Mapping[int, LogwrightError]
     gone: tuple[int, ...] = ()
 
+    @property
+    def only_refused(self) -> bool:
+        """Whether some records could not be decoded, and none of the others has a row."""
+        refused = sum(one.refused for one in self.partitions)
+        return refused > 0 and not sum(one.written for one in self.partitions)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
@@ -115,6 +129,7 @@ class Target:
         buckets: wanted number of buckets; None: by size, or as the table has.
         work: directory of temporary files.
         limits: when files are written again; None: always.
+        keep_ms: how long rows that are marked as deleted stay in the files.
     """
 
     store: Store
@@ -127,3 +142,4 @@ class Target:
     work: Path
     buckets: int | None = None
     limits: MergeLimits | None = None
+    keep_ms: int = INT64_MAX

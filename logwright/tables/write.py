@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
-from logwright.tables.columns import KEY, READ_COLUMNS
+from logwright.tables.columns import KEY, OFFSET, READ_COLUMNS
 from logwright.tables.merge import FileChange, Positions, files_to_write_again
 from logwright.tables.model import DataFile, Form, Snapshot
 from logwright.tables.plan import PartitionStep
@@ -26,13 +27,28 @@ from logwright.tables.work import PartitionResult, PartitionSource, Target
 _KEYS: Final = pa.schema([pa.field(KEY, pa.binary())])
 
 
+@dataclass(slots=True)
+class _Lost:
+    """How many rows went: `replaced`: all of them; `deleted`: those whose key has none now."""
+
+    replaced: int = 0
+    deleted: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChanges:
-    """What a commit changes: see `Commit`."""
+    """What a commit changes: see `Commit`.
+
+    Attributes:
+        lost: the rows that it takes away.
+        purges: files with deleted rows are written again.
+    """
 
     added: list[DataFile] = field(default_factory=list)
     removed: list[DataFile] = field(default_factory=list)
     deleted: dict[tuple[int, int], Mapping[DataFile, Positions]] = field(default_factory=dict)
+    lost: _Lost = field(default_factory=_Lost)
+    purges: bool = False
 
     def add(self, other: FileChanges) -> None:
         """Take the changes of other buckets."""
@@ -67,13 +83,14 @@ def update_partition(
         for batch in reading.batches:
             records += len(batch)
             _distribute(target, batch, (rows, dead), refused.add)
-        changes = FileChanges()
-        deleted = 0
-        for bucket in _buckets(target.store, step, rows, dead, old):
+        if step.compares:
+            _find_vanished(target, source, step, old, dead)
+        changes = FileChanges(purges=step.purges)
+        for bucket in _buckets(target.store, step, (rows, dead), old):
             place = (source.partition, bucket)
             new = _NewRows(partial(rows.read, bucket), _keys(dead.read(bucket), KEY))
             if step.kind == "upsert":
-                deleted += _change_bucket(target, place, old.get(bucket, ()), new, changes)
+                _change_bucket(target, place, old.get(bucket, ()), new, changes)
             else:
                 _write_again(target, place, (), new, changes)
         if step.kind == "rebuild":
@@ -86,7 +103,8 @@ def update_partition(
             bytes_read=reading.bytes,
             records=records,
             written=rows.rows,
-            deleted=deleted,
+            deleted=changes.lost.deleted,
+            replaced=changes.lost.replaced,
             refused=refused.rows,
             buckets=len(changes.added),
         )
@@ -96,14 +114,16 @@ def update_partition(
 def _buckets(
     store: Store,
     step: PartitionStep,
-    rows: Spill,
-    dead: Spill,
+    spills: tuple[Spill, Spill],
     old: Mapping[int, Sequence[DataFile]],
 ) -> list[int]:
     """Return the buckets to look at."""
+    rows, dead = spills
     found = set(rows.buckets)
     if step.kind == "upsert":
         found |= dead.buckets & old.keys()
+        if step.purges:
+            found |= {one for one in old if any(len(store.deleted(file)) for file in old[one])}
     elif store.keeps_empty:
         found |= {0, *old}
     return sorted(found)
@@ -128,6 +148,27 @@ def _distribute(
         refuse(decoded.refused)
 
 
+def _find_vanished(
+    target: Target,
+    source: PartitionSource,
+    step: PartitionStep,
+    old: Mapping[int, Sequence[DataFile]],
+    dead: Spill,
+) -> None:
+    """Give the keys of rows whose record the log does not have any more to the spill. Effects:
+    reads the offsets of the log below the step, and the offsets of the rows.
+    """
+    held = source.held(step.start_offset or 0)
+    for file in (file for files in old.values() for file in files):
+        columns = [target.columns.key, OFFSET]
+        with target.store.source(file) as opened:
+            for batch in without(read_batches(opened, columns), target.store.deleted(file)):
+                offsets = batch[OFFSET].to_numpy()
+                lost = np.isin(offsets, list(BitMap64(offsets) - held))
+                keys = batch[target.columns.key].filter(pa.array(lost))
+                dead.add(pa.RecordBatch.from_arrays([keys], schema=_KEYS))
+
+
 def _keys(batches: Iterable[pa.RecordBatch], key: str) -> pa.Array:
     chunks = [batch[key] for batch in batches]
     return pa.concat_arrays(chunks) if chunks else NO_KEYS
@@ -139,31 +180,33 @@ def _change_bucket(
     files: Sequence[DataFile],
     new: _NewRows,
     changes: FileChanges,
-) -> int:
-    """Replace the rows of changed keys; return how many keys have none any more. Effects: reads the
-    keys of the bucket's files, and may write a file.
+) -> None:
+    """Replace the rows of changed keys. Effects: reads the keys of the bucket's files, and may
+    write a file.
     """
     fresh = _keys(new.rows(), target.columns.key) if files else NO_KEYS
     keys = pa.concat_arrays([fresh, new.dead])
-    found, deleted = [], 0
+    dead = new.dead.filter(pc.invert(pc.is_in(new.dead, value_set=fresh)))
+    found = []
     for file in files:
         before = target.store.deleted(file)
         with target.store.source(file) as opened:
             batches = read_batches(opened, [target.columns.key])
             rows, their_keys = rows_of_keys(batches, target.columns.key, keys)
         is_new = np.isin(rows, before, assume_unique=True, invert=True)
-        lost = pc.is_in(their_keys, value_set=new.dead).to_numpy(zero_copy_only=False)
-        deleted += int((lost & is_new).sum())
+        lost = pc.is_in(their_keys, value_set=dead).to_numpy(zero_copy_only=False)
+        changes.lost.deleted += int((lost & is_new).sum())
+        changes.lost.replaced += int(is_new.sum())
         found.append(FileChange(file=file, before=before, found=rows[is_new]))
     has_new = next(new.rows(), None) is not None
-    if has_new or any(len(one.found) for one in found):
+    marked = changes.purges and any(len(one.before) for one in found)
+    if has_new or marked or any(len(one.found) for one in found):
         limits = target.limits if target.store.deletes_rows else None
-        again = files_to_write_again(found, limits)
+        again = files_to_write_again(found, limits, purges=changes.purges)
         _write_again(target, place, again, new, changes)
         changes.removed.extend(one.file for one in again)
         stay = [one for one in found if one not in again and len(one.deleted)]
         changes.deleted[place] = {one.file: one.deleted for one in stay}
-    return deleted
 
 
 def _write_again(

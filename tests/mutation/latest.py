@@ -58,11 +58,4 @@ LATEST = (
         wrong="            yield from working[-1].results()\n            working.pop()\n",
         tests=("tests/unit/latest/test_ahead.py",),
     ),
-    Fault(
-        family="latest: a table of the past counts as read now",
-        file="cli/latest_table.py",
-        right="_LONG_AGO_MS if wanted.is_past else request.now_ms",
-        wrong="request.now_ms",
-        tests=_COMMAND,
-    ),
 )

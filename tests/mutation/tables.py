@@ -18,15 +18,15 @@ TABLES: Final = (
     Fault(
         family="table: a lost tombstone",
         file="tables/plan.py",
-        right="    if observed.missing_offset is not None and waited_ms >= patience_ms:",
-        wrong="    if observed.missing_offset is not None and waited_ms > patience_ms:",
+        right="    if observed.missing_offset is not None:",
+        wrong="    if observed.missing_offset is not None and purges:",
         tests=RULES,
     ),
     Fault(
-        family="table: the longer of two retentions",
+        family="table: fewer offsets by the high watermark alone",
         file="tables/plan.py",
-        right="    return min(recorded.delete_retention_ms, observed.delete_retention_ms)",
-        wrong="    return max(recorded.delete_retention_ms, observed.delete_retention_ms)",
+        right="    if _is_only_below(recorded, observed):",
+        wrong="    if _is_only_below(recorded, observed) and recorded.erasure:",
         tests=RULES,
     ),
     Fault(

@@ -12,7 +12,6 @@ from tests.latest_rows import replayed
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.world import (
     COMPACTED,
-    DELETE_RETENTION_MS,
     RETAINED,
     TAKEN_IN,
     Difference,
@@ -41,7 +40,6 @@ def table(world: World, choice: int) -> Step:
         one = TopicLog(
             log=observe(log.where, partition, high_watermark="end"),
             topic_id=topic_id,
-            delete_retention_ms=DELETE_RETENTION_MS,
             cleaner=CleanerConfig(),
         )
         where = place(FORMS[name], world.root / "tables" / name, buckets=2)

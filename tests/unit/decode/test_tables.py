@@ -28,7 +28,6 @@ def test_internal_topic(topic: str, tmp_path: Path) -> None:
         TopicLog(
             log=observe(log_dir, one, high_watermark="end"),
             topic_id=None,
-            delete_retention_ms=86_400_000,
             cleaner=CleanerConfig(),
         )
         for one in names

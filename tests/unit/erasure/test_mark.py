@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from logwright.config.topic import parse_settings
@@ -84,16 +85,15 @@ def test_table_is_rebuilt(tmp_path: Path) -> None:
     """Whatever else is as it was."""
     del tmp_path
     before = Observed(
-        topic_id=None, log_start_offset=0, end_offset=4, delete_retention_ms=1, now_ms=1
-    )
-    after = Observed(
         topic_id=None,
         log_start_offset=0,
         end_offset=4,
-        delete_retention_ms=1,
+        high_watermark=4,
+        log_end_offset=4,
         now_ms=1,
-        erasure="x done",
     )
+    after = replace(before, erasure="x done")
     step = plan_partition(before.progress, after)
     assert ("rebuild", "records were erased from the log since") == (step.kind, step.reason)
+    assert step.erased
     assert "nothing" == plan_partition(after.progress, after).kind

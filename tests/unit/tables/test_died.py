@@ -85,7 +85,7 @@ def test_died_at_every_effect(
     it right; a reader of Parquet files may see both, bucket by bucket, but no key twice.
     """
     logs = three_logs(tmp_path, random.Random(seed))
-    settings = {"buckets": BUCKETS, "keep_versions_ms": 0}
+    settings = {"buckets": BUCKETS, "keep_versions_ms": 1}
     start = place(form, tmp_path / "start" / "table", **settings)
     with counted(monkeypatch) as effects:
         update(start, logs[0])
@@ -131,7 +131,7 @@ def test_died_with_refused_records(
     pairs[-1] = ("k0", "bad")
     logs = [write_logs(tmp_path / f"logs-{end}", {0: pairs[:end]}) for end in (40, 80)]
     value = {"format": "json", "fields": [{"name": "id", "type": "long"}]}
-    settings = {"buckets": 2, "value": value, "keep_versions_ms": 0}
+    settings = {"buckets": 2, "value": value, "keep_versions_ms": 1}
     known = {}
     for at in range(1, 500):
         where = place(form, tmp_path / str(at) / "table", **settings)
@@ -170,7 +170,7 @@ def moved(start: Place, trial: Path, form: str) -> Place:
     assert start.directory is not None
     if form != "iceberg":
         shutil.copytree(start.directory, trial / "table")
-    where = place(form, trial / "table", buckets=BUCKETS, keep_versions_ms=0)
+    where = place(form, trial / "table", buckets=BUCKETS, keep_versions_ms=1)
     if form == "iceberg":
         update(where, start.directory.parent.parent / "logs-1")
     return where

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from logwright.errors import PreconditionError
 from logwright.tables.model import (
     Form,
     Progress,
@@ -17,7 +18,6 @@ from logwright.tables.model import (
 )
 from logwright.tables.plan import (
     Observed,
-    asks_for_missing,
     differences,
     gone_partitions,
     plan_partition,
@@ -28,15 +28,14 @@ RECORDED = Progress(
     end_offset=100,
     topic_id="A",
     log_start_offset=10,
-    read_at_ms=READ_AT,
-    delete_retention_ms=5000,
     tail=(95, 7),
 )
 SEEN = Observed(
     topic_id="A",
     log_start_offset=10,
     end_offset=150,
-    delete_retention_ms=5000,
+    high_watermark=150,
+    log_end_offset=150,
     now_ms=READ_AT,
     tail=(95, 7),
 )
@@ -46,7 +45,7 @@ CASES = {
     "new records": ({}, "upsert", 100, ""),
     "no new records": ({"end_offset": 100}, "nothing", 100, ""),
     "no new records, after years": (
-        {"end_offset": 100, "now_ms": READ_AT + 10**12, "missing_offset": 100},
+        {"end_offset": 100, "now_ms": READ_AT + 10**12},
         *("nothing", 100, ""),
     ),
     "another topic id": ({"topic_id": "B"}, "rebuild", None, "the topic id was A and is B"),
@@ -79,26 +78,23 @@ CASES = {
     ),
     "the last batch was cleaned": ({"tail": (95, 8), "cleaned_to": 96}, "upsert", 100, ""),
     "the last batch was removed": ({"tail": None, "cleaned_to": 150}, "upsert", 100, ""),
-    "a gap, in time": (
-        {"missing_offset": 120, "now_ms": READ_AT + 4999},
-        *("upsert", 100, ""),
-    ),
-    "a gap, too late": (
-        {"missing_offset": 120, "now_ms": READ_AT + 5000},
-        *("rebuild", None, "offset 120 is missing and the log was last read 5000 ms ago"),
-    ),
-    "too late without a gap": ({"now_ms": READ_AT + 10**9}, "upsert", 100, ""),
-    "a gap, and the retention was shortened": (
-        {"missing_offset": 120, "now_ms": READ_AT + 1000, "delete_retention_ms": 1000},
-        *("rebuild", None, "delete.retention.ms=1000"),
-    ),
-    "a gap, and the retention was prolonged": (
-        {"missing_offset": 120, "now_ms": READ_AT + 5000, "delete_retention_ms": 10**9},
-        *("rebuild", None, "delete.retention.ms=5000"),
-    ),
-    "a clock that went back": (
+    "a gap": ({"missing_offset": 120}, "upsert", 100, "offset 120 is missing"),
+    "a gap, whatever the clock says": (
         {"missing_offset": 120, "now_ms": READ_AT - 10},
-        *("upsert", 100, ""),
+        *("upsert", 100, "offset 120 is missing"),
+    ),
+    "no gap, after years": ({"now_ms": READ_AT + 10**12}, "upsert", 100, ""),
+    "the high watermark is lower, and the log too": (
+        {"high_watermark": 90, "end_offset": 90, "log_end_offset": 99},
+        *("rebuild", None, "the last stable offset 90 is below offset 100"),
+    ),
+    "the high watermark is lower, of another topic": (
+        {"high_watermark": 90, "end_offset": 90, "topic_id": "B"},
+        *("rebuild", None, "the topic id was A and is B"),
+    ),
+    "the high watermark is lower, and the log was cut off": (
+        {"high_watermark": 90, "end_offset": 90, "tail": None},
+        *("rebuild", None, "the last stable offset 90 is below offset 100"),
     ),
 }
 
@@ -115,14 +111,44 @@ def test_step(name: str) -> None:
     assert bool(reason) == bool(step.reason)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_headers_are_read_only_if_the_plan_depends_on_them(name: str) -> None:
-    """If it is not asked for, a missing offset changes nothing; else it makes a rebuild."""
-    changes, *_ = CASES[name]
-    observed = replace(SEEN, **{**changes, "missing_offset": None})  # type: ignore[arg-type]  # as above
-    missing = replace(observed, missing_offset=120)
-    without, with_gap = (plan_partition(RECORDED, one) for one in (observed, missing))
-    assert asks_for_missing(RECORDED, observed) == (without != with_gap)
+def test_a_gap_is_compared() -> None:
+    """Rows whose record is gone are looked for, and only then."""
+    assert plan_partition(RECORDED, replace(SEEN, missing_offset=120)).compares
+    assert not plan_partition(RECORDED, SEEN).compares
+
+
+@pytest.mark.parametrize("erasure", [None, "x done"])
+def test_the_high_watermark_alone_takes_no_row_away(erasure: str | None) -> None:
+    """It is refused, with what can be done, also after an erasure."""
+    lower = replace(SEEN, high_watermark=90, end_offset=90, erasure=erasure)
+    with pytest.raises(PreconditionError, match="the high watermark is 90, below offset 100"):
+        plan_partition(RECORDED, lower)
+
+
+@pytest.mark.parametrize("end", [100, 150])
+@pytest.mark.parametrize(("age_ms", "purges"), [(4999, False), (5000, True)])
+def test_deleted_rows_leave_their_files_by_age(end: int, age_ms: int, *, purges: bool) -> None:
+    """Also if nothing is new."""
+    recorded = replace(RECORDED, deleted_since_ms=READ_AT)
+    seen = replace(SEEN, end_offset=end, now_ms=READ_AT + age_ms)
+    step = plan_partition(recorded, seen, keep_ms=5000)
+    expected = "upsert" if purges or end > RECORDED.end_offset else "nothing"
+    assert (expected, purges) == (step.kind, step.purges)
+
+
+@pytest.mark.parametrize("end", [100, 150])
+def test_what_another_program_has_changed_is_made_again(end: int) -> None:
+    """With what it was; also if nothing is new."""
+    recorded = replace(RECORDED, in_doubt="DELETE in version 7")
+    step = plan_partition(recorded, replace(SEEN, end_offset=end))
+    assert ("rebuild", None) == (step.kind, step.start_offset)
+    assert "another program has changed the table: DELETE in version 7" == step.reason
+
+
+def test_only_an_erasure_lets_earlier_versions_go() -> None:
+    """At once, by the step that takes the records out."""
+    assert plan_partition(RECORDED, replace(SEEN, erasure="x done")).erased
+    assert not plan_partition(RECORDED, replace(SEEN, log_start_offset=11)).erased
 
 
 def test_the_first_time() -> None:
@@ -130,7 +156,6 @@ def test_the_first_time() -> None:
     step = plan_partition(None, SEEN)
     assert ("rebuild", None, 150) == (step.kind, step.start_offset, step.end_offset)
     assert step.reason
-    assert not asks_for_missing(None, SEEN)
     assert not step.forgets
 
 
@@ -141,7 +166,6 @@ def test_the_first_time() -> None:
         ({"end_offset": 99}, True),
         ({"tail": None}, True),
         ({"log_start_offset": 11}, False),
-        ({"missing_offset": 120, "now_ms": READ_AT + 5000}, False),
     ],
 )
 def test_what_was_refused_before_is_forgotten_with_its_log(
@@ -192,7 +216,8 @@ def test_tables_of_another_form(changes: dict[str, object], why: str | None) -> 
 def test_what_is_stored_comes_back() -> None:
     """Form and progress as JSON."""
     assert load_form(dump_form(FORM), table="x") == FORM
-    progress = {0: RECORDED, 11: replace(RECORDED, topic_id=None, tail=None)}
+    noted = replace(RECORDED, rows=7, deleted_since_ms=3, in_doubt="x", erased=True)
+    progress = {0: RECORDED, 5: noted, 11: replace(RECORDED, topic_id=None, tail=None)}
     assert load_progress(dump_progress(progress), table="x") == progress
     assert load_progress(None, table="x") == {}
 
