@@ -65,7 +65,7 @@ class Output:
     def text(self, line: str = "") -> None:
         """Write a line of a result, in text format only. Effects: writes to stdout."""
         if not self.is_json:
-            click.echo(line)
+            click.echo(printable(line))
 
     def line(self, line: str) -> None:
         """Write a line of a result in either format, buffered. Effects: writes to stdout."""
@@ -98,11 +98,11 @@ class Output:
         if not self.is_json:
             colour = False if os.environ.get("NO_COLOR") else None
             for line in table_lines(header, rows):
-                click.echo(line, color=colour)
+                click.echo(printable(line), color=colour)
 
     def message(self, line: str) -> None:
         """Write a message, which is not part of the result. Effects: writes to stderr."""
-        say("info", line)
+        say("info", printable(line))
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Progress]:
@@ -114,9 +114,21 @@ class Output:
             yield progress
 
 
+def printable(text: str) -> str:
+    r"""Return a text that every stream takes: bytes of a name that are not UTF-8 as ``\\xNN``."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return text
+
+
 def as_json(value: Mapping[str, object]) -> str:
-    """Return one line of JSON without spaces, the same format as the oracle's dumps."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """Return one line of JSON without spaces, the same format as the oracle's dumps; a name that is
+    not UTF-8 with escapes.
+    """
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text if printable(text) == text else json.dumps(value, separators=(",", ":"))
 
 
 def table_lines(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

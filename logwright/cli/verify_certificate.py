@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr
-from logwright.cli.output import Format, Output, human_bytes
+from logwright.cli.output import Format, Output, human_bytes, printable
 from logwright.errors import LogwrightError, QualityError
 from logwright.extras import require
 
@@ -106,7 +106,7 @@ def _show(output: Output, certificate: Certificate) -> None:
     )
     output.table(["requests", "state"], [(count, state) for state, count in states.items()])
     if certificate.not_read:
-        output.text(f"{len(certificate.not_read):,} paths could not be searched.")
+        output.text(f"{len(certificate.not_read):,} places were not searched.")
     output.json_object(
         {
             "signature": "right",
@@ -114,10 +114,11 @@ def _show(output: Output, certificate: Certificate) -> None:
             "issuedAt": certificate.issued_at_ms,
             "version": certificate.versions.logwright,
             "requests": states,
-            "directories": [one.path for one in certificate.directories],
+            "directories": [printable(one.name.path) for one in certificate.directories],
             "files": len(certificate.manifest),
             "found": len(certificate.remains),
             "notRead": len(certificate.not_read),
+            "replicasNotSearched": len(certificate.replicas_not_searched),
         }
     )
 
@@ -166,13 +167,13 @@ def _show_changes(output: Output, log_dir: Path, one: Changes, size: int) -> Non
     else:
         output.text(f"{log_dir}: {one.same:,} files, {human_bytes(size)}, all as they were.")
     for name, paths in groups.items():
-        _show_paths(output, name, map(_printable, paths))
-    unread = {_printable(path): why for path, why in one.not_read.items()}
+        _show_paths(output, name, map(printable, paths))
+    unread = {printable(path): why for path, why in one.not_read.items()}
     _show_paths(output, "not read", (f"{path}: {why}" for path, why in unread.items()))
     output.json_object(
         {
             "directory": str(log_dir),
-            **{name: [_printable(path) for path in paths] for name, paths in groups.items()},
+            **{name: [printable(path) for path in paths] for name, paths in groups.items()},
             "same": one.same,
             "notRead": unread,
         }
@@ -185,8 +186,3 @@ def _show_paths(output: Output, name: str, paths: Iterable[str]) -> None:
         output.text(f"  {name}: {path}")
     if len(paths) > SHOWN:
         output.text(f"  {name}: and {len(paths) - SHOWN:,} more")
-
-
-def _printable(path: str) -> str:
-    r"""Return a path's text; bytes that are not UTF-8 as ``\xNN``."""
-    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
 ENABLE: Final = "remote.storage.enable"
 _REMOTE: Final = "its remote segments were not searched"
+_LOCAL: Final = frozenset(("segment", "deleted", "deleted log"))
 _HEAD: Final = 3
 """Bytes before the fields of an event: of the frame, the kind, and the version of the kind."""
 _SEGMENT, _UPDATE, _PARTITION_DELETE = range(3)
@@ -68,17 +69,19 @@ def places_elsewhere(
 
 def _missing(log_dir: Path, inventory: Inventory) -> Iterator[Unsearched]:
     """Yield the partitions whose log starts below their first local record file."""
-    first: dict[TopicPartition, int] = {}
+    first: dict[str, tuple[int, TopicPartition]] = {}
     for one in inventory.files:
-        local = one.place in ("segment", "deleted") or (one.place == "staging" and one.is_kept)
+        local = one.place in _LOCAL or (one.place == "staging" and one.is_kept)
         if local and one.form == "segment" and one.relative.count("/") == 1:
-            known = first.get(one.partition, one.base_offset)
-            first[one.partition] = min(known, one.base_offset)
-    for partition, start in _starts(log_dir).items():
-        base = first.get(partition)
-        if base is not None and start < base:
+            directory = one.relative.partition("/")[0]
+            known, _ = first.get(directory, (one.base_offset, one.partition))
+            first[directory] = min(known, one.base_offset), one.partition
+    starts = {one.directory_name: start for one, start in _starts(log_dir).items()}
+    for directory, start in {**inventory.starts, **starts}.items():
+        base, partition = first.get(directory, (start, NO_PARTITION))
+        if start < base:
             problem = f"offsets {start} to {base - 1} are in remote storage, or lost"
-            yield _elsewhere(partition, partition.directory_name, problem)
+            yield _elsewhere(partition, directory, problem)
 
 
 def _starts(log_dir: Path) -> Mapping[TopicPartition, int]:

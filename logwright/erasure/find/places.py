@@ -16,9 +16,9 @@ any other                                    stray        nothing
 ===========================================  ===========  ======================================
 
 No file is left out: what an index, a checkpoint or a ledger is decides its content
-(`logwright.erasure.find.proofs`), not its name. The topic of a file is known only if Kafka or
-logwright gives such a name to a file of that log. A link, what is neither a file nor a directory,
-and a directory that cannot be listed are named as not searched.
+(`logwright.erasure.find.proofs`), not its name. What is below a log's directory is of its topic,
+whatever else is of any. A link, what is neither a file nor a directory, and a directory that cannot
+be listed are named as not searched.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from typing import Final, Literal
 
 from logwright.deletion.observe import list_deleted
 from logwright.erasure.find.model import Place
-from logwright.erasure.find.proofs import is_known
 from logwright.erasure.mark import read_mark
 from logwright.errors import UnreadableFile
 from logwright.format.deletions import LEDGER, parse_ledger
 from logwright.format.names import (
     CLEANED,
     LOG,
+    LOG_START_OFFSET_CHECKPOINT,
     STAGING,
     SWAP,
     WORK_DIRECTORY,
@@ -119,12 +119,14 @@ class Inventory:
         not_searched: named, since nothing is known of their content.
         topics: of which it has a log, live or not, or the record of a deletion.
         erased: topics of which an erasure that is done, or the deletion of a log, is on record.
+        starts: directory of a deleted log → its log start offset on record.
     """
 
     files: list[RecordFile] = field(default_factory=list)
     not_searched: list[NotSearched] = field(default_factory=list)
     topics: set[str] = field(default_factory=set)
     erased: set[str] = field(default_factory=set)
+    starts: dict[str, int] = field(default_factory=dict)
 
 
 def list_files(log_dir: Path) -> Inventory:
@@ -142,6 +144,11 @@ def list_files(log_dir: Path) -> Inventory:
     on_record = {one.partition.topic for one in listed.deletions.values()}
     walk.inventory.topics |= on_record
     walk.inventory.erased |= on_record
+    walk.inventory.starts |= {
+        one.directory: start
+        for one in listed.deletions.values()
+        if (start := one.checkpoints.get(LOG_START_OFFSET_CHECKPOINT)) is not None
+    }
     marked = {one.name: one for one in listing.marked}
     for name in sorted(listing.names):
         path = log_dir / name
@@ -201,11 +208,8 @@ class _Walk:
             self.inventory.topics.add(partition.topic)
         for path, status in self._below(directory, partition):
             group = str(path.parent.relative_to(directory))
-            if _LOG_FILE.fullmatch(path.name) and group == ".":
+            if _LOG_FILE.fullmatch(path.name):
                 self._add(path, status, partition, (place, group), since_ms=since_ms)
-            elif _LOG_FILE.fullmatch(path.name):
-                known = partition if WORK_DIRECTORY in path.parts else NO_PARTITION
-                self._add(path, status, known, (place, group), since_ms=since_ms)
             else:
                 self._other(path, status, partition)
 
@@ -225,9 +229,8 @@ class _Walk:
 
     def _other(self, path: Path, status: os.stat_result, partition: TopicPartition) -> None:
         """Add a file whose content must say what it is."""
-        known = partition if is_known(path.name) else NO_PARTITION
         group = str(path.relative_to(self._log_dir))
-        self._add(path, status, known, ("stray", group), form="other")
+        self._add(path, status, partition, ("stray", group), form="other")
 
     def _mark(self, directory: Path, partition: TopicPartition) -> None:
         """Note whether an erasure of a log is on record. Effects: reads its mark."""
@@ -240,8 +243,6 @@ class _Walk:
     ) -> None:
         """Add a file below a partition's directory."""
         inside = path.relative_to(directory).parts
-        if inside[0] != WORK_DIRECTORY:
-            partition = NO_PARTITION
         if not _LOG_FILE.fullmatch(path.name):
             self._other(path, status, partition)
             return

@@ -79,11 +79,6 @@ def known_texts(
         return None
 
 
-def is_known(name: str) -> bool:
-    """Return whether Kafka or logwright gives a file such a name, and it holds no record then."""
-    return any(pattern.fullmatch(name) for pattern, _ in _PROVERS)
-
-
 def json_texts(value: object) -> Iterator[bytes]:
     """Yield all texts of a JSON value, names of fields too."""
     waiting = [value]

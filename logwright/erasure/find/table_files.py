@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from logwright.extras import require
@@ -31,7 +31,7 @@ _OWN_PARTITIONS: Final = frozenset(("partition", "bucket"))
 """The partition columns of our tables; they have numbers."""
 _NUMBER: Final = re.compile(r"-?[0-9]{1,20}")
 _QUOTED: Final = re.compile(r"'((?:[^']|'')*)'|\"([^\"]*)\"")
-_DEEPEST: Final = 8
+_DEEPEST: Final = 32
 _BASE64: Final = re.compile(rb"(?:[A-Za-z0-9+/_-]{4})+={0,2}|[A-Za-z0-9+/_-]{2,}={0,2}")
 _FILE: Final = re.compile(
     rb"(?:[a-z0-9]{2,}:/+|/)[^\0\n]*\.(?:parquet|avro|orc|bin|puffin|json)", re.DOTALL
@@ -52,9 +52,12 @@ class Texts(NamedTuple):
     cut: list[bytes]
 
 
-def table_texts(path: Path) -> Texts | None:
+def table_texts(path: Path, there: frozenset[str] = frozenset()) -> Texts | None:
     """Return the texts of a file of metadata, None if it has no known format, or is not whole.
     Effects: reads it.
+
+    Args:
+        there: see `add_texts`.
 
     Raises:
         MissingExtra: a library that reads it is not installed.
@@ -65,7 +68,7 @@ def table_texts(path: Path) -> Texts | None:
     found = Texts([], [])
     try:
         if content.startswith(b"Obj\x01"):
-            _of_avro(path, found)
+            _of_avro(path, found, there)
         elif content.startswith(b"SQLite format 3\0"):
             _of_sqlite(path, found)
         elif is_vectors(content) or is_checksum(path, content):
@@ -73,28 +76,43 @@ def table_texts(path: Path) -> Texts | None:
         elif path.name == "version-hint.text":
             return found if content.strip().isdigit() else None
         else:
-            _of_json(content, found)
+            _of_json(content, found, there)
     except (ValueError, RecursionError, sqlite3.Error, EOFError, struct.error):
         return None
     return found
 
 
-def add_texts(value: object, found: Texts, *, statistics: bool = False, depth: int = 0) -> None:
-    """Add the texts in a value of JSON or Avro: of names and values, and of JSON in a text."""
-    if depth > _DEEPEST * 4:
+def add_texts(
+    value: object,
+    found: Texts,
+    *,
+    there: frozenset[str] = frozenset(),
+    statistics: bool = False,
+    depth: int = 0,
+) -> None:
+    """Add the texts in a value of JSON or Avro: of names and values, and of JSON in a text.
+
+    Args:
+        there: names of the table's files. What statistics of such a file have, its rows have.
+        statistics: the value is of statistics.
+    """
+    if depth > _DEEPEST:
         raise ValueError("too deep")
+    more: dict[str, Any] = {"there": there, "depth": depth + 1}
     if isinstance(value, dict):
+        of = value.get("file_path", value.get("path"))
+        known = isinstance(of, str) and unquote(of).rpartition("/")[2] in there
+        inner = Texts(found.whole, []) if known else found
         for name, one in value.items():
             if name in _OWN_PARTITIONS and isinstance(one, str) and _NUMBER.fullmatch(one):
                 continue
-            add_texts(name, found, depth=depth + 1)
-            inside = statistics or name in _STATISTICS
-            add_texts(one, found, statistics=inside, depth=depth + 1)
+            add_texts(name, inner, **more)
+            add_texts(one, inner, statistics=statistics or name in _STATISTICS, **more)
     elif isinstance(value, list | tuple):
         for one in value:
-            add_texts(one, found, statistics=statistics, depth=depth + 1)
+            add_texts(one, found, statistics=statistics, **more)
     elif isinstance(value, str):
-        _add_text(value, found, statistics=statistics, depth=depth)
+        _add_text(value, found, there=there, statistics=statistics, depth=depth)
     elif isinstance(value, bytes):
         found.whole.append(value)
         _add_cut(value.decode(errors="replace"), value, found)
@@ -112,7 +130,9 @@ def beginning(cut: bytes) -> bytes:
     return text[:end].encode(errors="replace")
 
 
-def _add_text(value: str, found: Texts, *, statistics: bool, depth: int) -> None:
+def _add_text(
+    value: str, found: Texts, *, there: frozenset[str], statistics: bool, depth: int
+) -> None:
     if _NUMBER.fullmatch(value) and not statistics:
         return
     text = value.encode(errors="surrogatepass")
@@ -125,7 +145,7 @@ def _add_text(value: str, found: Texts, *, statistics: bool, depth: int) -> None
             inside = json.loads(value)
         except ValueError:
             inside = None
-        add_texts(inside, found, depth=depth + 1)
+        add_texts(inside, found, there=there, depth=depth + 1)
     for one in _QUOTED.finditer(value):
         found.whole.append((one[1] or one[2] or "").replace("''", "'").encode(errors="replace"))
     for part in value.split("/"):
@@ -150,18 +170,18 @@ def _forms(text: bytes) -> Iterator[bytes]:
         return
 
 
-def _of_json(content: bytes, found: Texts) -> None:
+def _of_json(content: bytes, found: Texts, there: frozenset[str]) -> None:
     """Add the texts of JSON, or of lines of JSON."""
     text = content.decode()
     try:
-        add_texts(json.loads(text), found)
+        add_texts(json.loads(text), found, there=there)
     except json.JSONDecodeError:
         for line in text.splitlines():
             if line.strip():
-                add_texts(json.loads(line), found)
+                add_texts(json.loads(line), found, there=there)
 
 
-def _of_avro(path: Path, found: Texts) -> None:
+def _of_avro(path: Path, found: Texts, there: frozenset[str]) -> None:
     """Add the texts of an Avro file: a manifest, or a list of them."""
     require("tables", by="searching a table")
     import fastavro  # noqa: PLC0415 -- an extra
@@ -170,7 +190,7 @@ def _of_avro(path: Path, found: Texts) -> None:
         reader = fastavro.reader(file)
         add_texts(dict(reader.metadata), found)
         for record in reader:
-            add_texts(record, found)
+            add_texts(record, found, there=there)
 
 
 def _of_sqlite(path: Path, found: Texts) -> None:

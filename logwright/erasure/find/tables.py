@@ -47,7 +47,9 @@ def search_table_files(
         UnreadableFile: there is no such file or directory.
     """
     table = _Table(root, keys, patterns, topic)
-    for path, problem in _files_below(root):
+    below = list(_files_below(root))
+    table.there = frozenset(path.name for path, problem in below if problem is None)
+    for path, problem in below:
         table.add(path, problem)
     table.found.findings.sort(key=lambda one: (one.path, one.request))
     return table.found
@@ -61,6 +63,7 @@ class _Table:
         self._keys = keys
         self._patterns = patterns
         self._topic = topic
+        self.there: frozenset[str] = frozenset()
         self._elsewhere: set[str] = set()
         self.found = Found(directory=root)
 
@@ -87,7 +90,7 @@ class _Table:
         if not any(head) and _is_zero(path):
             return "no records", None
         if head != _PARQUET:
-            texts = table_texts(path)
+            texts = table_texts(path, self.there)
             if texts is None:
                 return "not searched", "it is of no format that a table has"
             return ("searched" if any(texts) else "no records"), self._texts(texts, where)
@@ -97,7 +100,7 @@ class _Table:
         self._found(rows.hits, where)
         footer = Texts([], [])
         for text in rows.texts:
-            add_texts(text.decode(errors="replace"), footer)
+            add_texts(text.decode(errors="replace"), footer, there=self.there)
         problem = self._texts(footer, where)
         has_rows = rows.has_keys or rows.are_positions or _METADATA.search(where[0])
         return "searched", problem if has_rows else _NO_KEYS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,9 @@ def test_what_is_signed(place: Path) -> None:
         (1, 0, LOG, 1, "live", "segment"),
         (0, 0, "t-0/00000000000000000003.log", 3, "tombstone", "segment"),
     ] == found(made)
-    assert ["remains", "remains", "gone"] == [one.state for one in made.requests]
+    assert ["remains", "remains", "not found"] == [one.state for one in made.requests]
+    assert {"searched", "no records"} == {one.looked for one in made.manifest}
+    assert ("t",) == made.topics
     files = {str(p.relative_to(place / "logs")) for p in (place / "logs").rglob("*") if p.is_file()}
     assert files == set(made.files_of(0))
     assert NOW_MS == made.issued_at_ms
@@ -90,18 +93,21 @@ def test_deadline(place: Path) -> None:
     assert "will be late" == signed(place).requests[0].state
     said = certify(place, "--deadline", NOW_MS, "--output", "json")
     assert 6 == said.status
-    assert {"missed": 2, "gone": 1} == said.lines[-1]["requests"]
+    assert {"missed": 2, "not found": 1} == said.lines[-1]["requests"]
     assert 2 == certify(place, "--deadline", "tomorrow").status
 
 
 def test_an_unreadable_file(place: Path) -> None:
-    """What is not a log's file is named, and nothing is called gone."""
+    """What is not a log's file is named, and nothing is called gone, or late."""
     (place / "logs/t-0/letter.txt").write_text("ann")
     said = certify(place)
     assert 6 == said.status
     made = signed(place)
     assert ["t-0/letter.txt"] == [one.path.text for one in made.not_read]
-    assert ["remains", "remains", "not proved"] == [one.state for one in made.requests]
+    assert ["not proved"] * 3 == [one.state for one in made.requests]
+    assert ["t"] == [one.topic for one in made.not_read]
+    assert 6 == certify(place, "--deadline", NOW_MS + 1).status
+    assert ["not proved"] * 3 == [one.state for one in signed(place).requests]
     assert "not searched: t-0/letter.txt" in said.err
 
 
@@ -157,6 +163,9 @@ def test_a_running_broker(place: Path) -> None:
     ("words", "status", "problem"),
     [
         (("--out", "c.html"), 2, "that is the name of the page"),
+        (("--out", "logs/x.json"), 2, "that is inside of"),
+        (("--out", "logs/t-0/x.json"), 2, "that is inside of"),
+        (("--out", "link/x.json"), 2, "that is inside of"),
         (("--signing-key", "secret"), 5, "no private Ed25519 key"),
         (("--secret", "nothing"), 2, "secret cannot be read"),
         (("--keys", "empty"), 2, "line 1 is empty"),
@@ -165,6 +174,7 @@ def test_a_running_broker(place: Path) -> None:
 )
 def test_what_is_refused(place: Path, words: tuple[str, str], status: int, problem: str) -> None:
     """With the reason; nothing is written."""
+    (place / "link").symlink_to(place / "logs")
     (place / "empty").write_text("")
     said = certify(place, words[0], place / words[1])
     assert status == said.status, said.out
@@ -176,7 +186,7 @@ def test_dry_run(place: Path) -> None:
     """It searches and writes nothing."""
     said = certify(place, "--dry-run", "--output", "json")
     assert 0 == said.status
-    assert {"remains": 2, "gone": 1} == said.lines[-1]["requests"]
+    assert {"remains": 2, "not found": 1} == said.lines[-1]["requests"]
     assert not (place / "c.json").exists()
 
 
@@ -194,7 +204,8 @@ def test_stored_requests(place: Path) -> None:
         *("--requests", place / "in", "--secret", place / "secret"),
         *("--signing-key", place / "key", "--out", place / "c.json", "--now", NOW_MS),
     )
-    assert 0 == said.status, said.err
+    assert 6 == said.status, said.err
+    assert "1 requests: no log of its topics was found" in said.err
     first, second = signed(place).requests
     assert ("t", 1, NOW_MS + 5, "will be late", 2) == (
         first.topics,
@@ -203,7 +214,7 @@ def test_stored_requests(place: Path) -> None:
         first.state,
         first.found,
     )
-    assert ("other", "gone") == (second.topics, second.state)
+    assert ("other", "not proved") == (second.topics, second.state)
 
 
 def test_after_an_erasure(place: Path) -> None:
@@ -221,6 +232,44 @@ def test_after_an_erasure(place: Path) -> None:
     made = signed(place)
     assert ({"gone"}, ()) == ({one.state for one in made.requests}, made.remains)
     assert [] == [path for path in log_dir.rglob("*.log") if b"bob" in path.read_bytes()]
+    earlier = certify(place, "--earlier", place / "before.json")
+    assert 0 == earlier.status, earlier.err
     words = ("--public-key", place / "key.pub", log_dir)
     assert 6 == call("verify-certificate", place / "before.json", *words).status
     assert 0 == call("verify-certificate", place / "c.json", *words).status
+
+
+def test_an_earlier_certificate(place: Path) -> None:
+    """Keys whose records it lists are gone if nothing is left of them; it must be of the same key."""
+    assert 0 == certify(place, "--out", place / "before.json").status
+    shutil.rmtree(place / "logs")
+    log = LogBuilder(place / "logs")
+    log.segment(0).batch(0, [("eve", "1")])
+    log.write()
+    assert 0 == certify(place).status
+    assert ["not found"] * 3 == [one.state for one in signed(place).requests]
+    assert 0 == certify(place, "--earlier", place / "before.json").status
+    assert ["gone", "gone", "not found"] == [one.state for one in signed(place).requests]
+    assert call("certificate", "--new-key", place / "other").status == 0
+    assert (
+        3
+        == certify(
+            place, "--earlier", place / "before.json", "--signing-key", place / "other"
+        ).status
+    )
+
+
+def test_a_directory_that_is_not_utf8(place: Path) -> None:
+    """Its path is signed in hex."""
+    odd = place / os.fsdecode(b"caf\xe9")
+    (place / "logs").rename(odd)
+    said = call(
+        *("certificate", odd, "--keys", place / "keys", "--secret", place / "secret"),
+        *("--signing-key", place / "key", "--out", place / "c.json", "--now", NOW_MS),
+    )
+    assert 0 == said.status, said.err
+    (one,) = signed(place).directories
+    assert str(odd) == one.name.path
+    words = ("--public-key", place / "key.pub", odd)
+    assert 0 == call("verify-certificate", place / "c.json", *words).status
+    assert 0 == call("verify-certificate", place / "c.json", *words, "--output", "json").status

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from logwright.erasure.account import Account
 from logwright.erasure.countdown import (
     NEVER,
+    UNMATCHED,
     Countdown,
     count_down,
     read_countdown,
@@ -70,7 +72,8 @@ def test_by_topic() -> None:
     )
     assert NOW_MS + HOUR_MS // 2 == t.next_deadline_ms
     assert NOW_MS + HOUR_MS == t.gone_by_ms
-    assert (4, 1, 0) == (made.requests, made.gone, made.not_read)
+    assert (4, 0, 1, 0) == (made.requests, made.gone, made.not_found, made.not_read)
+    assert 4 == made.records
 
 
 def test_by_log() -> None:
@@ -103,20 +106,62 @@ def test_by_log() -> None:
     )
 
 
-def test_what_cannot_be_read_is_not_gone() -> None:
-    """Then no request is called gone."""
-    found = {"one": [finding(request=-1, place="unreadable")]}
-    made = count_down(REQUESTS, found, ["t"], now_ms=NOW_MS)
-    assert (0, 1) == (made.gone, made.not_read)
-    assert ["not proved"] == [row.state for row in made.topics]
+def account(*unsearched: str, erased: frozenset[str] = frozenset({"t", "u"})) -> Account:
+    return Account(topics=frozenset({"t", "u"}), erased=erased, unsearched=unsearched)
+
+
+def test_what_was_not_searched_is_not_gone() -> None:
+    """Nor in time, in its topic; both checks see it, by the deadline."""
+    soon = [*REQUESTS, request("e", "u", NOW_MS + 3 * HOUR_MS)]
+    made = count_down(soon, {"one": [hit(0)]}, [], now_ms=NOW_MS, account=account("t"))
+    assert (2, 0, 1) == (made.gone, made.not_found, made.not_read)
+    states = {row.topic: (row.state, row.not_proved, row.past_not_proved) for row in made.topics}
+    assert {"t": ("not proved", 3, 1), "u": ("gone", 0, 0)} == states
+    assert ["t"] == [row.topic for row in made.missed] == [row.topic for row in made.late]
+
+
+def test_a_place_of_any_topic_that_was_not_searched() -> None:
+    """It concerns every topic and every request."""
+    made = count_down(REQUESTS, {"one": []}, [], now_ms=NOW_MS, account=account(""))
+    assert (0, 0, 1) == (made.gone, made.not_found, made.not_read)
+    assert {"not proved"} == {row.state for row in made.topics}
     assert () == made.logs
 
 
 def test_nothing_remains() -> None:
-    """A deadline of yesterday is met, then."""
-    made = count_down(REQUESTS, {"one": []}, ["t", "u"], now_ms=NOW_MS)
+    """A deadline of yesterday is met, then; gone is what has an erasure on record."""
+    made = count_down(REQUESTS, {"one": []}, ["t", "u"], now_ms=NOW_MS, account=account())
     assert {"gone"} == {row.state for row in made.topics}
     assert (4, (), ()) == (made.gone, made.missed, made.late)
+    made = count_down(REQUESTS, {"one": []}, ["t", "u"], now_ms=NOW_MS)
+    assert {"not found"} == {row.state for row in made.topics}
+    assert (0, 4, (), ()) == (made.gone, made.not_found, made.missed, made.late)
+
+
+def test_a_request_that_matches_no_topic() -> None:
+    """Nothing was searched for it, so neither check passes."""
+    both = [request("a", "x", NOW_MS - 1), request("b", "y", NOW_MS + 1)]
+    made = count_down(both, {"one": []}, ["t"], now_ms=NOW_MS)
+    (row,) = made.topics
+    assert (UNMATCHED, 2, 2, 1, "not proved") == (
+        row.topic,
+        row.requests,
+        row.not_proved,
+        row.past_not_proved,
+        row.state,
+    )
+    assert ((row,), (row,), 0, 0) == (made.missed, made.late, made.gone, made.not_found)
+
+
+def test_a_record_of_an_unknown_topic() -> None:
+    """It is of each topic's requests for the key."""
+    both = [request("a", "t", NOW_MS + 1), request("a", "u", NOW_MS + 1)]
+    found = {"one": [hit(0, "", partition=-1, gone_by_ms=None)]}
+    made = count_down(both, found, ["t", "u"], now_ms=NOW_MS, account=account())
+    assert {("", "will be late"), ("t", "will be late"), ("u", "will be late")} == {
+        (row.topic, row.state) for row in made.topics
+    }
+    assert (0, 1) == (made.gone, made.records)
 
 
 def test_file(tmp_path: Path) -> None:
@@ -138,8 +183,8 @@ def test_two_requests_for_one_key() -> None:
     """What a search finds of the one is not gone for the other."""
     both = [REQUESTS[0], request("a", "regex:t|u", NOW_MS)]
     made = count_down(both, {"one": [hit(0)]}, ["t", "u"], now_ms=NOW_MS)
-    u, t = sorted(made.topics, key=lambda row: row.state)
-    assert ("gone", 1) == (u.state, u.requests)
+    t, u = sorted(made.topics, key=lambda row: row.topic)
+    assert ("not found", 1) == (u.state, u.requests)
     assert ("missed", 1, 2) == (t.state, t.missed, t.open)
     assert 0 == made.gone
     assert [NOW_MS] == [row.deadline_ms for row in made.logs]

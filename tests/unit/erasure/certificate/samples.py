@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -44,7 +46,8 @@ def small_directory(root: Path) -> Path:
     return root
 
 
-def searched(root: Path, *findings: Finding) -> Searched:
+def searched(root: Path, *findings: Finding, **changed: Any) -> Searched:  # noqa: ANN401 -- of the fields
+    """All of the directory was searched, and an erasure of its topic is on record."""
     tree = list_tree(root)
     cluster = Cluster(cluster_id="c1", end_offset=42, snapshot=None)
     return Searched(
@@ -54,10 +57,22 @@ def searched(root: Path, *findings: Finding) -> Searched:
         findings=findings,
         cluster=cluster,
         node_id=1,
+        **{
+            "looked": dict.fromkeys(tree.files, "searched"),
+            "topics": frozenset({"t"}),
+            "erased": frozenset({"t"}),
+            **changed,
+        },
     )
 
 
-def sample(root: Path, *findings: Finding, deadline_ms: int = NOW_MS + 7_200_000) -> Certificate:
+def sample(
+    root: Path,
+    *findings: Finding,
+    deadline_ms: int = NOW_MS + 7_200_000,
+    earlier: Sequence[Certificate] = (),
+    **changed: Any,  # noqa: ANN401 -- of `searched`
+) -> Certificate:
     """A certificate of the small directory, which is made if it is not there."""
     if not root.exists():
         small_directory(root)
@@ -67,8 +82,9 @@ def sample(root: Path, *findings: Finding, deadline_ms: int = NOW_MS + 7_200_000
     ]
     return make_certificate(
         requested,
-        [searched(root, *findings)],
+        [searched(root, *findings, **changed)],
         now_ms=NOW_MS,
         signing_key_sha256=fingerprint(KEY.public_key()),
         versions=VERSIONS,
+        earlier=earlier,
     )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
+from logwright.erasure.certificate.canonical import canonical
 from logwright.erasure.certificate.changes import changes_since
 from logwright.erasure.certificate.make import Requested, make_certificate
-from logwright.erasure.certificate.model import Certificate
+from logwright.erasure.certificate.model import Certificate, Replicas
 from logwright.erasure.certificate.page import certificate_html
+from logwright.erasure.find.result import Unsearched
+from logwright.format.names import TopicPartition
 from tests.unit.erasure.certificate.samples import (
     GONE,
     LEFT,
@@ -48,12 +54,86 @@ def test_deadline(tmp_path: Path) -> None:
     assert "will be late" == states(late)[LEFT]
 
 
-def test_an_unreadable_file_proves_nothing(tmp_path: Path) -> None:
-    """It is named, and nothing is called gone."""
-    made = sample(tmp_path / "logs", finding(place="unreadable", rule="a wrong CRC"))
-    assert {GONE: "not proved", LEFT: "not proved"} == states(made)
-    assert () == made.remains
-    assert ["a wrong CRC"] == [one.why for one in made.not_read]
+def unsearched(topic: str, path: str = "t-0/00000000000000000000.log") -> Unsearched:
+    partition = TopicPartition(topic, 0)
+    return Unsearched(partition=partition, path=path, position=9, bytes=7, problem="a wrong CRC")
+
+
+@pytest.mark.parametrize(
+    ("topic", "state"), [("t", "not proved"), ("", "not proved"), ("u", "gone")]
+)
+def test_what_was_not_searched_proves_nothing(tmp_path: Path, topic: str, state: str) -> None:
+    """It is named with its range and topic, and what could be in it is neither gone nor in time;
+    requests of other topics are not concerned.
+    """
+    made = sample(tmp_path / "logs", finding(), unsearched=[unsearched(topic)])
+    left = "in time" if state == "gone" else "not proved"
+    assert {GONE: state, LEFT: left} == states(made)
+    (one,) = made.not_read
+    assert (topic, 9, 7, "a wrong CRC") == (one.topic, one.position, one.bytes, one.why)
+
+
+def test_a_passed_deadline_is_missed_whatever_was_searched(tmp_path: Path) -> None:
+    """A record that was found is enough."""
+    made = sample(tmp_path / "logs", finding(), deadline_ms=NOW_MS, unsearched=[unsearched("")])
+    assert {GONE: "not proved", LEFT: "missed"} == states(made)
+
+
+def test_a_file_that_the_search_does_not_mention(tmp_path: Path) -> None:
+    """The account is held against the listing: what is in this alone was not searched."""
+    looked = {"t-0/00000000000000000000.log": "searched", "meta.properties": "no records"}
+    made = sample(tmp_path / "logs", looked=looked)
+    assert {"not proved"} == set(states(made).values())
+    assert ["t-0/.logwright/purge"] == [one.path.text for one in made.not_read]
+    assert ["no records", "not searched", "searched"] == [one.looked for one in made.manifest]
+
+
+def test_gone_needs_an_erasure_on_record(tmp_path: Path) -> None:
+    """Without one nothing says that the key was ever there; without the topic nothing was
+    searched for it.
+    """
+    root = tmp_path / "logs"
+    assert {"not found"} == set(states(sample(root, erased=frozenset())).values())
+    assert {"not found"} == set(states(sample(root, erased=frozenset({"u"}))).values())
+    nowhere = sample(root, topics=frozenset({"u"}), erased=frozenset({"u"}))
+    assert {"not proved"} == set(states(nowhere).values())
+    assert {"no log of its topics was found"} == {one.why for one in nowhere.requests}
+
+
+def test_an_earlier_certificate_is_on_record(tmp_path: Path) -> None:
+    """The key whose records it lists is gone if they are; another is not, nor another topic."""
+    root = tmp_path / "logs"
+    before = sample(root, finding())
+    assert {GONE: "not found", LEFT: "gone"} == states(
+        sample(root, earlier=[before], topics=frozenset(), erased=frozenset())
+    )
+    other = sample(root, finding(topic="u"))
+    after = sample(root, earlier=[other], erased=frozenset())
+    assert {"not found"} == set(states(after).values())
+
+
+def test_replicas_elsewhere_prove_nothing(tmp_path: Path) -> None:
+    """Those of the request's topics."""
+    root = small_directory(tmp_path / "logs")
+    for topic, expected in (("t", "not proved"), ("u", "gone")):
+        made = make_certificate(
+            [Requested(hmac=GONE, topics="t")],
+            [searched(root)],
+            now_ms=NOW_MS,
+            signing_key_sha256="0" * 64,
+            versions=VERSIONS,
+            replicas=[Replicas(topic=topic, brokers=(2,))],
+        )
+        assert [expected] == [one.state for one in made.requests]
+
+
+def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
+    """It is in hex, as names of files are."""
+    root = tmp_path / os.fsdecode(b"caf\xe9")
+    made = sample(root)
+    (one,) = made.directories
+    assert ("", str(root)) == (one.path, one.name.path)
+    assert made == Certificate.model_validate_json(canonical(made.model_dump(mode="json")))
 
 
 def test_a_link_proves_nothing(tmp_path: Path) -> None:
@@ -131,8 +211,22 @@ def test_two_requests_for_one_key(tmp_path: Path) -> None:
         signing_key_sha256="0" * 64,
         versions=VERSIONS,
     )
-    assert ["in time", "in time", "gone"] == [one.state for one in made.requests]
+    assert ["in time", "in time", "not proved"] == [one.state for one in made.requests]
     assert 1 == len(made.remains)
+
+
+def test_a_record_of_an_unknown_topic_is_of_every_request(tmp_path: Path) -> None:
+    """A table's files do not say their topic: no request of the key is gone."""
+    root = small_directory(tmp_path / "logs")
+    asked = [Requested(hmac=LEFT, topics=topics) for topics in ("t", "regex:.*", "u")]
+    made = make_certificate(
+        asked,
+        [searched(root, finding(request=2, topic="", rule="", gone_by_ms=None))],
+        now_ms=NOW_MS,
+        signing_key_sha256="0" * 64,
+        versions=VERSIONS,
+    )
+    assert ["remains"] * 3 == [one.state for one in made.requests]
 
 
 def test_a_byte_pattern(tmp_path: Path) -> None:

@@ -93,9 +93,27 @@ def test_a_key_that_is_not_named(tmp_path: Path) -> None:
         signed_file(sample(tmp_path / "logs"), other)
 
 
+def test_the_first_version(tmp_path: Path) -> None:
+    """It has no account, and is still read."""
+    value = sample(tmp_path / "logs", finding()).model_dump(mode="json") | {"format_version": 1}
+    del value["topics"], value["erased"]
+    for rows, names in (
+        ("manifest", ["looked"]),
+        ("directories", ["path_hex"]),
+        ("requests", ["why"]),
+        ("not_read", ["topic", "position", "bytes"]),
+    ):
+        for row in value[rows]:
+            for name in names:
+                del row[name]
+    made = open_signed(_signed(canonical(value)), KEY.public_key(), Path("c"))
+    assert {None} == {one.looked for one in made.manifest}
+    assert (1, ()) == (made.format_version, made.topics)
+
+
 def test_another_version(tmp_path: Path) -> None:
     """It is signed, but its meaning is not known."""
-    value = sample(tmp_path / "logs").model_dump(mode="json") | {"format_version": 2}
+    value = sample(tmp_path / "logs").model_dump(mode="json") | {"format_version": 3}
     with pytest.raises(UnsupportedFormatError):
         open_signed(_signed(canonical(value)), KEY.public_key(), Path("c"))
 
