@@ -94,7 +94,6 @@ def source_of(one: TopicLog, *, now_ms: int, progress: Progress = silent) -> Par
             high_watermark=log.high_watermark,
             log_end_offset=log.log_end_offset,
             now_ms=now_ms,
-            cleaned_to=log.cleaner_checkpoint,
             erasure=read_mark(log.directory),
         ),
         log_bytes=log.log_bytes,

@@ -3,7 +3,8 @@
 The log is the truth; what the table records of itself is its progress.
 
 1. What the table holds must be the beginning of this log; else the partition is made again. So it
-   is if another program may have changed its rows.
+   is if the last batch that it holds was cleaned, since a log that was cut off and has grown again
+   looks the same; and if another program may have changed its rows.
 2. A tombstone that the table has not read may be gone: after ``delete.retention.ms`` the cleaner
    removes it, by whatever setting was in force then (KIP-534). It was at an offset that is missing
    now. So, if any offset above the table's end is missing, the rows are compared with the log: a
@@ -39,7 +40,6 @@ class Observed:
         end_offset: the last stable offset: what a read_committed consumer may read is below it.
         high_watermark, log_end_offset: of the log.
         now_ms: when the log was observed.
-        cleaned_to: the cleaner checkpoint; None if there is none.
         tail: of the log's batch that has the last offset that the table holds: base offset and CRC;
             None if no batch has it.
         missing_offset: the first offset between the table's end and the log's that may have no
@@ -54,7 +54,6 @@ class Observed:
     high_watermark: int
     log_end_offset: int
     now_ms: int
-    cleaned_to: int | None = None
     tail: tuple[int, int] | None = None
     missing_offset: int | None = None
     erasure: str | None = None
@@ -216,7 +215,10 @@ def _other_batches(recorded: Progress, observed: Observed) -> str | None:
     """Return why the batches are not those that the table was made from, None if they are."""
     if _has_another_tail(recorded, observed):
         assert recorded.tail is not None  # noqa: S101 - it is another one
-        return f"the batch of offset {recorded.tail[0]} is another one: the log was cut off before"
+        return (
+            f"the batch of offset {recorded.tail[0]} is another one: it was cleaned, or the log was"
+            " cut off before"
+        )
     if are_others(recorded.batches, observed.batches):
         return (
             f"below offset {recorded.end_offset} the log has other batches, and was not cleaned:"
@@ -246,9 +248,7 @@ def _forgets(recorded: Progress, observed: Observed) -> bool:
 
 
 def _has_another_tail(recorded: Progress, observed: Observed) -> bool:
-    """Return whether the last batch that the table holds is another one now, and not because it was
-    cleaned: the log was cut off, and has grown again.
+    """Return whether the last batch that the table holds is another one now: it was cleaned, or the
+    log was cut off and has grown again. The cleaner checkpoint would say which, but is a hint only.
     """
-    if recorded.tail is None or recorded.tail == observed.tail:
-        return False
-    return observed.cleaned_to is None or observed.cleaned_to <= recorded.tail[0]
+    return recorded.tail is not None and recorded.tail != observed.tail

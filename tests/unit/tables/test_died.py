@@ -4,76 +4,23 @@ update makes it right.
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from deltalake.table import TableAlterer
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.io.pyarrow import PyArrowFile
 
-from logwright.tables import delta
 from logwright.tables.topic import Place
+from tests.table_deaths import Died, counted
 from tests.table_rows import FORMATS, expected_rows, iceberg_files, read_table, table_rows
 from tests.table_world import place, three_logs, update, write_logs
 
 BUCKETS = 2
-
-
-class Died(BaseException):
-    """The process is gone: nothing catches it."""
-
-
-class Effects:
-    """Counts effects, and dies before or after one of them."""
-
-    def __init__(self) -> None:
-        self.done = 0
-        self.dies_at: int | None = None
-
-    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, counted."""
-
-        def called(*arguments: object, **named: object) -> object:
-            self._step()
-            result = function(*arguments, **named)
-            self._step()
-            return result
-
-        return called
-
-    def _step(self) -> None:
-        self.done += 1
-        if self.done == self.dies_at:
-            self.dies_at = None
-            raise Died
-
-
-@contextmanager
-def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Effects]:
-    """Count the effects of an update on the table: of the file system, and commits of libraries."""
-    effects = Effects()
-    places: list[tuple[Any, str]] = [
-        *((os, name) for name in ("fsync", "link", "replace", "unlink")),
-        *((Path, name) for name in ("replace", "unlink", "mkdir")),
-        (shutil, "rmtree"),
-        (delta, "create_table_with_add_actions"),
-        *((TableAlterer, name) for name in ("add_feature", "set_table_properties")),
-        *((SqlCatalog, name) for name in ("commit_table", "create_namespace_if_not_exists")),
-        (PyArrowFile, "create"),
-    ]
-    with monkeypatch.context() as patched:
-        for owner, name in places:
-            patched.setattr(owner, name, effects.wrap(getattr(owner, name)))
-        yield effects
 
 
 @pytest.mark.crash

@@ -68,16 +68,14 @@ CASES = {
         {"tail": (95, 8)},
         *("rebuild", None, "the batch of offset 95 is another one"),
     ),
-    "cut off and grown again, above the checkpoint": (
-        {"tail": None, "cleaned_to": 95},
-        *("rebuild", None, "the batch of offset 95 is another one"),
-    ),
     "cut off and grown to the same end": (
         {"tail": (95, 8), "end_offset": 100},
         *("rebuild", None, "the batch of offset 95 is another one"),
     ),
-    "the last batch was cleaned": ({"tail": (95, 8), "cleaned_to": 96}, "upsert", 100, ""),
-    "the last batch was removed": ({"tail": None, "cleaned_to": 150}, "upsert", 100, ""),
+    "the last batch was removed": (
+        {"tail": None},
+        *("rebuild", None, "the batch of offset 95 is another one"),
+    ),
     "a gap": ({"missing_offset": 120}, "upsert", 100, "offset 120 is missing"),
     "a gap, whatever the clock says": (
         {"missing_offset": 120, "now_ms": READ_AT - 10},

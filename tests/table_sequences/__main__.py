@@ -1,0 +1,65 @@
+"""Many sequences on all cores: ``python -m tests.table_sequences --count N [--seed S] [--kafka]``.
+
+Prints how many, how long, what happened, and each difference with the shortest sequence that shows
+it; the exit status is 1 if there is one. With ``--kafka`` half of the cleanings are by Kafka's own
+cleaner, with ``--spark`` Spark writes to tables of Parquet, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+
+from tests.table_sequences.driver import Figures, run_share
+
+CHUNK = 100
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _chunks(seed: int, count: int) -> Iterator[tuple[int, int]]:
+    for first in range(seed, seed + count, CHUNK):
+        yield first, min(CHUNK, seed + count - first)
+
+
+def main(arguments: list[str]) -> int:
+    """Run them; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.table_sequences")
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--kafka", action="store_true")
+    parser.add_argument("--spark", action="store_true")
+    chosen = parser.parse_args(arguments)
+    total, start = Figures(), time.monotonic()
+    with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
+        waiting = [
+            pool.submit(run_share, *one, kafka=chosen.kafka, spark=chosen.spark)
+            for one in _chunks(chosen.seed, chosen.count)
+        ]
+        for done in as_completed(waiting):
+            total.add(done.result())
+    _say(
+        f"{total.sequences} sequences in {time.monotonic() - start:.0f} s: {total.updates} updates,"
+        f" {total.killed} killed, {total.by_others} acts of other programs;"
+        f" differences: {len(total.differences)}"
+    )
+    for title, found in (
+        ("acts", total.acts),
+        ("refusals", total.refusals),
+        ("steps", total.steps),
+    ):
+        _say(f"{title}: " + ", ".join(f"{name} {n}" for name, n in found.most_common()))
+    return 1 if total.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,332 @@
+"""A topic's log directory, its table, and what the rows must be: a dictionary over what was
+appended, which no cleaning changes.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from logwright.config.topic import parse_settings
+from logwright.erasure.erase.commit import erase_partition
+from logwright.format.checkpoints import parse_offset_checkpoint, serialize_offset_checkpoint
+from logwright.format.names import TopicPartition
+from logwright.log.files import open_partition_dir
+from logwright.log.topic_id import read_topic_id
+from logwright.move.commit import move_partition
+from logwright.purge.commit import purge_partition
+from logwright.sweep.build import build
+from logwright.sweep.commit import commit
+from logwright.tables.merge import MergeLimits
+from logwright.tables.topic import Place
+from logwright.units import TimestampMs
+from tests.differential.kafka_cleaner import KafkaCleaner
+from tests.erasing import PlainKeys
+from tests.log_builder import LogBuilder
+from tests.plans import forced_plan
+from tests.table_rows import Rows
+from tests.table_world import place
+
+KEYS: Final = 30
+HOUR_MS: Final = 3_600_000
+_SETTINGS: Final = {"cleanup.policy": "compact", "segment.ms": str(1 << 60)}
+_RETENTIONS: Final = ("0", "1", str(HOUR_MS), str(24 * HOUR_MS))
+"""Of tombstones: another one in each cleaning, as an operator may change it."""
+_CLEANER: Final = "cleaner-offset-checkpoint"
+_START: Final = "log-start-offset-checkpoint"
+_IDS: Final = "AAAAAAAAAAAAAAAAAAAAA{}"
+
+MARK_MOVES: Final = False
+"""Whether a move carries the mark of an erasure to the other log directory."""
+
+Record = tuple[int, str, str | None]
+"""Offset, key, value."""
+
+
+@dataclass(slots=True)
+class Partition:
+    """One partition's log.
+
+    Attributes:
+        where: the log directory that has it.
+        history: what was appended, without what was cut off, erased, or is below the start.
+        end: its log end offset.
+        cleaned_to: a cleaning may have removed records below this offset.
+        marked: an erasure has left its mark, and the table was not updated since.
+    """
+
+    where: Path
+    history: list[Record] = field(default_factory=list)
+    end: int = 0
+    cleaned_to: int = 0
+    marked: bool = False
+
+
+@dataclass(slots=True)
+class World:
+    """Everything.
+
+    Attributes:
+        topic_id: of the topic, counted up when it is made again.
+        erased: keys whose records were erased, and which no later record has.
+    """
+
+    root: Path
+    form: str
+    mode: str
+    keep_ms: int
+    buckets: int
+    now: int
+    kafka: KafkaCleaner | None = None
+    topic_id: int = 0
+    logs: dict[int, Partition] = field(default_factory=dict)
+    erased: set[str] = field(default_factory=set)
+
+    @property
+    def table(self) -> Path:
+        """The table's directory."""
+        return self.root / "tables" / "t"
+
+    @property
+    def quarantine(self) -> Path:
+        """Its quarantine table's."""
+        return self.root / "tables" / "t_quarantine"
+
+    def place(self, small_bytes: int, files: int) -> Place:
+        """The table, with limits that delete rows of small files too."""
+        where = place(
+            self.form,
+            self.table,
+            buckets=self.buckets,
+            keep_versions_ms=self.keep_ms,
+            update_mode=self.mode,
+        )
+        limits = MergeLimits(small_bytes=small_bytes, files=files, deleted_share=0.6)
+        return Place(topic="t", table=where.table, catalog={}, base=self.root, limits=limits)
+
+    def expected(self) -> Rows:
+        """The rows that the table must have."""
+        found: Rows = []
+        for number, log in self.logs.items():
+            newest = {key: (offset, value) for offset, key, value in log.history}
+            found += [
+                (number, offset, key.encode(), value.encode())
+                for key, (offset, value) in newest.items()
+                if value is not None
+            ]
+        return sorted(found)
+
+
+def make_world(seed: int, root: Path, kafka: KafkaCleaner | None) -> World:
+    """The world of a seed, with a topic that has records. Effects: makes its directories."""
+    draw = random.Random(seed)
+    form = ("parquet", "delta", "iceberg")[seed % 3]
+    world = World(
+        root=root,
+        form=form,
+        mode=draw.choice(["merge-on-read", "merge-on-read", "copy-on-write"]),
+        keep_ms=draw.choice([0, 1, 1, 24 * HOUR_MS]),
+        buckets=draw.randint(1, 3),
+        now=1_760_000_000_000,
+        kafka=kafka,
+    )
+    (root / "tables").mkdir(parents=True)
+    for name in ("a", "b"):
+        (root / name).mkdir()
+        (root / name / "meta.properties").write_text(
+            f"version=1\ncluster.id=c\nnode.id=1\ndirectory.id={name * 21}w\n"
+        )
+        (root / name / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":0}')
+    for number in range(draw.randint(1, 2)):
+        _create(world, number, draw)
+    return world
+
+
+def _create(world: World, number: int, draw: random.Random) -> None:
+    """Make a partition with some records. Effects: as said."""
+    log_dir = world.root / "a"
+    made = world.root / "made"
+    builder = LogBuilder(made, f"t-{number}")
+    builder.segment(0)
+    builder.write()
+    shutil.move(builder.directory, log_dir / f"t-{number}")
+    shutil.rmtree(made)
+    id_text = f"version: 0\ntopic_id: {_IDS.format('QgwA'[world.topic_id % 4])}"
+    (log_dir / f"t-{number}" / "partition.metadata").write_text(id_text)
+    world.logs[number] = Partition(log_dir)
+    _append(world, number, draw, draw.randint(1, 60))
+
+
+def _append(world: World, number: int, draw: random.Random, count: int) -> None:
+    """Append records in a segment of their own, as after a roll. Effects: makes its files."""
+    log = world.logs[number]
+    records: list[Record] = []
+    for offset in range(log.end, log.end + count):
+        key = f"key-{draw.randrange(KEYS):02}"
+        value = None if draw.random() < 0.25 else f"v{offset}-{draw.randrange(100)}"
+        records.append((offset, key, value))
+        world.erased.discard(key)
+    made = world.root / "made"
+    builder = LogBuilder(made, f"t-{number}")
+    segment = builder.segment(log.end, modified_ms=world.now)
+    size = draw.choice([1, 5, 20])
+    for start in range(0, count, size):
+        part = records[start : start + size]
+        segment.batch(
+            part[0][0],
+            [(key, value) for _, key, value in part],
+            timestamps=[world.now] * len(part),
+            codec=draw.choice([0, 0, 4]),
+        )
+    builder.write()
+    for path in builder.directory.iterdir():
+        shutil.move(path, log.where / f"t-{number}" / path.name)
+    shutil.rmtree(made)
+    log.history += records
+    log.end += count
+
+
+def append(world: World, draw: random.Random) -> None:
+    """Some records, to some partitions."""
+    for number in list(world.logs):
+        if draw.random() < 0.8:
+            _append(world, number, draw, draw.choice([1, 3, 30, 60]))
+
+
+def clean(world: World, draw: random.Random) -> None:
+    """Compact some partition several times, by logwright or by Kafka's own cleaner."""
+    number = draw.choice(list(world.logs))
+    log = world.logs[number]
+    by_kafka = world.kafka is not None and draw.random() < 0.5
+    pairs = _SETTINGS | {"delete.retention.ms": draw.choice(_RETENTIONS)}
+    for _ in range(draw.randint(1, 3)):
+        world.now += draw.choice([10, HOUR_MS])
+        _append(world, number, draw, 1)  # the active segment is not cleaned
+        if by_kafka:
+            _by_kafka(world, number, pairs)
+        else:
+            plan = forced_plan(log.where, _partition(number), pairs, now_ms=world.now)
+            if plan.clean or plan.roll.due:
+                commit(plan, build(plan) if plan.clean else None)
+    purge_partition(
+        log.where,
+        _partition(number),
+        now_ms=TimestampMs(world.now + HOUR_MS),
+        file_delete_delay_ms=1,
+    )
+    log.cleaned_to = log.end
+    if draw.random() < 0.1:  # a copy without it
+        (log.where / _CLEANER).unlink(missing_ok=True)
+
+
+def _by_kafka(world: World, number: int, pairs: dict[str, str]) -> None:
+    assert world.kafka is not None
+    config = [f"{name}={value}" for name, value in pairs.items()]
+    world.kafka.clean(
+        *("--log-dir", str(world.logs[number].where), "--topic-partition", f"t-{number}"),
+        *("--now", str(world.now), "--high-watermark", "end", "--dedupe-buffer", str(1 << 20)),
+        *("--passes", "1", "--producer-id-expiration-ms", "86400000", "--config", *config),
+    )
+
+
+def cut(world: World, draw: random.Random) -> None:
+    """Cut a partition's log off, above what was cleaned, and let it grow again or not."""
+    number = draw.choice(list(world.logs))
+    log = world.logs[number]
+    bases = [base for base in _bases(log, number) if base >= max(log.cleaned_to, 1)]
+    if not bases:
+        return
+    base = draw.choice(bases)
+    for path in (log.where / f"t-{number}").iterdir():
+        if path.stem.isdecimal() and int(path.stem) >= base:
+            path.unlink()
+    log.history = [one for one in log.history if one[0] < base]
+    log.end = base
+    _append(world, number, draw, draw.randint(1, 40))
+
+
+def move_start(world: World, draw: random.Random) -> None:
+    """Retention deletes the oldest segments of a partition."""
+    number = draw.choice(list(world.logs))
+    log = world.logs[number]
+    bases = _bases(log, number)
+    if len(bases) < 3:
+        return
+    start = bases[1]
+    for path in (log.where / f"t-{number}").iterdir():
+        if path.stem.isdecimal() and int(path.stem) < start:
+            path.unlink()
+    _set_checkpoint(log.where / _START, number, start)
+    log.history = [one for one in log.history if one[0] >= start]
+
+
+def make_again(world: World, draw: random.Random) -> None:
+    """The topic is deleted, and made again with as many partitions."""
+    world.topic_id += 1
+    world.erased.clear()
+    for number, log in list(world.logs.items()):
+        shutil.rmtree(log.where / f"t-{number}")
+        for name in (_START, _CLEANER):
+            for log_dir in (world.root / "a", world.root / "b"):
+                _set_checkpoint(log_dir / name, number, None)
+        _create(world, number, draw)
+
+
+def erase(world: World, draw: random.Random) -> None:
+    """Erase the records of a key at once, in all partitions."""
+    key = f"key-{draw.randrange(KEYS):02}"
+    pairs = parse_settings(_SETTINGS)
+    for number, log in world.logs.items():
+        done = erase_partition(
+            log.where,
+            _partition(number),
+            pairs,
+            PlainKeys([key.encode()]),
+            now_ms=TimestampMs(world.now),
+        )
+        log.history = [one for one in log.history if one[1] != key]
+        if done.segments:  # else no record was in the log: what the table has goes by age
+            world.erased.add(key)
+            log.marked = True
+
+
+def move(world: World, draw: random.Random) -> None:
+    """Move a partition to the other log directory."""
+    number = draw.choice(list(world.logs))
+    log = world.logs[number]
+    if log.marked and not MARK_MOVES:
+        return
+    destination = world.root / ("b" if log.where.name == "a" else "a")
+    move_partition(
+        log.where,
+        _partition(number),
+        destination,
+        now_ms=TimestampMs(world.now),
+        progress=lambda *_: None,
+    )
+    log.where = destination
+
+
+def topic_id_of(log: Partition, number: int) -> str | None:
+    """As the partition's directory has it."""
+    with open_partition_dir(log.where, _partition(number)) as directory:
+        return read_topic_id(directory)
+
+
+def _partition(number: int) -> TopicPartition:
+    return TopicPartition("t", number)
+
+
+def _bases(log: Partition, number: int) -> list[int]:
+    return sorted(int(path.stem) for path in (log.where / f"t-{number}").glob("*.log"))
+
+
+def _set_checkpoint(path: Path, number: int, offset: int | None) -> None:
+    known = parse_offset_checkpoint(path.read_bytes(), path) if path.exists() else {}
+    entries = {one: at for one, at in known.items() if one != _partition(number)}
+    if offset is not None:
+        entries[_partition(number)] = offset
+    path.write_bytes(serialize_offset_checkpoint(entries))
