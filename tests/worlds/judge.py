@@ -251,7 +251,9 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
     quiet = not world.tiered and not world.replicas and not world.did("move", "undo")
     valid = all(is_valid(one.topics) for one in asking.requests)
     killed = any(name.startswith("kill") for name, _ in world.done)
-    if claim.status != 0 and valid and exists and quiet and not killed:
+    there = {file.topic for file in before.first if file.topic}
+    here = all(any(map(one.is_about, there)) for one in asking.requests)
+    if claim.status != 0 and valid and here and quiet and not killed:
         broken = [one for one in before.first if one.state != "whole"]
         if not (left or unread or loose or broken):
             yield Wrong("less", f"erase: {claim.status} without a cause", claim.said[-300:])
