@@ -19,6 +19,7 @@ from logwright.assets.erasure_report import (
     contract_check,
     countdown_metadata,
     deadline_checks,
+    doubtful_keys,
     topic_metadata,
 )
 from logwright.assets.page_values import human_time
@@ -44,8 +45,6 @@ ERASURE_REQUESTS: Final = dg.AssetKey(["kafka_logs", "erasure_requests"])
 DELETION_DEADLINES: Final = dg.AssetKey(["kafka_logs", "deletion_deadlines"])
 DEADLINE: Final = "deletion_deadline"
 POOL: Final = "erasure"
-MOST_DOUBTS: Final = 20
-"""How many rows with a doubtful key are named."""
 RUN_INTERVAL_MS: Final = 300_000
 """Within this time maintenance does what is due: the interval of the sensor `purge_due`."""
 
@@ -88,7 +87,7 @@ def erasure_requests(policies: PolicyDirectory, clock: Clock) -> dg.MaterializeR
             "dagster/row_count": len(requests),
             "new": len({one.id for one in requests} - {one.id for one in before}),
             "rows refused": len(landed.refused),
-            "doubtful keys": "; ".join(map(str, landed.doubts[:MOST_DOUBTS])) or "none",
+            "doubtful keys": doubtful_keys(landed.doubts),
             "deadlines to come": len(coming),
             "next deadline": human_time(min(coming, default=-1)) or "none",
             "store": dg.MetadataValue.path(str(places.store)),

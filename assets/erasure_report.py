@@ -13,6 +13,7 @@ CONTRACT: Final = "contract"
 MET: Final = "no_deadline_missed"
 IN_TIME: Final = "all_in_time"
 SHOWN_ROWS: Final = 500
+SHOWN_DOUBTS: Final = 20
 NO_TOPIC: Final = "(no log is known)"
 """Of requests that match no topic, and of records whose topic is not known."""
 ATTENTION: Final = frozenset(("missed", "will be late", "not proved"))
@@ -134,6 +135,13 @@ def _check(
             "requests": sum(getattr(row, count) for row in rows for count in counts),
         },
     )
+
+
+def doubtful_keys(doubts: Sequence[Refusal]) -> str:
+    """Return the rows whose key may not be the one that is meant, by file and line."""
+    named = "; ".join(map(str, doubts[:SHOWN_DOUBTS]))
+    more = len(doubts) - SHOWN_DOUBTS
+    return (named or "none") + (f"; and {more} more" if more > 0 else "")
 
 
 def contract_check(refused: Sequence[Refusal], broken: Mapping[str, int]) -> dg.AssetCheckResult:

@@ -1,7 +1,7 @@
 """Keys in a file, one in each line; byte patterns likewise.
 
-A line that is no key (`logwright.erasure.key_text`) is refused by its number, and what may not be
-meant is a doubt: the caller warns of it. No message has anything of a line.
+A line that is not a key (`logwright.erasure.key_text`) is refused by its number, and what may not
+be meant is a doubt: the caller warns of it. No message has anything of a line.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Whether a log still has the batches that a table was made from, whatever its marks say.
 
-The mark of an erasure (`logwright.erasure.mark`) tells a table to read the log again. A copy of the
-log may come without it: a copy by another program, or a replica that a broker has fetched again. So
-a table records a sum over the headers of the batches that it holds, with their CRCs, and compares
-it. A batch in which a record was erased has another CRC.
+By the mark of an erasure (`logwright.erasure.mark`) a table knows that it must read the log again.
+A copy of the log may come without it: a copy by another program, or a replica that a broker has
+fetched again. So a table records a sum over the headers of the batches that it holds, with their
+CRCs, and compares it. A batch in which a record was erased has another CRC.
 
 The headers of the whole log are read only if its files are others than before. A cleaning changes
 batches, too: a difference counts only if the cleaner checkpoint has not moved on since. So one

@@ -296,7 +296,8 @@ def erase(world: World, choice: int) -> Step:
 
     def run() -> None:
         repair(world)
-        assert log.content is not None
+        if log.content is None:
+            return
         found[:] = [(erased(log.content, key), bases_of(log.where, name))]
         done = erase_partition(
             log.where, parsed(name), settings_of(name), PlainKeys([key]), now_ms=world.clock
@@ -310,7 +311,7 @@ def erase(world: World, choice: int) -> Step:
             assert log.content is not None
             yield from between(result, log.content, (*bases, log.content.end))
 
-    return Step(name, run, lambda: [one[0] for one in found], halfway)
+    return Step(name, run, lambda: [one[0] for one in found] or unchanged(world, name)(), halfway)
 
 
 def pause(world: World, choice: int) -> Step:

@@ -12,6 +12,7 @@ from logwright.assets.erasure_report import (
     contract_check,
     countdown_metadata,
     deadline_checks,
+    doubtful_keys,
     table_row,
     topic_metadata,
 )
@@ -71,6 +72,14 @@ def test_contract_check() -> None:
     failed = contract_check([Refusal(file="a.csv", line=3, problem="key is missing")], {})
     assert not failed.passed
     assert "a.csv:3: key is missing" == failed.description
+
+
+def test_doubtful_keys() -> None:
+    """Rows are named by file and line, and not too many."""
+    doubt = Refusal(file="a.csv", line=3, problem="key has quotes around it")
+    assert "none" == doubtful_keys([])
+    assert "a.csv:3: key has quotes around it" == doubtful_keys([doubt])
+    assert doubtful_keys([doubt] * 100).endswith("; and 80 more")
 
 
 def test_checks() -> None:

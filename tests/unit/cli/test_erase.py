@@ -297,7 +297,7 @@ def test_nothing_to_erase(tmp_path: Path, mode: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("words", [(), ("--now-and-for-good",), ("--dry-run",)])
 def test_topics_that_nothing_has(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """A name with a typing error is no success."""
+    """A name with a typing error does not end with 0."""
     made(tmp_path)
     done = erase(tmp_path, *COMPACT, "--yes", "--topic", "tt", *words)
     assert 9 == done.status

@@ -39,7 +39,6 @@ def source(log_dir: Path) -> TopicLog:
     return TopicLog(
         log=observe(log_dir, T0, high_watermark="end"),
         topic_id=None,
-        delete_retention_ms=1000,
         cleaner=CleanerConfig(),
     )
 
