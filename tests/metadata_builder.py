@@ -131,6 +131,25 @@ def feature(name: str, level: int) -> bytes:
     return value(12, 0, string(name) + level.to_bytes(2, "big", signed=True) + tagged())
 
 
+def register_broker(broker_id: int, features: dict[str, int], *, version: int = 4) -> bytes:
+    """REGISTER_BROKER_RECORD with one endpoint; `features` are the highest levels."""
+    message = int32(broker_id) + (b"\x00" if version >= 2 else b"") + uuid(77) + bytes(8)
+    message += array([string("PLAINTEXT") + string("host") + bytes(4) + tagged()])
+    message += array(
+        [
+            string(name) + bytes(2) + level.to_bytes(2, "big") + tagged()
+            for name, level in features.items()
+        ]
+    )
+    message += string(None) + b"\x01" + (b"\x00" if version >= 1 else b"")
+    return value(0, version, message + tagged({0: uuids([5])} if version >= 3 else None))
+
+
+def unregister_broker(broker_id: int) -> bytes:
+    """UNREGISTER_BROKER_RECORD."""
+    return value(1, 0, int32(broker_id) + bytes(8) + tagged())
+
+
 def batches(base_offset: int, *values: Sequence[bytes], codec: int = 0) -> list[bytes]:
     """One batch for each list of values, one after the other."""
     segment = SegmentBuilder(base_offset)

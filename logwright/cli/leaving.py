@@ -161,8 +161,8 @@ def say_sources(
     request: Request, partitions: Iterable[TopicPartition], *, planned: bool = False
 ) -> None:
     """Report the version of Kafka, the cluster metadata in use, and the entries of ``topics.yml``
-    that disagree with it on a setting that deletes data; without metadata, only that nothing says
-    the version. Effects: writes to stderr; for a plan (`planned`, or a dry run) JSON to stdout.
+    that disagree with it on a setting that deletes data; without metadata, only an
+    assumed version. Effects: writes to stderr; for a plan (`planned`, or a dry run) JSON to stdout.
 
     Raises:
         LogwrightError: as `Request.sources`.

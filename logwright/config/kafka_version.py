@@ -102,7 +102,7 @@ class ChosenVersion:
 
     Attributes:
         why: what decided, as part of a sentence.
-        assumed: nothing says which version it is.
+        assumed: no source has it.
     """
 
     version: KafkaVersion
@@ -190,7 +190,7 @@ def choose(
         return ChosenVersion(version=kafka_version(fallback), why="the policies say so")
     return ChosenVersion(
         version=NEWEST,
-        why="the newest version known; nothing says which one the broker runs"
-        " (--kafka-version does)",
+        why="the newest version known; which one the broker runs is unknown"
+        " (--kafka-version gives it)",
         assumed=True,
     )

@@ -85,7 +85,7 @@ def read_sources(
 
 @cache
 def _say_once(log_dir: Path, kafka: ChosenVersion) -> None:
-    """Log the version if nothing says it, once for each directory. Effects: logs a warning."""
+    """Log the version if it is assumed, once for each directory. Effects: logs a warning."""
     if kafka.assumed:
         _LOG.warning("%s: %s", log_dir, kafka.sentence)
 

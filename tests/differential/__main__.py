@@ -22,6 +22,8 @@ from tests.differential.shrink import write_named
 from tests.oracle_runner import KAFKAS, NEWEST, using
 
 MOST_CASES = 5
+PROGRESS = 500
+"""Logs between two lines of figures; what differs is said at once."""
 
 
 def say(line: str) -> None:
@@ -37,6 +39,10 @@ def compare_logs(arguments: argparse.Namespace, shape: Shape, scratch: Path) -> 
         started = time.monotonic()
         for outcome in run_many(server, seeds, shape, scratch):
             tally.add(outcome)
+            if outcome.differences:
+                say(f"seed {outcome.seed}: {'; '.join(outcome.differences[:4])}")
+            if tally.logs % PROGRESS == 0:
+                say(next(tally.lines()))
         seconds = time.monotonic() - started
         for line in tally.lines():
             say(line)

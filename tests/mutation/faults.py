@@ -122,8 +122,8 @@ FAULTS = (
     Fault(
         family="last batch of the round: not kept",
         file="compaction/rules.py",
-        right="return last_offset + 1 == first_uncleanable_offset",
-        wrong="return last_offset == first_uncleanable_offset",
+        right="return last_offset + 1 == end",
+        wrong="return last_offset == end",
     ),
     Fault(
         family="rebuilt batch: max timestamp of what was read",

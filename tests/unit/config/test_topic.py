@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from logwright.config.kafka_version import BY_NAME, VERSIONS, unknown_configs
+from logwright.config.kafka_version import VERSIONS, unknown_configs
 from logwright.config.topic import (
     ALL_NAMES,
     TOPIC_NAMES,
@@ -58,14 +58,6 @@ KAFKA_TOPIC_NAMES = [
 INT64_MAX = 2**63 - 1
 
 
-NEW_IN_4_4 = (
-    "errors.deadletterqueue.group.enable",
-    "max.decompressed.message.bytes",
-    "remote.copy.lag.bytes",
-    "remote.copy.lag.ms",
-)
-
-
 def topic(**pairs: str) -> TopicConfig:
     return parse_settings({name.replace("_", "."): value for name, value in pairs.items()})[0]
 
@@ -78,20 +70,8 @@ def problem(pairs: dict[str, str]) -> str:
 
 
 def test_names_are_kafkas() -> None:
-    """The topic config names of a version are those of that Kafka, no more and no fewer."""
-    oldest, newest = VERSIONS
-    assert sorted(KAFKA_TOPIC_NAMES) == sorted(TOPIC_NAMES - unknown_configs(oldest))
-    assert sorted([*KAFKA_TOPIC_NAMES, *NEW_IN_4_4]) == sorted(TOPIC_NAMES)
-    assert frozenset() == unknown_configs(newest)
-
-
-@pytest.mark.parametrize("name", NEW_IN_4_4)
-def test_an_older_kafka_does_not_know_a_newer_config(name: str) -> None:
-    """What Kafka 4.4 brought is refused for 4.3, with its name."""
-    value = {"errors.deadletterqueue.group.enable": "true"}.get(name, "1")
-    parse_settings({name: value})
-    with pytest.raises(PolicyError, match=f"{name}={value} is invalid: Kafka 4.3 has no such"):
-        parse_settings({name: value}, BY_NAME["4.3"])
+    """The topic config names are those of Kafka 4.3, and what is new since then."""
+    assert sorted(KAFKA_TOPIC_NAMES) == sorted(TOPIC_NAMES - unknown_configs(VERSIONS[0]))
 
 
 def test_a_policy_that_nothing_says_is_unknown() -> None:

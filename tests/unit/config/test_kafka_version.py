@@ -1,0 +1,147 @@
+"""Which Kafka a log directory is of, and what each Kafka knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from logwright.config.kafka_version import BY_NAME, VERSIONS, ChosenVersion, choose, unknown_configs
+from logwright.config.policies import load_policies
+from logwright.config.properties import parse_properties
+from logwright.config.resolved import Sources, resolve, settings_of
+from logwright.config.topic import TOPIC_NAMES, parse_settings
+from logwright.errors import PolicyError
+from logwright.metadata.read import read_metadata
+from tests.metadata_builder import (
+    MetadataBuilder,
+    config,
+    feature,
+    register_broker,
+    topic,
+    unregister_broker,
+)
+
+NEW_IN_4_4 = {
+    "errors.deadletterqueue.group.enable",
+    "max.decompressed.message.bytes",
+    "remote.copy.lag.bytes",
+    "remote.copy.lag.ms",
+}
+LEVEL = "metadata.version"
+
+
+def chosen(
+    registered: Mapping[int, int] | None = None,
+    *,
+    given: str | None = None,
+    node_id: int | None = 1,
+    level: int | None = None,
+    fallback: str | None = None,
+) -> ChosenVersion:
+    """The version, by what the brokers registered."""
+    return choose(
+        given=given,
+        registered={
+            node: {LEVEL: one, "kraft.version": 1} for node, one in (registered or {}).items()
+        },
+        node_id=node_id,
+        level=level,
+        fallback=fallback,
+    )
+
+
+def test_the_newest_version_knows_all() -> None:
+    """The four topic configs that 4.4 brought are unknown to 4.3; 4.4 knows all."""
+    assert NEW_IN_4_4 == TOPIC_NAMES & unknown_configs(VERSIONS[0])
+    assert frozenset() == unknown_configs(VERSIONS[-1])
+
+
+@pytest.mark.parametrize("name", sorted(NEW_IN_4_4))
+def test_an_older_kafka_does_not_know_a_newer_config(name: str) -> None:
+    """What Kafka 4.4 brought is refused for 4.3, with its name."""
+    value = {"errors.deadletterqueue.group.enable": "true"}.get(name, "1")
+    parse_settings({name: value})
+    with pytest.raises(PolicyError, match=f"{name}={value} is invalid: Kafka 4.3 has no such"):
+        parse_settings({name: value}, BY_NAME["4.3"])
+
+
+@pytest.mark.parametrize(("level", "name"), [(7, "4.3"), (29, "4.3"), (30, "4.3"), (33, "4.4")])
+def test_a_brokers_registration_decides(level: int, name: str) -> None:
+    """Its own level counts, not that of others, of the cluster or of the policies."""
+    found = chosen({1: level, 2: 99}, level=20, fallback="4.4" if name == "4.3" else "4.3")
+    assert (name, False) == (found.version.name, found.assumed)
+    assert f"broker 1 registered metadata.version up to {level}" in found.why
+
+
+@pytest.mark.parametrize("level", [31, 32, 34, 35, 99])
+def test_an_unknown_level_is_refused(level: int) -> None:
+    """It may be of a newer Kafka; with a version given it is not asked for."""
+    with pytest.raises(PolicyError, match=f"up to {level}, which no known version does") as caught:
+        chosen({1: level})
+    assert "--kafka-version" in str(caught.value)
+    assert "4.3" == chosen({1: level}, given="4.3").version.name
+
+
+def test_without_a_node_id_all_brokers_must_agree() -> None:
+    """Then the version is theirs; else the next source decides."""
+    assert "4.3" == chosen({1: 30, 2: 30}, node_id=None).version.name
+    assert chosen({1: 30, 2: 33}, node_id=None).assumed
+
+
+def test_the_clusters_level_excludes_older_versions() -> None:
+    """From 32 on no 4.3 broker starts; up to 31 it may be either; above 33 it is refused."""
+    assert ["4.4", "4.4"] == [chosen(level=level).version.name for level in (32, 33)]
+    assert [True, True] == [chosen(level=level).assumed for level in (30, 31)]
+    with pytest.raises(PolicyError, match="is 34, above that of Kafka"):
+        chosen(level=34)
+
+
+def test_the_policies_come_before_the_newest(tmp_path: Path) -> None:
+    """A version in the policies is for directories without another source; it must be known."""
+    assert "4.3" == chosen(fallback="4.3").version.name
+    assert ("4.4", True) == (chosen().version.name, chosen().assumed)
+    (tmp_path / "p.yml").write_text("version: 1\nkafka_version: 4.3\n")
+    assert "4.3" == load_policies(tmp_path).kafka_version
+    (tmp_path / "p.yml").write_text("version: 1\nkafka_version: 4.5\n")
+    with pytest.raises(PolicyError, match=r"kafka_version: must be one of 4\.3, 4\.4"):
+        load_policies(tmp_path)
+    with pytest.raises(PolicyError, match=r"Kafka '4\.5' is not known"):
+        chosen(given="4.5")
+
+
+def test_registrations_are_read_from_the_metadata(tmp_path: Path) -> None:
+    """The last one of a broker counts; one that is unregistered has none; every version is read."""
+    builder = MetadataBuilder(tmp_path)
+    builder.segment(
+        0,
+        [feature(LEVEL, 30), register_broker(1, {LEVEL: 29}, version=0)],
+        [register_broker(2, {LEVEL: 30}, version=3), register_broker(3, {LEVEL: 30}, version=2)],
+        [register_broker(1, {LEVEL: 33, "share.version": 2}), unregister_broker(2)],
+    )
+    found = read_metadata(builder.path)
+    assert {1: {LEVEL: 33, "share.version": 2}, 3: {LEVEL: 30}} == found.registered
+
+
+def test_an_older_broker_ignores_a_newer_config_that_is_stored(tmp_path: Path) -> None:
+    """In the metadata and server.properties of a 4.3 broker it has no effect; for 4.4 it has."""
+    builder = MetadataBuilder(tmp_path)
+    name = "max.decompressed.message.bytes"
+    stored = config(2, "t", name, "77")
+    builder.segment(0, [topic("t", 1), stored], [register_broker(1, {LEVEL: 33})])
+    sources = Sources(
+        metadata=read_metadata(builder.path),
+        properties=parse_properties("log.remote.copy.lag.ms=5", Path("server.properties")),
+    )
+    newer, _ = settings_of(sources, "t")
+    assert (77, 5) == (newer.max_decompressed_message_bytes, newer.remote_copy_lag_ms)
+    assert "77" == resolve(sources, "t")[name].value
+    older = Sources(metadata=sources.metadata, properties=sources.properties, kafka_version="4.3")
+    config_of_older, cleaner = settings_of(older, "t")
+    assert (2_147_483_639, 0) == (
+        config_of_older.max_decompressed_message_bytes,
+        config_of_older.remote_copy_lag_ms,
+    )
+    assert "4.3" == cleaner.kafka.name
+    assert name not in resolve(older, "t")
