@@ -32,6 +32,7 @@ MODULES: Final = MappingProxyType(
             "orjson",
             "pyarrow",
             "pyiceberg",
+            "pyroaring",
             "requests",
         ),
         "metrics": ("prometheus_client", "pyarrow"),
@@ -58,9 +59,17 @@ def require(extra: str, *, by: str) -> None:
     Raises:
         MissingExtra: a module is missing; names it, and the command that installs the extra.
     """
-    missing = [name for name in MODULES[extra] if importlib.util.find_spec(name) is None]
+    missing = [name for name in MODULES[extra] if not _is_installed(name)]
     if missing:
         raise MissingExtra(
             f"{by} needs {', '.join(missing)}, not installed here.",
             remedy=f"Install the extra: pip install 'logwright[{extra}]'.",
         )
+
+
+def _is_installed(name: str) -> bool:
+    """Return whether a module is there."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package that it is in
+        return False

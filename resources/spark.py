@@ -52,12 +52,14 @@ class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
     def session(self) -> "SparkSession":
         """Return the session. Effects: starts a JVM once per process, which takes seconds."""
         if self._lazy is None:
-            prepare_environment()
+            master = self.master or os.environ.get(MASTER_VARIABLE) or "local[*]"
+            remote = self.remote or os.environ.get(REMOTE_VARIABLE)
+            prepare_environment(is_local=remote is None and master.startswith("local"))
             if self._event_log_directory is not None:
                 self._event_log_directory.mkdir(parents=True, exist_ok=True)
             ours = session_settings(
-                master=self.master or os.environ.get(MASTER_VARIABLE) or "local[*]",
-                remote=self.remote or os.environ.get(REMOTE_VARIABLE),
+                master=master,
+                remote=remote,
                 driver_memory=self.driver_memory,
                 event_log_directory=self._event_log_directory,
                 numba_cache_directory=self._numba_cache_directory(),

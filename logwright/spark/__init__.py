@@ -17,5 +17,7 @@ def register(spark: SparkSession) -> None:
     workers' Python path, as with ``pip install``, Spark finds it without this.
     """
     from logwright.spark.kafka_log import KafkaLog  # noqa: PLC0415 -- sweeps need none of it
+    from logwright.spark.session import use_this_python  # noqa: PLC0415 -- as above
 
+    use_this_python(spark)
     spark.dataSource.register(KafkaLog)

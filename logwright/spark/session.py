@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TASKS_PER_CORE: Final = 4
 """Tasks of one job for each core: enough to even out unequal logs, few enough to cost nothing."""
 
+_PYTHON: Final = "PYSPARK_PYTHON"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _FAST_START: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVM only carries rows of statistics: the optimising compiler and a parallel collector cost 10
@@ -88,15 +89,30 @@ def session_settings(
     return settings
 
 
-def prepare_environment() -> None:
+def prepare_environment(*, is_local: bool = False) -> None:
     """Let Spark find this interpreter and a Java. Effects: sets PYSPARK_PYTHON and JAVA_HOME where
     they are not set.
 
     Without PYSPARK_PYTHON the workers run the ``python3`` on the PATH.
+
+    Args:
+        is_local: the workers run on this machine: with this interpreter, whatever the environment
+            has for other sessions, since this package may not be installed in that.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_local:
+        os.environ[_PYTHON] = sys.executable
+    os.environ.setdefault(_PYTHON, sys.executable)
     for name, value in java_environment().items():
         os.environ.setdefault(name, value)
+
+
+def use_this_python(session: SparkSession) -> None:
+    """Let the workers of a running session on this machine be this interpreter, if the environment
+    names none: without its environment activated, the ``python3`` on the PATH is another one.
+    """
+    context = getattr(session, "sparkContext", None)  # a Connect session has none
+    if context is not None and context.master.startswith("local") and _PYTHON not in os.environ:
+        context.pythonExec = sys.executable
 
 
 class SparkDied(LogwrightError):
@@ -143,7 +159,7 @@ def local_session() -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
-    prepare_environment()
+    prepare_environment(is_local=True)
     builder: SparkSession.Builder = SparkSession.builder
     for name, value in session_settings().items():
         builder = builder.config(name, value)
@@ -171,7 +187,7 @@ def local_context() -> Iterator[SparkContext]:
     if running is not None:
         yield running
         return
-    prepare_environment()
+    prepare_environment(is_local=True)
     settings = session_settings()
     settings[_JAVA_OPTIONS] += f" {archive_options(Path(os.environ['JAVA_HOME']))}"
     context = SparkContext(conf=SparkConf(loadDefaults=False).setAll([*settings.items()]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -103,4 +104,22 @@ class Published:
         given = f"logwright[{extra}] @ {self.wheel.as_uri()}" if extra else str(self.wheel)
         uv("pip", "install", *python, "--constraint", pins, given, cwd=root)
         uv("pip", "check", *python, cwd=root)
+        return Environment(root=root, caches=self.caches)
+
+    def install_locked(self, root: Path, *, extra: str = "") -> Environment:
+        """Make an environment with the wheel by the tests' own Python and the locked versions,
+        which are in the cache already.
+
+        Args:
+            root: of the environment; does not exist.
+            extra: that is installed with it; empty: the base alone.
+        """
+        uv("venv", "--python", sys.executable, root, cwd=root.parent)
+        pins = root / "pins.txt"
+        locked = (self.sources / "requirements" / "runtime.txt").read_text()
+        names = [line.split()[0] for line in locked.splitlines() if "==" in line]
+        pins.write_text("\n".join(names))
+        given = f"logwright[{extra}] @ {self.wheel.as_uri()}" if extra else str(self.wheel)
+        python = root / "bin" / "python"
+        uv("pip", "install", "--python", python, "--constraint", pins, given, cwd=root)
         return Environment(root=root, caches=self.caches)

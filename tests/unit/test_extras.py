@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from logwright.extras import MODULES, MissingExtra, require
 from tests.fixtures import clean_arguments, compare_after, copy_before
+from tests.tidy.trees import modules
 
 ROOT = Path(__file__).parent.parent.parent
 CASE = "basic-none"
 HIDING = "import sys; sys.modules.update(dict.fromkeys(sys.argv.pop(1).split())); "
 """A module that is None in sys.modules can neither be found nor imported."""
+IMPORTED = {"google-crc32c": "google_crc32c", "pyyaml": "yaml"}
+BROUGHT = {"markupsafe", "py4j", "pydantic_core", "sqlalchemy", "urllib3"}
+"""What Jinja, PySpark, pydantic, pyiceberg and requests need themselves."""
 COMMAND = "from logwright.cli.main import main; main()"
 
 
@@ -105,6 +112,48 @@ def test_extras_are_those_of_the_project() -> None:
     """A remedy that names another one would install nothing."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert MODULES.keys() <= project["optional-dependencies"].keys()
+
+
+def test_every_import_is_of_the_base_or_of_an_extra() -> None:
+    """A module that is in none would end a command in a traceback."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[\[<>=]", one)[0].lower() for one in project["dependencies"]}
+    base = {IMPORTED.get(name, name.replace("-", "_")) for name in names}
+    known = {name.partition(".")[0] for names in MODULES.values() for name in names}
+    ours = {"logwright", "assets", "pipelines", "resources"}
+    allowed = base | known | ours | sys.stdlib_module_names | BROUGHT
+    found = {
+        name.partition(".")[0]: str(module.path)
+        for module in modules()
+        if module.name.startswith("logwright")
+        for node in ast.walk(module.tree)
+        for name in imported(node)
+    }
+    assert len(found) > len(base)
+    assert {} == {name: path for name, path in found.items() if name not in allowed}
+
+
+def imported(node: ast.AST) -> list[str]:
+    """The modules of an import."""
+    if isinstance(node, ast.Import):
+        return [one.name for one in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
+def test_the_table_of_extras_is_whole() -> None:
+    """Each extra that a user may install has its row."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs/installing.md").read_text()
+    rows = set(re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE))
+    assert project["optional-dependencies"].keys() - {"dev"} == rows
+
+
+def test_a_package_whose_parent_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as google.protobuf without google: it is named like any other."""
+    gone = MappingProxyType({"x": ("no_such_parent.module", "json")})
+    monkeypatch.setattr("logwright.extras.MODULES", gone)
+    with pytest.raises(MissingExtra, match=r"y needs no_such_parent\.module, not installed"):
+        require("x", by="y")
 
 
 @pytest.mark.parametrize(("hidden", "found"), [("", "True"), ("pandas", "False")])

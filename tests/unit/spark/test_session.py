@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,13 +49,15 @@ def test_event_log_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_environment_of_the_operator_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever sets PYSPARK_PYTHON or JAVA_HOME means it."""
+    """Whoever sets PYSPARK_PYTHON or JAVA_HOME means it, but for workers of this process alone."""
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
     # What it sets is undone with this.
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.delenv("JAVA_HOME")
     prepare_environment()
     assert "/opt/python" == os.environ["PYSPARK_PYTHON"]
+    prepare_environment(is_local=True)
+    assert sys.executable == os.environ["PYSPARK_PYTHON"]
 
 
 @pytest.mark.parametrize("error", [Py4JNetworkError("k=v"), ConnectionRefusedError("k=v")])
