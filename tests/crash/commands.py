@@ -89,7 +89,7 @@ def make_place(root: Path) -> Place:
             found = {} if offset is None else dict.fromkeys(partitions, offset)
             (log_dir / name).write_bytes(serialize_offset_checkpoint(found))
         (log_dir / CLEAN_SHUTDOWN_MARKER).write_text('{"version":0,"brokerEpoch":7}')
-        (log_dir / "meta.properties").write_text(META.format(log_dir.name[0].upper() * 22))
+        (log_dir / "meta.properties").write_text(META.format("D" + log_dir.name[0].upper() * 21))
     return place
 
 

@@ -106,7 +106,7 @@ def make_pair(root: Path) -> Pair:
     root.mkdir(parents=True)
     copy_before(CASE, root / "copied").rename(root / "source")
     (root / "destination").mkdir()
-    for name, directory_id in (("source", "A" * 22), ("destination", "B" * 22)):
+    for name, directory_id in (("source", "D" * 22), ("destination", "B" * 22)):
         log_dir = root / name
         (log_dir / "meta.properties").write_text(META.format(directory_id))
         (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')

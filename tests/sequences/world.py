@@ -299,7 +299,7 @@ def template(shape: int, root: Path) -> World:
     (root / "b").mkdir()
     start = logs[RETAINED].content.start
     for log_dir, letter in ((first, "A"), (root / "b", "B")):
-        (log_dir / "meta.properties").write_text(_META.format(letter * 22))
+        (log_dir / "meta.properties").write_text(_META.format("D" + letter * 21))
         (log_dir / MARKER).write_text('{"version":0,"brokerEpoch":0}')
         for file in ("recovery-point", "replication"):
             entries = {parsed(one): Offset(end) for one, end in ends.items()}

@@ -8,7 +8,8 @@ import pytest
 
 from logwright.format.checkpoints import parse_leader_epochs, parse_offset_checkpoint
 from logwright.format.names import TopicPartition
-from tests.log_builder import LogBuilder
+from tests.ingested import Row, append, read_batches
+from tests.log_builder import START_MS, LogBuilder
 from tests.metadata_builder import MetadataBuilder, config, feature, partition, topic, uuid_text
 from tests.property.accidents import write_old_log
 from tests.unit.cli.conftest import Call
@@ -179,3 +180,40 @@ def test_a_recovered_log_that_changed_is_not_trusted(call: Call, log_dir: Path) 
     with (log_dir / f"t-0/{3:020d}.log").open("ab") as file:
         file.write(b"x")
     assert "needs recovery" in call("inspect", log_dir, "t-0").out
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_what_is_appended_after_a_cut_is_cleaned(
+    call: Call, tmp_path: Path, *, undone: bool
+) -> None:
+    """A log that was clean up to its end is cut, and grows above that end again: no record of a
+    superseded key stays. Undoing the cleaning and cleaning again leaves the same.
+    """
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "1"), ("b", "2")])
+    log.segment(2).batch(2, [("c", "3")]).batch(3, [("d", "4")])
+    log.write(producers=True)
+    log_dir = tmp_path / "logs"
+    (log_dir / CHECKPOINTS[3]).write_text("0\n1\nt 0 4\n")
+    active = log_dir / f"t-0/{2:020d}.log"
+    active.write_bytes(active.read_bytes()[:-1])
+    (log_dir / MARKER).unlink()
+    assert 0 == call("recover", log_dir, *NOW).status
+    pairs = {"segment.bytes": "1048576", "cleanup.policy": "compact"}
+    for number in range(3):
+        rows: list[Row] = [(b"k", b"%d" % number, [], START_MS)] * 3
+        append(log_dir, rows, pairs, now_ms=START_MS + number, ingest_id=str(number))
+    words = ("--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=0")
+    words = (*words, "--config", "segment.ms=1", "--yes", "--now", str(START_MS + 10_000_000))
+    assert 0 == call("clean", log_dir, *words).status
+    if undone:
+        assert 0 == call("undo", log_dir, "t-0", "--yes").status
+        assert 0 == call("clean", log_dir, *words).status
+    offsets = [
+        record.offset
+        for batch in read_batches(log_dir)
+        for record in batch.records
+        if record.key == b"k"
+    ]
+    assert [11] == offsets
+    assert 0 == call("verify", log_dir).status
