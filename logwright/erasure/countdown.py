@@ -101,8 +101,8 @@ class Countdown:
 
     Attributes:
         looked_ms: when it was made.
-        requests: in the store; gone: those that are, everywhere; not_found: those that nothing says
-            were ever there.
+        requests: in the store; gone: those that are, everywhere; not_found: those of which nothing
+            is on record.
         records: that remain.
         not_read: places that were not searched.
         topics: sorted by the next deadline; logs: those with records, by their deadline.
