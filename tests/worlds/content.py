@@ -80,7 +80,7 @@ def damaged(draw: random.Random, content: bytes) -> bytes:
     elif kind == 2:
         changed[16] = draw.choice((3, 77))
     else:
-        return content + bytes(draw.choice((1, 12, 300)))
+        return content + draw.randbytes(draw.choice((1, 12, 300)))
     return bytes(changed)
 
 

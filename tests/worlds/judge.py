@@ -246,9 +246,7 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
         kind = _kind((left or unread)[0].path)
         paths = short([one.path for one in (*left, *unread)])
         yield Wrong("more", f"erase: 0, {'left' if left else 'unread'}: {kind}", paths)
-    exists = [
-        matched for one in asking.requests for matched in before.topics if one.is_about(matched)
-    ]
+    exists = all(any(map(one.is_about, before.topics)) for one in asking.requests)
     if claim.status == 0 and not exists and not _NO_MATCH.search(claim.said):
         yield Wrong("more", "erase: topic that does not exist", str(asking.requests[0].topics))
     quiet = not world.tiered and not world.replicas and not world.did("move", "undo")

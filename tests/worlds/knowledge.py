@@ -70,6 +70,8 @@ def look(world: World) -> Seen:
         for file in search_table(one.path)
     ]
     topics = set(world.replicas)
+    if world.did("delete"):
+        topics |= {topic for topic, _ in world.ends}
     for directory in (*world.live, *world.archives):
         topics |= {topic for one in _directories(directory) if (topic := topic_of(one))}
         topics |= _deleted(directory)

@@ -144,7 +144,8 @@ def broken(world: World, draw: random.Random) -> None:
 def broken_live(world: World, draw: random.Random) -> None:
     """A live segment of which not all can be read."""
     directory = world.first / _some_log(world, draw)
-    paths = sorted(one for one in directory.glob("*.log") if one.stat().st_size)
+    paths = sorted(one for one in directory.glob("*.log") if one.lstat().st_size)
+    paths = [one for one in paths if one.is_file() and not one.is_symlink()]
     path = draw.choice(paths)
     path.write_bytes(damaged(draw, path.read_bytes()))
     world.note(f"{short([directory.name])}/{path.name} is damaged")

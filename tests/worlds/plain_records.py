@@ -14,6 +14,7 @@ import lz4.frame
 import zstandard
 
 HEADER_BYTES: Final = 61
+OLD_BYTES: Final = 14
 CONTROL: Final = 32
 _XERIAL: Final = b"\x82SNAPPY\x00"
 
@@ -33,13 +34,15 @@ class Unreadable(Exception):
 
 
 def read_all(content: bytes) -> tuple[list[PlainRecord], bool]:
-    """The records of all batches; whether nothing but whole, right batches is there. After bytes
-    that are not a batch, the next batch is looked for at each position.
+    """The records of all batches; whether nothing but whole, right batches is there, and zeros
+    after them. After bytes that are not a batch, the next one is looked for at each position.
     """
     found: list[PlainRecord] = []
     position, whole = 0, True
     while position < len(content):
         size = batch_bytes(content, position)
+        if not size and not any(content[position:]):
+            break
         if not size:
             whole = False
             position = next_batch(content, position + 1)
@@ -50,6 +53,21 @@ def read_all(content: bytes) -> tuple[list[PlainRecord], bool]:
             whole = False
         position += size
     return found, whole
+
+
+def is_old(content: bytes) -> bool:
+    """Whether all of it is uncompressed messages of version 0 or 1, whose keys are plain bytes."""
+    position = 0
+    while position < len(content):
+        message = content[position + 12 :]
+        if len(message) < OLD_BYTES or message[4] not in (0, 1) or message[5] & 7:
+            return False
+        (size,) = struct.unpack_from(">i", content, position + 8)
+        (crc,) = struct.unpack_from(">I", message)
+        if not OLD_BYTES <= size <= len(message) or zlib.crc32(message[4:size]) != crc:
+            return False
+        position += 12 + size
+    return True
 
 
 def next_batch(content: bytes, position: int) -> int:

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from tests.worlds.plain_records import PlainRecord, read_all
+from tests.worlds.plain_records import PlainRecord, is_old, read_all
 
 State = Literal["whole", "unread", "loose"]
 
@@ -46,8 +46,9 @@ _TEXT: Final = re.compile(
 _OURS: Final = re.compile(
     r"lock|deletions\.jsonl|ingest\.json|manifest\.json|copy\.json|move\.json|erased\.json"
 )
-_ZEROS = 16
-"""As many may be of the last record."""
+_APPENDED: Final = re.compile(r"ingest\.batches(?:\.[0-9a-f]*)?")
+_APPENDED_BYTES: Final = 12
+"""Offset and CRC of a batch that is being appended."""
 _SPOOL: Final = ".logwright-write-"
 _LIVE: Final = re.compile(r"(.+)-([0-9]+)")
 _MARKED: Final = re.compile(r"(.+)-([0-9]+)\.[0-9a-f]{32}-(?:delete|stray|future)")
@@ -175,22 +176,14 @@ def _stays(parts: tuple[str, ...]) -> bool:
 
 def _of_log(found: PlainFile, content: bytes, *, is_whole: bool) -> None:
     """A file by a log's name: what is not a right batch may be anything."""
-    if is_whole or _before_zeros(content):
+    if is_whole:
         found.state = "whole"
         return
     packed = unpacked(content)
     found.opened = [content, *packed]
     for one in packed:
         found.records += read_all(one)[0]
-    old = len(content) > 16 and content[16] in (0, 1)
-    found.state = "loose" if old or packed else "unread"
-
-
-def _before_zeros(content: bytes) -> bool:
-    """Whether a log is whole but for zeros after it, which hold nothing."""
-    used = content.rstrip(b"\0")
-    rest = len(content) - len(used)
-    return any(read_all(used + bytes(n))[1] for n in range(min(rest, _ZEROS) + 1))
+    found.state = "loose" if packed or is_old(content) else "unread"
 
 
 def _of_spool(found: PlainFile, content: bytes) -> None:
@@ -210,6 +203,8 @@ def _state(parts: tuple[str, ...], content: bytes) -> State:
         return "whole" if _is_index(index[1], content) else "unread"
     if _SNAPSHOT.fullmatch(name) and len(parts) == 2:
         return "whole" if _is_snapshot(content) else "unread"
+    if _APPENDED.fullmatch(name) and ".logwright" in parts[:-1]:
+        return "unread" if len(content) % _APPENDED_BYTES else "whole"
     known = (
         _TEXT.fullmatch(name)
         or (".logwright" in parts[:-1] and _OURS.fullmatch(name))

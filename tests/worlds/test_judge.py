@@ -1,0 +1,229 @@
+"""The judge finds a wrong claim that is planted, and has nothing against a right one."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.log_builder import LogBuilder, SegmentBuilder
+from tests.worlds.judge import judge, judge_erasure
+from tests.worlds.knowledge import look
+from tests.worlds.plain_search import PlainFile, search_logs, topic_of
+from tests.worlds.product import Claimed
+from tests.worlds.requests import CUSTOMERS, ORDERS, PATTERN, PERSONS, Asked, Asking, Encoding
+from tests.worlds.world import NOW_MS, Plan, World, new_world
+
+ALICE, BOB = PERSONS[:2]
+COMING = NOW_MS + 1000
+ID = "0123456789abcdef0123456789abcdef"
+
+
+def world_of(tmp_path: Path, *asked: Asked, encoding: Encoding = "plain") -> World:
+    """Alice is in the log of customers; nobody is in that of orders."""
+    world = new_world(tmp_path / "world", Plan(0, (), (), Asking(asked, "keys", encoding)))
+    log = LogBuilder(world.first, f"{CUSTOMERS}-0")
+    log.segment(0).batch(0, [(ALICE, "1"), ("k", "2")], codec=4)
+    log.write(producers=True)
+    log = LogBuilder(world.first, f"{ORDERS}-0")
+    log.segment(0).batch(0, [("k", PATTERN.decode())])
+    log.write(producers=True)
+    return world
+
+
+def causes(world: World, *claimed: Claimed) -> list[str]:
+    return [f"{one.way}: {one.cause}" for one in judge(world, look(world), claimed)]
+
+
+def certificate(status: int, asked: Asked, state: str, said: str = "") -> Claimed:
+    return Claimed("certificate", status, {(asked.digest, asked.topics): state}, said)
+
+
+def damage(world: World) -> None:
+    """Nobody can say what the log of orders holds."""
+    path = next((world.first / f"{ORDERS}-0").glob("*.log"))
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def elsewhere(world: World) -> None:
+    """Another broker has a replica."""
+    world.replicas[ORDERS] = {0: (1, 2)}
+
+
+def tiered(world: World) -> None:
+    """Some of it is in remote storage."""
+    world.tiered.add(ORDERS)
+
+
+def linked(world: World) -> None:
+    """A link is where another log could be."""
+    (world.first / "backup").symlink_to(world.root)
+
+
+@pytest.mark.parametrize("state", ["gone", "not found"])
+def test_a_person_that_is_there_is_not_gone(tmp_path: Path, state: str) -> None:
+    """In a compressed batch, too."""
+    asked = Asked(ALICE, CUSTOMERS)
+    world = world_of(tmp_path, asked)
+    world.done.append(("erase now", 0))
+    found = causes(world, certificate(0, asked, state))
+    assert [f"more: clean while found in *-*/{'*'}.log"] == found
+
+
+@pytest.mark.parametrize("state", ["gone", "not found", "in time"])
+@pytest.mark.parametrize("make", [damage, elsewhere, tiered, linked])
+def test_what_was_not_searched_is_neither_gone_nor_in_time(
+    tmp_path: Path, state: str, make: Callable[[World], None]
+) -> None:
+    """Whatever it is that hides it: damage, another broker, remote storage, a link."""
+    asked = Asked(BOB, ORDERS, COMING)
+    world = world_of(tmp_path, asked)
+    world.done.append(("erase now", 0))
+    make(world)
+    found = causes(world, certificate(6, asked, state))
+    assert any(one.startswith("more: clean with unread") for one in found) == (state != "in time")
+    assert ("more: in time with unread files" in found) == (state == "in time")
+    assert "more: certificate: status 0" in causes(world, certificate(0, asked, state))
+    assert [] == causes(world, certificate(6, asked, "not proved"))
+
+
+def test_what_was_never_there_is_not_gone(tmp_path: Path) -> None:
+    """Without an erasure it is not found, and that is no wrong claim."""
+    asked = Asked(BOB, ORDERS)
+    world = world_of(tmp_path, asked)
+    gone = certificate(0, asked, "gone")
+    assert ["more: gone without an erasure on record"] == causes(world, gone)
+    assert [] == causes(world, certificate(0, asked, "not found"))
+
+
+def test_a_search_of_everything_proves(tmp_path: Path) -> None:
+    """Where all was searched, ``not proved`` and a bad status have no cause."""
+    asked = Asked(BOB, ORDERS)
+    world = world_of(tmp_path, asked)
+    found = causes(world, certificate(6, asked, "not proved"), Claimed("find", 9))
+    assert ["less: not proved without a cause", "less: find: 9 without a cause"] == found
+
+
+def test_a_topic_that_does_not_exist_is_not_clean(tmp_path: Path) -> None:
+    """Unless it is said that nothing matches."""
+    asked = Asked(BOB, "custmers")
+    world = world_of(tmp_path, asked)
+    cause = "more: topic that does not exist"
+    assert [cause] == causes(world, certificate(0, asked, "gone"))
+    assert [cause] == causes(world, certificate(0, asked, "not found"))
+    assert [] == causes(world, certificate(0, asked, "not found", "it matches no topic"))
+
+
+def test_a_request_of_another_topic_is_not_concerned(tmp_path: Path) -> None:
+    """A damaged log of orders says nothing of customers, and a person there is nobody's here."""
+    asked = Asked(ALICE, ORDERS)
+    assert [] == causes(world_of(tmp_path, asked), certificate(0, asked, "not found"))
+    other = Asked(BOB, CUSTOMERS)
+    world = world_of(tmp_path / "damaged", other)
+    damage(world)
+    found = causes(world, certificate(6, other, "not proved"))
+    assert ["less: not proved without a cause"] == found
+
+
+@pytest.mark.parametrize("encoding", ["bom", "utf16", "nul", "space", "quoted"])
+def test_keys_that_are_written_in_another_way(tmp_path: Path, encoding: Encoding) -> None:
+    """To answer as if they were meant is wrong; to refuse them, or to warn of a legal one, is
+    not.
+    """
+    asked = Asked(ALICE)
+    world = world_of(tmp_path, asked, encoding=encoding)
+    wrong = ["more: find: encoding of keys"]
+    assert wrong == causes(world, Claimed("find", 0))
+    if encoding in ("space", "quoted"):
+        assert [] == causes(world, Claimed("find", 0, said="white space or quotes around it"))
+    else:
+        assert [] == causes(world, Claimed("find", 2))
+
+
+def test_deadlines(tmp_path: Path) -> None:
+    """``missed`` is of the past, ``will be late`` of the future."""
+    past, coming = Asked(ALICE, CUSTOMERS, NOW_MS), Asked(ALICE, CUSTOMERS, COMING)
+    for asked, right, wrong in (
+        (past, "missed", "will be late"),
+        (coming, "will be late", "missed"),
+    ):
+        world = world_of(tmp_path / right, asked)
+        assert [] == causes(world, certificate(6, asked, right))
+        cause = f"more: {wrong} by another deadline"
+        assert [cause] == causes(world, certificate(6, asked, wrong))
+
+
+def test_statuses_of_a_search(tmp_path: Path) -> None:
+    """0 is of nothing, 8 of everything searched and something found, 9 of the rest."""
+    world = world_of(tmp_path, Asked(ALICE))
+    assert ["more: find: 0 and found"] == causes(world, Claimed("find", 0))
+    assert [] == causes(world, Claimed("find", 8))
+    damage(world)
+    assert ["more: find: 8 and unread"] == causes(world, Claimed("find", 8))
+    assert [] == causes(world, Claimed("find", 9))
+
+
+def test_an_erasure_that_leaves_something(tmp_path: Path) -> None:
+    """Its status says so; where nothing is left, it is 0."""
+    world = world_of(tmp_path, Asked(ALICE))
+    seen = look(world)
+    (wrong,) = judge_erasure(world, seen, look(world), Claimed("erase", 0))
+    assert "erase: 0, left: *-*/*.log" == wrong.cause
+    assert [] == list(judge_erasure(world, seen, look(world), Claimed("erase", 8)))
+    (world.first / f"{CUSTOMERS}-0" / f"{0:020d}.log").write_bytes(b"")
+    assert [] == list(judge_erasure(world, seen, look(world), Claimed("erase", 0)))
+    (wrong,) = judge_erasure(world, seen, look(world), Claimed("erase", 9))
+    assert "erase: 9 without a cause" == wrong.cause
+
+
+def test_a_countdown_with_two_requests_of_a_key(tmp_path: Path) -> None:
+    """A person in a directory of unknown topic is of both."""
+    world = world_of(tmp_path, Asked(BOB, CUSTOMERS, COMING), Asked(BOB, ORDERS, COMING))
+    (world.first / "backup").mkdir()
+    content = SegmentBuilder(0).batch(0, [(BOB, "1")], codec=1).content
+    (world.first / "backup" / f"{0:020d}.log").write_bytes(content)
+    found = causes(world, Claimed("countdown", 0, {("", ORDERS): "gone"}, gone=1))
+    wrong = ["more: countdown: gone, several of a key", "more: countdown: topic is gone"]
+    assert wrong == found
+    assert [] == causes(world, Claimed("countdown", 0, {("", ORDERS): "will be late"}))
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_the_plain_search_reads_each_codec(tmp_path: Path, codec: int) -> None:
+    """A key in a batch is found, and a damaged batch is not taken for a whole one."""
+    content = SegmentBuilder(0).batch(0, [(ALICE, "1" * 200)], codec=codec).content
+    path = tmp_path / "backup" / f"{0:020d}.log"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    (file,) = search_logs(tmp_path)
+    assert (True, False, "whole") == (file.has_key(ALICE), file.has_key(BOB), file.state)
+    path.write_bytes(content[:-3])
+    (file,) = search_logs(tmp_path)
+    assert "unread" == file.state
+    path.write_bytes(b"xyz" + content)
+    (file,) = search_logs(tmp_path)
+    assert (True, "unread") == (file.has_key(ALICE), file.state)
+    path.with_suffix(".log.gz").write_bytes(gzip.compress(content))
+    assert [True, True] == [one.has_key(ALICE) for one in search_logs(tmp_path)]
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_forms_of_a_key(before: int) -> None:
+    """A key is found in hex, in UTF-16 and in base64, wherever it begins in a longer text."""
+    longer = b"z" * before + ALICE + b"more"
+    for text in (longer.hex().encode(), base64.b64encode(longer), longer.decode().encode("utf-16")):
+        file = PlainFile("x", None, "loose", opened=[text])
+        assert (True, False) == (file.has_key(ALICE), file.has_key(BOB))
+
+
+def test_topics_of_directories() -> None:
+    """A name that Kafka has cut says nothing, and neither does one that is none of Kafka's."""
+    long = f"{'t' * 240}-0"[: 255 - 40] + f".{ID}-delete"[:40]
+    assert [CUSTOMERS, CUSTOMERS, None, None, None] == [
+        topic_of(one)
+        for one in (f"{CUSTOMERS}-0", f"{CUSTOMERS}-0.{ID}-stray", "backup", long, "lost+found")
+    ]
