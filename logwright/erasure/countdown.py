@@ -125,8 +125,7 @@ class Countdown:
     @property
     def late(self) -> tuple[TopicCountdown, ...]:
         """Topics with a deadline to come that is not met by itself, or that may not be."""
-        unsure = [one for one in self.topics if one.not_proved > one.past_not_proved]
-        return tuple(one for one in self.topics if one.late or one in unsure)
+        return tuple(one for one in self.topics if one.late or one.not_proved)
 
 
 @dataclass(slots=True)

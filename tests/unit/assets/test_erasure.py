@@ -39,7 +39,7 @@ ROW = TopicCountdown(
 )
 MISSED = replace(ROW, topic="users", missed=1, state="missed")
 LATE = replace(ROW, topic="carts", late=2, gone_by_ms=NEVER, state="will be late")
-COUNTDOWN = Countdown(looked_ms=NOW_MS, requests=9, gone=4, topics=(MISSED, LATE, ROW))
+COUNTDOWN = Countdown(looked_ms=NOW_MS, requests=9, gone=4, records=21, topics=(MISSED, LATE, ROW))
 
 
 @pytest.mark.parametrize(
