@@ -88,7 +88,7 @@ def countdown_metadata(countdown: Countdown) -> dict[str, Any]:
         "dagster/row_count": len(rows),
         "requests": countdown.requests,
         "requests that are gone": countdown.gone,
-        "requests that nothing says were there": countdown.not_found,
+        "requests of which nothing is on record": countdown.not_found,
         "records that remain": countdown.records,
         "places that were not searched": countdown.not_read,
         "next deadline": human_time(min(coming, default=NEVER)) or "none",

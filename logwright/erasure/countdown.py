@@ -101,8 +101,8 @@ class Countdown:
 
     Attributes:
         looked_ms: when it was made.
-        requests: in the store; gone: those that are, everywhere; not_found: those that nothing says
-            were ever there.
+        requests: in the store; gone: those that are, everywhere; not_found: those of which nothing
+            is on record.
         records: that remain.
         not_read: places that were not searched.
         topics: sorted by the next deadline; logs: those with records, by their deadline.
@@ -125,8 +125,7 @@ class Countdown:
     @property
     def late(self) -> tuple[TopicCountdown, ...]:
         """Topics with a deadline to come that is not met by itself, or that may not be."""
-        unsure = [one for one in self.topics if one.not_proved > one.past_not_proved]
-        return tuple(one for one in self.topics if one.late or one in unsure)
+        return tuple(one for one in self.topics if one.late or one.not_proved)
 
 
 @dataclass(slots=True)

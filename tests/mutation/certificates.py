@@ -44,15 +44,15 @@ CERTIFICATES = (
     Fault(
         family="certificate: an unreadable file is ignored",
         file="erasure/certificate/make.py",
-        right="all_read=not not_read)",
-        wrong="all_read=True)",
+        right="        unsearched=(*(one.topic for one in not_read), ",
+        wrong="        unsearched=(",
         tests=_MAKE,
     ),
     Fault(
         family="certificate: a deadline passes a millisecond late",
         file="erasure/certificate/deadlines.py",
-        right="    if now_ms >= deadline_ms:\n",
-        wrong="    if now_ms > deadline_ms:\n",
+        right="    if deadline_ms is not None and now_ms >= deadline_ms:\n",
+        wrong="    if deadline_ms is not None and now_ms > deadline_ms:\n",
         tests=_MAKE,
     ),
     Fault(

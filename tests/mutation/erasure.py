@@ -57,9 +57,9 @@ ERASURE = (
     ),
     Fault(
         family="find: an unknown file is not named",
-        file="erasure/find/places.py",
-        right="            elif not _NO_KEYS.fullmatch(name):\n",
-        wrong="            elif not name:\n",
+        file="erasure/find/search.py",
+        right="            scanned.unread = (whole_file(_FOREIGN),)\n",
+        wrong="            scanned.unread = ()\n",
         tests=_COMMAND,
     ),
     Fault(

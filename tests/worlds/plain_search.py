@@ -46,8 +46,6 @@ _TEXT: Final = re.compile(
 _OURS: Final = re.compile(
     r"lock|deletions\.jsonl|ingest\.json|manifest\.json|copy\.json|move\.json|erased\.json"
 )
-_ZEROS = 16
-"""As many may be of the last record."""
 _APPENDED: Final = re.compile(r"ingest\.batches(?:\.[0-9a-f]*)?")
 _APPENDED_BYTES: Final = 12
 """Offset and CRC of a batch that is being appended."""
@@ -178,7 +176,7 @@ def _stays(parts: tuple[str, ...]) -> bool:
 
 def _of_log(found: PlainFile, content: bytes, *, is_whole: bool) -> None:
     """A file by a log's name: what is not a right batch may be anything."""
-    if is_whole or _before_zeros(content):
+    if is_whole:
         found.state = "whole"
         return
     packed = unpacked(content)
@@ -186,13 +184,6 @@ def _of_log(found: PlainFile, content: bytes, *, is_whole: bool) -> None:
     for one in packed:
         found.records += read_all(one)[0]
     found.state = "loose" if packed or is_old(content) else "unread"
-
-
-def _before_zeros(content: bytes) -> bool:
-    """Whether a log is whole but for zeros after it, which hold nothing."""
-    used = content.rstrip(b"\0")
-    rest = len(content) - len(used)
-    return any(read_all(used + bytes(n))[1] for n in range(min(rest, _ZEROS) + 1))
 
 
 def _of_spool(found: PlainFile, content: bytes) -> None:

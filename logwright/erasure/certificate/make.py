@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logwright.erasure.account import Account
@@ -105,17 +105,7 @@ def make_certificate(
         issued_at_ms=now_ms,
         signing_key_sha256=signing_key_sha256,
         versions=versions,
-        directories=tuple(
-            Directory(
-                path=PathName.of(one.path).text,
-                path_hex=PathName.of(one.path).hex,
-                files=len(one.files),
-                bytes=sum(file.size for file in one.files.values()),
-                cluster=one.cluster,
-                node_id=one.node_id,
-            )
-            for one in searched
-        ),
+        directories=tuple(map(_directory, searched)),
         requests=_asked(requested, searched, account, now_ms=now_ms),
         remains=tuple(_remains(searched)),
         not_read=not_read,
@@ -126,20 +116,34 @@ def make_certificate(
         ),
         replicas_not_searched=tuple(replicas),
         not_seen=NOT_SEEN,
-        manifest=tuple(
-            ManifestFile(
+        manifest=tuple(_manifest(searched)),
+        topics=tuple(sorted(account.topics)),
+        erased=tuple(sorted(account.erased)),
+    )
+
+
+def _directory(one: Searched) -> Directory:
+    name = PathName.of(one.path)
+    return Directory(
+        path=name.text,
+        path_hex=name.hex,
+        files=len(one.files),
+        bytes=sum(file.size for file in one.files.values()),
+        cluster=one.cluster,
+        node_id=one.node_id,
+    )
+
+
+def _manifest(searched: Sequence[Searched]) -> Iterator[ManifestFile]:
+    for number, one in enumerate(searched):
+        for path, file in one.files.items():
+            yield ManifestFile(
                 directory=number,
                 path=PathName.of(path),
                 bytes=file.size,
                 sha256=file.sha256,
                 looked=one.looked.get(path, "not searched"),
             )
-            for number, one in enumerate(searched)
-            for path, file in one.files.items()
-        ),
-        topics=tuple(sorted(account.topics)),
-        erased=tuple(sorted(account.erased)),
-    )
 
 
 def _listed(earlier: Sequence[Certificate]) -> dict[bytes | str, frozenset[str]]:

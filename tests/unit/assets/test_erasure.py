@@ -40,7 +40,7 @@ ROW = TopicCountdown(
 )
 MISSED = replace(ROW, topic="users", missed=1, state="missed")
 LATE = replace(ROW, topic="carts", late=2, gone_by_ms=NEVER, state="will be late")
-COUNTDOWN = Countdown(looked_ms=NOW_MS, requests=9, gone=4, topics=(MISSED, LATE, ROW))
+COUNTDOWN = Countdown(looked_ms=NOW_MS, requests=9, gone=4, records=21, topics=(MISSED, LATE, ROW))
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,16 @@ def test_checks() -> None:
     assert all(one.passed for one in deadline_checks(replace(COUNTDOWN, topics=(ROW,))))
 
 
+@pytest.mark.parametrize(("past", "topic"), [(0, "orders"), (2, "orders"), (2, "")])
+def test_what_is_not_proved_does_not_pass(past: int, topic: str) -> None:
+    """Neither check passes with a place that was not searched, or a request that matches no log."""
+    row = replace(ROW, topic=topic, not_proved=3, past_not_proved=past, state="not proved")
+    met, in_time = deadline_checks(replace(COUNTDOWN, topics=(row,)))
+    assert (not past, False) == (met.passed, in_time.passed)
+    assert (topic or "(no log is known)") == in_time.description
+    assert 3 + row.late == in_time.metadata["requests"].value
+
+
 def test_rows() -> None:
     """Times for people."""
     assert ("in 3 d", "2026-01-02 12:00Z") == (
@@ -119,7 +129,7 @@ def test_metadata() -> None:
     made = countdown_metadata(COUNTDOWN)
     assert (9, 4, 21, "2026-01-04 12:00Z") == (
         made["requests"],
-        made["requests of which nothing remains"],
+        made["requests that are gone"],
         made["records that remain"],
         made["next deadline"],
     )

@@ -89,7 +89,7 @@ def test_a_file_that_the_search_does_not_mention(tmp_path: Path) -> None:
 
 
 def test_gone_needs_an_erasure_on_record(tmp_path: Path) -> None:
-    """Without one nothing says that the key was ever there; without the topic nothing was
+    """Without one it is not known that the key was ever there; without the topic nothing was
     searched for it.
     """
     root = tmp_path / "logs"
