@@ -7,11 +7,13 @@ command ended in an exception.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.worlds.knowledge import Known, Seen, know
+from tests.worlds.plain_search import PlainFile
 from tests.worlds.product import Claimed
 from tests.worlds.requests import Asked, Asking, is_valid
 from tests.worlds.world import NOW_MS, World, short
@@ -70,7 +72,7 @@ def _misread(asking: Asking, claim: Claimed) -> list[Wrong] | None:
     if asking.is_refused or (asking.is_doubtful and not _WARNED.search(claim.said)):
         why = f"the keys are written as {asking.encoding}"
         wrong = [Wrong("more", f"{claim.command}: encoding of keys", why)]
-        return wrong if is_clean or asking.is_doubtful else []
+        return wrong if is_clean else []
     if asking.is_doubtful:
         return []
     return None
@@ -103,7 +105,9 @@ def _clean(asked: Asked, known: Known, state: str, *, world: World, said: str) -
         no_topic = all(one.topic is None for one in known.found)
         alike = ", one of several requests" if len(shared) > 1 and no_topic else ""
         names = sorted({_kind(one.path) for one in known.found})
-        cause = alike or (", its table" if known.tables else f" in {names[0]}")
+        cause = alike or (
+            ", a copy" if any(one in known.copies for one in known.found) else f" in {names[0]}"
+        )
         yield Wrong("more", f"clean while found{cause}", f"{state}: {_paths(known)}")
     if known.unread or known.elsewhere:
         cause = "elsewhere" if not known.unread else _kind(known.unread[0].path)
@@ -163,7 +167,6 @@ def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -
     away = any(one.elsewhere for one in all_known)
     unsure = not all(one.is_complete and one.exists for one in all_known)
     unsure = unsure or bool(pattern and not all(one.state == "whole" for one in files))
-    unsure = unsure or bool(pattern and (world.tiered or world.replicas))
     where = f"{short([one.path for one in hits])}; unread {bool(unread)}; elsewhere {away}"
     valid = all(is_valid(one.topics) for one in known)
     if claim.status == 0:
@@ -196,34 +199,35 @@ def _pattern(asking: Asking, seen: Seen, claim: Claimed) -> Iterator[Wrong]:
         return
     files = [*seen.logs, *(file for file, _ in seen.tables)]
     there = [one.path for one in files if one.has_pattern(asking.pattern)]
-    if there and '"request": -1' not in claim.said and '"not_read": []' in claim.said:
+    there = [one for one in there if json.dumps(one) not in claim.said]
+    if there and '"not_read": []' in claim.said:
         yield Wrong("more", "certificate: a pattern that is there", short(there))
 
 
 def _countdown(known: dict[Asked, Known], claim: Claimed) -> Iterator[Wrong]:
-    tables = {id(one) for each in known.values() for one in each.tables}
-    left = []
-    for asked, one in known.items():
-        found = [file for file in one.found if id(file) not in tables]
-        if (found or one.elsewhere or one.unread) and is_valid(asked.topics):
-            left.append(asked)
+    """The platform searches log directories; of tables and archives it says nothing."""
+    copies = {id(one) for each in known.values() for one in each.copies}
+    left: dict[Asked, tuple[list[PlainFile], list[PlainFile]]] = {}
     valid = [one for one in known if is_valid(one.topics)]
+    for asked in valid:
+        one = known[asked]
+        found = [file for file in one.found if id(file) not in copies]
+        unread = [file for file in one.unread if id(file) not in copies]
+        if found or unread or one.elsewhere:
+            left[asked] = (found, unread)
     if claim.gone > len(valid) - len(left):
         alike = len({one.key for one in left}) < len(left)
         why = f"{claim.gone} of {len(valid)} gone, {len(left)} cannot be"
         yield Wrong("more", f"countdown: gone{', several of a key' if alike else ''}", why)
     for (_, topic), state in claim.states.items():
-        for asked in left:
+        for asked, (found, unread) in left.items():
             if state not in (*CLEAN, "in time") or not asked.is_about(topic):
                 continue
-            one = known[asked]
-            files = [
-                file for file in one.found if file.topic in (topic, None) and id(file) not in tables
-            ]
-            unread = [file for file in one.unread if file.topic in (topic, None)]
-            if (state in CLEAN and files) or unread:
-                paths = short([file.path for file in (*files, *unread)])
-                yield Wrong("more", f"countdown: topic is {state}", f"{topic}: {paths}")
+            files = [file for file in found if file.topic in (topic, None) and state in CLEAN]
+            files += [file for file in unread if file.topic in (topic, None)]
+            if files:
+                paths = short([file.path for file in files])
+                yield Wrong("more", f"countdown: topic is {state}", f"{short([topic])}: {paths}")
 
 
 def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> Iterator[Wrong]:
@@ -246,15 +250,14 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
         kind = _kind((left or unread)[0].path)
         paths = short([one.path for one in (*left, *unread)])
         yield Wrong("more", f"erase: 0, {'left' if left else 'unread'}: {kind}", paths)
-    exists = all(any(map(one.is_about, before.topics)) for one in asking.requests)
-    if claim.status == 0 and not exists and not _NO_MATCH.search(claim.said):
+    exists = all(any(map(one.is_about, before.here)) for one in asking.requests)
+    was = any(file.has_key(one.key) for one in asking.requests for file in before.first)
+    if claim.status == 0 and not exists and not was and not _NO_MATCH.search(claim.said):
         yield Wrong("more", "erase: topic that does not exist", str(asking.requests[0].topics))
-    quiet = not world.tiered and not world.replicas and not world.did("move", "undo")
+    quiet = not before.remote and not world.replicas and not world.did("move", "undo")
     valid = all(is_valid(one.topics) for one in asking.requests)
     killed = any(name.startswith("kill") for name, _ in world.done)
-    there = {file.topic for file in before.first if file.topic}
-    here = all(any(map(one.is_about, there)) for one in asking.requests)
-    if claim.status != 0 and valid and here and quiet and not killed:
+    if claim.status != 0 and valid and exists and quiet and not killed:
         broken = [one for one in before.first if one.state != "whole"]
         if not (left or unread or loose or broken):
             yield Wrong("less", f"erase: {claim.status} without a cause", claim.said[-300:])

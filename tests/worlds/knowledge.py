@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,13 +16,14 @@ class Known:
 
     Attributes:
         found: files that have the person, and are or may be of the request's topics.
-        maybe: files that have the person, of another topic as only the driver knows.
+        maybe: files that have the person, of another topic as the driver knows, or as a foreign
+            file's directory says.
         unread: files that may have the person, for all that can be read.
         loose: files that nobody must search, if it is said.
         elsewhere: places by the metadata that were not given: other brokers, remote storage.
         missing: replicas of this broker by the metadata that no given directory has.
         exists: whether a directory or the metadata has one of its topics.
-        tables: files of `found` that are of tables.
+        copies: files of `found` and `unread` that are of tables and archives.
     """
 
     found: list[PlainFile] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Known:
     elsewhere: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     exists: bool = True
-    tables: list[PlainFile] = field(default_factory=list)
+    copies: list[PlainFile] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
@@ -48,41 +48,55 @@ class Seen:
     Attributes:
         tables: with the topic that only the driver knows.
         first: those of the first log directory.
-        topics: that directories or the metadata name.
+        topics: that directories or the metadata name; here: those of the first log directory.
+        archives: files of `logs` that are of archives.
+        remote: topics of which a part is in remote storage.
     """
 
     logs: list[PlainFile]
+    archives: list[PlainFile]
     tables: list[tuple[PlainFile, str]]
     first: list[PlainFile]
     topics: set[str]
+    here: set[str]
+    remote: set[str]
 
 
 def look(world: World) -> Seen:
     """Search all that is given. Effects: reads."""
     by_directory = [search_logs(one) for one in world.live]
     logs = [file for files in by_directory for file in files]
-    for archive in world.archives:
-        logs += [replace(one, stays=True) for one in search_logs(archive)]
+    archives = [
+        replace(one, stays=True) for archive in world.archives for one in search_logs(archive)
+    ]
     tables = [
         (file, one.topic)
         for one in world.tables
         if one.is_given and one.path.exists()
         for file in search_table(one.path)
     ]
-    topics = set(world.replicas)
+    here = set(world.replicas) | _topics(world.first)
     if world.did("delete"):
-        topics |= {topic for topic, _ in world.ends}
-    for directory in (*world.live, *world.archives):
-        topics |= {topic for one in _directories(directory) if (topic := topic_of(one))}
-        topics |= _deleted(directory)
-    return Seen(logs, tables, by_directory[0], topics)
+        here |= {topic for topic, _ in world.ends}
+    topics = here.union(*map(_topics, (*world.live, *world.archives)))
+    remote = world.tiered.union(*map(_begin_elsewhere, world.live))
+    return Seen([*logs, *archives], archives, tables, by_directory[0], topics, here, remote)
 
 
-def _deleted(root: Path) -> set[str]:
-    """The topics of deleted logs, by their record: their directories' names may be cut."""
-    path = root / ".logwright-deleted-logs.jsonl"
-    lines = path.read_bytes().splitlines() if path.is_file() else []
-    return {json.loads(line).get("topic", "") for line in lines if line} - {""}
+def _topics(root: Path) -> set[str]:
+    return {topic for one in _directories(root) if (topic := topic_of(one))}
+
+
+def _begin_elsewhere(root: Path) -> set[str]:
+    """The topics of logs whose first local segment is not where they begin."""
+    path, found = root / "log-start-offset-checkpoint", set()
+    lines = path.read_text().splitlines()[2:] if path.exists() else []
+    for topic, partition, start in map(str.split, lines):
+        logs = (root / f"{topic}-{partition}").glob("*.log")
+        bases = [int(one.stem) for one in logs if one.stem.isdigit()]
+        if bases and int(start) < min(bases):
+            found.add(topic)
+    return found
 
 
 def _directories(root: Path) -> list[str]:
@@ -93,16 +107,20 @@ def know(world: World, seen: Seen, asked: Asked) -> Known:
     """What the search means for one request. Effects: lists the log directories."""
     known = Known()
     for file in seen.logs:
-        if not asked.is_about(file.topic):
-            continue
-        _sort(known, file, asked.key)
+        if asked.is_about(file.topic):
+            _sort(known, file, asked.key)
+        elif not file.is_log and file.has_key(asked.key):
+            known.maybe.append(file)
+        elif not file.is_log and file.state != "whole":
+            known.loose.append(file)
+    known.copies += seen.archives
     for file, topic in seen.tables:
         if file.has_key(asked.key):
-            known.tables.append(file)
+            known.copies.append(file)
             (known.found if asked.is_about(topic) else known.maybe).append(file)
         elif file.state != "whole":
             known.unread.append(file)
-    known.elsewhere += [f"remote storage of {one}" for one in world.tiered if asked.is_about(one)]
+    known.elsewhere += [f"remote storage of {one}" for one in seen.remote if asked.is_about(one)]
     held = {one for root in world.live for one in _directories(root) if is_live(one)}
     for topic, partitions in world.replicas.items():
         for number, brokers in partitions.items() if asked.is_about(topic) else ():

@@ -30,7 +30,7 @@ def draw_plan(seed: int) -> Plan:
 def make(root: Path, plan: Plan) -> World:
     """Put a world on disk. Effects: makes it below `root`."""
     world = new_world(root, plan)
-    late = ("metadata", "table")
+    late = ("unreadable", "metadata", "table")
     for one in sorted(plan.pieces, key=lambda piece: piece.kind in late):
         PLACES[one.kind][1](world, one.draw())
     write_checkpoints(world)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import socket
 from collections.abc import Callable
@@ -161,7 +162,7 @@ def unreadable(world: World, draw: random.Random) -> None:
     """A link or a socket where a file should be."""
     name = draw.choice((f"{_some_log(world, draw)}/{_NAME}9.log", "backup", f"{ORDERS}-9", "x.log"))
     path = world.first / name
-    if path.exists():
+    if os.path.lexists(path):
         return
     if draw.random() < 0.8:
         path.symlink_to(world.root / "nowhere")
@@ -189,7 +190,6 @@ def tiered(world: World, draw: random.Random) -> None:
     log.write(producers=True)
     (log.directory / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     world.starts[ORDERS, 5] = 0
-    world.tiered.add(ORDERS)
     world.note(f"{ORDERS}-5 begins at 0, its first local segment at 50")
 
 

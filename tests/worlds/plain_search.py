@@ -171,7 +171,8 @@ def _stays(parts: tuple[str, ...]) -> bool:
     """Whether no rule removes what lies there."""
     if len(parts) == 1:
         return False
-    return topic_of(parts[0]) is None or (".logwright" in parts[:-2] and "cut" in parts)
+    unknown = topic_of(parts[0]) is None and not parts[0].endswith("-delete")
+    return unknown or (".logwright" in parts[:-2] and "cut" in parts)
 
 
 def _of_log(found: PlainFile, content: bytes, *, is_whole: bool) -> None:
