@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from logwright.records.plan import plan_records
 from logwright.records.read import read_range
 from logwright.tables.batches import BatchesOf
 from logwright.tables.columns import READ_COLUMNS
+from logwright.tables.model import Tail
 from logwright.tables.plan import Observed, PartitionStep
 from logwright.tables.work import PartitionSource, Reading
 from logwright.units import INT64_MAX
@@ -105,18 +107,34 @@ def source_of(one: TopicLog, *, now_ms: int, progress: Progress = silent) -> Par
     )
 
 
-def tail_of(log: PartitionLog, end_offset: int) -> tuple[int, int] | None:
-    """Return base offset and CRC of the batch that has the offset before this one, None if no batch
-    has it. Effects: reads headers.
+def tail_of(log: PartitionLog, end_offset: int) -> Tail | None:
+    """Return what a log has right below an offset, None if no batch has it. Effects: reads headers,
+    and one record.
     """
     offset = end_offset - 1
     for piece in _pieces(log, offset, end_offset):
         row = piece.first_row("last_offset", offset)
         if row < len(piece.batches) and piece.batches["base_offset"][row] <= offset:
             position = int(piece.batches["position"][row])
-            crc = read_uint32(piece.data, position + _CRC_AT)
-            return int(piece.batches["base_offset"][row]), int(crc)
+            crc = int(read_uint32(piece.data, position + _CRC_AT))
+            record = _record_crc(log, offset)
+            return Tail(int(piece.batches["base_offset"][row]), crc, record)
     return None
+
+
+def _record_crc(log: PartitionLog, offset: int) -> int | None:
+    """Return a CRC-32 of a record's timestamp, key and value; None if there is no record."""
+    request = ReadRequest(start_offset=offset, end_offset=offset + 1, isolation="read_uncommitted")
+    for part in plan_records(_whole(log), request):
+        for batch in read_range(part, columns=("timestamp", "key", "value")):
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                return zlib.crc32(repr(row).encode())
+    return None
+
+
+def _whole(log: PartitionLog) -> PartitionLog:
+    """Return the log with all of it readable, whatever was replicated."""
+    return log._replace(high_watermark=log.log_end_offset)
 
 
 def missing_offset(log: PartitionLog, start: int, end: int) -> int | None:
@@ -138,13 +156,13 @@ def offsets_of(log: PartitionLog, end_offset: int) -> BitMap64:
 
 
 def _pieces(log: PartitionLog, start: int, end: int) -> Iterator[Source]:
-    """Yield the batches of the offsets [start, end), those of open transactions too. Effects: reads
-    headers.
+    """Yield the batches of the offsets [start, end), those of open transactions and above the high
+    watermark too. Effects: reads headers.
     """
     request = ReadRequest(
         start_offset=start, end_offset=end, isolation="read_uncommitted", range_bytes=INT64_MAX
     )
-    for one in plan_records(log, request):
+    for one in plan_records(_whole(log), request):
         yield from Pieces(one, ReadCounts())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,26 @@ class InDoubt(PreconditionError):
     """Another program has changed the table, and that cannot be corrected from the log."""
 
 
+class Tail(NamedTuple):
+    """What a log has right below an offset, by which it is known again.
+
+    Attributes:
+        base_offset, crc: of the batch that has the last offset.
+        record: CRC-32 of the last record, which a cleaning keeps unless a newer one has its key;
+            None if there is none, or it was not noted.
+    """
+
+    base_offset: int
+    crc: int
+    record: int | None = None
+
+    def is_of(self, other: Tail | None) -> bool:
+        """Whether both are of one log, which may have been cleaned in between."""
+        if other is None:
+            return False
+        return self[:2] == other[:2] or (self.record is not None and self.record == other.record)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """What a table holds of one partition.
@@ -41,7 +61,7 @@ class Progress:
         end_offset: it holds the log below this offset.
         topic_id: of the topic, in Kafka's base64; None if the log says none.
         log_start_offset: of the log, when it was read.
-        tail: base offset and CRC of the batch that has the last offset; None if it is missing.
+        tail: of the log below the end offset; None if the last offset is missing.
         erasure: the mark of the last erasure in the log then (`logwright.erasure.mark`).
         batches: of the log then; None in tables of earlier versions.
         rows: number of rows that the table has of it; None: not noted, by an earlier version.
@@ -55,7 +75,7 @@ class Progress:
     end_offset: int
     topic_id: str | None
     log_start_offset: int
-    tail: tuple[int, int] | None = None
+    tail: Tail | None = None
     erasure: str | None = None
     batches: Batches | None = None
     rows: int | None = None
@@ -258,8 +278,8 @@ def _progress(one: dict[str, Any]) -> Progress:
     }
     known["batches"] = Batches.of(known["batches"])
     if known["tail"] is not None:
-        base_offset, crc = known["tail"]
-        known["tail"] = (int(base_offset), int(crc))
+        base_offset, crc, *record = known["tail"]
+        known["tail"] = Tail(int(base_offset), int(crc), *record)
     return Progress(**known)
 
 

@@ -3,8 +3,8 @@
 The log is the truth; what the table records of itself is its progress.
 
 1. What the table holds must be the beginning of this log; else the partition is made again. So it
-   is if the last batch that it holds was cleaned, since a log that was cut off and has grown again
-   looks the same; and if another program may have changed its rows.
+   is if a cleaning has removed the last record that it holds, since a log that was cut off and has
+   grown again looks the same; and if another program may have changed its rows.
 2. A tombstone that the table has not read may be gone: after ``delete.retention.ms`` the cleaner
    removes it, by whatever setting was in force then (KIP-534). It was at an offset that is missing
    now. So, if any offset above the table's end is missing, the rows are compared with the log: a
@@ -23,7 +23,7 @@ from typing import Final, Literal
 
 from logwright.errors import PreconditionError
 from logwright.tables.batches import Batches, are_others
-from logwright.tables.model import Form, Progress
+from logwright.tables.model import Form, Progress, Tail
 from logwright.units import INT64_MAX
 
 Kind = Literal["nothing", "upsert", "rebuild"]
@@ -40,8 +40,7 @@ class Observed:
         end_offset: the last stable offset: what a read_committed consumer may read is below it.
         high_watermark, log_end_offset: of the log.
         now_ms: when the log was observed.
-        tail: of the log's batch that has the last offset that the table holds: base offset and CRC;
-            None if no batch has it.
+        tail: of the log below the offset where the table ends; None if that offset is missing.
         missing_offset: the first offset between the table's end and the log's that may have no
             record; None if there is none.
         erasure: the mark of the last erasure; None without one.
@@ -54,7 +53,7 @@ class Observed:
     high_watermark: int
     log_end_offset: int
     now_ms: int
-    tail: tuple[int, int] | None = None
+    tail: Tail | None = None
     missing_offset: int | None = None
     erasure: str | None = None
     batches: Batches | None = None
@@ -216,8 +215,8 @@ def _other_batches(recorded: Progress, observed: Observed) -> str | None:
     if _has_another_tail(recorded, observed):
         assert recorded.tail is not None  # noqa: S101 - it is another one
         return (
-            f"the batch of offset {recorded.tail[0]} is another one: it was cleaned, or the log was"
-            " cut off before"
+            f"the batch of offset {recorded.tail.base_offset} is another one: it was cleaned, or"
+            " the log was cut off before"
         )
     if are_others(recorded.batches, observed.batches):
         return (
@@ -248,7 +247,8 @@ def _forgets(recorded: Progress, observed: Observed) -> bool:
 
 
 def _has_another_tail(recorded: Progress, observed: Observed) -> bool:
-    """Return whether the last batch that the table holds is another one now: it was cleaned, or the
-    log was cut off and has grown again. The cleaner checkpoint would say which, but is a hint only.
+    """Return whether the last record that the table holds is another one now, or gone: a newer one
+    replaced it in a cleaning, or the log was cut off and has grown again. The cleaner checkpoint
+    would say which, but is a hint only.
     """
-    return recorded.tail is not None and recorded.tail != observed.tail
+    return recorded.tail is not None and not recorded.tail.is_of(observed.tail)

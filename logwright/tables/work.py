@@ -13,7 +13,7 @@ from logwright.errors import LogwrightError
 from logwright.tables.batches import Batches
 from logwright.tables.columns import Columns
 from logwright.tables.merge import MergeLimits
-from logwright.tables.model import Snapshot
+from logwright.tables.model import Snapshot, Tail
 from logwright.tables.plan import Observed, PartitionStep
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.store import Store
@@ -45,8 +45,7 @@ class PartitionSource:
         observed: the log as it is now.
         log_bytes: size of its ``.log`` files.
         read: reads the offsets of a step; tombstones only for an upsert.
-        tail: returns the base offset and the CRC of the batch with the offset before this one; None
-            if there is none.
+        tail: returns what is right below an offset; None if the offset before it is missing.
         batches: returns what is below an offset, see `BatchesOf.below`.
         missing: returns the first of the offsets [start, end) that has no record, None if all have.
         held: returns the offsets of the committed records below this one.
@@ -56,7 +55,7 @@ class PartitionSource:
     observed: Observed
     log_bytes: int
     read: Callable[[PartitionStep], Reading]
-    tail: Callable[[int], tuple[int, int] | None]
+    tail: Callable[[int], Tail | None]
     batches: Callable[[int, Batches | None], Batches | None]
     missing: Callable[[int, int], int | None]
     held: Callable[[int], BitMap64]

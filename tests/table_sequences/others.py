@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
-from deltalake.exceptions import DeltaError
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import NoSuchTableError, ValidationException
 from pyiceberg.table import Table
 
 from tests.table_sequences.world import World
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Act = Callable[[World, random.Random], None]
-REFUSALS: Final = (DeltaError, NoSuchTableError, ValidationException, ValueError, OSError)
-"""What these programs raise if they do not want to: then the table is as it was."""
 
 
 def _delta(world: World) -> DeltaTable:

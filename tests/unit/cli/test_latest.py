@@ -149,12 +149,12 @@ def test_a_table_of_the_past_may_have_missed_tombstones(call: Call, tmp_path: Pa
     short ago it was made.
     """
     before = LogBuilder(tmp_path / "logs")
-    before.segment(0).batch(0, [("a", "1"), ("b", "2")]).batch(2, [("b", None)])
+    before.segment(0).batch(0, [("b", "2")]).batch(1, [("a", "1")]).batch(2, [("b", None)])
     before.write()
     words = ("t", "--to", tmp_path / "table", *JSON)
     assert call("latest", before.log_dir, *words, "--as-of-offset", 2).status == 0
     cleaned = LogBuilder(tmp_path / "cleaned")
-    cleaned.segment(0).batch(0, [("a", "1")])
+    cleaned.segment(0).batch(1, [("a", "1")])
     cleaned.segment(3).batch(3, [("c", "3")])
     cleaned.write(cleaner_checkpoint=3)
     (done,) = call("latest", cleaned.log_dir, *words).lines
@@ -283,3 +283,56 @@ def test_reads_beside_other_readers(call: Call, log_dir: Path, tmp_path: Path) -
     """The lock on the log directory is a shared one."""
     with lock_log_dir(log_dir):
         assert call("latest", log_dir, "t", "--to", tmp_path / "table").status == 0
+
+
+def test_without_a_high_watermark_no_table_is_emptied(call: Call, tmp_path: Path) -> None:
+    """A log with records and none on record is refused, and what the message says works."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "1"), ("b", "2")])
+    log.write()
+    words = ("latest", log.log_dir, "t", "--to", tmp_path / "table", *JSON)
+    assert call(*words).status == 0
+    before = rows_of(tmp_path / "table")
+    refused = call(*words, "--high-watermark", "checkpoint")
+    assert refused.status == 5
+    assert "has records, and no high watermark in replication-offset-checkpoint" in refused.err
+    assert rows_of(tmp_path / "table") == before
+    assert call(*words, "--high-watermark", "end").status == 0
+
+
+def test_a_lower_high_watermark_takes_no_row_away(call: Call, tmp_path: Path) -> None:
+    """It is refused, and what the message says works."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "1")]).batch(1, [("b", "2")])
+    log.write(high_watermark=1)
+    words = ("latest", log.log_dir, "t", "--to", tmp_path / "table", *JSON)
+    assert call(*words).status == 0
+    refused = call(*words, "--high-watermark", "checkpoint")
+    assert refused.status == 5
+    assert "the high watermark is 1, below offset 2" in refused.err
+    assert len(rows_of(tmp_path / "table")) == 2
+    assert call(*words, "--high-watermark", "end").status == 0
+
+
+def test_all_records_refused_is_no_success(call: Call, tmp_path: Path) -> None:
+    """The status says so, also in the next run, and when only the new ones are refused."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "s3cret"), ("b", "s3cret"), ("c", None)])
+    log.write()
+    words = ("t", "--to", tmp_path / "table", "--value", "int", *JSON)
+    for _ in range(2):
+        answer = call("latest", log.log_dir, *words)
+        assert answer.status == 6
+        assert "No record could be decoded" in answer.err
+        assert "s3cret" not in answer.err
+    more = LogBuilder(tmp_path / "more")
+    more.segment(0).batch(0, [("a", "s3cret"), ("b", "s3cret"), ("c", None)])
+    more.segments[0].batch(3, [("a", b"\0\0\0\1")])
+    more.write()
+    assert call("latest", more.log_dir, *words).status == 0
+    worse = LogBuilder(tmp_path / "worse")
+    worse.segments.extend(more.segments)
+    worse.segment(4).batch(4, [("b", "s3cret")])
+    worse.write()
+    assert call("latest", worse.log_dir, *words).status == 6
+    assert call("latest", worse.log_dir, *words).status == 0  # the table has a row

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from logwright.config.policies import check_policies
-from logwright.config.table import references, tables_of
+from logwright.config.table import TopicTable, references, tables_of
 from logwright.errors import PolicyError
 from logwright.resources.secrets import with_secrets
 
@@ -136,3 +136,41 @@ def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("CATALOG_TOKEN")
     with pytest.raises(PolicyError, match="topic t needs the environment variables CATALOG_TOKEN"):
         with_secrets(catalog, topic="t")
+
+
+@pytest.mark.parametrize("known", ["meta.properties", "log-start-offset-checkpoint", None])
+def test_a_table_in_a_log_directory(tmp_path: Path, known: str | None) -> None:
+    """No broker would start there: by a broker's files, through a link, or by `log_dirs`."""
+    log_dir = tmp_path / "logs"
+    log_dir.mkdir()
+    (tmp_path / "link").symlink_to(log_dir)
+    if known is not None:
+        (log_dir / known).touch()
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    tables = f"{TOPICS}  - {{name: t, table: {{format: delta, path: {tmp_path}/link/x}}}}\n"
+    named = f"log_dirs: [{log_dir}]\n"
+    (policies / "p.yml").write_text(tables + (named if known is None else ""))
+    (problem,) = check_policies(policies).problems
+    assert f"is in the log directory {log_dir}: no broker would start on it" == problem.rule
+    (policies / "p.yml").write_text(tables.replace("link/x", "elsewhere") + named)
+    assert () == check_policies(policies).problems
+
+
+@pytest.mark.parametrize(
+    ("settings", "at_once", "until"),
+    [
+        ({}, False, 1_020),
+        ({}, True, 1_000),
+        ({"update_mode": "copy-on-write"}, False, 1_010),
+        ({"format": "parquet"}, False, 1_000),
+        ({"format": "iceberg", "path": None, "catalog": {"type": "rest"}}, True, None),
+    ],
+)
+def test_until_when_rows_are_held(
+    settings: dict[str, object], until: int | None, *, at_once: bool
+) -> None:
+    """Marked in a current file, then in one of an earlier version; erased ones go at once."""
+    given = {"format": "delta", "path": "p", "keep_versions_ms": 10, **settings}
+    table = TopicTable.model_validate(given)
+    assert until == table.held_until_ms(1_000, at_once=at_once)

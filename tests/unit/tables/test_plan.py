@@ -10,6 +10,7 @@ from logwright.errors import PreconditionError
 from logwright.tables.model import (
     Form,
     Progress,
+    Tail,
     UnknownTable,
     dump_form,
     dump_progress,
@@ -28,7 +29,7 @@ RECORDED = Progress(
     end_offset=100,
     topic_id="A",
     log_start_offset=10,
-    tail=(95, 7),
+    tail=Tail(95, 7, 3),
 )
 SEEN = Observed(
     topic_id="A",
@@ -37,7 +38,7 @@ SEEN = Observed(
     high_watermark=150,
     log_end_offset=150,
     now_ms=READ_AT,
-    tail=(95, 7),
+    tail=Tail(95, 7, 3),
 )
 
 CASES = {
@@ -65,12 +66,17 @@ CASES = {
         "the last stable offset 99 is below offset 100",
     ),
     "cut off and grown again": (
-        {"tail": (95, 8)},
+        {"tail": Tail(95, 8, 4)},
         *("rebuild", None, "the batch of offset 95 is another one"),
     ),
     "cut off and grown to the same end": (
-        {"tail": (95, 8), "end_offset": 100},
+        {"tail": Tail(95, 8, 4), "end_offset": 100},
         *("rebuild", None, "the batch of offset 95 is another one"),
+    ),
+    "the last batch was cleaned": ({"tail": Tail(95, 8, 3)}, "upsert", 100, ""),
+    "of the last batch only the record is not known": (
+        {"tail": Tail(95, 7, None)},
+        *("upsert", 100, ""),
     ),
     "the last batch was removed": (
         {"tail": None},
@@ -147,6 +153,14 @@ def test_only_an_erasure_lets_earlier_versions_go() -> None:
     """At once, by the step that takes the records out."""
     assert plan_partition(RECORDED, replace(SEEN, erasure="x done")).erased
     assert not plan_partition(RECORDED, replace(SEEN, log_start_offset=11)).erased
+
+
+def test_a_tail_of_an_earlier_version() -> None:
+    """It has no record: only the same batch is the same."""
+    known = Tail(95, 7)
+    assert known.is_of(Tail(95, 7, 3))
+    assert not known.is_of(Tail(95, 8))
+    assert not known.is_of(None)
 
 
 def test_the_first_time() -> None:
