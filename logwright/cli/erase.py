@@ -83,7 +83,7 @@ def command(
     if not matches:
         would = "would be" if request.dry_run else "was"
         request.output.text(f"No log has a record of these keys: nothing {would} erased.")
-    status = say_left(request, chosen)
+    status = say_left(request, chosen, at_once=given["at_once"])
     click.get_current_context().exit(failures.exit_status or status)
 
 

@@ -25,15 +25,18 @@ if TYPE_CHECKING:
 _MOST_LINES: Final = 1000
 
 
-def say_left(request: Request, keys: KeySet) -> int:
+def say_left(request: Request, keys: KeySet, *, at_once: bool) -> int:
     """Say what is left of the requests, and where that is not known. Effects: reads the log
     directory and the tables; output.
+
+    Args:
+        at_once: it was erased at once, not by Kafka's rules.
 
     Returns:
         the exit status: `INCOMPLETE` if something could not be searched, else `FOUND` if something
         remains, else 0.
     """
-    closed = _Account(request, keys)
+    closed = _Account(request, keys, at_once=at_once)
     if not request.dry_run:
         closed.search_log_dir()
         closed.search_tables()
@@ -45,9 +48,10 @@ def say_left(request: Request, keys: KeySet) -> int:
 class _Account:
     """What remains and what could not be searched, while one place after the other is looked at."""
 
-    def __init__(self, request: Request, keys: KeySet) -> None:
+    def __init__(self, request: Request, keys: KeySet, *, at_once: bool) -> None:
         self._request = request
         self._keys = keys
+        self._at_once = at_once
         self._output = request.output
         self._remains = False
         self._incomplete = False
@@ -141,25 +145,28 @@ class _Account:
             )
 
     def _say_table(self, topic: str, table: TopicTable, rows: int, files: int) -> None:
-        versions = table.format != "parquet"
-        until_ms = self._request.now_ms + (table.keep_versions_ms if versions else 0)
+        """Say until when: after an erasure at once all earlier versions go with the next update;
+        else rows are marked as deleted first, and their files are kept as an earlier version then.
+        """
+        is_late = table.format != "parquet" and not self._at_once
+        until_ms = self._request.now_ms + 2 * table.keep_versions_ms if is_late else None
         self._output.json_object(
             {
                 "topic": topic,
                 "table": table.path,
                 "rows": rows,
                 "files": files,
-                "keepVersionsMs": table.keep_versions_ms if versions else None,
-                "untilMs": until_ms if versions else None,
+                "keepVersionsMs": table.keep_versions_ms if is_late else None,
+                "untilMs": until_ms,
             }
         )
         old = (
-            f", and in old versions until keep_versions_ms={table.keep_versions_ms} after it:"
+            f", and in its files for twice keep_versions_ms={table.keep_versions_ms} after it:"
             f" {instant(until_ms)} at the earliest"
         )
         self._output.text(
             f"{topic}: table {table.path}: {rows} rows in {files} files remain until its next"
-            f" update{old if versions else ''}"
+            f" update{old if is_late else ''}"
         )
 
     def _say_no_table(self, topic: str, table: str, problem: str) -> None:

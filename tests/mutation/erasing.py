@@ -179,7 +179,7 @@ ERASING = (
         tests=("tests/unit/erasure/test_keys_file.py",),
     ),
     Fault(
-        family="move: the mark of an erasure stays behind",
+        family="move: the mark of an erasure is not carried",
         file="move/observe.py",
         right="(INGEST_BATCHES, INGEST_JOURNAL, ERASURE_MARK)",
         wrong="(INGEST_BATCHES, INGEST_JOURNAL)",

@@ -66,7 +66,7 @@ def test_a_file_of_keys_is_refused_by_line(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_doubtful_key_is_warned_of(tmp_path: Path, command: str) -> None:
-    """By line, and the command goes on."""
+    """By line, and the command continues."""
     made(tmp_path)
     (tmp_path / "keys").write_text(f'a\n"{ME}"\n')
     done = asked(tmp_path, command, "--keys", tmp_path / "keys")
