@@ -154,7 +154,7 @@ def test_a_sweeps_retention_asks_first(
     words = ("clean", log_dir, *RETAIN, "--config", "min.cleanable.dirty.ratio=1", "--retain")
     before = files(log_dir)
     declined = call(*words, typed="n\n")
-    assert (1, True) == (declined.status, "by their retention? [y/N]" in declined.err)
+    assert (130, True) == (declined.status, "by their retention? [y/N]" in declined.err)
     assert before.items() <= files(log_dir).items()
     assert line(call(*words, typed="y\n"), "retained")["deletedSegments"]
 
