@@ -80,6 +80,7 @@ bench: need-test $(VENV)/.dev ## time logwright and Kafka's cleaner on the same 
 
 nightly: need-test $(VENV)/.dev ## the long tests, with a new seed [over an hour]
 	@$(BIN)/pytest -m nightly --timeout 7200 --seed $$(date +%s) $(PYTEST_ARGS)
+	@$(BIN)/pytest -m "oracle and e2e and not nightly" --kafka 4.4 $(PYTEST_ARGS)
 
 LOCK = $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	--no-emit-find-links --python-version 3.11 --python-platform x86_64-manylinux_2_28
