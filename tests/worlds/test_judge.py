@@ -92,7 +92,7 @@ def test_what_was_not_searched_is_neither_gone_nor_in_time(
 
 
 def test_what_was_never_there_is_not_gone(tmp_path: Path) -> None:
-    """Without an erasure it is not found, and that is no wrong claim."""
+    """Without an erasure it is not found, and to say so is right."""
     asked = Asked(BOB, ORDERS)
     world = world_of(tmp_path, asked)
     gone = certificate(0, asked, "gone")
