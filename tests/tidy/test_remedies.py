@@ -36,6 +36,7 @@ NO_CLAIM = (
     "Give a directory of a broker's log.dirs.",
     "Run it as the broker's user",
     "Give log directories of one broker",
+    "Give log directories of brokers that have replicas",
     "Give the log directories of other brokers.",
     "Kafka refuses it too. Write tombstones",
     "Kafka cannot open it either; restore it.",
