@@ -66,12 +66,14 @@ def command(
     """
     from logwright.cli.erase_at_once import erase_at_once  # noqa: PLC0415 -- kernels: not for --help
     from logwright.cli.erase_left import say_left  # noqa: PLC0415
+    from logwright.erasure.topics import topics_of  # noqa: PLC0415 -- not for --help
 
     request.require_terminal()
     failures = FailureLog(output=request.output)
     if given["keys"] is None and given["requests"] is None:
         raise click.UsageError("say which keys: --keys FILE, or --requests DIR")
     chosen = read_wanted(request, given).keys
+    there = topics_of(request.log_dir, request.sources().metadata)
     partitions = tuple(
         one for one in request.partitions() if not chosen.for_topic(one.topic).is_empty
     )
@@ -83,7 +85,7 @@ def command(
     if not matches:
         would = "would be" if request.dry_run else "was"
         request.output.text(f"No log has a record of these keys: nothing {would} erased.")
-    status = say_left(request, chosen, at_once=given["at_once"])
+    status = say_left(request, chosen, there, at_once=given["at_once"])
     click.get_current_context().exit(failures.exit_status or status)
 
 

@@ -14,7 +14,7 @@ from logwright.cli.planning import instant
 from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from logwright.cli.request import Request
     from logwright.config.table import TopicTable
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 _MOST_LINES: Final = 1000
 
 
-def say_left(request: Request, keys: KeySet, *, at_once: bool) -> int:
+def say_left(
+    request: Request, keys: KeySet, topics: Collection[str], *, at_once: bool
+) -> int:
     """Say what is left of the requests, and where that is not known. Effects: reads the log
     directory and the tables; output.
 
     Args:
+        topics: of the log directory and of the cluster's metadata, before the erasure.
         at_once: it was erased at once, not by Kafka's rules.
 
     Returns:
@@ -41,7 +44,7 @@ def say_left(request: Request, keys: KeySet, *, at_once: bool) -> int:
         closed.search_log_dir()
         closed.search_tables()
     closed.say_replicas()
-    closed.say_unmatched()
+    closed.say_unmatched(topics)
     return closed.status
 
 
@@ -106,13 +109,11 @@ class _Account:
             brokers = ", ".join(map(str, one.brokers))
             self._output.text(f"{one.topic}: brokers with replicas that are not erased: {brokers}")
 
-    def say_unmatched(self) -> None:
+    def say_unmatched(self, topics: Collection[str]) -> None:
         """Say which topics of requests nothing has."""
-        from logwright.erasure.topics import match_nothing, topics_of  # noqa: PLC0415 -- not for --help
+        from logwright.erasure.topics import match_nothing  # noqa: PLC0415 -- not for --help
 
-        request = self._request
-        there = topics_of(request.log_dir, request.sources().metadata)
-        for one in match_nothing(self._keys.topics_asked, there):
+        for one in match_nothing(self._keys.topics_asked, topics):
             self._incomplete = True
             self._output.json_object({"topics": one, "matches": 0})
             self._output.text(
@@ -216,6 +217,7 @@ class _Account:
     def _say_sum(self, left: Left) -> None:
         self._output.json_object(
             {
+                "logDir": str(self._request.log_dir),
                 "searchedFiles": left.searched_files,
                 "searchedBytes": left.searched_bytes,
                 "recordsLeft": left.records,
@@ -226,5 +228,6 @@ class _Account:
         unread = f", {len(left.unsearched)} parts could not be searched" if left.unsearched else ""
         self._output.text(
             f"{self._request.log_dir}: {left.records} records of these keys remain in"
-            f" {len(left.files)} of {left.searched_files} files{unread}."
+            f" {len(left.files)} of {left.searched_files} files{unread}. No other log directory was"
+            " searched."
         )

@@ -164,8 +164,10 @@ def _left_out(directory: str, names: list[str]) -> list[str]:
     return [one.name for one in paths if one.name == ".logwright" or one.is_socket()]
 
 
-def update(world: World, table: Table) -> int:
-    """Make or update a table, from the directory that has its topic. Effects: writes it."""
+def update(world: World, table: Table) -> int | str:
+    """Make or update a table, from the directory that has its topic; 'in part' if another one has
+    partitions of it, too. Effects: writes it.
+    """
     policies = table.path.with_suffix(".policies")
     policies.mkdir(exist_ok=True)
     (policies / "p.yml").write_text(
@@ -180,4 +182,5 @@ def update(world: World, table: Table) -> int:
     more = ("--policies", policies, "--high-watermark", "end", *world.config, "--yes")
     status = run(world, *given, *more).status
     world.note(f"act latest {table.form}: {status}")
-    return status
+    moved = here and any(world.other.glob(f"{table.topic}-[0-9]*"))
+    return "in part" if moved and status == 0 else status

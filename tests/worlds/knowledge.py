@@ -119,7 +119,7 @@ def know(world: World, seen: Seen, asked: Asked) -> Known:
             known.copies.append(file)
             (known.found if asked.is_about(topic) else known.maybe).append(file)
         elif file.state != "whole":
-            known.unread.append(file)
+            (known.loose if file.state == "loose" else known.unread).append(file)
     known.elsewhere += [f"remote storage of {one}" for one in seen.remote if asked.is_about(one)]
     held = {one for root in world.live for one in _directories(root) if is_live(one)}
     for topic, partitions in world.replicas.items():

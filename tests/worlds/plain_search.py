@@ -49,6 +49,8 @@ _OURS: Final = re.compile(
 _APPENDED: Final = re.compile(r"ingest\.batches(?:\.[0-9a-f]*)?")
 _APPENDED_BYTES: Final = 12
 """Offset and CRC of a batch that is being appended."""
+_CUT: Final = 16
+"""Characters of a text in Iceberg's statistics."""
 _SPOOL: Final = ".logwright-write-"
 _LIVE: Final = re.compile(r"(.+)-([0-9]+)")
 _MARKED: Final = re.compile(r"(.+)-([0-9]+)\.[0-9a-f]{32}-(?:delete|stray|future)")
@@ -148,6 +150,7 @@ def _of_log_dir(path: Path, parts: tuple[str, ...]) -> PlainFile:
     found.stays = _stays(parts)
     if not stat.S_ISREG(path.lstat().st_mode):
         found.state = "unread"
+        found.topic = topic_of(parts[0])  # a link of a log's name is that log to a broker
         return found
     content = path.read_bytes()
     found.records, whole = read_all(content)
@@ -281,6 +284,8 @@ def _of_table(path: Path, relative: str) -> PlainFile:
         try:
             rows = list(fastavro.reader(io.BytesIO(content)))
             found.opened = [content, *_texts(rows)]
+            if any(len(one) == _CUT for one in _texts(rows)):
+                found.state = "loose"  # who is only known by an HMAC may begin so
         except (ValueError, EOFError, StopIteration, KeyError):
             found.state, found.opened = "unread", [content]
     else:
