@@ -39,7 +39,7 @@ _CLEANER: Final = "cleaner-offset-checkpoint"
 _START: Final = "log-start-offset-checkpoint"
 _IDS: Final = "AAAAAAAAAAAAAAAAAAAAA{}"
 
-MARK_MOVES: Final = False
+MARK_MOVES: Final = True
 """Whether a move carries the mark of an erasure to the other log directory."""
 
 Record = tuple[int, str, str | None]
