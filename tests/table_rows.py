@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import fastavro
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 
 from tests.latest_rows import replayed
@@ -127,3 +128,27 @@ def _avro(location: str) -> list[Any]:
 
 def _local(location: str) -> Path:
     return Path(location.removeprefix("file:").removeprefix("//"))
+
+
+def files_with(table: Path, text: bytes) -> list[str]:
+    """The files below a table that have a text, whether a version needs them or not."""
+    files = sorted(path for path in table.rglob("*") if path.is_file())
+    return [
+        str(path.relative_to(table))
+        for path in files
+        if any(text in one for one in (path.read_bytes(), _content(path)))
+    ]
+
+
+def _content(path: Path) -> bytes:
+    """What a file of Parquet or Avro has, decompressed; nothing of one that is not whole."""
+    try:
+        if path.suffix == ".parquet":
+            with pq.ParquetFile(path) as file:
+                return repr(file.read().to_pylist()).encode()
+        if path.suffix == ".avro":
+            with path.open("rb") as opened:
+                return repr(list(fastavro.reader(opened))).encode()
+    except (pa.ArrowInvalid, ValueError, EOFError):
+        pass
+    return b""

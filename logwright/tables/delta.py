@@ -36,7 +36,13 @@ from logwright.tables.deletion_vectors import (
     vector_file,
     write_vectors,
 )
-from logwright.tables.delta_log import LOG, look_since, oldest_commit
+from logwright.tables.delta_log import (
+    LOG,
+    forget_before,
+    look_since,
+    oldest_commit,
+    write_checkpoint,
+)
 from logwright.tables.local_files import durable, first_lost, refuse_others, sync_directory
 from logwright.tables.model import (
     FORM_KEY,
@@ -150,15 +156,17 @@ class DeltaStore:
         self._write_commit(commit, metadata, table.version() + 1)
 
     def remove_old(self, keep_ms: int) -> int:
-        """See `Store.remove_old`. Effects: a checkpoint of the log, from time to time, too.
+        """See `Store.remove_old`. Effects: a checkpoint of the log, from time to time, too. If no
+        earlier version is kept, the log forgets them.
 
         The library's own vacuum is not used: it takes deletion vectors for files without use.
         """
         table = DeltaTable(str(self._directory))
-        checkpoint = self._directory / LOG / f"{table.version():020d}.checkpoint.parquet"
-        due = table.version() and table.version() % _CHECKPOINT_EVERY == 0
-        if due and not checkpoint.exists():
-            table.create_checkpoint()
+        if keep_ms == 0:
+            forget_before(table, self._directory, int(self._commit_info(table)["version"]))
+            table = DeltaTable(str(self._directory))  # the other one reads what is gone now
+        elif table.version() and table.version() % _CHECKPOINT_EVERY == 0:
+            write_checkpoint(table, self._directory)
             table.cleanup_metadata()
         hours = max(keep_ms // _HOUR_MS, 0)
         unused = table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)

@@ -4,21 +4,34 @@ Delta's protocol, "Actions": a commit is a JSON file with an action in each line
 ``remove`` without data change (``dataChange`` is false: a compaction, an ordering) keeps the rows,
 any other may have changed them. Commits of other programs are material to judge: what cannot be
 read counts as a change.
+
+The log can hold keys, too: other programs write the lowest and highest value of each column with
+the files that they add, and their conditions. logwright writes the number of rows only.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
+
+from logwright.tables.local_files import sync_directory, sync_file
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 LOG: Final = "_delta_log"
 _MOST_BYTES: Final = 256 << 20
 """A commit above this size is not read."""
 _VECTOR: Final = "deletionVector"
+_CHECKPOINT: Final = "{:020d}.checkpoint.parquet"
+_LAST: Final = "_last_checkpoint"
+_VERSION: Final = re.compile(r"\.?([0-9]{20})\..+")
+"""The files of a version in the log: its commit, a checkpoint, a sum, with Hadoop's checksums."""
 _OTHER_FORM: Final = (AttributeError, KeyError, OSError, TypeError, ValueError)
 
 
@@ -63,6 +76,39 @@ def look_since(directory: Path, versions: range, vectors: Mapping[str, Mapping[s
         if changes and change is None:
             change = f"{operation[:40]} in version {version}"
     return Since(change=change, vectors=known)
+
+
+def write_checkpoint(table: DeltaTable, directory: Path) -> None:
+    """Write a checkpoint of the newest version, if there is none. Effects: as said, durably.
+
+    Args:
+        directory: of the table.
+    """
+    path = directory / LOG / _CHECKPOINT.format(table.version())
+    if not path.exists():
+        table.create_checkpoint()
+        for one in (path, path.with_name(_LAST)):
+            sync_file(one)
+        sync_directory(path.parent)
+
+
+def forget_before(table: DeltaTable, directory: Path, version: int) -> None:
+    """Remove what the log has of the versions before this one. The newest version begins with a
+    checkpoint then, in which removed files have no statistics. Effects: as said.
+
+    Args:
+        directory: of the table.
+    """
+    log = directory / LOG
+    old = [
+        path
+        for path in log.iterdir()
+        if (found := _VERSION.fullmatch(path.name)) and int(found[1]) < version
+    ]
+    if old:
+        write_checkpoint(table, directory)
+    for path in old:
+        path.unlink(missing_ok=True)
 
 
 def oldest_commit(directory: Path) -> int | None:

@@ -4,6 +4,9 @@ Iceberg's specification, "Position Delete Files": a Parquet file with the path o
 the position of a row, sorted, for data files of one partition of the table. `pyiceberg` reads them
 but writes none, so the snapshot is made here from its parts: its data manifests as the library has
 them, and one manifest with all delete files.
+
+A manifest has the lowest and highest key of each file. Of removed files a snapshot has none of it:
+what an update takes away is not in the metadata of the version that it makes.
 """
 
 from __future__ import annotations
@@ -83,6 +86,31 @@ def delete_file(path: str, size: int, rows: int, place: tuple[int, int]) -> Data
     )
 
 
+def _without_metrics(file: DataFile) -> DataFile:
+    """Return a file of a manifest without what it says of the values of its columns."""
+    found = DataFile.from_args(
+        content=file.content,
+        file_path=file.file_path,
+        file_format=file.file_format,
+        partition=file.partition,
+        record_count=file.record_count,
+        file_size_in_bytes=file.file_size_in_bytes,
+    )
+    found.spec_id = file.spec_id
+    return found
+
+
+def _entry(entry: ManifestEntry, status: ManifestEntryStatus, snapshot_id: int) -> ManifestEntry:
+    """Return the entry of a manifest with another status, of another snapshot."""
+    return ManifestEntry.from_args(
+        status=status,
+        snapshot_id=snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        data_file=entry.data_file,
+    )
+
+
 class _DeleteManifestWriter(ManifestWriterV2):
     """Writes a manifest of delete files."""
 
@@ -125,13 +153,37 @@ class RowDelta(_OverwriteFiles):
         if self._parent_snapshot_id != self._starting_snapshot_id:
             raise CommitFailedException("another process has committed")
 
+    def _deleted_entries(self) -> list[ManifestEntry]:
+        """Removed files, without the values of their columns."""
+        found = super()._deleted_entries()
+        for one in found:
+            one.data_file = _without_metrics(one.data_file)
+        return found
+
     def _existing_manifests(self) -> list[ManifestFile]:
         found = super()._existing_manifests()
-        if not self.added_deletes and not self.removed_deletes:
-            return found
         old = [one for one in found if one.content == ManifestContent.DELETES]
         data = [one for one in found if one.content == ManifestContent.DATA]
+        data = [one for each in data for one in self._without_removed(each)]
+        if not self.added_deletes and not self.removed_deletes:
+            return [*data, *old]
         return [*data, *self._delete_manifest(old)]
+
+    def _without_removed(self, manifest: ManifestFile) -> Iterator[ManifestFile]:
+        """Yield a manifest without the files that earlier snapshots have removed; nothing if it has
+        no others. Effects: may write it again.
+        """
+        if manifest.deleted_files_count == 0:
+            yield manifest
+            return
+        entries = self.fetch_manifest_entry(manifest)
+        if not entries:
+            return
+        with self.new_manifest_writer(self.spec(manifest.partition_spec_id)) as writer:
+            for entry in entries:
+                status = ManifestEntryStatus.EXISTING
+                writer.add_entry(_entry(entry, status, entry.snapshot_id or self._snapshot_id))
+        yield writer.to_manifest_file()
 
     def _delete_manifest(self, old: list[ManifestFile]) -> Iterator[ManifestFile]:
         """Write the manifest of all delete files. Effects: as said."""
@@ -144,15 +196,8 @@ class RowDelta(_OverwriteFiles):
             for entry in entries:
                 gone = entry.data_file in self.removed_deletes
                 status = ManifestEntryStatus.DELETED if gone else ManifestEntryStatus.EXISTING
-                writer.add_entry(
-                    ManifestEntry.from_args(
-                        status=status,
-                        snapshot_id=self._snapshot_id if gone else entry.snapshot_id,
-                        sequence_number=entry.sequence_number,
-                        file_sequence_number=entry.file_sequence_number,
-                        data_file=entry.data_file,
-                    )
-                )
+                snapshot_id = None if gone else entry.snapshot_id
+                writer.add_entry(_entry(entry, status, snapshot_id or self._snapshot_id))
             for file in self.added_deletes:
                 writer.add(
                     ManifestEntry.from_args(

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from logwright.config.topic import CleanerConfig
@@ -31,7 +29,7 @@ from logwright.tables.topic import TopicUpdate, update_topic
 from tests.differential.kafka_cleaner import KafkaCleaner
 from tests.differential.random_logs import scratch_directory
 from tests.table_deaths import Died, counted
-from tests.table_rows import table_rows
+from tests.table_rows import files_with, table_rows
 from tests.table_sequences import world as logs
 from tests.table_sequences.others import OTHERS, Act, parquet_by_spark
 from tests.table_sequences.world import World, make_world
@@ -187,8 +185,6 @@ class _Judge:
             self._follow(error)
             done = self._update(*limits)
         self.changed = False
-        for log in self.world.logs.values():
-            log.marked = False
         for one in done.result.partitions:
             why = one.step.reason.partition(":")[0]
             self.figures.steps[
@@ -256,18 +252,9 @@ def _only(some: Sequence[object], others: Sequence[object]) -> list[object]:
 
 
 def _keys_in(table: Path) -> set[str]:
-    """The keys in all data files, whether a version needs them or not."""
-    found: set[str] = set()
-    for path in table.rglob("*.parquet"):
-        try:
-            with pq.ParquetFile(path) as file:
-                if "key" in file.schema_arrow.names:
-                    found |= {key.decode() for key in file.read(["key"])["key"].to_pylist()}
-        except pa.ArrowInvalid:  # of an update that died: its beginning is in clear, if any
-            content = path.read_bytes()
-            keys = (f"key-{number:02}" for number in range(logs.KEYS))
-            found |= {key for key in keys if key.encode() in content}
-    return found
+    """The keys in all files, whether a version needs them or not."""
+    keys = [f"key-{number:02}" for number in range(logs.KEYS)]
+    return {key for key in keys if files_with(table, key.encode())}
 
 
 def shrunk(seed: int, operations: tuple[Operation, ...], setting: Setting) -> tuple[Operation, ...]:

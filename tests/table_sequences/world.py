@@ -8,7 +8,7 @@ import random
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.commit import erase_partition
@@ -25,7 +25,7 @@ from logwright.tables.topic import Place
 from logwright.units import TimestampMs
 from tests.differential.kafka_cleaner import KafkaCleaner
 from tests.erasing import PlainKeys
-from tests.log_builder import LogBuilder
+from tests.log_builder import LogBuilder, SegmentBuilder
 from tests.plans import forced_plan
 from tests.table_rows import Rows
 from tests.table_world import place
@@ -39,8 +39,10 @@ _CLEANER: Final = "cleaner-offset-checkpoint"
 _START: Final = "log-start-offset-checkpoint"
 _IDS: Final = "AAAAAAAAAAAAAAAAAAAAA{}"
 
-MARK_MOVES: Final = False
-"""Whether a move carries the mark of an erasure to the other log directory."""
+_ENDS: Final[tuple[Literal["commit", "abort"] | None, ...]] = (None, None, "commit", "abort")
+"""How the transaction of a batch ends; None: it is of none."""
+_PRODUCER: Final = 7
+_FILES: Final = (".log", ".index", ".timeindex", ".txnindex")
 
 Record = tuple[int, str, str | None]
 """Offset, key, value."""
@@ -55,14 +57,12 @@ class Partition:
         history: what was appended, without what was cut off, erased, or is below the start.
         end: its log end offset.
         cleaned_to: a cleaning may have removed records below this offset.
-        marked: an erasure has left its mark, and the table was not updated since.
     """
 
     where: Path
     history: list[Record] = field(default_factory=list)
     end: int = 0
     cleaned_to: int = 0
-    marked: bool = False
 
 
 @dataclass(slots=True)
@@ -163,30 +163,45 @@ def _create(world: World, number: int, draw: random.Random) -> None:
 def _append(world: World, number: int, draw: random.Random, count: int) -> None:
     """Append records in a segment of their own, as after a roll. Effects: makes its files."""
     log = world.logs[number]
-    records: list[Record] = []
-    for offset in range(log.end, log.end + count):
-        key = f"key-{draw.randrange(KEYS):02}"
-        value = None if draw.random() < 0.25 else f"v{offset}-{draw.randrange(100)}"
-        records.append((offset, key, value))
-        world.erased.discard(key)
     made = world.root / "made"
     builder = LogBuilder(made, f"t-{number}")
     segment = builder.segment(log.end, modified_ms=world.now)
     size = draw.choice([1, 5, 20])
     for start in range(0, count, size):
-        part = records[start : start + size]
-        segment.batch(
-            part[0][0],
-            [(key, value) for _, key, value in part],
-            timestamps=[world.now] * len(part),
-            codec=draw.choice([0, 0, 4]),
-        )
-    builder.write()
+        _add_batch(world, log, segment, draw, min(size, count - start))
+    builder.write(producers=True)
     for path in builder.directory.iterdir():
-        shutil.move(path, log.where / f"t-{number}" / path.name)
+        if path.suffix in _FILES:
+            shutil.move(path, log.where / f"t-{number}" / path.name)
     shutil.rmtree(made)
-    log.history += records
+
+
+def _add_batch(
+    world: World, log: Partition, segment: SegmentBuilder, draw: random.Random, count: int
+) -> None:
+    """Append a batch, perhaps as a transaction that ends with it."""
+    records: list[Record] = []
+    for offset in range(log.end, log.end + count):
+        key = f"key-{draw.randrange(KEYS):02}"
+        value = None if draw.random() < 0.25 else f"v{offset}-{draw.randrange(100)}"
+        records.append((offset, key, value))
+    ends = draw.choice(_ENDS)
+    segment.batch(
+        log.end,
+        [(key, value) for _, key, value in records],
+        timestamps=[world.now] * count,
+        codec=draw.choice([0, 0, 4]),
+        producer_id=-1 if ends is None else _PRODUCER,
+        sequence=-1 if ends is None else log.end,
+        transactional=ends is not None,
+    )
     log.end += count
+    if ends is not None:
+        segment.marker(log.end, _PRODUCER, ends)
+        log.end += 1
+    if ends != "abort":
+        log.history += records
+        world.erased -= {key for _, key, _ in records}
 
 
 def append(world: World, draw: random.Random) -> None:
@@ -290,15 +305,12 @@ def erase(world: World, draw: random.Random) -> None:
         log.history = [one for one in log.history if one[1] != key]
         if done.segments:  # else no record was in the log: what the table has goes by age
             world.erased.add(key)
-            log.marked = True
 
 
 def move(world: World, draw: random.Random) -> None:
     """Move a partition to the other log directory."""
     number = draw.choice(list(world.logs))
     log = world.logs[number]
-    if log.marked and not MARK_MOVES:
-        return
     destination = world.root / ("b" if log.where.name == "a" else "a")
     move_partition(
         log.where,

@@ -87,7 +87,6 @@ def _tables(world: World) -> Iterator[Wrong]:
             if topic != table.topic or any(t == topic and has(key) for t, has in left):
                 continue
             files = [one.path for one in search_table(table.path) if one.has_key(key)]
-            files = [one for one in files if one.endswith(".parquet")]
             if files:
                 where = "its rows" if key in _rows(table) else "old versions"
                 yield Wrong(
