@@ -162,7 +162,7 @@ def at_a_terminal(words: list[str], typed: bytes) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize(("typed", "status"), [(b"n\n", 1), (b"\n", 1), (b"y\n", 0)])
+@pytest.mark.parametrize(("typed", "status"), [(b"n\n", 130), (b"\n", 130), (b"y\n", 0)])
 def test_it_asks(tmp_path: Path, typed: bytes, status: int) -> None:
     """At a terminal the plan is shown and asked for; anything but yes changes nothing."""
     log_dir = copy_before("basic-none", tmp_path)

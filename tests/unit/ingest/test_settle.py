@@ -165,7 +165,7 @@ def test_recover_without_partitions_ends_clean(tmp_path: Path) -> None:
     log_dir = tmp_path / "logs"
     log_dir.mkdir()
     (log_dir / CHECKPOINT).write_bytes(b"0\n0\n")
-    (log_dir / "meta.properties").write_text("version=1\n")
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
     (log_dir / ".logwright-cleanshutdown.0123").write_text("{}")
     with pytest.raises(UncleanLogDir, match="no journal"):
         prepare_log_dir(log_dir)
