@@ -34,10 +34,17 @@ A message never contains a record's key or value, only offsets, positions and le
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final, Self
+
+_UNCHANGED: Final = re.compile(
+    r"The log was (?:not changed|left untouched)|Nothing was changed|the log was not changed"
+)
+"""What the remedies of errors say of a log."""
 
 
 class LogwrightError(Exception):
@@ -73,6 +80,16 @@ class LogwrightError(Exception):
                 where = f"{self.path} at byte {self.position}: "
         remedy = f" {self.remedy}" if self.remedy else ""
         return f"{where}{self.problem}{remedy}"
+
+    def after_recovery(self) -> Self:
+        """Return the error of a log that the same command recovered before: its remedy does not say
+        that the log is as it was.
+        """
+        found = copy(self)
+        if found.remedy:
+            said = "The log was recovered, and not changed after that"
+            found.remedy = _UNCHANGED.sub(said, found.remedy)
+        return found
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle with all attributes: errors are sent from Spark workers to the driver."""

@@ -78,6 +78,7 @@ def command(
     try:
         found = None if no_metadata else _metadata(metadata, log_dirs)
         partitions = _partitions(log_dirs, topics)
+        _say_stops(output, log_dirs)
         failures, wrong, compared = FailureLog(output=output), 0, 0
         for partition in partitions:
             try:
@@ -127,6 +128,14 @@ def _partitions(log_dirs: tuple[Path, ...], topics: tuple[str, ...]) -> list[Top
                 remedy="`logwright inspect` lists the partitions.",
             )
     return sorted(one for one in present if not topics or one.topic in topics)
+
+
+def _say_stops(output: Output, log_dirs: tuple[Path, ...]) -> None:
+    """Say which directories one broker cannot have together. Effects: reads; stderr."""
+    from logwright.audit.one_broker import stops_one_broker  # noqa: PLC0415 -- not for --help
+
+    for sentence in stops_one_broker(log_dirs):
+        output.message(sentence)
 
 
 def _audit(

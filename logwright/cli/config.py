@@ -38,6 +38,8 @@ def command(request: Request, topics: tuple[str, ...], *, everything: bool) -> N
         request.output.json_object(
             {
                 "topic": topic,
+                "kafkaVersion": sources.kafka.version.name,
+                "kafkaVersionFrom": sources.kafka.sentence,
                 "configs": {
                     name: {"value": one.value, "origin": one.origin, "where": one.where}
                     for name, one in found.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from logwright.cli.leaving import leave_held
-from logwright.cli.recover import recover_first, show_recovery_first
+from logwright.cli.recover import recover_first, show_recovery_first, topic_ids
 from logwright.compaction.runtime import Runtime, Throttle, available_cores
 from logwright.erasure.erase.commit import (
     build_and_check,
@@ -156,7 +156,13 @@ class _Task:
         request = self._request
         found = chosen_marked(request.log_dir, self._chosen, _wanted(request))
         names = [marked.name for marked, _ in found if marked.mark != "delete"]
-        recover_marked(request.log_dir, names, request.settings, now_ms=request.now_ms)
+        recover_marked(
+            request.log_dir,
+            names,
+            request.settings,
+            now_ms=request.now_ms,
+            topic_ids=topic_ids(request),
+        )
 
     def erase_marked(self) -> None:
         """Erase the deleted, stray and future logs. Effects: changes them; output."""

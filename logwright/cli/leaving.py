@@ -195,6 +195,7 @@ def say_sources(
                 "now": request.now_ms,
                 "metadata": used,
                 "kafkaVersion": kafka.version.name,
+                "kafkaVersionFrom": kafka.sentence,
                 "disagreements": differing,
             }
         )

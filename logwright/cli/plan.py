@@ -70,6 +70,7 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
     output.json_object(
         {
             "now": request.now_ms,
+            "kafkaVersionFrom": request.sources().kafka.sentence,
             "pickOrder": [str(plan.log.partition) for plan in order],
             "maxCompactionDelayMs": max(
                 (p.compaction.compaction_delay_ms for p in plans), default=0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from logwright.cli.leaving import stray
 from logwright.cli.log_lines import say
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
     from logwright.format.names import TopicPartition
     from logwright.sweep.model import LogWork
 
-_UNCHANGED: Final = re.compile(
-    r"The log was (?:not changed|left untouched)|Nothing was changed|the log was not changed"
-)
-"""What the remedies of errors say of a log."""
 _LAST_DATETIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
@@ -50,10 +45,8 @@ class FailureLog:
 
     def add(self, partition: TopicPartition, error: LogwrightError) -> None:
         """Record an error and report it. Effects: stderr, and stdout as JSON."""
-        if partition in self.recovered and error.remedy:
-            error.remedy = _UNCHANGED.sub(
-                "The log was recovered, and not changed after that", error.remedy
-            )
+        if partition in self.recovered:
+            error = error.after_recovery()
         self.failures.append((partition, error))
         kind = type(error).__name__
         say("error", f"{partition}: {error}", topic_partition=partition, error=kind)
@@ -162,6 +155,7 @@ def plan_object(plan: CleanPlan) -> dict[str, object]:
         "compact": plan.config.compact,
         "delete": plan.config.delete,
         "cleanupPolicy": ",".join(plan.config.cleanup_policy),
+        "kafkaVersion": plan.cleaner.kafka.name,
         "segments": len(log.segments),
         "activeSegmentBaseOffset": log.active.base_offset,
         "logStartOffset": log.log_start_offset,

@@ -345,7 +345,11 @@ def _report(
 def _report_checkpoint(output: Output, name: str, problem: str, kept: Path | None) -> None:
     """Report a malformed checkpoint that is replaced, and what that means. Effects: output."""
     what = _WITHOUT_ENTRY[name]
-    where = "" if kept is None else f" It is kept as {kept}."
+    where = (
+        ""
+        if kept is None
+        else (f" It is kept as {kept}; until that is removed, searches count it as not searched.")
+    )
     output.text(f"{name}: written without the unreadable entries: {problem} {what}{where}")
     output.json_object(
         {

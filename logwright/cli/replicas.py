@@ -31,9 +31,12 @@ def leave_incomplete(
     if not replicas:
         return tuple(partitions)
     from logwright.audit.lacking import find_holders, node_ids  # noqa: PLC0415 -- not for --help
+    from logwright.audit.one_broker import stops_one_broker  # noqa: PLC0415
 
     log_dirs = (request.log_dir, *replicas)
     nodes, metadata = node_ids(log_dirs), request.sources().metadata
+    for sentence in stops_one_broker(log_dirs):
+        request.output.message(sentence)
     complete = []
     for partition in partitions:
         found = find_holders(partition, log_dirs, nodes, metadata)

@@ -8,21 +8,26 @@ Nothing in a log directory names the version of its broker. The first of these d
 1. what was given: ``--kafka-version``, or LOGWRIGHT_KAFKA_VERSION on the platform;
 2. what the directory's broker registered in the cluster's metadata when it last started: the
    highest ``metadata.version`` that its software supports, whatever level the cluster has. A level
-   above those of `VERSIONS` or between them is refused: it may be of a newer Kafka;
+   above those of `VERSIONS` or between them is refused: it may be of a newer Kafka. If it is not
+   known which broker it is, all of them decide, if they agree;
 3. the cluster's ``metadata.version``, which excludes older versions only;
 4. ``kafka_version`` of the policies;
-5. the newest version, which is said.
+5. the newest version.
+
+What may be otherwise is said: the newest version, a level that only ``unstable.feature.versions.
+enable`` gives, brokers that disagree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from logwright.errors import PolicyError
 
 METADATA_VERSION: Final = "metadata.version"
+UNSTABLE: Final = "unstable.feature.versions.enable"
 REMEDY: Final = "Say with --kafka-version (in Dagster LOGWRIGHT_KAFKA_VERSION) how to treat it."
 
 
@@ -102,7 +107,7 @@ class ChosenVersion:
 
     Attributes:
         why: what decided, as part of a sentence.
-        assumed: no source has it.
+        assumed: it may be another one: no source has it, or a source leaves it open.
     """
 
     version: KafkaVersion
@@ -130,6 +135,9 @@ def by_registration(node: str, level: int) -> ChosenVersion:
     for version in VERSIONS:
         if version.metadata_version == level:
             return ChosenVersion(version=version, why=registered)
+        if version.unstable_metadata_version == level:
+            why = f"{registered}, as with {UNSTABLE} (or in an early build of a later Kafka)"
+            return ChosenVersion(version=version, why=why, assumed=True)
     known = ", ".join(f"{one.metadata_version} is Kafka {one.name}" for one in VERSIONS)
     raise PolicyError(
         f"{registered}, which no known version does ({known}): it may be newer than Kafka"
@@ -183,6 +191,18 @@ def choose(
     highest = {one.get(METADATA_VERSION) for one in brokers}
     if len(highest) == 1 and (own := highest.pop()) is not None:
         return by_registration("every broker" if node_id is None else f"broker {node_id}", own)
+    found = _without_registration(level, fallback)
+    if len(highest) < 2:  # noqa: PLR2004 -- one or none cannot disagree
+        return found
+    said = ", ".join(sorted("none" if one is None else str(one) for one in highest))
+    why = (
+        f"{found.why}; which broker the directory is of is unknown, and the brokers registered"
+        f" several highest {METADATA_VERSION}s ({said})"
+    )
+    return replace(found, why=why, assumed=True)
+
+
+def _without_registration(level: int | None, fallback: str | None) -> ChosenVersion:
     decided = None if level is None else by_level(level)
     if decided is not None:
         return decided

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 from logwright.config.broker import BrokerConfig
-from logwright.config.kafka_version import ChosenVersion
 from logwright.config.kept import KeptTopic, keep_topics, read_kept
 from logwright.config.policies import Policies
 from logwright.config.properties import ServerProperties, read_properties
@@ -81,13 +79,6 @@ def read_sources(
         properties=ServerProperties() if properties is None else read_properties(properties),
         kafka_version=kafka_version,
     )
-
-
-@cache
-def _say_once(log_dir: Path, kafka: ChosenVersion) -> None:
-    """Log the version if it is assumed, once for each directory. Effects: logs a warning."""
-    if kafka.assumed:
-        _LOG.warning("%s: %s", log_dir, kafka.sentence)
 
 
 def _refuse_another_cluster(
@@ -183,7 +174,8 @@ class DirectorySettings:
         self._settings: dict[tuple[Path, str], tuple[TopicConfig, CleanerConfig]] = {}
 
     def sources(self, log_dir: Path) -> Sources:
-        """Return the sources of one log directory. Effects: may read its metadata.
+        """Return the sources of one log directory. Effects: may read its metadata; logs its
+        version of Kafka if that is assumed.
 
         Raises:
             LogwrightError: as `read_sources`.
@@ -200,7 +192,8 @@ class DirectorySettings:
                     properties=places.properties,
                     kafka_version=places.kafka_version,
                 )
-                _say_once(log_dir, sources.kafka)
+                if sources.kafka.assumed:
+                    _LOG.warning("%s: %s", log_dir, sources.kafka.sentence)
                 self._sources[log_dir] = sources
             except LogwrightError as error:
                 self._sources[log_dir] = error
@@ -217,6 +210,15 @@ class DirectorySettings:
             LogwrightError: as `read_sources` and `read_topic_id`.
         """
         return stray_partition(self.sources(log_dir), log_dir, partition)
+
+    def topic_id(self, log_dir: Path, partition: TopicPartition) -> str | None:
+        """Return the id of a partition's topic as `served_topic_id`; None also if the sources
+        cannot be read. Effects: as `sources`.
+        """
+        try:
+            return served_topic_id(self.sources(log_dir), partition)
+        except LogwrightError:
+            return None
 
     def broker(self, log_dir: Path) -> BrokerConfig:
         """Return the broker's own settings. Effects: as `sources`.

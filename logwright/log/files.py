@@ -173,6 +173,19 @@ def exists(directory: OpenDir, name: str) -> bool:
     return True
 
 
+def is_regular(path: Path) -> bool:
+    """Return whether this is a regular file; a symlink to one is not. Effects: asks the file
+    system.
+
+    Raises:
+        UnreadableFile: it is missing, or the device fails.
+    """
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError as error:
+        raise unreadable(error, path) from error
+
+
 def open_file(directory: OpenDir, name: str) -> int:
     """Open a regular file for reading; the caller closes the descriptor.
 

@@ -6,6 +6,7 @@ after an unclean stop. Directories of deleted logs are skipped, as by a broker.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -170,4 +171,4 @@ def plan_directory(
 
 
 def _content(path: Path) -> bytes | None:
-    return map_file(path).tobytes() if path.exists() else None
+    return map_file(path).tobytes() if os.path.lexists(path) else None

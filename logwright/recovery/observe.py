@@ -28,7 +28,7 @@ from logwright.format.names import (
     TopicPartition,
 )
 from logwright.log.checkpoints import CHECKPOINT_FILES, NO_ENTRIES, Checkpoints
-from logwright.log.files import names_in, open_log_dir, open_named_dir
+from logwright.log.files import is_regular, names_in, not_regular, open_log_dir, open_named_dir
 from logwright.log.kinds import file_kinds, is_of_a_log
 from logwright.log.listing import stamp_files
 from logwright.log.load import list_partitions
@@ -46,10 +46,13 @@ def read_offsets(path: Path) -> Mapping[TopicPartition, Offset]:
     Effects: reads it.
 
     Raises:
-        UnreadableFile: it exists, but cannot be opened.
+        UnreadableFile: it is a symlink or another thing that is not a regular file, or cannot be
+            opened.
     """
-    if not path.exists():
+    if not os.path.lexists(path):
         return {}
+    if not is_regular(path):
+        raise not_regular(path)
     try:
         return parse_offset_checkpoint(map_file(path).tobytes(), path)
     except (CorruptCheckpoint, UnsupportedFormatError) as error:

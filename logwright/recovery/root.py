@@ -5,8 +5,8 @@ Found out with Kafka 4.3.0's own start (LogManager, MetaPropertiesEnsemble, Offs
 ==========================  =======================================  ===============================
 in the root                 a broker                                 a recovery
 ==========================  =======================================  ===============================
-one of the four offset      stops, if it is malformed                keeps a copy, writes a new one
-checkpoints
+one of the four offset      stops, if it is malformed                keeps a copy, writes a new one;
+checkpoints                                                          refuses it if it is a symlink
 ``meta.properties``         stops, if it is malformed or lacks a     refuses it: nothing else has
                             key; without one it is not formatted     these ids
 any directory               stops, if the name is not that of a      refuses it, whatever it holds
@@ -21,6 +21,7 @@ it gets none.
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,7 +39,14 @@ from logwright.errors import (
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import TopicPartition, parse_marked_directory_name
 from logwright.log.checkpoints import CHECKPOINT_FILES
-from logwright.log.files import exists, list_directory, open_log_dir, read_part
+from logwright.log.files import (
+    exists,
+    is_regular,
+    list_directory,
+    not_regular,
+    open_log_dir,
+    read_part,
+)
 from logwright.log.load import CLUSTER_METADATA_TOPIC
 from logwright.log.mapped import map_file
 from logwright.metadata.model import is_reserved
@@ -87,7 +95,7 @@ def look_at_root(log_dir: Path) -> Root:
         NotALogDir, UnreadableFile: it cannot be read.
     """
     with open_log_dir(log_dir) as directory:
-        names = sorted(one.name for one in list_directory(directory) if one.is_dir())
+        names = sorted(one.name for one in list_directory(directory) if _is_directory(one))
         formatted = exists(directory, META_PROPERTIES)
         content = (
             read_part(directory, META_PROPERTIES, 0, _MOST_PROPERTIES_BYTES + 1)
@@ -95,6 +103,12 @@ def look_at_root(log_dir: Path) -> Root:
             else b""
         )
     problems = [*strange_directories(log_dir, names)]
+    present = [
+        log_dir / one
+        for one in CHECKPOINT_FILES
+        if one not in names and os.path.lexists(log_dir / one)
+    ]
+    problems += [not_regular(path) for path in present if not is_regular(path)]
     problem = identity_problem(content) if formatted else None
     if problem is not None:
         path = log_dir / META_PROPERTIES
@@ -104,21 +118,28 @@ def look_at_root(log_dir: Path) -> Root:
         " `kafka-storage.sh format --ignore-formatted`"
     )
     return Root(
-        malformed=dict(_malformed(log_dir, names)),
+        malformed=dict(_malformed(path for path in present if is_regular(path))),
         problems=tuple(problems),
         notes=() if formatted else (missing,),
     )
 
 
-def _malformed(log_dir: Path, directories: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for name in CHECKPOINT_FILES:
-        path = log_dir / name
-        if name in directories or not path.exists():
-            continue
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    """Return whether a broker takes an entry for a directory: it follows links (File.isDirectory).
+    Effects: asks the file system.
+    """
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _malformed(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    for path in paths:
         try:
             parse_offset_checkpoint(map_file(path).tobytes(), path)
         except (CorruptCheckpoint, UnsupportedFormatError) as error:
-            yield name, error.problem
+            yield path.name, error.problem
 
 
 def strange_directories(log_dir: Path, names: Iterable[str]) -> Iterator[LogwrightError]:

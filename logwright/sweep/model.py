@@ -29,6 +29,13 @@ class LogSettings(Protocol):
         """Return why a broker would not serve a partition from there. Raises LogwrightError."""
 
 
+class RecoverySettings(LogSettings, Protocol):
+    """What a recovery needs too."""
+
+    def topic_id(self, log_dir: Path, partition: TopicPartition, /) -> str | None:
+        """Return the id of a partition's topic, None if it is not known."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWork:
     """One log on its way through a sweep.
@@ -76,7 +83,7 @@ class LogWork:
 
     def failed(self, error: LogwrightError) -> LogWork:
         """Return the work with the error that ends it."""
-        return replace(self, failure=error)
+        return replace(self, failure=error.after_recovery() if self.recovered else error)
 
 
 def planned(work: LogWork) -> CleanPlan:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from logwright.errors import LogwrightError
 from logwright.ingest.settle import settle_before_recovery
 from logwright.locks import lock_log_dir
 from logwright.recovery.commit import commit_directory
-from logwright.recovery.directory_plan import Settings, partitions_to_recover, plan_directory
+from logwright.recovery.directory_plan import (
+    Settings,
+    TopicIds,
+    partitions_to_recover,
+    plan_directory,
+    unknown_ids,
+)
 from logwright.recovery.model import DirectoryResult, RecoveryOptions
 
 if TYPE_CHECKING:
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
 
     from logwright.config.topic import TopicConfig
     from logwright.format.names import TopicPartition
-    from logwright.sweep.model import LogSettings, LogWork, SweepState
+    from logwright.sweep.model import LogWork, RecoverySettings, SweepState
     from logwright.units import TimestampMs
 
 
@@ -29,6 +36,7 @@ def recover_directory(
     *,
     now_ms: TimestampMs,
     options: RecoveryOptions,
+    topic_ids: TopicIds = unknown_ids,
 ) -> DirectoryResult:
     """Plan and do the recovery of some partitions of a log directory, while no broker can start on
     it. An interrupted append is rolled back first, except with `like_kafka`.
@@ -38,11 +46,18 @@ def recover_directory(
         if not options.like_kafka:
             settle_before_recovery(log_dir)
         return commit_directory(
-            plan_directory(log_dir, partitions, settings, now_ms=now_ms, options=options)
+            plan_directory(
+                log_dir,
+                partitions,
+                settings,
+                now_ms=now_ms,
+                options=options,
+                topic_ids=topic_ids,
+            )
         )
 
 
-def recover(state: SweepState, settings: LogSettings) -> SweepState:
+def recover(state: SweepState, settings: RecoverySettings) -> SweepState:
     """Recover the logs that a plan would refuse: all of a directory without the clean-shutdown
     marker, else the logs with leftovers. Nothing is dropped. Effects: changes log directories,
     under the locks.
@@ -55,7 +70,7 @@ def recover(state: SweepState, settings: LogSettings) -> SweepState:
 
 
 def _recover_members(
-    log_dir: Path, members: list[LogWork], settings: LogSettings, now_ms: TimestampMs
+    log_dir: Path, members: list[LogWork], settings: RecoverySettings, now_ms: TimestampMs
 ) -> list[LogWork]:
     def topic(name: str) -> TopicConfig:
         return settings.of(log_dir, name)[0]
@@ -65,7 +80,12 @@ def _recover_members(
         if not damaged:
             return []
         result = recover_directory(
-            log_dir, damaged, topic, now_ms=now_ms, options=RecoveryOptions()
+            log_dir,
+            damaged,
+            topic,
+            now_ms=now_ms,
+            options=RecoveryOptions(),
+            topic_ids=partial(settings.topic_id, log_dir),
         )
     except LogwrightError as error:
         return [work.failed(error) for work in members]

@@ -188,17 +188,17 @@ def kept_logs(log_dir: Path) -> dict[Path, bytes]:
 
 
 def by_rules(log_dir: Path) -> None:
-    """Erase by the rules."""
-    command(log_dir)
+    """Erase by the rules: the tombstones have the keys, so records of them are left."""
+    command(log_dir, left=8)
 
 
-def command(log_dir: Path, *words: str) -> None:
-    """Call the command, which ends well."""
+def command(log_dir: Path, *words: str, left: int = 0) -> None:
+    """Call the command, which ends well: with this exit status."""
     done = call(
         *("erase", log_dir, "--keys", log_dir.parent / "keys", "--now", NOW, "--yes", *words),
         *("--config", "cleanup.policy=compact", "--config", "file.delete.delay.ms=1000000"),
     )
-    assert done.status == 0, done.err
+    assert left == done.status, done.err
 
 
 def rows_of(log_dir: Path) -> list[tuple[bytes | None, bytes | None]]:

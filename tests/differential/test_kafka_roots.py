@@ -153,6 +153,22 @@ def test_directories_that_kafka_takes_for_logs(
     assert [log_dir / name] == [one.path for one in root.problems]
 
 
+def test_a_link_to_a_strange_directory(server: OracleServer, log_dir: Path) -> None:
+    """Both follow it."""
+    (log_dir.parent / "elsewhere").mkdir()
+    (log_dir / "backup").symlink_to(log_dir.parent / "elsewhere")
+    assert not kafka_opens(server, log_dir)
+    assert look_at_root(log_dir).stops_a_broker
+
+
+def test_a_link_to_nothing(server: OracleServer, log_dir: Path) -> None:
+    """Neither takes it for a directory."""
+    (log_dir / "backup").symlink_to(log_dir / "nothing")
+    (log_dir / "loop").symlink_to(log_dir / "loop")
+    assert kafka_opens(server, log_dir)
+    assert not look_at_root(log_dir).stops_a_broker
+
+
 def test_two_futures_of_a_partition(server: OracleServer, log_dir: Path) -> None:
     """Kafka does not know which one to take."""
     (log_dir / "x-1.a-future").mkdir()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from logwright.erasure.erase.model import ErasePlan, Matcher
     from logwright.erasure.erase.scan import Progress
     from logwright.erasure.keys import KeySet
+    from logwright.recovery.directory_plan import TopicIds
 
 _LONGEST_NAME: Final = 255
 """At this length Kafka has shortened the topic in a directory's name (LocalLog.logDeleteDirName).
@@ -119,6 +120,7 @@ def recover_marked(
     settings: Callable[[str], tuple[TopicConfig, CleanerConfig]],
     *,
     now_ms: TimestampMs,
+    topic_ids: TopicIds,
 ) -> None:
     """Recover the stray and future logs in which an erasure was interrupted. One that cannot be
     recovered stays, and planning its erasure says why. Effects: changes them.
@@ -136,6 +138,7 @@ def recover_marked(
         now_ms=now_ms,
         options=RecoveryOptions(),
         marked=damaged,
+        topic_ids=topic_ids,
     )
     commit_directory(plan)
 

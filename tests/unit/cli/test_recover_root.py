@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,83 @@ def test_a_directory_that_stops_a_broker(call: Call, log_dir: Path, name: str) -
     (log_dir / name).rmdir()
     assert 0 == call("recover", log_dir, *NOW).status
     assert (log_dir / MARKER).exists()
+
+
+def test_a_link_to_a_strange_directory(call: Call, log_dir: Path) -> None:
+    """A broker follows links, so it stops on this one as well."""
+    (log_dir.parent / "elsewhere").mkdir()
+    (log_dir / "backup").symlink_to(log_dir.parent / "elsewhere")
+    answer = call("recover", log_dir, *NOW)
+    assert 5 == answer.status
+    assert f"{log_dir / 'backup'}: " in answer.err
+    assert not (log_dir / MARKER).exists()
+    (log_dir / "backup").unlink()
+    assert 0 == call("recover", log_dir, *NOW).status
+    assert (log_dir / MARKER).exists()
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to(path.parent / "nothing")
+
+
+def link(path: Path) -> None:
+    target = path.parent.parent / "target"
+    target.write_text("0\n1\nt 0 2\n")
+    path.symlink_to(target)
+
+
+NO_FILES = (loop, dangling, link, os.mkfifo, Path.mkdir)
+
+
+@pytest.mark.parametrize("name", [*CHECKPOINTS, MARKER])
+@pytest.mark.parametrize("make", NO_FILES)
+def test_a_checkpoint_that_is_no_file(
+    call: Call, log_dir: Path, name: str, make: Callable[[Path], object]
+) -> None:
+    """A link, a directory or a FIFO is refused by name before anything changes, because what a
+    broker would read there is not read; without it all goes well.
+    """
+    path = log_dir / name
+    path.unlink(missing_ok=True)
+    make(path)
+    before = content_of(log_dir)
+    answer = call("recover", log_dir, *NOW)
+    assert 5 == answer.status, answer.err
+    assert f"{path}: " in answer.err
+    assert before == content_of(log_dir)
+    remove(path)
+    assert 0 == call("recover", log_dir, *NOW).status
+    assert (log_dir / MARKER).exists()
+
+
+@pytest.mark.parametrize("make", [loop, dangling, os.mkfifo])
+def test_other_things_are_ignored(
+    call: Call, log_dir: Path, make: Callable[[Path], object]
+) -> None:
+    """A broker looks at directories only; what leads to none does not stop it."""
+    make(log_dir / "thing")
+    assert 0 == call("recover", log_dir, *NOW).status
+    assert (log_dir / MARKER).exists()
+
+
+def content_of(log_dir: Path) -> dict[str, bytes]:
+    """All regular files, but for what locks leave."""
+    return {
+        str(path): path.read_bytes()
+        for path in sorted(log_dir.rglob("*"))
+        if not path.is_symlink() and path.is_file() and "lock" not in path.name
+    }
+
+
+def remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    else:
+        path.unlink()
 
 
 def test_a_malformed_identity(call: Call, log_dir: Path) -> None:

@@ -75,7 +75,15 @@ def test_a_brokers_registration_decides(level: int, name: str) -> None:
     assert f"broker 1 registered metadata.version up to {level}" in found.why
 
 
-@pytest.mark.parametrize("level", [31, 32, 34, 35, 99])
+@pytest.mark.parametrize(("level", "name"), [(31, "4.3"), (34, "4.4")])
+def test_a_broker_with_unstable_features_is_known(level: int, name: str) -> None:
+    """Its level is one of its version, so its directory is not refused; that is said."""
+    found = chosen({1: level})
+    assert (name, True) == (found.version.name, found.assumed)
+    assert "unstable.feature.versions.enable" in found.sentence
+
+
+@pytest.mark.parametrize("level", [32, 35, 99])
 def test_an_unknown_level_is_refused(level: int) -> None:
     """It may be of a newer Kafka; with a version given it is not asked for."""
     with pytest.raises(PolicyError, match=f"up to {level}, which no known version does") as caught:
@@ -88,6 +96,17 @@ def test_without_a_node_id_all_brokers_must_agree() -> None:
     """Then the version is theirs; else the next source decides."""
     assert "4.3" == chosen({1: 30, 2: 30}, node_id=None).version.name
     assert chosen({1: 30, 2: 33}, node_id=None).assumed
+
+
+@pytest.mark.parametrize("others", [{1: 30, 2: 33}, {1: 33, 2: None}])
+def test_brokers_that_disagree_are_said(others: dict[int, int | None]) -> None:
+    """Also where the cluster's level or the policies decide then."""
+    for found in (
+        chosen(others, node_id=None, level=33),
+        chosen(others, node_id=None, fallback="4.4"),
+    ):
+        assert ("4.4", True) == (found.version.name, found.assumed)
+        assert "the brokers registered several highest" in found.sentence
 
 
 def test_the_clusters_level_excludes_older_versions() -> None:
