@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.erasure.keys import Keys
+from logwright.erasure.keys import Keys, KeySet
 from logwright.errors import LogwrightError
 from logwright.format.batch import CONTROL, LOG_APPEND_TIME, parse_batch, walk_batches
 from logwright.format.record import Record, read_records
 from tests import fixtures
+from tests.found import SECRET
 
 
 class PlainKeys:
@@ -33,6 +34,10 @@ class PlainKeys:
             if key in self.keys:
                 found[number] = self.keys.index(key)
         return found
+
+    def shorts(self, indexes: Iterable[int]) -> tuple[str, ...]:
+        """See `Matcher.shorts`."""
+        return KeySet.of(SECRET, clear=self.keys).shorts(indexes)
 
 
 class PlainBatch(NamedTuple):

@@ -184,6 +184,7 @@ def _certificate(request: Request, given: _Given, wanted: Wanted, key: PrivateKe
         searched,
         now_ms=request.now_ms,
         signing_key_sha256=fingerprint(key.public_key()),
+        secret=wanted.keys.secret.id,
         versions=Versions(
             logwright=version("logwright"),
             python=platform.python_version(),

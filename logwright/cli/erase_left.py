@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 _MOST_LINES: Final = 1000
 
 
-def say_left(
-    request: Request, keys: KeySet, topics: Collection[str], *, at_once: bool
-) -> int:
+def say_left(request: Request, keys: KeySet, topics: Collection[str], *, at_once: bool) -> int:
     """Say what is left of the requests, and where that is not known. Effects: reads the log
     directory and the tables; output.
 

@@ -105,10 +105,12 @@ def _show_rest(request: Request, given: _Given, wanted: Wanted, found: Sequence[
         brokers = ", ".join(map(str, one.brokers))
         request.output.text(f"not searched: {one.topic}: its replicas on brokers {brokers}.")
         request.output.json_object({"topic": one.topic, "replicasNotSearched": list(one.brokers)})
-    account = account_of(found, replicas=[one.topic for one in replicas])
+    account = account_of(
+        found, secret=wanted.keys.secret.id, unsearched=[one.topic for one in replicas]
+    )
     incomplete = bool(wanted.patterns and account.unsearched)
     for topics in sorted(wanted.keys.topics_asked):
-        look = account.look(topics)
+        look = account.look(topics, "")
         incomplete = incomplete or bool(look.unsearched)
         if not look.topics:
             request.output.text(f"no log is of the topic {topics}: its keys were searched in none.")

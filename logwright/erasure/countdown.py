@@ -145,7 +145,7 @@ def count_down(
     topics: Iterable[str],
     *,
     now_ms: int,
-    account: Account | None = None,
+    account: Account,
 ) -> Countdown:
     """Return the countdown.
 
@@ -154,9 +154,8 @@ def count_down(
         found: name of log directory → findings.
         topics: all topics of the log directories.
         now_ms: the clock.
-        account: of the search; None: everything was searched, and no erasure is on record.
+        account: of the search.
     """
-    account = account or Account()
     account = replace(account, topics=account.topics.union(topics))
     records = [(name, one) for name, rows in found.items() for one in rows if one.request >= 0]
     concerned = Concerned([(one.hmac, one.topics) for one in requests])
@@ -168,7 +167,10 @@ def count_down(
             by_topic.setdefault((one.topic, number), []).append(one.gone_by_ms)
     states = [
         verdict(
-            left.get(number, []), one.deadline_ms, now_ms=now_ms, look=account.look(one.topics)
+            left.get(number, []),
+            one.deadline_ms,
+            now_ms=now_ms,
+            look=account.look(one.topics, one.hmac.hex()),
         ).state
         for number, one in enumerate(requests)
     ]
@@ -198,11 +200,11 @@ def _rows(
         for number, one in enumerate(requests):
             here = found.get((topic, number), ())
             if topic != UNMATCHED:
-                look = account.of_topic(topic)
+                look = account.of_topic(topic, one.hmac.hex())
                 concerns = bool(here) or one.applies_to(topic)
                 here = (*here, *found.get((UNMATCHED, number), ()))
             else:
-                look = account.look(one.topics)
+                look = account.look(one.topics, one.hmac.hex())
                 concerns = bool(here) or not look.topics
             if concerns:
                 became = verdict(here, one.deadline_ms, now_ms=now_ms, look=look)

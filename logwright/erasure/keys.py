@@ -127,6 +127,10 @@ class KeySet:
         line = index - len(self.requests)
         return None if line < 0 else self._clear.key(line)
 
+    def shorts(self, indexes: Iterable[int]) -> tuple[str, ...]:
+        """Return the short HMACs of some requests, sorted; see `Secret.short`."""
+        return tuple(sorted({self.secret.short(self.request(one).hmac) for one in indexes}))
+
     def for_topic(self, topic: str) -> KeySet:
         """Return the set with only the requests that apply to a topic; their indexes stay."""
         applying = frozenset(one for one in self.topics_asked if applies_to(one, topic))

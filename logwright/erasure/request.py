@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 import re2
@@ -20,6 +20,9 @@ REGEX: Final = "regex:"
 ALL_TOPICS: Final = "regex:.*"
 LONGEST_TOPICS: Final = 1000
 """In characters."""
+_MOST_COMPILED: Final = 1024
+_MOST_PATTERN_BYTES: Final = 1 << 20
+"""Memory of one compiled pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +75,11 @@ def applies_to(topics: str, topic: str) -> bool:
     return topics == topic
 
 
-@cache
+@lru_cache(maxsize=_MOST_COMPILED)
 def _matcher(pattern: str) -> Callable[[str], object]:
     """Return what matches a whole name: a match, or None."""
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _MOST_PATTERN_BYTES
     matcher: Callable[[str], object] = re2.compile(pattern, options).fullmatch
     return matcher

@@ -25,6 +25,7 @@ from logwright.errors import PolicyError
 ENVIRONMENT: Final = "LOGWRIGHT_ERASURE_SECRET"
 """The environment variable that may have the secret. The command line and the resources read it."""
 HMAC_BYTES: Final = 32
+SHORT_BYTES: Final = 8
 SMALLEST_SECRET_BYTES: Final = 32
 """A key shorter than the hash makes an HMAC weaker (RFC 2104, section 3)."""
 FILTER_MASK: Final = 0xFFFF_FFFF
@@ -79,6 +80,12 @@ class Secret:
     def hmac(self, key: bytes) -> bytes:
         """Return the HMAC-SHA-256 of a key, 32 bytes."""
         return hmac.digest(self._bytes, key, "sha256")
+
+    def short(self, hmac_: bytes) -> str:
+        """Return the first 8 bytes of an HMAC under this secret in hex, after the secret's id and a
+        colon.
+        """
+        return f"{self.id}:{hmac_[:SHORT_BYTES].hex()}"
 
     def filter(self, key: bytes) -> int:
         """Return the filter of a key: the low 32 bits of its SipHash-1-3."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logwright.erasure.account import Account
+from logwright.erasure.account import Account, erased_of
 from logwright.erasure.certificate.deadlines import verdict
 from logwright.erasure.certificate.manifest import File, Tree
 from logwright.erasure.certificate.model import (
@@ -54,7 +54,7 @@ class Searched:
         node_id: of its broker, None: unknown.
         looked: path → how the search looked at the file.
         unsearched: what the search says that it did not read.
-        topics, erased: see `logwright.erasure.find.result.Found`.
+        topics, deleted, erased: see `logwright.erasure.find.result.Found`.
     """
 
     path: str
@@ -66,7 +66,8 @@ class Searched:
     looked: Mapping[str, Looked] = field(default_factory=dict)
     unsearched: Sequence[Unsearched] = ()
     topics: frozenset[str] = frozenset()
-    erased: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
+    erased: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 def make_certificate(
@@ -77,7 +78,7 @@ def make_certificate(
     signing_key_sha256: str,
     versions: Versions,
     replicas: Sequence[Replicas] = (),
-    topics: Iterable[str] = (),
+    secret: str = "",
     earlier: Sequence[Certificate] = (),
 ) -> Certificate:
     """Return the certificate.
@@ -89,15 +90,17 @@ def make_certificate(
         signing_key_sha256: fingerprint of the public key.
         versions: of the programs.
         replicas: what the cluster's metadata says is elsewhere.
-        topics: of the cluster's metadata.
+        secret: id of the secret of the requests' HMACs; without it no mark of an erasure counts.
         earlier: certificates of before, whose keys have HMACs with the same secret.
     """
     not_read = _not_read(searched)
     account = Account(
-        topics=frozenset(topics).union(
+        topics=frozenset().union(
             *(one.topics for one in searched), *(one.topics for one in earlier)
         ),
-        erased=frozenset().union(*(one.erased for one in searched)),
+        deleted=frozenset().union(*(one.deleted for one in searched)),
+        erased=erased_of(one.erased for one in searched),
+        secret=secret,
         unsearched=(*(one.topic for one in not_read), *(one.topic for one in replicas)),
         earlier=_listed(earlier),
     )
@@ -118,7 +121,9 @@ def make_certificate(
         not_seen=NOT_SEEN,
         manifest=tuple(_manifest(searched)),
         topics=tuple(sorted(account.topics)),
-        erased=tuple(sorted(account.erased)),
+        erased=tuple(
+            sorted({*account.deleted, *(one for one, keys in account.erased.items() if keys)})
+        ),
     )
 
 
@@ -146,9 +151,9 @@ def _manifest(searched: Sequence[Searched]) -> Iterator[ManifestFile]:
             )
 
 
-def _listed(earlier: Sequence[Certificate]) -> dict[bytes | str, frozenset[str]]:
+def _listed(earlier: Sequence[Certificate]) -> dict[str, frozenset[str]]:
     """Return HMAC → topics of the records that earlier certificates list."""
-    found: dict[bytes | str, frozenset[str]] = {}
+    found: dict[str, frozenset[str]] = {}
     for one in earlier:
         for record in one.remains:
             if record.request >= 0:

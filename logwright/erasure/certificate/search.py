@@ -70,7 +70,8 @@ def search(
         looked=found.looked,
         unsearched=found.unsearched,
         topics=frozenset(found.topics),
-        erased=frozenset(found.erased),
+        deleted=frozenset(found.deleted),
+        erased=found.erased,
     )
 
 

@@ -115,32 +115,33 @@ def commit_erasure(staged: StagedErasure, keys: Matcher) -> Erased:
             _refuse_staged(list_partition(log.directory), clean.plan_id)
             _refuse_incomplete(staged)
             copies = (*plan.copies, *work_copies(log.directory, keys))
-            execute(_swap(staged), files)
+            erased = keys.shorts(plan.scan.requests)
+            execute(_swap(staged, erased), files)
             end_plan(log.log_dir, clean.plan_id)
             listing = list_partition(log.directory)
             gone, unreadable = purged_files(listing, copies, purge_unreadable=plan.purge_unreadable)
             if replaced_files(listing):
-                execute(mark_steps(log.directory, clean.plan_id, done=True), files)
+                execute(mark_steps(log.directory, clean.plan_id, erased, done=True), files)
             execute(purge_steps(listing, gone), files)
             with room_or_without("compacting the deletion ledger, which the next purge does"):
                 execute(ledger_steps(listing, gone), files)
     finally:
         discard_staging(clean)
-    erased = _result(staged, gone, unreadable)
+    result = _result(staged, gone, unreadable)
     _LOG.info(
         "erased topic_partition=%s records=%d segments=%d purged=%d",
         log.partition,
-        erased.records,
-        len(erased.segments),
-        len(erased.purged),
+        result.records,
+        len(result.segments),
+        len(result.purged),
     )
-    return erased
+    return result
 
 
-def _swap(staged: StagedErasure) -> Iterator[FileStep]:
+def _swap(staged: StagedErasure, erased: tuple[str, ...]) -> Iterator[FileStep]:
     clean = staged.plan.clean
     if staged.staged is not None:
-        yield from mark_steps(clean.log.directory, clean.plan_id, done=False)
+        yield from mark_steps(clean.log.directory, clean.plan_id, erased, done=False)
     yield from sealing_steps(clean.log, clean.roll)
     if staged.staged is not None:
         for segment in staged.staged.segments:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -23,6 +23,9 @@ class Matcher(Protocol):
 
     def match(self, keys: Keys, /) -> NDArray[np.int32]:
         """Return the index of each key's request, int32[k]; -1 if it is not requested."""
+
+    def shorts(self, indexes: Iterable[int], /) -> tuple[str, ...]:
+        """Return what a mark has of these requests (`logwright.erasure.mark`)."""
 
 
 class SegmentMatches(NamedTuple):
@@ -48,11 +51,13 @@ class Scan:
         sources: all segments, ascending; ordinals count through them.
         matching: bitmap by ordinal, uint8[(records + 7) / 8].
         segments: those with a match, ascending.
+        requests: those of a match.
     """
 
     sources: Sequence[Source]
     matching: NDArray[np.uint8]
     segments: tuple[SegmentMatches, ...]
+    requests: frozenset[int] = frozenset()
 
     @property
     def records(self) -> int:

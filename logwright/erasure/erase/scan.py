@@ -72,7 +72,7 @@ def scan_log(
     sources = open_segments(log)
     records = sum(source.records for source in sources)
     matching = np.zeros((records + 7) // 8, dtype=np.uint8)
-    segments = []
+    segments, requests = [], set[int]()
     total, done = sum(source.log.bytes for source in sources), 0
     for segment, source in zip(log.segments, sources, strict=True):
         count, first = 0, -1
@@ -82,13 +82,19 @@ def scan_log(
                 np.bitwise_or.at(matching, found.ordinals >> 3, bits)
                 first = int(found.offsets[0]) if first < 0 else first
                 count += len(found.ordinals)
+                requests.update(np.unique(found.requests).tolist())
         done += source.log.bytes
         progress("scan", done, total)
         if count:
             segments.append(
                 SegmentMatches(segment.base_offset, segment.log_bytes, count, Offset(first))
             )
-    return Scan(sources=sources, matching=matching, segments=tuple(segments))
+    return Scan(
+        sources=sources,
+        matching=matching,
+        segments=tuple(segments),
+        requests=frozenset(requests),
+    )
 
 
 def matches_of(source: Source, keys: Matcher, *, runtime: Runtime) -> Iterator[Matches]:

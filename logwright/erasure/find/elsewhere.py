@@ -7,13 +7,14 @@ remote segment until its deletion is finished.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from logwright.erasure.find.places import NO_PARTITION, Inventory, RecordFile
 from logwright.erasure.find.result import Unsearched
-from logwright.errors import LogwrightError
+from logwright.errors import CorruptBatch, LogwrightError, UnsupportedFormatError
 from logwright.format.batch import crc_is_valid, parse_batch, walk_batches
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import LOG_START_OFFSET_CHECKPOINT, TopicPartition
@@ -42,7 +43,7 @@ _AFTER_STATE: Final = 8 + 4 + 1
 def is_remote(topic: str, metadata: ClusterMetadata | None) -> bool:
     """Return whether the cluster's metadata says that a topic has remote storage."""
     entry = None if metadata is None else metadata.topic_configs.get(topic, {}).get(ENABLE)
-    return entry is not None and entry.value == "true"
+    return entry is not None and entry.value.strip().lower() == "true"
 
 
 def places_elsewhere(
@@ -64,11 +65,21 @@ def places_elsewhere(
         yield _elsewhere(NO_PARTITION, "", f"the remote segments are not known: {error.problem}")
     for topic in sorted(remote):
         yield _elsewhere(TopicPartition(topic, -1), "", f"{topic}: {_REMOTE}")
-    yield from _missing(log_dir, inventory)
+    try:
+        starts = {one.directory_name: start for one, start in _starts(log_dir).items()}
+    except LogwrightError as error:
+        starts = {}
+        problem = f"where the logs start is not known: {error.problem}"
+        yield _elsewhere(NO_PARTITION, "", problem)
+    yield from _missing(inventory, starts)
 
 
-def _missing(log_dir: Path, inventory: Inventory) -> Iterator[Unsearched]:
-    """Yield the partitions whose log starts below their first local record file."""
+def _missing(inventory: Inventory, starts: Mapping[str, int]) -> Iterator[Unsearched]:
+    """Yield the partitions whose log starts below their first local record file.
+
+    Args:
+        starts: directory of a live log → its log start offset on record.
+    """
     first: dict[str, tuple[int, TopicPartition]] = {}
     for one in inventory.files:
         local = one.place in _LOCAL or (one.place == "staging" and one.is_kept)
@@ -76,21 +87,28 @@ def _missing(log_dir: Path, inventory: Inventory) -> Iterator[Unsearched]:
             directory = one.relative.partition("/")[0]
             known, _ = first.get(directory, (one.base_offset, one.partition))
             first[directory] = min(known, one.base_offset), one.partition
-    starts = {one.directory_name: start for one, start in _starts(log_dir).items()}
     for directory, start in {**inventory.starts, **starts}.items():
-        base, partition = first.get(directory, (start, NO_PARTITION))
+        if directory not in first:
+            if directory in inventory.partitions:
+                problem = f"no segment; offsets from {start} on are in remote storage, or lost"
+                yield _elsewhere(inventory.partitions[directory], directory, problem)
+            continue
+        base, partition = first[directory]
         if start < base:
             problem = f"offsets {start} to {base - 1} are in remote storage, or lost"
             yield _elsewhere(partition, directory, problem)
 
 
 def _starts(log_dir: Path) -> Mapping[TopicPartition, int]:
-    """Return the log start offsets on record; none if they cannot be read."""
+    """Return the log start offsets on record.
+
+    Raises:
+        LogwrightError: they cannot be read.
+    """
     path = log_dir / LOG_START_OFFSET_CHECKPOINT
-    try:
-        return parse_offset_checkpoint(map_file(path).tobytes(), path)
-    except LogwrightError:
+    if not os.path.lexists(path):
         return {}
+    return parse_offset_checkpoint(map_file(path).tobytes(), path)
 
 
 def _elsewhere(partition: TopicPartition, path: str, problem: str) -> Unsearched:
@@ -111,12 +129,17 @@ def remote_topics(files: Iterable[RecordFile]) -> set[str]:
 
 
 def _values(path: Path) -> Iterator[bytes]:
-    content = map_file(path).data
+    content, end = map_file(path).data, 0
     for span in walk_batches(content):
-        whole = content[span.position : span.position + span.bytes]
+        end = span.position + span.bytes
+        whole = content[span.position : end]
         batch = parse_batch(whole)
-        if crc_is_valid(batch, whole) and not batch.is_control:
+        if not crc_is_valid(batch, whole):
+            raise CorruptBatch("its CRC is wrong.", position=span.position, path=path)
+        if not batch.is_control:
             yield from (one.value for one in read_records(batch, whole) if one.value)
+    if end < len(content):
+        raise CorruptBatch("it ends within a batch.", position=end, path=path)
 
 
 def _apply(value: bytes, segments: dict[tuple[bytes, bytes], str]) -> None:
@@ -124,8 +147,8 @@ def _apply(value: bytes, segments: dict[tuple[bytes, bytes], str]) -> None:
     kind = value[1] if len(value) > _HEAD else -1
     end = _HEAD + value[_HEAD] if kind >= 0 else 0
     partition = value[end : end + _SEGMENT_AT]
-    if len(partition) < _SEGMENT_AT:
-        return
+    if len(partition) < _SEGMENT_AT or kind not in (_SEGMENT, _UPDATE, _PARTITION_DELETE):
+        raise UnsupportedFormatError("an event of remote storage is not known.")
     segment = value[end + _SEGMENT_AT : end + _SEGMENT_AT + _ID_BYTES]
     if kind == _SEGMENT:
         topic = value[_HEAD + 1 : end].decode(errors="replace")

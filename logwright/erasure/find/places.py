@@ -34,7 +34,7 @@ from typing import Final, Literal
 
 from logwright.deletion.observe import list_deleted
 from logwright.erasure.find.model import Place
-from logwright.erasure.mark import read_mark
+from logwright.erasure.mark import erased_keys
 from logwright.errors import UnreadableFile
 from logwright.format.deletions import LEDGER, parse_ledger
 from logwright.format.names import (
@@ -118,14 +118,18 @@ class Inventory:
         files: that can hold records, sorted by path.
         not_searched: named, since nothing is known of their content.
         topics: of which it has a log, live or not, or the record of a deletion.
-        erased: topics of which an erasure that is done, or the deletion of a log, is on record.
+        deleted: topics of which the deletion of a log is on record.
+        erased: topic → the keys that marks of erasures in its logs have (`logwright.erasure.mark`).
+        partitions: directory of a live log → its partition.
         starts: directory of a deleted log → its log start offset on record.
     """
 
     files: list[RecordFile] = field(default_factory=list)
     not_searched: list[NotSearched] = field(default_factory=list)
     topics: set[str] = field(default_factory=set)
-    erased: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
+    erased: dict[str, set[str]] = field(default_factory=dict)
+    partitions: dict[str, TopicPartition] = field(default_factory=dict)
     starts: dict[str, int] = field(default_factory=dict)
 
 
@@ -143,7 +147,7 @@ def list_files(log_dir: Path) -> Inventory:
     deleted = listed.directories
     on_record = {one.partition.topic for one in listed.deletions.values()}
     walk.inventory.topics |= on_record
-    walk.inventory.erased |= on_record
+    walk.inventory.deleted |= on_record
     walk.inventory.starts |= {
         one.directory: start
         for one in listed.deletions.values()
@@ -179,6 +183,7 @@ class _Walk:
     def partition(self, directory: Path, partition: TopicPartition) -> None:
         """Add a partition's files."""
         self.inventory.topics.add(partition.topic)
+        self.inventory.partitions[directory.name] = partition
         self._mark(directory, partition)
         entries = list(self._below(directory, partition))
         names = [path.name for path, _ in entries if path.parent == directory]
@@ -206,6 +211,7 @@ class _Walk:
         """Add the files of a deleted, stray or future log."""
         if partition != NO_PARTITION:
             self.inventory.topics.add(partition.topic)
+            self._mark(directory, partition)
         for path, status in self._below(directory, partition):
             group = str(path.parent.relative_to(directory))
             if _LOG_FILE.fullmatch(path.name):
@@ -233,10 +239,11 @@ class _Walk:
         self._add(path, status, partition, ("stray", group), form="other")
 
     def _mark(self, directory: Path, partition: TopicPartition) -> None:
-        """Note whether an erasure of a log is on record. Effects: reads its mark."""
+        """Note which keys the mark of an erasure has. Effects: reads it."""
         with suppress(UnreadableFile):
-            if (read_mark(directory) or "").endswith(" done"):
-                self.inventory.erased.add(partition.topic)
+            if not directory.is_symlink():
+                keys = erased_keys(directory) or ()
+                self.inventory.erased.setdefault(partition.topic, set()).update(keys)
 
     def _of_work(
         self, directory: Path, path: Path, status: os.stat_result, partition: TopicPartition

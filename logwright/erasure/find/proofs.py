@@ -13,6 +13,7 @@ checkpoints                            each line is an entry; names of topics ar
 JSON and JSON lines of Kafka or ours   it parses, each line with its CRC
 ``recovered``                          version and digest, nothing else
 ``ingest.batches.*``                   whole entries with offsets that ascend
+``.logwright-damaged-*``               it is text, and zeros: a malformed checkpoint as it was
 =====================================  ==========================================================
 
 Texts that such a file may hold, those of JSON and of properties, are returned: the caller compares
@@ -59,6 +60,12 @@ _LARGEST_ALONE: Final = 1 << 30
 """Positions and offsets of an index whose segment is not there are below it; four letters are
 above."""
 
+MOST_SMALL: Final = 4096
+"""Bytes of a file that is compared with the keys as a whole."""
+_WIDE: Final = ("utf-16-le", "utf-16-be")
+_BLANK: Final = b"\0 \t\r\n"
+_PLAIN: Final = bytes((*range(32, 127), *_BLANK))
+
 Texts = tuple[bytes, ...]
 Prover = Callable[[bytes, int | None], Texts | None]
 
@@ -82,6 +89,15 @@ def known_texts(
         return prover(content.tobytes(), log_bytes)
     except (LogwrightError, ValueError, RecursionError):
         return None
+
+
+def small_texts(content: NDArray[np.uint8]) -> Texts:
+    """Return what a small file is as a text: numbers of an index can be letters, too."""
+    if not 0 < len(content) <= MOST_SMALL:
+        return ()
+    text = content.tobytes()
+    wide = (text.decode(one, errors="replace").encode(errors="replace") for one in _WIDE)
+    return tuple({one.strip(_BLANK) for one in (text, *wide)})
 
 
 def json_texts(value: object) -> Iterator[bytes]:
@@ -190,6 +206,14 @@ def _recovered(content: bytes, _: int | None) -> Texts | None:
     return () if _RECOVERED.fullmatch(content) else None
 
 
+def _damaged(content: bytes, _: int | None) -> Texts | None:
+    """Return lines and words, also of a text in UTF-16."""
+    if content.translate(None, _PLAIN):
+        return None
+    texts = [content.replace(b"\0", by) for by in (b"", b" ")]
+    return tuple({one for text in texts for one in (*text.splitlines(), *text.split())})
+
+
 def _refuse(text: str) -> object:
     raise ValueError(text)
 
@@ -211,6 +235,7 @@ _PROVERS: Final[tuple[tuple[re.Pattern[str], Prover], ...]] = tuple(
         (r"\.logwright-(?:topics|ingests|state)\.json|manifest\.json", _json),
         (r"\.logwright-deleted-logs\.jsonl|deletions\.jsonl", _lines),
         (r"ingest\.json|erased\.json", _lines),
+        (r"\.logwright-damaged-.*", _damaged),
         ("recovered", _recovered),
         (r"ingest\.batches(?:\.[0-9a-f]{0,32})?", _batches),
     )

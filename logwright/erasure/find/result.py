@@ -96,7 +96,8 @@ class Found:
         live: the live logs with findings.
         looked: path → how the file was looked at, of every file: with `unsearched` the account.
         topics: of which the directory has a log, live or not, or the record of a deletion.
-        erased: of these, those of which an erasure or a deletion is on record.
+        deleted: of these, those of which the deletion of a log is on record.
+        erased: topic → the keys of which an erasure is on record, as `Secret.short` has them.
         files, bytes: of the account.
     """
 
@@ -107,6 +108,7 @@ class Found:
     live: dict[TopicPartition, LiveHits] = field(default_factory=dict)
     looked: dict[str, Looked] = field(default_factory=dict)
     topics: set[str] = field(default_factory=set)
-    erased: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
+    erased: dict[str, set[str]] = field(default_factory=dict)
     files: int = 0
     bytes: int = 0

@@ -19,7 +19,7 @@ from logwright.erasure.find.elsewhere import places_elsewhere
 from logwright.erasure.find.kinds import KINDS, Judged, judge
 from logwright.erasure.find.model import Finding, Looked, Place
 from logwright.erasure.find.places import NO_PARTITION, Inventory, RecordFile, list_files
-from logwright.erasure.find.proofs import known_texts
+from logwright.erasure.find.proofs import known_texts, small_texts
 from logwright.erasure.find.removal import removal_of_file, removal_of_records
 from logwright.erasure.find.result import Found, LiveHits, Settings, Unsearched
 from logwright.erasure.find.scan import Scanned, Scanner, Unread, nothing_found, whole_file
@@ -70,7 +70,8 @@ def search_log_dir(
         for _ in range(ATTEMPTS):
             inventory = list_files(log_dir)
             found = _Search(log_dir, keys, settings, patterns, progress).run(inventory)
-            if list_files(log_dir).files == inventory.files:
+            after = list_files(log_dir)
+            if (after.files, after.not_searched) == (inventory.files, inventory.not_searched):
                 return found
     raise StalePlan(
         "its files change while they are searched.",
@@ -102,6 +103,7 @@ class _Search:
         """Search all files, log by log."""
         total = sum(one.stamp[1] for one in inventory.files)
         self._found.topics |= inventory.topics
+        self._found.deleted |= inventory.deleted
         self._found.erased |= inventory.erased
         metadata = None if self._settings is None else self._settings.metadata
         self._found.topics |= set() if metadata is None else metadata.topics.keys()
@@ -157,7 +159,7 @@ class _Search:
             return self._scanner.scan(data, file.path, keys), SEARCHED
         texts = known_texts(file.path.name, data, _log_bytes(file.path))
         if texts is not None:
-            scanned = scan_texts(texts, keys, self._patterns)
+            scanned = scan_texts((*texts, *small_texts(data)), keys, self._patterns)
             return scanned, SEARCHED if texts else NO_RECORDS
         if file.form == "rows":
             return scan_spool(file.path, keys, self._patterns), SEARCHED

@@ -1,8 +1,8 @@
 """The texts in the metadata of tables: Delta's log, Iceberg's metadata and manifests, catalogs.
 
 Statistics can hold a key, or the beginning of one: Delta cuts texts after 32 characters, Iceberg
-after 16, and the last character of an upper bound is another one. Outside of statistics numbers are
-not taken for keys: sizes and times are written as texts, too.
+after 16, and the last character of an upper bound is another one. Outside of statistics and values
+of partitions numbers are not taken for keys: sizes and times are written as texts, too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
+from logwright.erasure.find.avro_blocks import require_small_blocks
 from logwright.extras import require
 
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -27,6 +28,7 @@ ICEBERG_CUT: Final = 16
 DELTA_CUT: Final = 32
 """How many characters are left of a text in statistics."""
 _STATISTICS: Final = frozenset(("minValues", "maxValues", "lower_bounds", "upper_bounds"))
+_PARTITIONS: Final = frozenset(("partition", "partitionValues"))
 _OWN_PARTITIONS: Final = frozenset(("partition", "bucket"))
 """The partition columns of our tables; they have numbers."""
 _NUMBER: Final = re.compile(r"-?[0-9]{1,20}")
@@ -34,7 +36,8 @@ _QUOTED: Final = re.compile(r"'((?:[^']|'')*)'|\"([^\"]*)\"")
 _DEEPEST: Final = 32
 _BASE64: Final = re.compile(rb"(?:[A-Za-z0-9+/_-]{4})+={0,2}|[A-Za-z0-9+/_-]{2,}={0,2}")
 _FILE: Final = re.compile(
-    rb"(?:[a-z0-9]{2,}:/+|/)[^\0\n]*\.(?:parquet|avro|orc|bin|puffin|json)", re.DOTALL
+    rb"(?:[a-z0-9]{2,}:/+|/|\.\./|[^\0\n:]*/\.\./)[^\0\n]*\.(?:parquet|avro|orc|bin|puffin|json)",
+    re.DOTALL,
 )
 _VECTOR_MAGIC: Final = 1681511377
 """Of a deletion vector (Delta protocol, RoaringBitmapArray)."""
@@ -88,6 +91,7 @@ def add_texts(
     *,
     there: frozenset[str] = frozenset(),
     statistics: bool = False,
+    numbers: bool = False,
     depth: int = 0,
 ) -> None:
     """Add the texts in a value of JSON or Avro: of names and values, and of JSON in a text.
@@ -95,6 +99,7 @@ def add_texts(
     Args:
         there: names of the table's files. What statistics of such a file have, its rows have.
         statistics: the value is of statistics.
+        numbers: it is of a partition: a number may be a key.
     """
     if depth > _DEEPEST:
         raise ValueError("too deep")
@@ -104,18 +109,21 @@ def add_texts(
         known = isinstance(of, str) and unquote(of).rpartition("/")[2] in there
         inner = Texts(found.whole, []) if known else found
         for name, one in value.items():
-            if name in _OWN_PARTITIONS and isinstance(one, str) and _NUMBER.fullmatch(one):
+            if name in _OWN_PARTITIONS and _NUMBER.fullmatch(str(one)):
                 continue
             add_texts(name, inner, **more)
-            add_texts(one, inner, statistics=statistics or name in _STATISTICS, **more)
+            for_one = {"numbers": numbers or name in _PARTITIONS, **more}
+            add_texts(one, inner, statistics=statistics or name in _STATISTICS, **for_one)
     elif isinstance(value, list | tuple):
         for one in value:
-            add_texts(one, found, statistics=statistics, **more)
-    elif isinstance(value, str):
+            add_texts(one, found, statistics=statistics, numbers=numbers, **more)
+    elif isinstance(value, str) and (statistics or numbers or not _NUMBER.fullmatch(value)):
         _add_text(value, found, there=there, statistics=statistics, depth=depth)
     elif isinstance(value, bytes):
         found.whole.append(value)
         _add_cut(value.decode(errors="replace"), value, found)
+    elif numbers:
+        found.whole.append(str(value).encode())
 
 
 def _add_cut(text: str, value: bytes, found: Texts) -> None:
@@ -133,8 +141,6 @@ def beginning(cut: bytes) -> bytes:
 def _add_text(
     value: str, found: Texts, *, there: frozenset[str], statistics: bool, depth: int
 ) -> None:
-    if _NUMBER.fullmatch(value) and not statistics:
-        return
     text = value.encode(errors="surrogatepass")
     found.whole.extend(_forms(text))
     if statistics:
@@ -186,11 +192,15 @@ def _of_avro(path: Path, found: Texts, there: frozenset[str]) -> None:
     require("tables", by="searching a table")
     import fastavro  # noqa: PLC0415 -- an extra
 
+    require_small_blocks(path.read_bytes())
     with path.open("rb") as file:
-        reader = fastavro.reader(file)
-        add_texts(dict(reader.metadata), found)
-        for record in reader:
-            add_texts(record, found, there=there)
+        try:
+            reader = fastavro.reader(file)
+            records = [dict(reader.metadata), *reader]
+        except Exception as error:
+            raise ValueError("not a whole Avro file") from error
+    for record in records:
+        add_texts(record, found, there=there)
 
 
 def _of_sqlite(path: Path, found: Texts) -> None:
@@ -241,7 +251,9 @@ def is_checksum(path: Path, content: bytes) -> bool:
 
 
 def references(texts: Iterable[bytes]) -> Iterator[str]:
-    """Yield the texts that name a file by an address or an absolute path."""
+    """Yield the texts that name a file by an address, an absolute path, or one that leaves its
+    directory.
+    """
     for text in texts:
         if _FILE.fullmatch(text):
             yield text.decode(errors="surrogateescape")

@@ -22,6 +22,7 @@ from logwright.erasure.find.result import Found, Unsearched
 from logwright.erasure.find.table_files import Texts, add_texts, beginning, references, table_texts
 from logwright.erasure.find.texts import RowHit, scan_texts
 from logwright.erasure.keys import KeySet
+from logwright.errors import StalePlan
 from logwright.format.names import TopicPartition
 from logwright.log.files import not_regular, unreadable
 
@@ -31,6 +32,10 @@ _PARQUET: Final = b"PAR1"
 _CUT: Final = "a value in its statistics is cut, and may be the beginning of a key"
 _NO_KEYS: Final = "it has no column of keys as bytes or text"
 _READ_BYTES: Final = 1 << 20
+ATTEMPTS: Final = 3
+"""How often a table is read whose files change meanwhile."""
+_Listed = tuple[Path, str | None, tuple[int, ...]]
+"""A path, why it is not read, and what shows that it is the one that was listed."""
 
 
 def search_table_files(
@@ -45,14 +50,22 @@ def search_table_files(
     Raises:
         MissingExtra: a library that reads the files is not installed.
         UnreadableFile: there is no such file or directory.
+        StalePlan: its files change all the time.
     """
-    table = _Table(root, keys, patterns, topic)
-    below = list(_files_below(root))
-    table.there = frozenset(path.name for path, problem in below if problem is None)
-    for path, problem in below:
-        table.add(path, problem)
-    table.found.findings.sort(key=lambda one: (one.path, one.request))
-    return table.found
+    for _ in range(ATTEMPTS):
+        table = _Table(root, keys, patterns, topic)
+        below = list(_files_below(root))
+        table.there = frozenset(path.name for path, problem, _ in below if problem is None)
+        for path, problem, _ in below:
+            table.add(path, problem)
+        if list(_files_below(root)) == below:
+            table.found.findings.sort(key=lambda one: (one.path, one.request))
+            return table.found
+    raise StalePlan(
+        "its files change while they are searched.",
+        path=root,
+        remedy="Stop the programs that change it, then search again.",
+    )
 
 
 class _Table:
@@ -120,7 +133,7 @@ class _Table:
         for text in references(texts):
             scheme, colon, rest = text.partition(":")
             local = not text.startswith("/") and colon and scheme != "file"
-            path = text if local else "/" + unquote(rest if colon else text).lstrip("/")
+            path = text if local else _path_of(unquote(rest if colon else text), root)
             directory = path.rpartition("/")[0]
             inside = f"{path}/".startswith(f"{root}/")
             if inside or directory in self._elsewhere or not (local or os.path.lexists(path)):
@@ -153,36 +166,49 @@ class _Table:
         ]
 
 
-def _files_below(root: Path) -> Iterator[tuple[Path, str | None]]:
-    """Yield what is below a directory, or the file itself, sorted, and why it is not read. Effects:
-    lists directories; links are not followed.
+def _path_of(text: str, root: str) -> str:
+    """Return the absolute path that a text names; one without a slash first is below the table."""
+    return os.path.normpath(f"/{text.lstrip('/')}" if text.startswith("/") else f"{root}/{text}")
+
+
+def _files_below(root: Path) -> Iterator[_Listed]:
+    """Yield what is below a directory, or the file itself, sorted. Effects: lists directories;
+    links are not followed.
     """
     try:
         status = root.lstat()
     except OSError as error:
         raise unreadable(error, root) from error
     if stat.S_ISREG(status.st_mode):
-        yield root, None
+        yield root, None, _stamp(status)
     elif not stat.S_ISDIR(status.st_mode):
         raise not_regular(root)
     else:
         yield from _in_directory(root)
 
 
-def _in_directory(directory: Path) -> Iterator[tuple[Path, str | None]]:
+def _in_directory(directory: Path) -> Iterator[_Listed]:
     try:
         paths = sorted(directory.iterdir())
     except OSError as error:
-        yield directory, unreadable(error, directory).problem
+        yield directory, unreadable(error, directory).problem, ()
         return
     for path in paths:
-        mode = path.lstat().st_mode
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            continue  # the listing is compared with one that is made after the search
+        mode, stamp = status.st_mode, _stamp(status)
         if stat.S_ISDIR(mode):
             yield from _in_directory(path)
         elif stat.S_ISLNK(mode):
-            yield path, "it is a symbolic link, which is not followed"
+            yield path, "it is a symbolic link, which is not followed", stamp
         else:
-            yield path, None if stat.S_ISREG(mode) else "it is not a regular file"
+            yield path, None if stat.S_ISREG(mode) else "it is not a regular file", stamp
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _head(path: Path) -> bytes:

@@ -50,7 +50,7 @@ REQUESTS = [
 def test_by_topic() -> None:
     """A pattern counts for each topic; a request of which nothing remains is not open."""
     found = {"one": [hit(0), hit(1), hit(0, kind="tombstone")], "two": [hit(2, "u")]}
-    made = count_down(REQUESTS, found, ["t", "u", "v"], now_ms=NOW_MS)
+    made = count_down(REQUESTS, found, ["t", "u", "v"], now_ms=NOW_MS, account=Account())
     assert ["u", "t"] == [row.topic for row in made.topics]
     u, t = made.topics
     assert (2, 1, 1, 1, 0, "missed") == (
@@ -86,7 +86,7 @@ def test_by_log() -> None:
             hit(3, partition=1, kind="aborted"),
         ]
     }
-    made = count_down(REQUESTS, found, ["t"], now_ms=NOW_MS)
+    made = count_down(REQUESTS, found, ["t"], now_ms=NOW_MS, account=Account())
     second, first = made.logs
     assert (1, 1, 1, 0, 0, 3) == (
         first.live,
@@ -106,8 +106,8 @@ def test_by_log() -> None:
     )
 
 
-def account(*unsearched: str, erased: frozenset[str] = frozenset({"t", "u"})) -> Account:
-    return Account(topics=frozenset({"t", "u"}), erased=erased, unsearched=unsearched)
+def account(*unsearched: str, deleted: frozenset[str] = frozenset({"t", "u"})) -> Account:
+    return Account(topics=frozenset({"t", "u"}), deleted=deleted, unsearched=unsearched)
 
 
 def test_what_was_not_searched_is_not_gone() -> None:
@@ -133,7 +133,7 @@ def test_nothing_remains() -> None:
     made = count_down(REQUESTS, {"one": []}, ["t", "u"], now_ms=NOW_MS, account=account())
     assert {"gone"} == {row.state for row in made.topics}
     assert (4, (), ()) == (made.gone, made.missed, made.late)
-    made = count_down(REQUESTS, {"one": []}, ["t", "u"], now_ms=NOW_MS)
+    made = count_down(REQUESTS, {"one": []}, ["t", "u"], now_ms=NOW_MS, account=Account())
     assert {"not found"} == {row.state for row in made.topics}
     assert (0, 4, (), ()) == (made.gone, made.not_found, made.missed, made.late)
 
@@ -141,7 +141,7 @@ def test_nothing_remains() -> None:
 def test_a_request_that_matches_no_topic() -> None:
     """Nothing was searched for it, so neither check passes."""
     both = [request("a", "x", NOW_MS - 1), request("b", "y", NOW_MS + 1)]
-    made = count_down(both, {"one": []}, ["t"], now_ms=NOW_MS)
+    made = count_down(both, {"one": []}, ["t"], now_ms=NOW_MS, account=Account())
     (row,) = made.topics
     assert (UNMATCHED, 2, 2, 1, "not proved") == (
         row.topic,
@@ -168,7 +168,9 @@ def test_file(tmp_path: Path) -> None:
     """What is written is read; there is none before; a damaged one is refused."""
     path = tmp_path / "storage/countdown.json"
     assert read_countdown(path) is None
-    made = count_down(REQUESTS, {"one": [hit(0), hit(2, "u")]}, ["t", "u"], now_ms=NOW_MS)
+    made = count_down(
+        REQUESTS, {"one": [hit(0), hit(2, "u")]}, ["t", "u"], now_ms=NOW_MS, account=Account()
+    )
     write_countdown(path, made)
     write_countdown(path, made)
     assert made == read_countdown(path)
@@ -182,7 +184,7 @@ def test_file(tmp_path: Path) -> None:
 def test_two_requests_for_one_key() -> None:
     """What a search finds of the one is not gone for the other."""
     both = [REQUESTS[0], request("a", "regex:t|u", NOW_MS)]
-    made = count_down(both, {"one": [hit(0)]}, ["t", "u"], now_ms=NOW_MS)
+    made = count_down(both, {"one": [hit(0)]}, ["t", "u"], now_ms=NOW_MS, account=Account())
     t, u = sorted(made.topics, key=lambda row: row.topic)
     assert ("not found", 1) == (u.state, u.requests)
     assert ("missed", 1, 2) == (t.state, t.missed, t.open)

@@ -7,14 +7,16 @@ from pathlib import Path
 
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.commit import erase_partition
-from logwright.erasure.mark import read_mark
+from logwright.erasure.mark import MOST_KEYS, erased_keys, mark_steps, read_mark
 from logwright.format.names import ERASURE_MARK, TopicPartition
 from logwright.steps.filesystem import RealFileSystem
+from logwright.steps.interpreter import execute
 from logwright.tables.plan import Observed, plan_partition
 from logwright.units import TimestampMs
 from tests.crash.filesystems import CrashingFileSystem
 from tests.crash.operations import interposed
 from tests.erasing import PlainKeys
+from tests.found import SECRET
 from tests.log_builder import START_MS, LogBuilder
 
 T0 = TopicPartition("t", 0)
@@ -97,3 +99,31 @@ def test_table_is_rebuilt(tmp_path: Path) -> None:
     assert ("rebuild", "records were erased from the log since") == (step.kind, step.reason)
     assert step.erased
     assert "nothing" == plan_partition(after.progress, after).kind
+
+
+def test_a_mark_has_the_keys_of_all_erasures(tmp_path: Path) -> None:
+    """Also of those before; of an erasure that is not done none is on record."""
+    log = made(tmp_path)
+    assert erased_keys(log.directory) is None
+    for number, key in enumerate((b"me", b"a")):
+        erase(log, key, number)
+    assert tuple(SECRET.short(SECRET.hmac(one)) for one in (b"me", b"a")) == erased_keys(
+        log.directory
+    )
+    content = mark_steps(log.directory, "x", ["0" * 16 + ":" + "1" * 16], done=False)
+    with RealFileSystem(log.log_dir) as files:
+        execute(content, files)
+    assert erased_keys(log.directory) is None
+    with RealFileSystem(log.log_dir) as files:
+        execute(mark_steps(log.directory, "x", (), done=True), files)
+    assert 3 == len(erased_keys(log.directory) or ())
+
+
+def test_a_mark_has_the_last_keys(tmp_path: Path) -> None:
+    """It does not grow without bound."""
+    log = made(tmp_path)
+    erase(log, b"me", 1)
+    keys = [f"{'0' * 16}:{number:016x}" for number in range(MOST_KEYS)]
+    with RealFileSystem(log.log_dir) as files:
+        execute(mark_steps(log.directory, "x", keys, done=True), files)
+    assert tuple(keys) == erased_keys(log.directory)

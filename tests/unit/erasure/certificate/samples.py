@@ -16,6 +16,7 @@ from logwright.erasure.find.model import Finding
 
 NOW_MS = 1_700_000_000_000
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+SECRET = "5ec2e7" + "0" * 10
 VERSIONS = Versions(logwright="1", python="3", cryptography="50")
 GONE, LEFT = "aa" * 32, "bb" * 32
 
@@ -47,7 +48,7 @@ def small_directory(root: Path) -> Path:
 
 
 def searched(root: Path, *findings: Finding, **changed: Any) -> Searched:  # noqa: ANN401 -- of the fields
-    """All of the directory was searched, and an erasure of its topic is on record."""
+    """All of the directory was searched, and the deletion of a log of its topic is on record."""
     tree = list_tree(root)
     cluster = Cluster(cluster_id="c1", end_offset=42, snapshot=None)
     return Searched(
@@ -60,7 +61,7 @@ def searched(root: Path, *findings: Finding, **changed: Any) -> Searched:  # noq
         **{
             "looked": dict.fromkeys(tree.files, "searched"),
             "topics": frozenset({"t"}),
-            "erased": frozenset({"t"}),
+            "deleted": frozenset({"t"}),
             **changed,
         },
     )
@@ -86,5 +87,6 @@ def sample(
         now_ms=NOW_MS,
         signing_key_sha256=fingerprint(KEY.public_key()),
         versions=VERSIONS,
+        secret=SECRET,
         earlier=earlier,
     )

@@ -20,6 +20,7 @@ from tests.unit.erasure.certificate.samples import (
     GONE,
     LEFT,
     NOW_MS,
+    SECRET,
     VERSIONS,
     finding,
     sample,
@@ -93,9 +94,17 @@ def test_gone_needs_an_erasure_on_record(tmp_path: Path) -> None:
     searched for it.
     """
     root = tmp_path / "logs"
-    assert {"not found"} == set(states(sample(root, erased=frozenset())).values())
-    assert {"not found"} == set(states(sample(root, erased=frozenset({"u"}))).values())
-    nowhere = sample(root, topics=frozenset({"u"}), erased=frozenset({"u"}))
+    assert {"not found"} == set(states(sample(root, deleted=frozenset())).values())
+    assert {"not found"} == set(states(sample(root, deleted=frozenset({"u"}))).values())
+    for erased, expected in (
+        ({"t": {f"{SECRET}:{GONE[:16]}"}}, "gone"),
+        ({"t": {f"{SECRET}:{LEFT[:16]}"}}, "not found"),
+        ({"t": {f"{'0' * 16}:{GONE[:16]}"}}, "not found"),
+        ({"u": {f"{SECRET}:{GONE[:16]}"}}, "not found"),
+    ):
+        made = sample(root, deleted=frozenset(), erased=erased)
+        assert expected == states(made)[GONE]
+    nowhere = sample(root, topics=frozenset({"u"}), deleted=frozenset({"u"}))
     assert {"not proved"} == set(states(nowhere).values())
     assert {"no log of its topics was found"} == {one.why for one in nowhere.requests}
 
@@ -105,10 +114,10 @@ def test_an_earlier_certificate_is_on_record(tmp_path: Path) -> None:
     root = tmp_path / "logs"
     before = sample(root, finding())
     assert {GONE: "not found", LEFT: "gone"} == states(
-        sample(root, earlier=[before], topics=frozenset(), erased=frozenset())
+        sample(root, earlier=[before], topics=frozenset(), deleted=frozenset())
     )
     other = sample(root, finding(topic="u"))
-    after = sample(root, earlier=[other], erased=frozenset())
+    after = sample(root, earlier=[other], deleted=frozenset())
     assert {"not found"} == set(states(after).values())
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from logwright.erasure.find.places import NO_PARTITION
 from logwright.errors import PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.metadata.read import read_metadata
@@ -15,7 +16,7 @@ from logwright.spark.kafka_log_options import Pruning, read_options
 from logwright.spark.kafka_log_plan import plan_read
 from tests.e2e.command import call
 from tests.found import find, settings
-from tests.log_builder import LogBuilder
+from tests.log_builder import LogBuilder, SegmentBuilder
 
 TIER = Path(__file__).parents[3] / "data/tier.tar.xz"
 REMOTE = {"plain", "shortened", "tx", "zstd-by-producer"}
@@ -98,3 +99,46 @@ def test_a_log_that_begins_with_its_first_segment(tmp_path: Path) -> None:
         builder.segment(5).batch(5, [("a", "x"), ("b", "y")])
         builder.write(log_start=start)
         assert [] == find(tmp_path / f"logs-{start}", [b"nobody"]).unsearched
+
+
+def test_events_that_cannot_be_read(tier: Path) -> None:
+    """A damaged batch, or an event of another kind: no topic is known to be without remote
+    segments.
+    """
+    logs = (tier / "logs").glob("__remote_log_metadata-*/*.log")
+    path = max(logs, key=lambda one: one.stat().st_size)
+    whole = path.read_bytes()
+    for damaged in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[:-5]):
+        path.write_bytes(damaged)
+        named = find(tier / "logs", [b"nobody"]).unsearched
+        assert any(
+            one.partition == NO_PARTITION and "the remote segments are not known" in one.problem
+            for one in named
+        )
+    path.write_bytes(SegmentBuilder(0).batch(0, [("k", b"\x00\x09\x00" + b"x" * 60)]).content)
+    assert "not known" in " ".join(one.problem for one in find(tier / "logs", [b"n"]).unsearched)
+
+
+@pytest.mark.parametrize("content", [b"\0" * 30, b"0\nx\n"])
+def test_start_offsets_that_cannot_be_read(tmp_path: Path, content: bytes) -> None:
+    """Then nobody knows whether a log has offsets elsewhere."""
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(5).batch(5, [("a", "x")])
+    builder.write(log_start=3)
+    (tmp_path / "logs/log-start-offset-checkpoint").write_bytes(content)
+    named = find(tmp_path / "logs", [b"nobody"]).unsearched
+    assert any("where the logs start is not known" in one.problem for one in named)
+
+
+def test_a_log_without_a_segment(tmp_path: Path) -> None:
+    """Its records are elsewhere, if it has a log start offset."""
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(5).batch(5, [("a", "x")])
+    builder.write(log_start=5)
+    for path in (tmp_path / "logs/t-0").glob("*.log"):
+        path.unlink()
+    (one,) = [one for one in find(tmp_path / "logs", [b"nobody"]).unsearched if one.path == "t-0"]
+    assert ("t", "no segment; offsets from 5 on are in remote storage, or lost") == (
+        one.partition.topic,
+        one.problem,
+    )

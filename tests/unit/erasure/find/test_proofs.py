@@ -142,7 +142,7 @@ def test_every_file_is_in_the_account(tmp_path: Path) -> None:
     assert files == set(found.looked)
     assert {"searched", "no records"} == set(found.looked.values())
     assert ["link"] == [one.path for one in found.unsearched]
-    assert ({"t", "u"}, set()) == (found.topics, found.erased)
+    assert ({"t", "u"}, set()) == (found.topics, found.deleted)
 
 
 def test_damaged_ranges(tmp_path: Path) -> None:
@@ -163,3 +163,35 @@ def test_damaged_ranges(tmp_path: Path) -> None:
     assert [0, 3] == [one.offset for one in found.findings]
     assert [(ends[0], ends[2] - ends[0])] == [(one.position, one.bytes) for one in found.unsearched]
     assert "in part" == found.looked[f"t-0/{0:020d}.log"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t-0/00000000000000000009.index", b"\1nna\0\0\0x"),
+        ("t-0/.logwright/ingest.batches", b"\0nna@exampl."),
+        ("t-0/00000000000000000009.timeindex", "\0nna@x".encode("utf-16-be")),
+        (".logwright-damaged-cleaner-offset-checkpoint-17", b"0\n1\nanna@example.org t 0 5\n\0\0"),
+        (".logwright-damaged-x-17", "0\nanna@example.org 0 5\n".encode("utf-16-le")),
+    ],
+)
+def test_numbers_that_are_letters(tmp_path: Path, name: str, content: bytes) -> None:
+    """A small file that its numbers prove is compared with the keys as a text, too; a copy of a
+    malformed checkpoint by its lines and words.
+    """
+    LogBuilder(tmp_path / "logs").write()
+    path = tmp_path / "logs" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    keys = [b"\1nna\0\0\0x", b"nna@exampl.", b"nna@x", b"anna@example.org"]
+    found = find(tmp_path / "logs", keys)
+    assert [name] == [one.path for one in found.findings]
+    assert [] == found.unsearched
+
+
+def test_a_copy_of_a_checkpoint_that_is_no_text(tmp_path: Path) -> None:
+    """It may hold anything, so it is named."""
+    LogBuilder(tmp_path / "logs").write()
+    name = ".logwright-damaged-cleaner-offset-checkpoint-17"
+    (tmp_path / "logs" / name).write_bytes(b"0\n1\xff\n")
+    assert [name] == [one.path for one in find(tmp_path / "logs", [b"anna"]).unsearched]

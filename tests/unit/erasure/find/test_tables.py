@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import random
 import shutil
 import sqlite3
 import struct
@@ -11,11 +13,13 @@ import zlib
 from contextlib import closing
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from logwright.erasure.find.avro_blocks import require_small_blocks
 from logwright.erasure.find.result import Found
 from logwright.erasure.find.tables import search_table_files
 from logwright.erasure.keys import KeySet
@@ -217,3 +221,65 @@ def test_rows_without_raw_keys_are_named(tmp_path: Path) -> None:
     deletes = pa.table({"file_path": ["x.parquet"], "pos": [0]})
     pq.write_table(deletes, tmp_path / "deletes.parquet")
     assert ["x.parquet"] == [one.path for one in search(tmp_path).unsearched]
+
+
+def test_damaged_manifests(tmp_path: Path) -> None:
+    """Each is named, whatever the library says of it, and the others are searched."""
+    draw, schema = random.Random(1), {"type": "record", "name": "r", "fields": []}
+    schema["fields"] = [{"name": "a", "type": "string"}, {"name": "n", "type": ["null", "long"]}]
+    whole = io.BytesIO()
+    rows = [{"a": f"file-{number}", "n": number} for number in range(20)]
+    fastavro.writer(whole, schema, rows, codec="deflate")
+    (tmp_path / "t/metadata").mkdir(parents=True)
+    for number in range(300):
+        changed = bytearray(whole.getvalue())
+        for _ in range(draw.randint(1, 3)):
+            changed[draw.randrange(4, len(changed))] = draw.randrange(256)
+        (tmp_path / f"t/metadata/{number}.avro").write_bytes(changed)
+    found = search(tmp_path / "t", b"file-7")
+    assert 300 == len(found.looked)
+    searched = {name for name, looked in found.looked.items() if looked == "searched"}
+    assert {f"metadata/{one}.avro" for one in range(300)} - searched == {
+        one.path for one in found.unsearched
+    }
+
+
+def test_a_manifest_that_fills_the_memory(tmp_path: Path) -> None:
+    """It is not read."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "string"}]}
+    whole = io.BytesIO()
+    fastavro.writer(whole, schema, [{"a": "x" * 10_000}] * 10, codec="deflate")
+    require_small_blocks(whole.getvalue())
+    with pytest.raises(ValueError, match="too large"):
+        require_small_blocks(whole.getvalue(), 99_999)
+    other = io.BytesIO()
+    fastavro.writer(other, schema, [{"a": "x"}], codec="xz")
+    with pytest.raises(ValueError, match="another codec"):
+        require_small_blocks(other.getvalue())
+
+
+def test_numbers_of_partitions(tmp_path: Path) -> None:
+    """Those of another program's table may be keys; those of our tables are not."""
+    root = tmp_path / "t"
+    (root / "_delta_log").mkdir(parents=True)
+    add = {"path": "x", "size": 12345, "partitionValues": {"customer": "777", "partition": "3"}}
+    lines = {"add": add, "data_file": {"partition": {"customer": 888, "bucket": 4}}}
+    (root / "_delta_log/00.json").write_text(json.dumps(lines))
+    assert search(root, b"777").findings
+    assert search(root, b"888").findings
+    for key in (b"12345", b"3", b"4"):
+        assert [] == search(root, key).findings
+
+
+def test_a_path_that_leaves_the_table(tmp_path: Path) -> None:
+    """It is named as one elsewhere, relative or not."""
+    root = tmp_path / "t"
+    (root / "_delta_log").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/a.parquet").touch()
+    for path in ("../other/a.parquet", f"{root}/../other/a.parquet", "x/../../other/a.parquet"):
+        (root / "_delta_log/00.json").write_text(json.dumps({"add": {"path": path}}))
+        (one,) = search(root).unsearched
+        assert str(tmp_path / "other") in one.problem
+    (root / "_delta_log/00.json").write_text(json.dumps({"add": {"path": "x/../a.parquet"}}))
+    assert [] == search(root).unsearched
