@@ -28,13 +28,18 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableA
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import FileScanTask, Table
-from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 from sqlalchemy.exc import SQLAlchemyError
 
 from logwright.errors import PolicyError
 from logwright.tables.columns import BUCKET, PARTITION
 from logwright.tables.iceberg_deletes import RowDelta, delete_file, read_deletes, write_deletes
+from logwright.tables.iceberg_history import (
+    newest_ours,
+    properties_of,
+    since_ours,
+    used_files,
+    version_of,
+)
 from logwright.tables.local_files import first_lost, refuse_others, sync_file
 from logwright.tables.model import (
     FORM_KEY,
@@ -148,9 +153,9 @@ class IcebergStore:
             )
         form = load_form(table.properties[FORM_KEY], table=self.name)
         require_columns(form, [one.name for one in table.schema().fields], table=self.name)
-        self._version = _version(table)
-        newest, in_doubt = _newest(table)
-        progress = None if newest is None else _properties(newest).get(PROGRESS_KEY)
+        self._version = version_of(table)
+        newest, in_doubt = newest_ours(table)
+        progress = None if newest is None else properties_of(newest).get(PROGRESS_KEY)
         files = self._files(table)
         self._deleted.clear()
         deletes = {one for file in files for one in _handle(file).delete_files}
@@ -251,7 +256,7 @@ class IcebergStore:
             CommitFailedException: there is another version than `load`, or the last commit, saw.
         """
         table = self._table
-        if _version(table) != self._version:
+        if version_of(table) != self._version:
             raise CommitFailedException("the table has another version than the one that was read")
         lists = commit.deleted_of_buckets
         written = [self._write_deletes(place, lists[place]) for place in lists if lists[place]]
@@ -271,7 +276,7 @@ class IcebergStore:
             files.added_deletes.extend(written)
             files.removed_deletes.update(replaced)
             files.commit()
-        self._version = _version(table)
+        self._version = version_of(table)
 
     def _write_deletes(
         self, place: tuple[int, int], rows: Mapping[DataFile, NDArray[np.int64]]
@@ -284,21 +289,23 @@ class IcebergStore:
 
     def remove_old(self, keep_ms: int) -> int:
         """Let the catalog forget old snapshots, and remove their files if the table has a
-        directory; others are left to the catalog. See `Store.remove_old`.
+        directory; others are left to the catalog. Logwright's newest snapshot stays, with those of
+        other programs since, which are judged by the next update. See `Store.remove_old`.
         """
         table = self._table
         before = datetime.now(UTC) - timedelta(milliseconds=keep_ms)
         before_ms = before.timestamp() * 1000
-        current = _version(table)
-        if any(
-            one.timestamp_ms < before_ms for one in table.snapshots() if one.snapshot_id != current
-        ):
-            table.maintenance.expire_snapshots().older_than(before.replace(tzinfo=None)).commit()
+        stay = {one.snapshot_id for one in since_ours(table)}
+        stay |= {one.snapshot_id for one in table.metadata.refs.values()}
+        old = [one for one in table.snapshots() if one.timestamp_ms < before_ms]
+        expired = [one.snapshot_id for one in old if one.snapshot_id not in stay]
+        if expired:
+            table.maintenance.expire_snapshots().by_ids(expired).commit()
         directory = self._place.directory
         if directory is None:
             return 0
         table.refresh()
-        used = {local[1] for one in _used_files(table) if (local := _LOCAL.fullmatch(one))}
+        used = {local[1] for one in used_files(table) if (local := _LOCAL.fullmatch(one))}
         removed = 0
         found = [*(directory / _DATA).rglob("*.parquet")]
         found += [one for name in _OWN_METADATA for one in (directory / _METADATA).glob(name)]
@@ -325,30 +332,6 @@ def _open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
         ) from None
 
 
-def _version(table: Table) -> int | None:
-    snapshot = table.current_snapshot()
-    return None if snapshot is None else snapshot.snapshot_id
-
-
-def _newest(table: Table) -> tuple[IcebergSnapshot | None, str | None]:
-    """Return logwright's newest snapshot below the current one, and what may have changed rows
-    since: a snapshot of another program that does not just replace files by files with the same
-    rows (Iceberg's specification, "Snapshots": the operation "replace").
-    """
-    found = table.current_snapshot()
-    change = None
-    while found is not None and PROGRESS_KEY not in _properties(found):
-        operation = None if found.summary is None else found.summary.operation
-        if operation != Operation.REPLACE:
-            said = "a change" if operation is None else operation.value
-            change = f"{said} in snapshot {found.snapshot_id}"
-        parent = found.parent_snapshot_id
-        found = None if parent is None else table.snapshot_by_id(parent)
-    if found is None and table.current_snapshot() is not None:
-        change = "logwright's snapshot is not there any more"
-    return found, change
-
-
 def _first_lost(files: Iterable[IcebergFile]) -> str | None:
     """Return which of some files is gone, if it is a local one. Effects: looks at each."""
     local = ((_LOCAL.fullmatch(one.file_path), one.file_size_in_bytes) for one in files)
@@ -358,24 +341,6 @@ def _first_lost(files: Iterable[IcebergFile]) -> str | None:
 def _number(value: int | None) -> int:
     """Return a partition or bucket; -1 for that of a file of another program that has none."""
     return -1 if value is None else value
-
-
-def _properties(snapshot: IcebergSnapshot) -> Mapping[str, str]:
-    return {} if snapshot.summary is None else snapshot.summary.additional_properties
-
-
-def _used_files(table: Table) -> Iterator[str]:
-    """Yield the locations of all files of all snapshots, and of the metadata that says so. Effects:
-    reads their manifests.
-    """
-    yield table.metadata_location
-    yield from (entry.metadata_file for entry in table.metadata.metadata_log)
-    for snapshot in table.snapshots():
-        yield snapshot.manifest_list
-        for manifest in snapshot.manifests(table.io):
-            yield manifest.manifest_path
-            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-                yield entry.data_file.file_path
 
 
 def _files(table: Table) -> Iterator[DataFile]:

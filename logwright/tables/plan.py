@@ -109,7 +109,8 @@ def plan_partition(
         PreconditionError: the high watermark is below the table's end.
     """
     if recorded is None:
-        return _rebuild(observed, FIRST_TIME)
+        known = observed.erasure is None  # else earlier versions may have what was erased
+        return replace(_rebuild(observed, FIRST_TIME), erased=not known)
     if _is_only_below(recorded, observed):
         raise PreconditionError(
             f"the high watermark is {observed.high_watermark}, below offset {recorded.end_offset},"

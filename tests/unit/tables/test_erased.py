@@ -56,6 +56,13 @@ ACTS: dict[str, tuple[str, Callable[[Path], None]]] = {
 }
 
 
+def leave_mark(log_dir: Path, text: str) -> None:
+    """As an erasure does."""
+    path = log_dir / "t-0/.logwright/erased.json"
+    path.parent.mkdir()
+    path.write_text(f"{text}\n")
+
+
 @pytest.mark.parametrize("name", ACTS)
 def test_no_file_has_the_erased_key(tmp_path: Path, name: str) -> None:
     """Also if the table is updated between the other program and the erasure."""
@@ -69,10 +76,28 @@ def test_no_file_has_the_erased_key(tmp_path: Path, name: str) -> None:
     update(where, write_logs(tmp_path / "2", more))
     assert files_with(table, KEY.encode())
     erased = write_logs(tmp_path / "3", {0: [("k0", "v"), *more[0][1:]], 1: more[1]})
-    (erased / "t-0/.logwright").mkdir()
-    (erased / "t-0/.logwright/erased.json").write_text("a mark\n")
+    leave_mark(erased, "a mark")
     done = update(where, erased, now_ms=NOW_MS + 1)
     assert done.result.snapshot is not None
     assert [] == files_with(table, KEY.encode())
     again = update(where, erased, now_ms=NOW_MS + 2)
     assert (False, done.result.snapshot.rows) == (again.result.changed, len(OTHERS) * 2)
+
+
+def test_another_program_between_two_erasures(tmp_path: Path) -> None:
+    """Old snapshots go before the update, too, but not logwright's newest one."""
+    table = tmp_path / "table"
+    where = place("iceberg", table, buckets=1, keep_versions_ms=DAY_MS)
+    first = [("k1", "v1"), (KEY, "v0"), *OTHERS]
+    for number, (key, text) in enumerate([("k1", "one"), ("k0", "another")]):
+        log_dir = write_logs(tmp_path / str(number), {0: [(key, "v"), *first[1:]]})
+        leave_mark(log_dir, text)
+        update(where, log_dir)
+        iceberg_append(table)
+    log_dir = write_logs(tmp_path / "last", {0: [("k2", "v"), ("k1", "v"), *OTHERS]})
+    leave_mark(log_dir, "the last")
+    done = update(where, log_dir)
+    assert ["records were erased from the log since"] == [
+        one.step.reason for one in done.result.partitions
+    ]
+    assert [] == files_with(table, KEY.encode())

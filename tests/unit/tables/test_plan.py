@@ -241,3 +241,9 @@ def test_what_others_stored_is_refused(text: str) -> None:
         load_form(text, table="x")
     with pytest.raises(UnknownTable):
         load_progress(text, table="x")
+
+
+def test_what_is_not_known_may_have_erased_records() -> None:
+    """A table that does not say what it holds may be of before the erasure."""
+    assert not plan_partition(None, SEEN).erased
+    assert plan_partition(None, replace(SEEN, erasure="a mark")).erased

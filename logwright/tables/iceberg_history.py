@@ -1,0 +1,66 @@
+"""The snapshots of an Iceberg table: logwright's newest, those since, and the files of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from logwright.tables.model import PROGRESS_KEY
+
+
+def version_of(table: Table) -> int | None:
+    """Return the number of the current snapshot, None if there is none."""
+    snapshot = table.current_snapshot()
+    return None if snapshot is None else snapshot.snapshot_id
+
+
+def since_ours(table: Table) -> list[Snapshot]:
+    """Return the current snapshot and those before it, down to logwright's newest one."""
+    found: list[Snapshot] = []
+    one = table.current_snapshot()
+    while one is not None:
+        found.append(one)
+        if PROGRESS_KEY in properties_of(one) or one.parent_snapshot_id is None:
+            break
+        one = table.snapshot_by_id(one.parent_snapshot_id)
+    return found
+
+
+def newest_ours(table: Table) -> tuple[Snapshot | None, str | None]:
+    """Return logwright's newest snapshot below the current one, and what may have changed rows
+    since: a snapshot of another program that does not just replace files by files with the same
+    rows (Iceberg's specification, "Snapshots": the operation "replace").
+    """
+    since = since_ours(table)
+    if not since:
+        return None, None
+    if PROGRESS_KEY not in properties_of(since[-1]):
+        return None, "logwright's snapshot is not there any more"
+    change = None
+    for one in since[:-1]:
+        operation = None if one.summary is None else one.summary.operation
+        if operation != Operation.REPLACE:
+            said = "a change" if operation is None else operation.value
+            change = f"{said} in snapshot {one.snapshot_id}"
+    return since[-1], change
+
+
+def properties_of(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return what the writer of a snapshot has noted in it."""
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def used_files(table: Table) -> Iterator[str]:
+    """Yield the locations of all files of all snapshots, and of the metadata that says so. Effects:
+    reads their manifests.
+    """
+    yield table.metadata_location
+    yield from (entry.metadata_file for entry in table.metadata.metadata_log)
+    for snapshot in table.snapshots():
+        yield snapshot.manifest_list
+        for manifest in snapshot.manifests(table.io):
+            yield manifest.manifest_path
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                yield entry.data_file.file_path
