@@ -21,7 +21,7 @@ from tests.differential.oracle_server import OracleServer
 
 pytestmark = pytest.mark.oracle
 
-LOGS = 30
+LOGS = 15
 POINTS = 100
 LOSES = "md5-collision"
 """Kafka's cleaner takes two keys for one, and loses a record: what was before does not count."""

@@ -14,7 +14,7 @@ from logwright.errors import UnsupportedFormatError
 from tests.differential.oracle_server import OracleServer
 from tests.latest_rows import PastStates, plan_of, read_state, replayed
 
-LOGS = 150
+LOGS = 75
 """In every commit's run."""
 FEW_KEYS = CleanerConfig(dedupe_buffer_bytes=640)
 

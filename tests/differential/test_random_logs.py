@@ -20,7 +20,7 @@ from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import Shape, Tally, run_many, write_case
 from tests.differential.shrink import FEATURES, write_named
 
-LOGS = 2_000
+LOGS = 1_000
 """In every commit's run: about a minute."""
 
 SHAPE: Shape = {}

@@ -12,7 +12,7 @@ import pytest
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_plans import SMALL, PlanOutcome, run_plans
 
-PLANS = 5_000
+PLANS = 2_500
 """In every commit's run: about half a minute."""
 
 SEEN = (

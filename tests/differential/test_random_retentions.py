@@ -18,7 +18,7 @@ from tests.differential.random_retentions import (
     run_retentions,
 )
 
-PLANS = 400
+PLANS = 200
 """In every commit's run; at night `--count`, 2,000 at least."""
 
 SEEN = (
