@@ -198,6 +198,7 @@ def _substituted(command: str, log_dir: Path, tmp_path: Path) -> list[str]:
         (" customers --to ", f" t --to {tmp_path}/"),
         ("--from PATH", f"--from {tmp_path / 'rows.json'}"),
         ("--topic T", "--topic new"),
+        ("--topic regex:customers.*", "--topic regex:t.*"),
         ("--partitions N", "--partitions 2"),
     ):
         command = command.replace(old, new)
