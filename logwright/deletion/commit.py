@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from logwright.config.kept import forget_topic_locked, read_kept
 from logwright.deletion.observe import DeletedDirectory, DeletedListing, list_deleted
@@ -27,7 +28,13 @@ from logwright.deletion.steps import (
 )
 from logwright.errors import CannotUndo, DiskFull, NotALogDir, StepFailed
 from logwright.format.deleted_logs import DeletedLog
-from logwright.format.names import DELETE_DIRECTORY, TopicPartition, marked_directory_name
+from logwright.format.names import (
+    DELETE_DIRECTORY,
+    LOG,
+    LOG_START_OFFSET_CHECKPOINT,
+    TopicPartition,
+    marked_directory_name,
+)
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
 from logwright.log.files import names_in, open_partition_dir
@@ -39,12 +46,13 @@ from logwright.steps.live import set_offsets_locked
 from logwright.steps.room import room_or_without
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from logwright.units import TimestampMs
 
 _LOG = logging.getLogger(__name__)
+_SEGMENT: Final = re.compile(rf"[0-9]{{20,}}{re.escape(LOG)}")
 
 
 def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs) -> DeletedLog:
@@ -67,11 +75,13 @@ def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs)
         RealFileSystem(log_dir) as files,
         lock_checkpoints(log_dir),
     ):
+        entries = dict(read_checkpoints(log_dir).of(partition))
         deletion = DeletedLog(
             at_ms=now_ms,
             directory=marked_directory_name(partition, uuid.uuid4().hex, DELETE_DIRECTORY),
             partition=partition,
-            checkpoints=dict(read_checkpoints(log_dir).of(partition)),
+            checkpoints=entries,
+            elsewhere=_begins_elsewhere(log_dir, partition, entries),
         )
         # What cannot be read is refused before anything is changed.
         read_state(log_dir)
@@ -262,11 +272,23 @@ def _without_holds(state: PartitionState) -> PartitionState:
     return PartitionState(move=state.move)
 
 
+def _begins_elsewhere(
+    log_dir: Path, partition: TopicPartition, entries: Mapping[str, int | None]
+) -> bool:
+    """Return whether a log starts before its first segment. Effects: lists its directory."""
+    start = entries.get(LOG_START_OFFSET_CHECKPOINT)
+    names = names_in(log_dir / partition.directory_name)
+    bases = [int(one[: -len(LOG)]) for one in names if _SEGMENT.fullmatch(one)]
+    return start is not None and (not bases or start < min(bases))
+
+
 def _forget(listing: DeletedListing, gone: Collection[str], files: FileSystem) -> None:
-    """Drop the records of these directories and of those that do not exist."""
+    """Drop the records of these directories and of those that do not exist; but what says that
+    records are elsewhere stays.
+    """
     remaining = {
         name: deletion
         for name, deletion in listing.deletions.items()
-        if name not in gone and name in listing.directories
+        if deletion.elsewhere or (name not in gone and name in listing.directories)
     }
     execute(forget_steps(listing.log_dir, listing.record, remaining), files)

@@ -35,6 +35,8 @@ class DeletedLog:
         directory: name of the log's directory after the deletion.
         checkpoints: file name → its entry before the deletion, None if it had none.
         purging: the purge of its files has begun.
+        elsewhere: it began before its first segment: the offsets in between are in remote storage,
+            or lost. Nothing else says so once its files are purged.
     """
 
     at_ms: int
@@ -42,6 +44,7 @@ class DeletedLog:
     partition: TopicPartition
     checkpoints: Mapping[str, int | None]
     purging: bool = False
+    elsewhere: bool = False
 
 
 def serialize_deletion(log: DeletedLog) -> bytes:
@@ -52,6 +55,7 @@ def serialize_deletion(log: DeletedLog) -> bytes:
         "topic": log.partition.topic,
         "partition": log.partition.partition,
         "checkpoints": dict(log.checkpoints),
+        **({"elsewhere": True} if log.elsewhere else {}),
     }
     return serialize_line(entry)
 
@@ -101,4 +105,10 @@ def _parse(entry: Mapping[str, object]) -> DeletedLog | None:
         for name, value in checkpoints.items()
         if isinstance(name, str) and (value is None or type(value) is int)
     }
-    return DeletedLog(at_ms=at_ms, directory=directory, partition=partition, checkpoints=entries)
+    return DeletedLog(
+        at_ms=at_ms,
+        directory=directory,
+        partition=partition,
+        checkpoints=entries,
+        elsewhere=entry.get("elsewhere") is True,
+    )

@@ -65,8 +65,8 @@ ERASURE = (
     Fault(
         family="find: a file that is renamed meanwhile is missed",
         file="erasure/find/search.py",
-        right="            if list_files(log_dir).files == inventory.files:\n",
-        wrong="            if inventory.files:\n",
+        right="            if (after.files, after.not_searched) == (",
+        wrong="            if after.files and (1, 2) != (",
         tests=_SEARCH,
     ),
     Fault(

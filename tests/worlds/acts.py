@@ -11,7 +11,7 @@ from typing import Final
 from tests.crash.filesystems import Crash
 from tests.e2e.command import Answer, call
 from tests.sequences.faults import Fault, interrupted
-from tests.worlds.plain_search import is_live, search_logs
+from tests.worlds.plain_search import begin_elsewhere, is_live, search_logs
 from tests.worlds.requests import ALL, PERSONS, Asked, Asking, words
 from tests.worlds.world import NOW_MS, Piece, Table, World, short
 
@@ -123,6 +123,7 @@ def perform(world: World, act: Piece) -> None:
     given = COMMANDS[act.kind.removeprefix("kill ")](world, draw)
     if given is None:
         return
+    _put_on_record(world, act.kind.removeprefix("kill "), given)
     end: int | str
     if act.kind.startswith("kill "):
         fault = Fault("kill", draw.randint(1, 12))
@@ -138,6 +139,20 @@ def perform(world: World, act: Piece) -> None:
             world.erased |= before - _persons(world)
     world.done.append((act.kind, end))
     world.note(f"act {act.kind} {short([str(one) for one in given[2:3]])}: {end}")
+
+
+def _put_on_record(world: World, command: str, given: Words) -> None:
+    """Note what an act may leave on record."""
+    if command == "delete":
+        topic = str(given[2]).rpartition("-")[0]
+        world.on_record.add((topic, None))
+        world.deleted_tiers |= {topic} & begin_elsewhere(world.first)
+    if command == "erase now":
+        chosen = (world.root / "erase" / "keys").read_bytes().splitlines()
+        files = [one for one in search_logs(world.first) if one.topic is not None]
+        world.on_record |= {
+            (str(one.topic), key) for one in files for key in chosen if one.has_key(key)
+        }
 
 
 def _persons(world: World) -> set[tuple[str, bytes]]:

@@ -114,8 +114,13 @@ def _clean(asked: Asked, known: Known, state: str, *, world: World, said: str) -
         yield Wrong("more", f"clean with unread: {cause}", f"{state}: {_paths(known)}")
     if not known.exists and (state == "gone" or not _NO_MATCH.search(said)):
         yield Wrong("more", "topic that does not exist", f"{state} of {asked.topics!r}")
-    elif state == "gone" and not world.did("erase now", "erase", "delete", "clean", "purge"):
+    elif state == "gone" and not _is_on_record(world, asked):
         yield Wrong("more", "gone without an erasure on record", f"{asked.topics}")
+
+
+def _is_on_record(world: World, asked: Asked) -> bool:
+    """Whether an act has erased the person from one of the topics, or deleted a log of one."""
+    return any(asked.is_about(topic) for topic, key in world.on_record if key in (None, asked.key))
 
 
 def _kind(path: str) -> str:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.worlds.plain_search import PlainFile, is_live, search_logs, search_table, topic_of
+from tests.worlds.plain_search import (
+    PlainFile,
+    begin_elsewhere,
+    is_live,
+    search_logs,
+    search_table,
+    topic_of,
+)
 from tests.worlds.requests import Asked, matches
 from tests.worlds.world import World
 
@@ -79,24 +86,12 @@ def look(world: World) -> Seen:
     if world.did("delete"):
         here |= {topic for topic, _ in world.ends}
     topics = here.union(*map(_topics, (*world.live, *world.archives)))
-    remote = world.tiered.union(*map(_begin_elsewhere, world.live))
+    remote = world.tiered.union(world.deleted_tiers, *map(begin_elsewhere, world.live))
     return Seen([*logs, *archives], archives, tables, by_directory[0], topics, here, remote)
 
 
 def _topics(root: Path) -> set[str]:
     return {topic for one in _directories(root) if (topic := topic_of(one))}
-
-
-def _begin_elsewhere(root: Path) -> set[str]:
-    """The topics of logs whose first local segment is not where they begin."""
-    path, found = root / "log-start-offset-checkpoint", set()
-    lines = path.read_text().splitlines()[2:] if path.exists() else []
-    for topic, partition, start in map(str.split, lines):
-        logs = (root / f"{topic}-{partition}").glob("*.log")
-        bases = [int(one.stem) for one in logs if one.stem.isdigit()]
-        if bases and int(start) < min(bases):
-            found.add(topic)
-    return found
 
 
 def _directories(root: Path) -> list[str]:

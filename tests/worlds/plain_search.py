@@ -130,6 +130,18 @@ def search_logs(root: Path) -> list[PlainFile]:
     return [_of_log_dir(path, path.relative_to(root).parts) for path in below(root)]
 
 
+def begin_elsewhere(root: Path) -> set[str]:
+    """The topics of logs whose first local segment is not where they begin."""
+    path, found = root / "log-start-offset-checkpoint", set()
+    lines = path.read_text().splitlines()[2:] if path.exists() else []
+    for topic, partition, start in map(str.split, lines):
+        logs = (root / f"{topic}-{partition}").glob("*.log")
+        bases = [int(one.stem) for one in logs if one.stem.isdigit()]
+        if bases and int(start) < min(bases):
+            found.add(topic)
+    return found
+
+
 def search_table(root: Path) -> list[PlainFile]:
     """All files of a table."""
     return [_of_table(path, str(path.relative_to(root))) for path in below(root)]

@@ -69,7 +69,7 @@ def test_a_person_that_is_there_is_not_gone(tmp_path: Path, state: str) -> None:
     """In a compressed batch, too."""
     asked = Asked(ALICE, CUSTOMERS)
     world = world_of(tmp_path, asked)
-    world.done.append(("erase now", 0))
+    world.on_record.add((asked.topics, asked.key))
     found = causes(world, certificate(0, asked, state))
     assert [f"more: clean while found in *-*/{'*'}.log"] == found
 
@@ -82,7 +82,7 @@ def test_what_was_not_searched_is_neither_gone_nor_in_time(
     """Whatever it is that hides it: damage, another broker, remote storage, a link."""
     asked = Asked(BOB, ORDERS, COMING)
     world = world_of(tmp_path, asked)
-    world.done.append(("erase now", 0))
+    world.on_record.add((asked.topics, asked.key))
     make(world)
     found = causes(world, certificate(6, asked, state))
     assert any(one.startswith("more: clean with unread") for one in found) == (state != "in time")
@@ -96,7 +96,11 @@ def test_what_was_never_there_is_not_gone(tmp_path: Path) -> None:
     asked = Asked(BOB, ORDERS)
     world = world_of(tmp_path, asked)
     gone = certificate(0, asked, "gone")
+    world.on_record |= {(ORDERS, ALICE), (CUSTOMERS, BOB), (CUSTOMERS, None)}
     assert ["more: gone without an erasure on record"] == causes(world, gone)
+    for key in (BOB, None):
+        world.on_record = {(ORDERS, key)}
+        assert [] == causes(world, gone)
     assert [] == causes(world, certificate(0, asked, "not found"))
 
 

@@ -1,8 +1,9 @@
 """Records of a topic that its log directory does not have: in remote storage (KIP-405), or lost.
 
-Three things say so: the topic's config ``remote.storage.enable`` in the cluster's metadata; a log
+Four things say so: the topic's config ``remote.storage.enable`` in the cluster's metadata; a log
 start offset below the first local segment; and ``__remote_log_metadata``, whose events name each
-remote segment until its deletion is finished.
+remote segment until its deletion is finished; and the record of deleted logs, of one that began
+before its first segment.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def places_elsewhere(
     ``__remote_log_metadata``.
     """
     topics = inventory.topics if metadata is None else inventory.topics | metadata.topics.keys()
-    remote = {topic for topic in topics if is_remote(topic, metadata)}
+    remote = inventory.elsewhere | {topic for topic in topics if is_remote(topic, metadata)}
     events = [
         one
         for one in inventory.files

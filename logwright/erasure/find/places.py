@@ -122,6 +122,7 @@ class Inventory:
         erased: topic → the keys that marks of erasures in its logs have (`logwright.erasure.mark`).
         partitions: directory of a live log → its partition.
         starts: directory of a deleted log → its log start offset on record.
+        elsewhere: topics of deleted logs that began before their first segment.
     """
 
     files: list[RecordFile] = field(default_factory=list)
@@ -131,6 +132,7 @@ class Inventory:
     erased: dict[str, set[str]] = field(default_factory=dict)
     partitions: dict[str, TopicPartition] = field(default_factory=dict)
     starts: dict[str, int] = field(default_factory=dict)
+    elsewhere: set[str] = field(default_factory=set)
 
 
 def list_files(log_dir: Path) -> Inventory:
@@ -148,6 +150,9 @@ def list_files(log_dir: Path) -> Inventory:
     on_record = {one.partition.topic for one in listed.deletions.values()}
     walk.inventory.topics |= on_record
     walk.inventory.deleted |= on_record
+    walk.inventory.elsewhere |= {
+        one.partition.topic for one in listed.deletions.values() if one.elsewhere
+    }
     walk.inventory.starts |= {
         one.directory: start
         for one in listed.deletions.values()

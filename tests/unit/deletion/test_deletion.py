@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 
 from logwright.cli.main import main
 from logwright.deletion.commit import delete_log, find_deleted, purge_deleted, restore_log
+from logwright.erasure.find.elsewhere import places_elsewhere
+from logwright.erasure.find.places import list_files
 from logwright.errors import CannotUndo, LogDirLocked, NotALogDir, UnreadableFile
 from logwright.format.deleted_logs import (
     DeletedLog,
@@ -289,3 +291,19 @@ def test_commands_from_end_to_end(log_dir: Path) -> None:
     run("delete", log_dir, "u-0", status=5)
     run("delete", log_dir, "__cluster_metadata-0", status=5)
     run("undo", log_dir, status=2)
+
+
+def test_a_log_that_began_before_its_first_segment(log_dir: Path) -> None:
+    """Its record stays when its files are purged: nothing else says that records are elsewhere."""
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n2\nt 0 101\nt 1 0\n")
+    for path in (log_dir / "t-1").glob(f"{0:020d}.*"):
+        path.rename(path.with_name(path.name.replace(f"{0:020d}", f"{5:020d}")))
+    for partition in (T0, T1):
+        delete_log(log_dir, partition, now_ms=NOW_MS)
+    later = TimestampMs(NOW_MS + DELAY_MS)
+    assert 2 == len([one for one in purge_deleted(log_dir, now_ms=later, delay_ms=0) if one.goes])
+    left = parse_deletions((log_dir / DELETED_LOGS).read_bytes())
+    assert [(T1, True)] == [(one.partition, one.elsewhere) for one in left.values()]
+    inventory = list_files(log_dir)
+    (one,) = places_elsewhere(log_dir, inventory, None)
+    assert "t" == one.partition.topic
