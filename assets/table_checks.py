@@ -38,13 +38,11 @@ _SHOWN_OFFSETS: Final = 10
 
 
 def held_result(
-    store: Store, snapshot: Snapshot | None, logs: Mapping[int, PartitionLog]
+    store: Store, snapshot: Snapshot, logs: Mapping[int, PartitionLog]
 ) -> dg.AssetCheckResult:
     """Check that the table holds nothing that a consumer may not read yet. Effects: reads the
     footers of the table's files.
     """
-    if snapshot is None:
-        return dg.AssetCheckResult(check_name=HELD, passed=True, description="There is no table.")
     wrong = []
     largest = largest_offsets(store, snapshot)
     for partition, progress in sorted(snapshot.progress.items()):
@@ -67,27 +65,37 @@ def held_result(
     )
 
 
-def decoded_result(update: TopicUpdate) -> dg.AssetCheckResult:
-    """Check that not all records were refused: such a table is not the state of its topic."""
+def decoded_result(update: TopicUpdate) -> dg.AssetCheckResult | None:
+    """Check that not all records were refused: such a table is not the state of its topic. None if
+    there is no record: neither read, nor with a row, nor refused before.
+    """
     refused = sum(one.refused for one in update.result.partitions)
+    read = sum(one.records for one in update.result.partitions)
+    snapshot = update.result.snapshot
+    if not (read or update.quarantined or (snapshot is not None and snapshot.rows)):
+        return None
     wrong = update.only_refused
     return dg.AssetCheckResult(
         check_name=DECODED,
         passed=not wrong,
         description="No record could be decoded." if wrong else None,
-        metadata={"records refused": refused, "rows in quarantine": update.quarantined},
+        metadata={
+            "records read": read,
+            "records refused": refused,
+            "rows in quarantine": update.quarantined,
+        },
     )
 
 
 def contract_result(
-    store: Store, snapshot: Snapshot | None, columns: Columns, policies: Policies, topic: str
-) -> dg.AssetCheckResult:
-    """Check the topic's value contracts on the table's rows. Effects: reads rows."""
+    store: Store, snapshot: Snapshot, columns: Columns, policies: Policies, topic: str
+) -> dg.AssetCheckResult | None:
+    """Check the topic's value contracts on the table's rows; None if it has no contract, or the
+    table no row. Effects: reads rows.
+    """
     contracts = contracts_of(policies, topic)
-    if not contracts or snapshot is None:
-        return dg.AssetCheckResult(
-            check_name=CONTRACT, passed=True, description="The topic has no contract."
-        )
+    if not contracts or not snapshot.rows:
+        return None
     metadata: dict[str, Any] = {}
     broken: set[str] = set()
     checked = 0
@@ -137,7 +145,7 @@ def _equal_result(place: Place, logs: Iterable[Any]) -> dg.AssetCheckResult:
     store = open_store(place)
     snapshot = store.load()
     if snapshot is None:
-        return dg.AssetCheckResult(passed=True, description="There is no table yet.")
+        return _not_compared("There is no table yet.")
     refused = open_store(place, quarantine=True)
     directory = place.directory
     quarantine = Quarantine(
@@ -163,8 +171,11 @@ def _equal_result(place: Place, logs: Iterable[Any]) -> dg.AssetCheckResult:
         said.append(
             f"not compared, since the log was cleaned after the last update: {', '.join(skipped)}"
         )
+    if not found:
+        return _not_compared("; ".join(said) or "The topic has no log here.")
     return dg.AssetCheckResult(
-        passed=not wrong,
+        passed=not said,
+        severity=dg.AssetCheckSeverity.ERROR if wrong else dg.AssetCheckSeverity.WARN,
         description="; ".join(said) or None,
         metadata={
             "live keys": sum(one.live_keys for one in found),
@@ -173,6 +184,16 @@ def _equal_result(place: Place, logs: Iterable[Any]) -> dg.AssetCheckResult:
             "partitions compared": len(found),
             "partitions not compared": len(skipped),
         },
+    )
+
+
+def _not_compared(why: str) -> dg.AssetCheckResult:
+    """A check that was asked for needs a result: it has not passed, and nothing is wrong."""
+    return dg.AssetCheckResult(
+        passed=False,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"Nothing was compared. {why}",
+        metadata={"partitions compared": 0},
     )
 
 
