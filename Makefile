@@ -31,13 +31,13 @@ $(BIN)/python:
 INSTALL_PROJECT = $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
 $(VENV)/.runtime: requirements/runtime.txt pyproject.toml setup.py | $(BIN)/python
-	@echo "Installing the locked dependencies (1.6 GB on disk; some minutes the first time)"
+	@echo "Installing the locked dependencies (1.8 GB on disk; some minutes the first time)"
 	@$(PIP) install --no-deps --require-hashes -r requirements/runtime.txt
 	@$(INSTALL_PROJECT)
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt pyproject.toml setup.py | $(BIN)/python
-	@echo "Installing the locked dependencies and tools (1.9 GB on disk; some minutes the first time)"
+	@echo "Installing the locked dependencies and tools (2.1 GB on disk; some minutes the first time)"
 	@$(PIP) install --no-deps --require-hashes -r requirements/dev.txt
 	@$(INSTALL_PROJECT)
 	@touch $@ $(VENV)/.runtime
