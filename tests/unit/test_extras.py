@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent.parent
 CASE = "basic-none"
 HIDING = "import sys; sys.modules.update(dict.fromkeys(sys.argv.pop(1).split())); "
 """A module that is None in sys.modules can neither be found nor imported."""
-IMPORTED = {"google-crc32c": "google_crc32c", "pyyaml": "yaml"}
+IMPORTED = {"google-crc32c": "google_crc32c", "google-re2": "re2", "pyyaml": "yaml"}
 BROUGHT = {"markupsafe", "py4j", "pydantic_core", "sqlalchemy", "urllib3"}
 """What Jinja, PySpark, pydantic, pyiceberg and requests need themselves."""
 COMMAND = "from logwright.cli.main import main; main()"
