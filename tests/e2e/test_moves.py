@@ -88,9 +88,9 @@ def test_interrupted_by_ctrl_c_goes_on_where_it_was(tmp_path: Path) -> None:
         if process.pid is not None and process.is_alive():
             os.kill(process.pid, signal.SIGINT)
         process.join(WAIT_SECONDS)
-        if process.exitcode == 1:
+        if process.exitcode == 130:
             break
-    assert process.exitcode == 1
+    assert process.exitcode == 130
     assert list(pair.destination.glob("*-future"))
     assert pair.current() == [pair.source / str(T0)]
     (shown,) = call("pause", pair.source, "--output", "json").lines
