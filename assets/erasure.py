@@ -22,6 +22,7 @@ from logwright.assets.erasure_report import (
     doubtful_keys,
     topic_metadata,
 )
+from logwright.assets.erasure_tables import search_tables
 from logwright.assets.page_values import human_time
 from logwright.assets.partitions import SEGMENT_SET
 from logwright.config.sources import DirectorySettings
@@ -119,8 +120,8 @@ def erasure_requests(policies: PolicyDirectory, clock: Clock) -> dg.MaterializeR
 def deletion_deadlines(
     context: dg.AssetExecutionContext, log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
 ) -> Iterator[dg.AssetObservation | dg.MaterializeResult]:  # type: ignore[type-arg]  # as above
-    """What remains of each erasure request in the log directories, and until when it may: the
-    result of a search of all files. Each topic's deadline is observed as
+    """What remains of each erasure request in the log directories and in the tables of the policies,
+    and until when it may: the result of a search of all files. Archives are not searched. Each topic's deadline is observed as
     ``deletion_deadline/<topic>``.
     """
     with boundary("deletion_deadlines"):
@@ -163,7 +164,7 @@ def _write(places: RequestPlaces, requests: tuple[Request, ...]) -> None:
 
 
 def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Countdown:
-    """Search all log directories. Effects: reads all files."""
+    """Search all log directories and the tables of the policies. Effects: reads all files."""
     settings = policies.settings()
     places = request_places(settings.policies.erasure)
     keys = KeySet.of(places.secret, requests=read_store(places.store, places.secret))
@@ -174,12 +175,16 @@ def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Co
     }
     sources = [(log_dir, settings.sources(log_dir)) for log_dir in log_dirs.named().values()]
     elsewhere = [one.topic for one in replicas_elsewhere(sources, keys)]
+    logs = {name: one.findings for name, one in found.items()}
+    tables = search_tables(settings.policies, keys, logs.values(), now_ms=now_ms)
     return count_down(
         keys.requests,
-        {name: one.findings for name, one in found.items()},
+        logs | tables.findings,
         {log.partition.topic for log in log_dirs.listing().logs.values()},
         now_ms=now_ms,
-        account=account_of(found.values(), replicas=elsewhere),
+        account=account_of(
+            found.values(), secret=keys.secret.id, unsearched=(*elsewhere, *tables.unsearched)
+        ),
     )
 
 

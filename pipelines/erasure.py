@@ -88,11 +88,26 @@ def erasure_deadlines(
     if choice.logs:
         runs.append(_sweep_request(choice.logs, now_ms))
         kept |= dict.fromkeys(choice.logs, now_ms)
-    message = skip_message(choice.skipped) if choice.skipped else "Nothing remains in a log."
+    message = skip_message(choice.skipped) if choice.skipped else _nothing(countdown, len(rows))
     cursor = dump_requested(kept, look_ms)
     if runs:
         return dg.SensorResult(run_requests=runs, cursor=cursor)
     return dg.SensorResult(skip_reason=message, cursor=cursor)
+
+
+def _nothing(countdown: Countdown | None, known: int) -> str:
+    """Return why nothing is requested, by what was looked at.
+
+    Args:
+        known: of the logs with records, those that are there with valid settings.
+    """
+    if countdown is None:
+        return "No search was made yet."
+    if countdown.not_read:
+        return f"Nothing is due; {countdown.not_read} places were not searched."
+    if known < len(countdown.logs):
+        return f"{len(countdown.logs) - known} logs or tables with records cannot be swept here."
+    return "Nothing is due in a log." if countdown.records else "Nothing remains in a log."
 
 
 def _why_look(

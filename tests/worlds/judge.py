@@ -236,7 +236,7 @@ def _countdown(known: dict[Asked, Known], claim: Claimed) -> Iterator[Wrong]:
 
 
 def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> Iterator[Wrong]:
-    """Hold an erasure at once, of the first log directory, against what is left there."""
+    """Hold an erasure of the first log directory against what is left there."""
     asking = world.plan.asking
     if claim.status is None:
         yield Wrong("bug", f"erase: {claim.said.splitlines()[-1][:60]}", claim.said)

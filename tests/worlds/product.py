@@ -126,9 +126,12 @@ def _countdown(world: World) -> Claimed:
 
 
 def erasure(world: World) -> Claimed:
-    """Erase what is asked, at once. Effects: changes the first log directory."""
+    """Erase what is asked, at once, or in one of four worlds by the rules. Effects: changes the
+    first log directory.
+    """
     given = given_words(world, world.plan.asking)
-    mode = ("--now-and-for-good", "--yes", *world.config, "--now", NOW_MS)
+    at_once = () if world.plan.seed % 4 == 0 else ("--now-and-for-good",)
+    mode = (*at_once, "--yes", *world.config, "--now", NOW_MS)
 
     def run() -> Claimed:
         answer: Answer = call("erase", world.first, *given, *mode)

@@ -217,20 +217,25 @@ def test_stored_requests(place: Path) -> None:
     assert ("other", "not proved") == (second.topics, second.state)
 
 
-def test_after_an_erasure(place: Path) -> None:
-    """Nothing is found and all is read; an earlier certificate sees that the files are others."""
+@pytest.mark.parametrize(("secret", "state"), [(("--secret",), "gone"), ((), "not found")])
+def test_after_an_erasure(place: Path, secret: tuple[str, ...], state: str) -> None:
+    """Nothing is found and all is read; an earlier certificate sees that the files are others. By
+    another secret nobody knows whose records were erased.
+    """
     log_dir = place / "logs"
     (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
     assert 0 == certify(place, "--out", place / "before.json").status
     erased = call(
         *("erase", log_dir, "--keys", place / "keys", "--now-and-for-good", "--yes"),
         *("--now", NOW_MS, "--config", "cleanup.policy=compact"),
+        *(word for one in secret for word in (one, place / "secret")),
     )
     assert 0 == erased.status, erased.err
     said = certify(place, "--deadline", NOW_MS)
     assert 0 == said.status, said.err
     made = signed(place)
-    assert ({"gone"}, ()) == ({one.state for one in made.requests}, made.remains)
+    assert [state, state, "not found"] == [one.state for one in made.requests]
+    assert () == made.remains
     assert [] == [path for path in log_dir.rglob("*.log") if b"bob" in path.read_bytes()]
     earlier = certify(place, "--earlier", place / "before.json")
     assert 0 == earlier.status, earlier.err
