@@ -62,31 +62,6 @@ def test_after_a_sweep(tmp_path: Path, form: str) -> None:
     assert (before, 0) == (version_of(form, path), swept["bytes read"])
 
 
-def test_a_check_that_looked_at_nothing_has_no_result(tmp_path: Path) -> None:
-    """Neither of the records of an empty topic, nor of a contract that there is not. A check alone
-    can be asked for.
-    """
-    platform, _ = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
-    empty = with_log(platform, [[]])
-    expected = {**CHECKS}
-    del expected["records_decoded"]
-    assert expected == results(update(empty))
-    resources = platform_resources(
-        directories=[f"logs={empty.log_dir}"],
-        policies=PolicyDirectory(directory=str(empty.policies)),
-        clock=Clock(fixed_now_ms=empty.now_ms),
-    )
-    definitions = platform_definitions(resources)
-    asked = dg.AssetSelection.checks(dg.AssetCheckKey(KEY, "held_below_last_stable_offset"))
-    job = dg.define_asset_job("held", asked)
-    done = (
-        dg.Definitions.merge(definitions, dg.Definitions(jobs=[job]))
-        .resolve_job_def("held")
-        .execute_in_process(instance=empty.instance)
-    )
-    assert {"held_below_last_stable_offset": True} == results(done)
-
-
 def with_log(platform: Platform, segments: Sequence[Sequence[Pair]]) -> Platform:
     """The platform with one log made by hand: a batch for each segment; its time is a day later."""
     shutil.rmtree(platform.log_dir)

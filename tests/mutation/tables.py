@@ -109,7 +109,7 @@ TABLES: Final = (
     Fault(
         family="table: another version than the one that was read",
         file="tables/iceberg.py",
-        right="        if _version(table) != self._version:",
+        right="        if version_of(table) != self._version:",
         wrong="        if table is None:",
         tests=WRITERS,
     ),

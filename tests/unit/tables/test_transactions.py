@@ -25,7 +25,7 @@ def write_transactions(log_dir: Path, count: int) -> Path:
 
 
 def test_an_update_reads_what_is_new(tmp_path: Path) -> None:
-    """The marker of a transaction is no missing offset: the rows are not compared with the log."""
+    """At the marker of a transaction no record is missing: rows are not compared with the log."""
     where = place("delta", tmp_path / "table", buckets=1)
     first = update(where, write_transactions(tmp_path / "1", 200)).result.partitions[0]
     log_dir = write_transactions(tmp_path / "2", 202)
