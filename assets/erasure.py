@@ -120,9 +120,9 @@ def erasure_requests(policies: PolicyDirectory, clock: Clock) -> dg.MaterializeR
 def deletion_deadlines(
     context: dg.AssetExecutionContext, log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
 ) -> Iterator[dg.AssetObservation | dg.MaterializeResult]:  # type: ignore[type-arg]  # as above
-    """What remains of each erasure request in the log directories and in the tables of the policies,
-    and until when it may: the result of a search of all files. Archives are not searched. Each topic's deadline is observed as
-    ``deletion_deadline/<topic>``.
+    """What remains of each erasure request in the log directories and in the tables of the
+    policies, and until when it may: the result of a search of all files. Archives are not searched.
+    Each topic's deadline is observed as ``deletion_deadline/<topic>``.
     """
     with boundary("deletion_deadlines"):
         countdown = _countdown(log_dirs, policies, clock)

@@ -61,7 +61,7 @@ def search_tables(
 def _until(
     findings: Iterable[Finding], in_log: Sequence[Finding], table: TopicTable, now_ms: int
 ) -> Iterator[Finding]:
-    """Yield what a table has, with when it is gone: by its update after the log has it no longer."""
+    """Yield what a table has, with when it is gone: by an update after the log has it no longer."""
     last: dict[int, int | None] = {}
     for one in in_log:
         before = last.get(one.request, now_ms)
