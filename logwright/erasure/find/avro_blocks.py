@@ -20,7 +20,7 @@ _WINDOW: Final = -15
 
 
 def require_small_blocks(content: bytes, most: int = MOST_BYTES) -> None:
-    """Require that all blocks together are no larger than this.
+    """Require that all blocks together are at most this large.
 
     Raises:
         ValueError: they are, the file is not whole, or its codec is neither null nor deflate.
