@@ -82,7 +82,8 @@ class PartitionStep:
         forgets: what was said of the log's offsets before is about another log.
         compares: rows whose record the log does not have any more go, unless a newer one comes.
         purges: files with deleted rows are written again.
-        erased: it takes out what was erased from the log.
+        erased: it takes out what was erased from the log, or may have been: a copy of the log
+            without the mark has other batches.
     """
 
     kind: Kind
@@ -123,7 +124,8 @@ def plan_partition(
         return replace(
             _rebuild(observed, other),
             forgets=_forgets(recorded, observed),
-            erased=recorded.erasure != observed.erasure,
+            erased=recorded.erasure != observed.erasure
+            or are_others(recorded.batches, observed.batches),
         )
     if recorded.in_doubt is not None:
         return _rebuild(observed, f"another program has changed the table: {recorded.in_doubt}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from logwright.errors import PreconditionError
+from logwright.tables.batches import Batches
 from logwright.tables.model import (
     Form,
     Progress,
@@ -153,6 +154,14 @@ def test_only_an_erasure_lets_earlier_versions_go() -> None:
     """At once, by the step that takes the records out."""
     assert plan_partition(RECORDED, replace(SEEN, erasure="x done")).erased
     assert not plan_partition(RECORDED, replace(SEEN, log_start_offset=11)).erased
+
+
+def test_a_copy_with_other_batches_lets_earlier_versions_go() -> None:
+    """Records may have been erased from it, whose mark did not come with the copy."""
+    held = Batches(files="a", total="0", cleaned_to=None)
+    recorded, other = replace(RECORDED, batches=held), replace(held, files="b", total="1")
+    assert plan_partition(recorded, replace(SEEN, batches=other)).erased
+    assert not plan_partition(recorded, replace(SEEN, batches=replace(held, files="b"))).erased
 
 
 def test_a_tail_of_an_earlier_version() -> None:
