@@ -41,6 +41,10 @@ class Compact:
         """None."""
         return None
 
+    def topic_id(self, _log_dir: Path, _partition: TopicPartition) -> str | None:
+        """Not known."""
+        return None
+
 
 def planned(log_dir: Path, number: int = LOGS) -> SweepState:
     works = []
