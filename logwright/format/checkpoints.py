@@ -26,6 +26,8 @@ VERSION: Final = 0
 
 _DIGITS: Final = re.compile(rb"[0-9]{1,19}")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_SPACES: Final = re.compile(r"[ \t\v\f]+")
+"""As Java's ``\\s`` within a line."""
 _PLAIN: Final = re.compile(r"0\n([0-9]{1,10})\n((?:[!-~]+ [0-9]{1,9} [0-9]{1,18}\n)*)")
 """An offset checkpoint in the form that Kafka and logwright write."""
 _CONTENTS: Final = 8
@@ -150,15 +152,18 @@ def _entries(content: bytes, path: Path, columns: int) -> list[tuple[int, list[s
         lines.pop()
     if not lines:
         return []
-    version = _integer(lines[0].strip(), INT32_MAX, 1, path)
+    version = _integer(lines[0], INT32_MAX, 1, path)
     if version != VERSION:
         raise UnsupportedFormatError(
             f"the checkpoint's version is {version}.",
             path=path,
             remedy=_REMEDY,
         )
-    count = _integer(lines[1].strip(), INT32_MAX, 2, path) if len(lines) > 1 else 0
-    entries = [(number, line.split()) for number, line in enumerate(lines[2:], start=3)]
+    count = _integer(lines[1], INT32_MAX, 2, path) if len(lines) > 1 else 0
+    entries = [
+        (number, _SPACES.split(line.rstrip(" \t\v\f")))
+        for number, line in enumerate(lines[2:], start=3)
+    ]
     for number, fields in entries:
         if len(fields) != columns:
             raise _corrupt(f"line {number} has {len(fields)} fields instead of {columns}.", path)

@@ -99,7 +99,7 @@ def recover(world: World, random: Random) -> tuple[Answer, bool]:
             errors = [top_error(answer)]
         if not errors:
             return answer, number > 0
-        for error in errors:
+        for error in {one["message"]: one for one in errors}.values():
             if error["message"] in seen:
                 raise Wrong(f"the remedy changes nothing: {error['message']}")
             seen.add(error["message"])
