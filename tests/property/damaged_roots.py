@@ -76,7 +76,7 @@ def follow(error: dict[str, Any], world: World, random: Random, words: list[str]
         named = error["problem"].partition("a file ")[2]
         strange = re.findall(r"\S+", named.rstrip("."))
         ways.append(lambda: [(path / one.strip(",")).unlink() for one in strange] and None)
-    if "Restore the segment" in remedy:
+    if "restore the segment" in remedy.lower():
         place = path.relative_to(world.root)
         ways.append(lambda: rewrite(path, (world.whole / place).read_bytes()))
     if not ways:
