@@ -25,9 +25,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from logwright.errors import CorruptBatch, UnsupportedFormatError
+from logwright.errors import CorruptBatch
 from logwright.format.checkpoints import LeaderEpoch
-from logwright.format.index import parse_offset_index
 from logwright.format.names import (
     INDEX,
     LOG,
@@ -41,12 +40,18 @@ from logwright.log.kinds import file_kinds
 from logwright.log.mapped import map_file
 from logwright.recovery.epochs import assign_batches, epochs_of, trim
 from logwright.recovery.indexes import index_problem
+from logwright.recovery.lookup import (
+    FAILS,
+    MISLEADING,
+    first_unstable_offset,
+    last_entry_misleads,
+    misled_at,
+    next_offset,
+)
 from logwright.recovery.model import Action, Finding, Observed
 from logwright.recovery.producers import ProducerState, SnapshotFiles
 from logwright.recovery.segments import (
     ENDS,
-    NO_OFFSET_LEFT,
-    RESTORE,
     LoadedSegment,
     OffsetOverflow,
 )
@@ -81,6 +86,7 @@ class Loading:
     findings: list[Finding] = field(default_factory=list)
     snapshots: SnapshotFiles = field(init=False)
     end_offset: int = 0
+    first_unstable_offset: int | None = None
 
     def __post_init__(self) -> None:
         self.epochs = self.observed.epochs or ()
@@ -120,6 +126,7 @@ class Loading:
             log_end_offset=Offset(self.end_offset),
         )
         self._load_producers()
+        self._look_up_unstable()
 
     def _remove_orphans(self) -> None:
         self.orphans = file_kinds(self.files).orphans
@@ -155,12 +162,8 @@ class Loading:
                 self.segments += self._split(segment, following)
                 return
             if refused_at is not None:
-                raise CorruptBatch(
-                    "the offsets of the record batches do not ascend.",
-                    path=segment.path,
-                    remedy="Nothing was changed. Kafka's loading fails here; recover it without"
-                    " --like-kafka.",
-                )
+                why = "the offsets of the record batches do not ascend."
+                raise CorruptBatch(why, path=segment.path, remedy=FAILS)
         elif not segment.has_timeindex:
             self._find("created", [segment_file_name(base, TIMEINDEX)], "it was missing")
         self.segments.append(segment)
@@ -174,9 +177,12 @@ class Loading:
         if self.like_kafka or not self.segments:
             return
         last = self.segments[-1]
-        looked_at = last.recovered and last.split_from is None
-        if not looked_at and not last.is_sound():
+        if last.recovered and last.split_from is None:
+            return
+        if not last.is_sound():
             self._recover(last, "its tail is torn, in spite of the clean-shutdown marker")
+        elif last_entry_misleads(last, self._content):
+            self._recover(last, MISLEADING)
 
     def _recover_unflushed(self) -> None:
         """Recover what may not be flushed, from the beginning again after each split
@@ -295,7 +301,8 @@ class Loading:
         """Set the log end offset; a log that ends below its start starts again there."""
         start = self.observed.log_start_offset
         if self.segments:
-            self.end_offset = self._next_offset(self.segments[-1])
+            last = self.segments[-1]
+            self.end_offset = next_offset(last, self._content, like_kafka=self.like_kafka)
             if self.end_offset >= start:
                 return
             reason = f"the log ends at {self.end_offset}, below its start offset {start}"
@@ -306,29 +313,21 @@ class Loading:
         names = [segment_file_name(start, suffix) for suffix in (LOG, INDEX, TIMEINDEX)]
         self._find("created", names, "there is no segment")
 
-    def _next_offset(self, segment: LoadedSegment) -> int:
-        """Return the next offset as Kafka finds it: from the last index entry, which may point to a
-        torn batch (then the segment counts as empty); the walk ends silently before a truncated
-        batch, and fails on bytes that are not a batch.
+    def _look_up_unstable(self) -> None:
+        """Recover the segments in which a broker's look-up of the first unstable offset fails.
+        Their batches have leader epochs already.
         """
-        begin, target = 0, segment.base_offset
-        if self.like_kafka and not segment.recovered:
-            entries = parse_offset_index(self._content(segment, INDEX), segment.base_offset)
-            if len(entries):
-                target, begin = entries[-1].tolist()
-        found = segment.batches(check_crcs=False, begin=begin if 0 < begin < segment.size else 0)
-        if found.end in ("length", "crc"):  # CRCs are not checked: it is not a batch of any kind
-            raise CorruptBatch(
-                f"{ENDS[found.end]}.",
-                path=segment.path,
-                position=begin + found.valid_bytes,
-                remedy="Nothing was changed. Kafka's loading fails here; recover it without"
-                " --like-kafka.",
-            )
-        offsets = found.batches["last_offset"]
-        if (offsets == INT64_MAX).any():
-            raise UnsupportedFormatError(NO_OFFSET_LEFT, path=segment.path, remedy=RESTORE)
-        return int(offsets[-1]) + 1 if (offsets >= target).any() else segment.base_offset
+        epochs = self.epochs
+        while (offset := self.first_unstable_offset) is not None:
+            offset = max(offset, self.log_start_offset)
+            segment = misled_at(self.segments, offset, self._content)
+            if segment is None:
+                break
+            if self.like_kafka:
+                raise CorruptBatch(f"{MISLEADING}.", path=segment.path, remedy=FAILS)
+            self._recover(segment, MISLEADING)
+            self._load_producers()
+        self.epochs = epochs
 
     def _load_producers(self) -> None:
         started_anew = self.created is not None and bool(self.dropped)
@@ -343,6 +342,7 @@ class Loading:
             end_offset=self.end_offset,
             clean_shutdown=self.observed.clean_shutdown and self.like_kafka,
         )
+        self.first_unstable_offset = first_unstable_offset(state.replay)
 
     def _drop(self, segments: Sequence[LoadedSegment], reason: str) -> None:
         for segment in segments:

@@ -224,7 +224,10 @@ def damage_log(world: World, random: Random) -> None:
             path.unlink()
         else:
             content = path.read_bytes()
-            rewrite(path, random.choice((bytes(len(content)), content[:7], b"", content + b"x")))
+            ways = [bytes(len(content)), content[:7], b"", content + b"x"]
+            if path.suffix == ".index" and content:
+                ways.append(content[:-1] + bytes([content[-1] ^ 8]))
+            rewrite(path, random.choice(ways))
     elif random.random() < 0.3:
         (directory / random.choice(("x.log", "7.snapshot", "a.index"))).write_bytes(b"")
         world.by_hand.append(

@@ -1,0 +1,107 @@
+"""Index entries that name no record batch, where Kafka's loading looks an offset up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from logwright.format.checkpoints import serialize_offset_checkpoint
+from logwright.format.index import parse_offset_index, serialize_offset_index
+from logwright.format.names import TopicPartition, segment_file_name
+from tests.differential.oracle_server import OracleServer
+from tests.e2e.command import Answer, call
+from tests.log_builder import START_MS, LogBuilder
+
+pytestmark = pytest.mark.oracle
+
+IDS = b"version=1\nnode.id=1\ncluster.id=Y2x1c3RlcmNsdXN0ZXJjbA\n"
+MARKER = ".kafka_cleanshutdown"
+NOW_MS = START_MS + 1_000_000
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OracleServer]:
+    with OracleServer() as running:
+        yield running
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """Three segments; the transaction of the first one is open. Each batch but the first of a
+    segment has an index entry.
+    """
+    log = LogBuilder(tmp_path / "logs")
+    sealed = log.segment(0)
+    for offset in range(3):
+        sealed.batch(offset, [("a", "1")])
+    sealed.batch(3, [("b", "1")], producer_id=7, transactional=True).batch(4, [("c", "1")])
+    for base in (5, 8):
+        later = log.segment(base)
+        for offset in range(base, base + 3):
+            later.batch(offset, [("d", "1")])
+    log.write(producers=True, index_interval=0)
+    (tmp_path / "logs/meta.properties").write_bytes(IDS)
+    return tmp_path / "logs"
+
+
+def mislead(log_dir: Path, base: int) -> None:
+    """Each entry of a segment's index names 8 bytes before its batch, where a length is 0."""
+    path = log_dir / "t-0" / segment_file_name(base, ".index")
+    entries = parse_offset_index(path.read_bytes(), base)
+    assert len(entries) > 1
+    path.write_bytes(serialize_offset_index(entries - np.array([0, 8]), base))
+
+
+def stop_uncleanly(log_dir: Path) -> None:
+    """All below the end is flushed."""
+    (log_dir / MARKER).unlink()
+    points = serialize_offset_checkpoint({TopicPartition("t", 0): 11})
+    (log_dir / "recovery-point-offset-checkpoint").write_bytes(points)
+
+
+def boot(server: OracleServer, log_dir: Path) -> dict[str, Any]:
+    """What Kafka's start and stop say."""
+    request = {"request": "boot", "logDirs": [str(log_dir)], "identity": True, "now": NOW_MS}
+    return server.ask(request)
+
+
+def recover(log_dir: Path, *words: str) -> Answer:
+    return call("recover", log_dir, "--yes", "--now", NOW_MS, *words)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
+@pytest.mark.parametrize("base", [0, 8], ids=["first unstable offset", "next offset"])
+def test_kafka_opens_what_was_recovered(
+    server: OracleServer, log_dir: Path, *, base: int, clean: bool
+) -> None:
+    """Kafka fails at the entry, unless it builds that index again; `recover` does in any case."""
+    if not clean:
+        stop_uncleanly(log_dir)
+    mislead(log_dir, base)
+    logs = {one.name: one.read_bytes() for one in (log_dir / "t-0").glob("*.log")}
+    assert 0 == recover(log_dir).status
+    assert logs == {one.name: one.read_bytes() for one in (log_dir / "t-0").glob("*.log")}
+    assert 0 == call("verify", log_dir, "t-0").status
+    assert (log_dir / MARKER).exists()
+    assert 11 == boot(server, log_dir)["logs"]["t-0"]["endOffset"]
+
+
+@pytest.mark.parametrize("base", [0, 8], ids=["first unstable offset", "next offset"])
+def test_kafka_fails_before(server: OracleServer, log_dir: Path, base: int) -> None:
+    """With the marker it builds no index again; `--like-kafka` says so."""
+    mislead(log_dir, base)
+    refused = recover(log_dir, "--like-kafka")
+    assert 3 == refused.status
+    assert "Kafka's loading fails here" in refused.err
+    assert "record size" in boot(server, log_dir)["bootFailed"]
+
+
+def test_an_entry_that_nothing_looks_up(server: OracleServer, log_dir: Path) -> None:
+    """Below the recovery point, where no transaction is open, no batch is read."""
+    mislead(log_dir, 5)
+    assert "Nothing to repair" in recover(log_dir).out
+    assert 11 == boot(server, log_dir)["logs"]["t-0"]["endOffset"]
