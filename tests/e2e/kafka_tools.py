@@ -40,6 +40,9 @@ SERVER = (
     "log.retention.check.interval.ms=3600000",
     "offsets.topic.num.partitions=1",
     "transaction.state.log.num.partitions=1",
+    "share.coordinator.state.topic.num.partitions=1",
+    "share.coordinator.state.topic.replication.factor=1",
+    "share.coordinator.state.topic.min.isr=1",
 )
 COMPACT = {
     "cleanup.policy": "compact",

@@ -29,7 +29,7 @@ from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
 
 pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
 
-OFFSETS, STATES = "__consumer_offsets", "__transaction_state"
+OFFSETS, STATES, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
 TOPIC = "customers"
 PARTITIONS = 3
 RECORDS = 90
@@ -41,6 +41,8 @@ ENDS = ("commit", "abort", "leave open")
 GROUP_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TRANSACTION_TOOL = "org.apache.kafka.tools.TransactionsCommand"
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+SHARE_CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+SHARE_GROUP = "workers"
 FORMATTERS = "org.apache.kafka.tools.consumer"
 COLUMNS = re.compile(r"\s+")
 
@@ -153,6 +155,15 @@ def transact(bootstrap: str) -> list[Producer]:
     return producers
 
 
+def share(bootstrap: str) -> None:
+    """A member of a share group, which waits for records and leaves."""
+    tool(
+        SHARE_CONSOLE,
+        bootstrap,
+        *("--topic", TOPIC, "--group", SHARE_GROUP, "--timeout-ms", "10000"),
+    )
+
+
 def printed(bootstrap: str, topic: str, *formatters: str) -> list[dict[str, Any]]:
     """The records of an internal topic as Kafka's formatters print those that each is for."""
     found = []
@@ -187,6 +198,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
         commit_offsets(bootstrap)
         members = [join(bootstrap, CLASSIC, "classic"), join(bootstrap, MODERN, "consumer")]
         producers = transact(bootstrap)
+        share(bootstrap)
         describe = ("--describe", "--all-groups")
         offsets = table(tool(GROUP_TOOL, bootstrap, *describe, "--offsets"))
         rows = table(tool(GROUP_TOOL, bootstrap, *describe, "--members"))
@@ -202,6 +214,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
                 bootstrap, OFFSETS, "OffsetsMessageFormatter", "GroupMetadataMessageFormatter"
             ),
             STATES: printed(bootstrap, STATES, "TransactionLogMessageFormatter"),
+            SHARES: printed(bootstrap, SHARES, "group.share.ShareGroupStateMessageFormatter"),
         }
     del members, producers
     return Said(
@@ -331,7 +344,17 @@ def test_transactions_are_those_that_kafka_describes(said: Said) -> None:
     assert [(TOPIC, partition) for partition in range(PARTITIONS)] == sorted(opened)
 
 
-@pytest.mark.parametrize("topic", [OFFSETS, STATES])
+def test_a_share_group_has_its_partitions(said: Said) -> None:
+    """A snapshot of each partition that the group was assigned."""
+    rows = rows_of(said, SHARES)
+    snapshots = [row for row in rows if row["type"] == "share_snapshot"]
+    assert {(SHARE_GROUP, number) for number in range(PARTITIONS)} == {
+        (row["group_id"], row["share_partition"]) for row in snapshots
+    }
+    assert all(0 <= row["write_time"].timestamp() - said.started < 300 for row in snapshots)
+
+
+@pytest.mark.parametrize("topic", [OFFSETS, STATES, SHARES])
 def test_records_are_those_that_kafkas_formatters_print(topic: str, said: Said) -> None:
     """Type and data of the key, version and data of the value, field by field."""
     ours = [
