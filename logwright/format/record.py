@@ -166,6 +166,31 @@ def read_records(batch: RecordBatch, content: bytes | memoryview) -> tuple[Recor
         CorruptBatch: the payload or a record is malformed, or larger than the limit.
         UnsupportedFormatError: the codec is unknown.
     """
+    return decode_records(batch, _section(batch, content))
+
+
+def read_first_record(batch: RecordBatch, content: bytes | memoryview) -> Record:
+    """Return the first record of the whole batch `content`, whatever follows it. A broker that
+    loads a log reads no more of a control batch (ProducerAppendInfo.append).
+
+    Raises:
+        CorruptBatch, UnsupportedFormatError: see `read_records`.
+    """
+    if batch.records_count < 1:
+        raise CorruptBatch(
+            f"the record batch at offset {batch.base_offset} cannot hold"
+            f" {batch.records_count} records."
+        )
+    try:
+        return _decode_record(batch, _section(batch, content), 0)[0]
+    except CorruptBatch as error:
+        raise CorruptBatch(
+            f"record 0 of the batch at offset {batch.base_offset}: {error.problem}"
+        ) from error
+
+
+def _section(batch: RecordBatch, content: bytes | memoryview) -> bytes | memoryview:
+    """Return the records section of a batch, decompressed if necessary."""
     if batch.codec >= len(CODEC_NAMES):
         raise UnsupportedFormatError(
             f"the record batch's codec {batch.codec} is unknown.",
@@ -174,14 +199,13 @@ def read_records(batch: RecordBatch, content: bytes | memoryview) -> tuple[Recor
     payload = memoryview(content)[HEADER_BYTES:]
     if not payload:
         # An empty batch has nothing to decompress, be the codec what it may.
-        return decode_records(batch, payload)
+        return payload
     try:
-        section = decompress(batch.codec, payload, limit=decompression_limit(len(content)))
+        return decompress(batch.codec, payload, limit=decompression_limit(len(content)))
     except CodecError as error:
         raise CorruptBatch(
             f"the record batch at offset {batch.base_offset} cannot be decompressed ({error})."
         ) from error
-    return decode_records(batch, section)
 
 
 def decode_records(batch: RecordBatch, section: bytes | memoryview) -> tuple[Record, ...]:

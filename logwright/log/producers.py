@@ -29,7 +29,7 @@ from logwright.format.batch import (
 from logwright.format.control import ControlType, parse_control_key, parse_marker_value
 from logwright.format.index import AbortedTransaction
 from logwright.format.names import LOG, SNAPSHOT, segment_file_name
-from logwright.format.record import read_records
+from logwright.format.record import read_first_record
 from logwright.format.scan import scan_segment
 from logwright.format.snapshot import ProducerEntry, parse_snapshot
 from logwright.log.files import OpenDir, read_file
@@ -263,7 +263,7 @@ def _replay_marker(replayed: Replay, batch: RecordBatch, content: bytes) -> None
         nothing = replace(_unknown(batch), producer_epoch=-1)
         replayed.entries.setdefault(batch.producer_id, nothing)
         return
-    marker = read_records(batch, content)[0]
+    marker = read_first_record(batch, content)
     kind = parse_control_key(marker.key)
     if not kind.ends_transaction:
         return

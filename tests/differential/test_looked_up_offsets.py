@@ -1,14 +1,17 @@
-"""Index entries that name no record batch, where Kafka's loading looks an offset up."""
+"""What Kafka's loading reads of indexes and batches, and what it does not."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from logwright.format.batch import HEADER_BYTES, parse_batch, serialize_batch
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.index import parse_offset_index, serialize_offset_index
 from logwright.format.names import TopicPartition, segment_file_name
@@ -105,3 +108,24 @@ def test_an_entry_that_nothing_looks_up(server: OracleServer, log_dir: Path) -> 
     mislead(log_dir, 5)
     assert "Nothing to repair" in recover(log_dir).out
     assert 11 == boot(server, log_dir)["logs"]["t-0"]["endOffset"]
+
+
+def test_the_first_record_of_a_marker_counts(server: OracleServer, tmp_path: Path) -> None:
+    """Kafka's loading replays a marker that promises more records; so does `recover`."""
+    log = LogBuilder(tmp_path / "logs")
+    segment = log.segment(0)
+    segment.batch(0, [("b", "1")], producer_id=7, transactional=True).marker(1, 7, "commit")
+    header = parse_batch(segment.batches[-1])
+    promising = replace(header, records_count=48)
+    segment.batches[-1] = serialize_batch(promising, segment.batches[-1][HEADER_BYTES:])
+    log.write()
+    (tmp_path / "logs/meta.properties").write_bytes(IDS)
+    (tmp_path / "logs" / MARKER).unlink()
+    broker = tmp_path / "broker"
+    shutil.copytree(tmp_path / "logs", broker)
+    assert 2 == boot(server, broker)["logs"]["t-0"]["endOffset"]
+    assert 0 == recover(tmp_path / "logs").status
+    ends = [path.name for path in sorted((tmp_path / "logs/t-0").glob("*.snapshot"))]
+    assert ends == [path.name for path in sorted((broker / "t-0").glob("*.snapshot"))]
+    for name in ends:
+        assert (broker / "t-0" / name).read_bytes() == (tmp_path / "logs/t-0" / name).read_bytes()

@@ -50,6 +50,7 @@ class World:
         whole: as it was before the damage.
         logs: its partition directories' names, with the topic id.
         done: names of the damages.
+        restored: segments that were restored from `whole`, with their content before.
         by_hand: what makes a copy of the root one that Kafka loads, as an operator would do it.
     """
 
@@ -57,6 +58,7 @@ class World:
     whole: Path
     logs: dict[str, str]
     done: list[str] = field(default_factory=list)
+    restored: dict[Path, bytes] = field(default_factory=dict)
     by_hand: list[Callable[[Path], None]] = field(default_factory=list)
 
 

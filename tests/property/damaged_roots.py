@@ -78,11 +78,17 @@ def follow(error: dict[str, Any], world: World, random: Random, words: list[str]
         strange = re.findall(r"\S+", named.rstrip("."))
         ways.append(lambda: [(path / one.strip(",")).unlink() for one in strange] and None)
     if "restore the segment" in remedy.lower():
-        place = path.relative_to(world.root)
-        ways.append(lambda: rewrite(path, (world.whole / place).read_bytes()))
+        ways.append(lambda: restore(world, path))
     if not ways:
         raise Wrong(f"no remedy to follow: {error['message']}")
     random.choice(ways)()
+
+
+def restore(world: World, segment: Path) -> None:
+    """Restore a segment, and remember its content before."""
+    place = segment.relative_to(world.root)
+    world.restored[place] = segment.read_bytes()
+    rewrite(segment, (world.whole / place).read_bytes())
 
 
 def recover(world: World, random: Random) -> tuple[Answer, bool]:
@@ -183,8 +189,17 @@ def id_bytes(topic_id: str) -> bytes:
 
 
 def compare(world: World, kafkas: Path) -> None:
-    """Every batch that Kafka keeps is in the recovered log, or kept aside."""
-    for name in world.logs:
+    """Every batch that Kafka keeps is in the recovered log, or kept aside. A segment that had to be
+    restored is not one that Kafka keeps as it was.
+    """
+    for place, content in world.restored.items():
+        if not batches_in(content):
+            continue
+        kept = kafkas / place
+        if kept.exists() and kept.read_bytes() == content:
+            raise Wrong(f"{place} had to be restored, and Kafka keeps it")
+    restored = {place.parts[0] for place in world.restored}
+    for name in world.logs.keys() - restored:
         ours = content_of(world.root / name)
         missing = content_of(kafkas / name).keys() - ours.keys()
         if missing:

@@ -19,6 +19,7 @@ from logwright.format.record import (
     decode_varlong,
     encode_records,
     encode_varint,
+    read_first_record,
     read_records,
 )
 from logwright.units import Offset, TimestampMs
@@ -239,3 +240,20 @@ def test_a_payload_that_cannot_be_decompressed_is_corrupt() -> None:
     content = serialize_batch(a_header(attributes=4), b"noise")
     with pytest.raises(CorruptBatch, match="zstd"):
         read_records(parse_batch(content), content)
+
+
+def test_the_first_record_is_read_whatever_follows() -> None:
+    """A count that is too large, and bytes that are left over, are not its business."""
+    content = serialize_batch(a_header(records_count=48), builders.PLAIN_RECORD + b"more")
+    (expected,) = decode_records(a_header(), builders.PLAIN_RECORD)
+    assert expected == read_first_record(parse_batch(content), content)
+
+
+@pytest.mark.parametrize(
+    ("count", "section"), [(0, b""), (-1, builders.PLAIN_RECORD), (1, b"\x10")]
+)
+def test_a_first_record_that_is_not_there(count: int, section: bytes) -> None:
+    """It is refused with the batch's offset."""
+    content = serialize_batch(a_header(records_count=count), section)
+    with pytest.raises(CorruptBatch, match="batch at offset"):
+        read_first_record(parse_batch(content), content)
