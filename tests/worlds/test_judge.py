@@ -234,7 +234,7 @@ def test_an_erasure_of_all_topics_names_none(tmp_path: Path) -> None:
 
 
 def test_an_erasure_of_a_torn_log_is_refused(tmp_path: Path) -> None:
-    """Zeros hold nothing, so all was searched; but neither Kafka nor an erasure takes such a log."""
+    """Zeros hold nothing, so all was searched; neither Kafka nor an erasure takes such a log."""
     world = world_of(tmp_path, Asked(BOB))
     (world.first / f"{ORDERS}-0" / f"{0:020d}.log").write_bytes(bytes(4))
     seen = look(world)
