@@ -145,7 +145,6 @@ def _put_on_record(world: World, command: str, given: Words) -> None:
     """Note what an act may leave on record."""
     if command == "delete":
         topic = str(given[2]).rpartition("-")[0]
-        world.on_record.add((topic, None))
         world.deleted_tiers |= {topic} & begin_elsewhere(world.first)
     if command == "erase now":
         chosen = (world.root / "erase" / "keys").read_bytes().splitlines()
