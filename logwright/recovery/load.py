@@ -181,7 +181,7 @@ class Loading:
             return
         if not last.is_sound():
             self._recover(last, "its tail is torn, in spite of the clean-shutdown marker")
-        elif last_entry_misleads(last, self._content):
+        elif not last.recovered and last_entry_misleads(last, self._content):
             self._recover(last, MISLEADING)
 
     def _recover_unflushed(self) -> None:

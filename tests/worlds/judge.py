@@ -12,13 +12,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.worlds.knowledge import Known, Seen, know
-from tests.worlds.plain_search import PlainFile
+from tests.worlds.knowledge import Known, Seen, directories, know
+from tests.worlds.plain_search import PlainFile, is_live
 from tests.worlds.product import Claimed
 from tests.worlds.requests import ALL, Asked, Asking, is_valid
 from tests.worlds.world import NOW_MS, World, short
 
 CLEAN = ("gone", "not found")
+METADATA_LOG = "__cluster_metadata-0"
+REFUSED = 5
 LEFT = ("remains", "will be late", "missed", "in time")
 _WARNED = re.compile(r"white space|blank|quot|space", re.IGNORECASE)
 _NO_MATCH = re.compile(r"match(?:es)? (?:no|nothing)|no (?:log|topic)", re.IGNORECASE)
@@ -149,6 +151,8 @@ def _certificate(world: World, known: dict[Asked, Known], claim: Claimed) -> Ite
     if (
         known
         and claim.status != 0
+        and len(about) == len(known)  # of two requests of one key, `states` has only one
+        and not _must_choose(world, claim)
         and all(
             is_valid(asked.topics) and one.is_complete and one.exists
             for asked, one in known.items()
@@ -195,8 +199,14 @@ def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -
             yield Wrong("more", f"find: {claim.status} and {'unread' if unread else 'away'}", where)
         if not hits and not maybe:
             yield Wrong("less", "find: found nothing that is there", claim.said[:200])
-    elif not unsure and valid and (known or pattern):
+    elif not unsure and valid and (known or pattern) and not _must_choose(world, claim):
         yield Wrong("less", f"find: {claim.status} without a cause", claim.said[-300:])
+
+
+def _must_choose(world: World, claim: Claimed) -> bool:
+    """Whether two of the directories have the cluster's metadata, and the command asks which."""
+    metadata = [one for one in (*world.live, *world.archives) if (one / METADATA_LOG).is_dir()]
+    return len(metadata) > 1 and claim.status == REFUSED and "--no-metadata" in claim.said
 
 
 def _any_unread(seen: Seen) -> bool:
@@ -205,8 +215,15 @@ def _any_unread(seen: Seen) -> bool:
 
 def _any_away(world: World, seen: Seen) -> bool:
     """Whether a part of any topic is elsewhere: a pattern is searched in all topics."""
-    brokers = {one for each in world.replicas.values() for some in each.values() for one in some}
-    return bool(seen.remote or brokers - {1})
+    held = {one for root in world.live for one in directories(root) if is_live(one)}
+    replicas = [
+        (f"{topic}-{number}", brokers)
+        for topic, partitions in world.replicas.items()
+        for number, brokers in partitions.items()
+    ]
+    return bool(seen.remote) or any(
+        set(all_of) - {1} or one not in held for one, all_of in replicas
+    )
 
 
 def _pattern(asking: Asking, seen: Seen, claim: Claimed) -> Iterator[Wrong]:

@@ -109,11 +109,12 @@ def _topics(root: Path) -> set[str]:
     """The topics that names of directories say, and the record of deletions. That of a deleted log
     goes with its files: then it is not known that there was such a topic.
     """
-    named = {topic for one in _directories(root) if (topic := topic_of(one))}
+    named = {topic for one in directories(root) if (topic := topic_of(one))}
     return named.union(one.topic for one in deletions(root).values())
 
 
-def _directories(root: Path) -> list[str]:
+def directories(root: Path) -> list[str]:
+    """The names of the directories of a log directory."""
     return [one.name for one in root.iterdir() if one.is_dir() and not one.is_symlink()]
 
 
@@ -135,7 +136,7 @@ def know(world: World, seen: Seen, asked: Asked) -> Known:
         elif file.state != "whole":
             (known.loose if file.state == "loose" else known.unread).append(file)
     known.elsewhere += [f"remote storage of {one}" for one in seen.remote if asked.is_about(one)]
-    held = {one for root in world.live for one in _directories(root) if is_live(one)}
+    held = {one for root in world.live for one in directories(root) if is_live(one)}
     for topic, partitions in world.replicas.items():
         for number, brokers in partitions.items() if asked.is_about(topic) else ():
             others = [one for one in brokers if one != 1]

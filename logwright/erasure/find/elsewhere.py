@@ -18,7 +18,7 @@ from logwright.erasure.find.result import Unsearched
 from logwright.errors import CorruptBatch, LogwrightError, UnsupportedFormatError
 from logwright.format.batch import crc_is_valid, parse_batch, walk_batches
 from logwright.format.checkpoints import parse_offset_checkpoint
-from logwright.format.names import LOG_START_OFFSET_CHECKPOINT, TopicPartition
+from logwright.format.names import LOG, LOG_START_OFFSET_CHECKPOINT, TopicPartition
 from logwright.format.record import read_records
 from logwright.log.mapped import map_file
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
 ENABLE: Final = "remote.storage.enable"
 _REMOTE: Final = "its remote segments were not searched"
-_LOCAL: Final = frozenset(("segment", "deleted", "deleted log"))
+_LOCAL: Final = frozenset(("segment", "deleted log"))
+"""Retired files and swaps are not: a broker with remote storage retires what it has there, and a
+swap may be of the first segment alone.
+"""
 _HEAD: Final = 3
 """Bytes before the fields of an event: of the frame, the kind, and the version of the kind."""
 _SEGMENT, _UPDATE, _PARTITION_DELETE = range(3)
@@ -76,14 +79,14 @@ def places_elsewhere(
 
 
 def _missing(inventory: Inventory, starts: Mapping[str, int]) -> Iterator[Unsearched]:
-    """Yield the partitions whose log starts below their first local record file.
+    """Yield the partitions whose log starts below their first local segment.
 
     Args:
         starts: directory of a live log → its log start offset on record.
     """
     first: dict[str, tuple[int, TopicPartition]] = {}
     for one in inventory.files:
-        local = one.place in _LOCAL or (one.place == "staging" and one.is_kept)
+        local = one.place in _LOCAL and one.path.suffix == LOG
         if local and one.form == "segment" and one.relative.count("/") == 1:
             directory = one.relative.partition("/")[0]
             known, _ = first.get(directory, (one.base_offset, one.partition))

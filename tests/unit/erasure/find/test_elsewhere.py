@@ -81,15 +81,19 @@ def test_the_commands(tier: Path) -> None:
 
 
 def test_a_log_that_begins_later(tmp_path: Path) -> None:
-    """Its first offsets are not there; retired files that have them are."""
+    """Its first offsets are not there. A retired file, or one that is to replace a segment, does
+    not show that they all are.
+    """
     builder = LogBuilder(tmp_path / "logs")
     builder.segment(5).batch(5, [("a", "x")])
     builder.write(log_start=3)
     (one,) = find(tmp_path / "logs", [b"nobody"]).unsearched
     assert (TopicPartition("t", 0), "t-0") == (one.partition, one.path)
     assert "offsets 3 to 4 are in remote storage, or lost" == one.problem
-    (tmp_path / f"logs/t-0/{3:020d}.log.deleted").touch()
-    assert [] == find(tmp_path / "logs", [b"nobody"]).unsearched
+    for suffix in (".log.deleted", ".log.swap"):
+        content = SegmentBuilder(3).batch(3, [("b", "x")]).content
+        (tmp_path / f"logs/t-0/{3:020d}{suffix}").write_bytes(content)
+    assert [one] == find(tmp_path / "logs", [b"nobody"]).unsearched
 
 
 def test_a_log_that_begins_with_its_first_segment(tmp_path: Path) -> None:
