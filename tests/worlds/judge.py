@@ -204,8 +204,10 @@ def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -
 
 
 def _must_choose(world: World, claim: Claimed) -> bool:
-    """Whether two of the directories have the cluster's metadata, and the command asks which."""
-    metadata = [one for one in (*world.live, *world.archives) if (one / METADATA_LOG).is_dir()]
+    """Whether two directories have the cluster's metadata, as after a copy, and the command asks
+    which.
+    """
+    metadata = list(world.first.parent.glob(f"*/{METADATA_LOG}"))
     return len(metadata) > 1 and claim.status == REFUSED and "--no-metadata" in claim.said
 
 
