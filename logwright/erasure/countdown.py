@@ -32,6 +32,8 @@ NEVER: Final = -1
 MOST_BYTES: Final = 64 * 1024 * 1024
 UNMATCHED: Final = ""
 """In the place of a topic: requests whose topics match no log, and records of unknown topics."""
+NOTHING_SEARCHED: Final = Account(unsearched=("",))
+"""Of whom no account is given."""
 Worst = Literal["missed", "will be late", "not proved", "in time", "not found", "gone"]
 
 
@@ -145,7 +147,7 @@ def count_down(
     topics: Iterable[str],
     *,
     now_ms: int,
-    account: Account,
+    account: Account = NOTHING_SEARCHED,
 ) -> Countdown:
     """Return the countdown.
 
@@ -154,7 +156,7 @@ def count_down(
         found: name of log directory → findings.
         topics: all topics of the log directories.
         now_ms: the clock.
-        account: of the search.
+        account: of the search; without one nothing counts as searched.
     """
     account = replace(account, topics=account.topics.union(topics))
     records = [(name, one) for name, rows in found.items() for one in rows if one.request >= 0]

@@ -190,3 +190,10 @@ def test_two_requests_for_one_key() -> None:
     assert ("missed", 1, 2) == (t.state, t.missed, t.open)
     assert 0 == made.gone
     assert [NOW_MS] == [row.deadline_ms for row in made.logs]
+
+
+def test_nothing_counts_as_searched_without_an_account() -> None:
+    """Then no request is gone, or not found, or in time."""
+    made = count_down(REQUESTS, {"one": []}, ["t", "u", "v"], now_ms=NOW_MS)
+    assert (0, 0, 1) == (made.gone, made.not_found, made.not_read)
+    assert {"not proved"} == {one.state for one in made.topics if one.state != "missed"}
