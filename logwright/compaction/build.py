@@ -159,7 +159,7 @@ def _rewrite(
     rewrite = Rewrite(
         rule=CopyRule(plan.config.index_interval_bytes, horizon_ms),
         dead=survivors.dead,
-        cached=survivors.cached,
+        rebuilt=survivors.rebuilt,
         receipt=new_receipt(survivors.keys.hash_key, survivors.last_mapped_offset),
         runtime=runtime,
     )

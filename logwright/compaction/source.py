@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.compaction import unpack as unpacking
-from logwright.compaction.rewrite.cache import CACHED_BATCH
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
@@ -40,14 +39,12 @@ class Source:
 
     Attributes:
         batches: BATCH[n]; `first_ordinal` counts through all sources of the cleaning.
-        cached: CACHED_BATCH[n], their entries in the rebuild cache, or empty.
         attributes: all bits that any of the batches has.
     """
 
     base_offset: int
     log: MappedFile
     batches: NDArray[np.void]
-    cached: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, dtype=CACHED_BATCH))
     attributes: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.rewrite.batch import KEPT_RECORD, SUMMARY
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.codec import LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
@@ -26,35 +25,17 @@ USUAL_SCRATCH_BYTES: Final = 8 * 1024 * 1024
 """Larger results are not kept when Python decompresses a batch again."""
 
 
-class RewriteSpace(NamedTuple):
-    """The memory that kernels rebuild a batch with; see `Workspace`."""
-
-    scratch: NDArray[np.uint8]
-    plain: NDArray[np.uint8]
-    table: NDArray[np.uint16]
-    cells: NDArray[np.int64]
-    summary: np.void
-    kept: NDArray[np.void]
-
-
 class Workspace:
     """Memory and codec libraries for decompressing one batch after the other. For one thread at a
     time, which calls `use_here` first.
 
     Attributes:
         scratch: uint8[n], the decompressed records of a batch.
-        plain: uint8[m], its surviving records.
-        table: of the Snappy kernel.
         cells: of `native_codec.libraries`.
-        summary: SUMMARY, the outcome of a rebuilt batch.
-        kept: KEPT_RECORD[k], its surviving records.
     """
 
     def __init__(self) -> None:
         self.scratch: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
-        self.plain: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
-        self.kept: NDArray[np.void] = np.empty(0, dtype=KEPT_RECORD)
-        self.table = native_codec.pack_table()
         self.use_here()
 
     def use_here(self) -> None:
@@ -62,13 +43,6 @@ class Workspace:
         long as it lives.
         """
         self.cells = native_codec.libraries()
-        self.summary: np.void = np.zeros(1, dtype=SUMMARY)[0]
-
-    def for_rewrite(self) -> RewriteSpace:
-        """Return the memory that kernels rebuild a batch with."""
-        return RewriteSpace(
-            self.scratch, self.plain, self.table, self.cells, self.summary, self.kept
-        )
 
     def double_scratch(self) -> None:
         """Double the memory to decompress to; its content is lost."""
@@ -87,16 +61,6 @@ class Workspace:
             self.scratch = np.empty(len(records), dtype=np.uint8)
         self.scratch[: len(records)] = np.frombuffer(records, dtype=np.uint8)
         return len(records)
-
-    def need_plain(self, needed: int) -> None:
-        """Enlarge the buffer to this number of bytes of kept records."""
-        if needed > len(self.plain):
-            self.plain = np.empty(max(needed, 2 * len(self.plain)), dtype=np.uint8)
-
-    def need_kept(self, records: int) -> None:
-        """Enlarge the buffer to a batch of this number of records."""
-        if records > len(self.kept):
-            self.kept = np.empty(records, dtype=KEPT_RECORD)
 
 
 @inline_kernel

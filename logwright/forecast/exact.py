@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from logwright.compaction.build import silent
 from logwright.compaction.keys.survivors import Survivors, find_survivors
+from logwright.compaction.rewrite.batch import RewriteWorkspace
 from logwright.compaction.rules import delete_horizon_ms
 from logwright.compaction.runtime import Runtime
-from logwright.compaction.unpack import Workspace
 from logwright.forecast.model import Forecast, Removal
 from logwright.forecast.packed import estimate_payloads, rebuilt_payload
 from logwright.forecast.retention import retained
@@ -131,7 +131,7 @@ def _estimate_packed(
     chosen = [(found[number][0].batches[row], found[number][1][row]) for number, row in places]
     payloads = np.array([int(batch["size"]) - HEADER_BYTES for batch, _ in chosen])
     shares = np.array([int(one["alive"]) / int(batch["count"]) for batch, one in chosen])
-    space = Workspace()
+    space = RewriteWorkspace()
 
     def rebuilt(index: int) -> int:
         number, row = places[index]

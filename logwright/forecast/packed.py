@@ -24,8 +24,8 @@ from logwright.format.codec import compress
 from logwright.format.native_codec import pack, packed_bound
 
 if TYPE_CHECKING:
+    from logwright.compaction.rewrite.batch import RewriteWorkspace
     from logwright.compaction.source import Source
-    from logwright.compaction.unpack import Workspace
 
 REBUILT_BATCHES: Final = 256
 """Batches that are rebuilt to estimate the others."""
@@ -59,7 +59,7 @@ def estimate_payloads(
 
 
 def rebuilt_payload(
-    source: Source, row: int, dead: NDArray[np.bool_], *, horizon_ms: int, space: Workspace
+    source: Source, row: int, dead: NDArray[np.bool_], *, horizon_ms: int, space: RewriteWorkspace
 ) -> int:
     """Return the payload of a compressed batch without its dead records, in bytes. Effects: the
     workspace.

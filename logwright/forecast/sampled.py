@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from logwright.compaction.keys.prepare import open_sources
 from logwright.compaction.keys.siphash import HashKey
 from logwright.compaction.plan import group_segments
+from logwright.compaction.rewrite.batch import RewriteWorkspace
 from logwright.compaction.rules import EXPIRED, delete_horizon_ms
 from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import open_window, row_ranges
@@ -32,7 +33,6 @@ from logwright.compaction.transactions import (
     decide_fates,
     mark_unmapped,
 )
-from logwright.compaction.unpack import Workspace
 from logwright.forecast.model import Forecast, Removal
 from logwright.forecast.packed import REBUILT_BATCHES, rebuilt_payload
 from logwright.forecast.retention import retained
@@ -378,7 +378,7 @@ def _worse_packed(read: _Read, near: Floats, rows: NDArray[np.int64]) -> float:
     """
     generator = np.random.default_rng(0)
     ends = np.cumsum([len(source.batches) for source in read.sources])
-    space = Workspace()
+    space = RewriteWorkspace()
     measured, linear = 0.0, 0.0
     picked = rows[np.unique(np.linspace(0, len(rows) - 1, REBUILT_BATCHES // 2).astype(np.int64))]
     for row in picked.tolist():

@@ -106,8 +106,8 @@ def _plant_in_build(plan: CleanPlan, random: Random, tally: Tally) -> None:
         plan: CleanPlan, *, progress: Callable[[str, int, int], None], runtime: Runtime
     ) -> Survivors:
         survivors = find(plan, progress=progress, runtime=runtime)
-        for _, source in (pair for group in survivors.groups for pair in group):
-            source.cached["size"] = 0  # what was rebuilt before is right
+        for entries in survivors.rebuilt.entries.values():
+            entries["size"] = 0  # what was rebuilt before is right
         total = sum(s.records for group in survivors.groups for _, s in group)
         flipped.extend(random.sample(range(total), random.choice((1, 1, 2, 3))))
         bits = np.unpackbits(survivors.dead, bitorder="little")

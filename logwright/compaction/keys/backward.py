@@ -26,7 +26,7 @@ from logwright.compaction.keys.state import MapMode, MapTask, Rows, split_shard
 from logwright.compaction.keys.step import account, map_step, prepare, remove_obstacle
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite.batch import finish_batch, summarise, write_records
-from logwright.compaction.rewrite.cache import CACHED_BATCH, RebuildCache
+from logwright.compaction.rewrite.cache import RebuildCache
 from logwright.compaction.rewrite.copy import GROWTH_PER_RECORD, count_dead
 from logwright.compaction.rules import REBUILD, batch_fate
 from logwright.compaction.source import Source
@@ -109,8 +109,7 @@ def _map_step_backwards(task: MapTask, cache: RebuildCache, step: Rows, mode: Ma
     (source, first, row), (reader, *_) = step, task.readers
     space = reader.workspace
     prepare(reader, step)
-    if not len(source.cached):
-        source.cached = np.zeros(len(source.batches), dtype=CACHED_BATCH)
+    entries = cache.entries_of(source.base_offset, len(source.batches))
     last_mapped = task.last_mapped_offset
     receipt = new_receipt((task.state.key.low, task.state.key.high), last_mapped)
     window = room_for_sums(WINDOW_RECORDS, together=True)
@@ -129,7 +128,7 @@ def _map_step_backwards(task: MapTask, cache: RebuildCache, step: Rows, mode: Ma
             reader.buffers(task.hash_key),
             window,
             space.for_rewrite(),
-            RebuildBuffers(source.cached, cache.out, cache.state, task.horizon_ms, receipt),
+            RebuildBuffers(entries, cache.out, cache.state, task.horizon_ms, receipt),
         )
         row, given = int(row), NOT_GIVEN
         if status == STORE_FULL:

@@ -21,10 +21,10 @@ from logwright.compaction import receipt as receipts
 from logwright.compaction.keys import offset_map
 from logwright.compaction.keys import read as reading
 from logwright.compaction.keys.fill import OffsetMap
+from logwright.compaction.rewrite.batch import RewriteWorkspace
 from logwright.compaction.rewrite.cache import RebuildCache
 from logwright.compaction.runtime import Runtime
 from logwright.compaction.source import Source
-from logwright.compaction.unpack import Workspace
 from logwright.errors import invariant
 
 Progress = Callable[[str, int, int], None]
@@ -44,7 +44,7 @@ class Reader:
 
     receipt: receipts.KeyReceipt
     found: reading.FoundRecords
-    workspace: Workspace = field(default_factory=Workspace)
+    workspace: RewriteWorkspace = field(default_factory=RewriteWorkspace)
 
     @classmethod
     def new(cls, records: int) -> Self:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from logwright.compaction.batch_receipt import add_batch
 from logwright.compaction.keys.offset_map import set_bit
@@ -58,18 +57,6 @@ class CopyRule(NamedTuple):
 
     interval_bytes: int
     horizon_ms: int
-
-
-class CachedBatches(NamedTuple):
-    """Some batches of the rebuild cache.
-
-    Attributes:
-        batches: CACHED_BATCH[n], one row for each of them, or none at all.
-        content: uint8[m], their bytes.
-    """
-
-    batches: NDArray[np.void]
-    content: NDArray[np.uint8]
 
 
 @kernel
@@ -237,7 +224,7 @@ def copy_batches(
         dead: bitmap by ordinal. rule: `CopyRule`. output: `Output`.
         space: `RewriteSpace`, its list has room for the records of each batch.
         receipt: `batch_receipt.BatchReceipt`.
-        cache: `CachedBatches` for these rows.
+        cache: `cache.CachedBatches` for these rows.
     """
     state = output.state
     for row in range(first, len(batches)):

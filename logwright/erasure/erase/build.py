@@ -16,6 +16,7 @@ from logwright.compaction.batch_receipt import new_receipt
 from logwright.compaction.build import discard_staging, give_up
 from logwright.compaction.model import CleaningStats, StagedCleaning
 from logwright.compaction.rewrite.batch import NO_HORIZON
+from logwright.compaction.rewrite.cache import NOTHING_REBUILT
 from logwright.compaction.rewrite.chunks import Rewrite
 from logwright.compaction.rewrite.copy import CopyRule
 from logwright.compaction.rewrite.output import COUNTS
@@ -99,7 +100,7 @@ def _rebuild(
     rewrite = Rewrite(
         rule=CopyRule(clean.config.index_interval_bytes, NO_HORIZON),
         dead=matching,
-        cached=np.zeros(0, dtype=np.uint8),
+        rebuilt=NOTHING_REBUILT,
         receipt=new_receipt((0, 0), _NOTHING_MAPPED),
         runtime=runtime,
     )

@@ -194,8 +194,8 @@ def test_a_fault_of_the_build_breaks_the_check_of_latest_values(
         plan: CleanPlan, *, progress: Callable[[str, int, int], None], runtime: Runtime
     ) -> Survivors:
         survivors = find(plan, progress=progress, runtime=runtime)
-        for _, source in (pair for group in survivors.groups for pair in group):
-            source.cached["size"] = 0  # what was rebuilt before is right
+        for entries in survivors.rebuilt.entries.values():
+            entries["size"] = 0  # what was rebuilt before is right
         spoil(survivors)
         return survivors
 
