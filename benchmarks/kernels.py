@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.logs import BenchLog
+from logwright.batches.source import Source, open_window, row_ranges, side_of
+from logwright.batches.unpack import NOT_GIVEN
 from logwright.checks import kernels as check_kernels
 from logwright.compaction import batch_receipt
 from logwright.compaction import receipt as receipts
@@ -20,8 +22,6 @@ from logwright.compaction.rewrite.cache import NOTHING_REBUILT
 from logwright.compaction.rewrite.chunks import CHUNK_BYTES
 from logwright.compaction.rewrite.copy import CopyRule, copy_batches
 from logwright.compaction.rewrite.output import new_output
-from logwright.compaction.source import Source, open_window, row_ranges
-from logwright.compaction.unpack import NOT_GIVEN
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
 from logwright.log.mapped import MappedFiles
@@ -115,7 +115,7 @@ class Bench:
         """Walk the records."""
         facts, order = check_kernels.new_facts(), check_kernels.new_verdict()
         for window in self.windows:
-            check_kernels.survey(check_kernels.side_of(self.source, window), facts, order)
+            check_kernels.survey(side_of(self.source, window), facts, order)
 
     def copy_all(self) -> None:
         """Copy every batch as it is."""

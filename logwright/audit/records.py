@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from logwright.audit.model import HIDDEN, KEYED, ROW, TOMBSTONE, TRANSACTED, Replica
 from logwright.audit.rules import next_markers
-from logwright.checks.kernels import side_of, time_of
-from logwright.compaction.keys.siphash import HashKey, siphash128
+from logwright.batches.source import Source, each_source, open_window, row_ranges, side_of
+from logwright.batches.unpack import is_packed
+from logwright.checks.kernels import time_of
 from logwright.compaction.lasting import common_sum, mix_word
-from logwright.compaction.source import Source, each_source, open_window, row_ranges
-from logwright.compaction.unpack import is_packed
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.scan import COMMIT, check_crcs
+from logwright.format.siphash import HashKey, siphash128
 from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, raise_for_status, read_record
 from logwright.kernel import kernel
 

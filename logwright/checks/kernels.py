@@ -6,12 +6,10 @@ record, the hash and the way in which a record is mixed into a sum.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logwright.compaction.source import Source, Window
 from logwright.format.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from logwright.format.crc import load_u64
 from logwright.format.walk import OK, TRAILING, read_record
@@ -46,25 +44,6 @@ def new_facts() -> np.record:
     `min_timestamp` and `max_timestamp`, ms, have no meaning without records.
     """
     return cast("np.record", np.array([(0, 0, 0, -1, INT64_MAX, -INT64_MAX)], dtype=_FACTS)[0])
-
-
-class Side(NamedTuple):
-    """Batches and where their records are.
-
-    Attributes:
-        data: uint8[n], the ``.log`` file.
-        scratch, batches, spans: see `Window`.
-    """
-
-    data: NDArray[np.uint8]
-    scratch: NDArray[np.uint8]
-    batches: NDArray[np.void]
-    spans: NDArray[np.int64]
-
-
-def side_of(source: Source, window: Window) -> Side:
-    """Return a window of a source as the kernels take it."""
-    return Side(source.data, window.scratch, window.batches, window.spans)
 
 
 @inline_kernel

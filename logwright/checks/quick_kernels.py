@@ -8,10 +8,10 @@ import numpy as np
 
 from logwright.checks.kernels import blame, note_kind, note_time, same_bytes, time_of
 from logwright.compaction.batch_receipt import content_of
-from logwright.compaction.keys.siphash import siphash64
 from logwright.compaction.receipt import keeps_most, mix, mix_batch
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON
 from logwright.format.crc import load_u64
+from logwright.format.siphash import siphash64
 from logwright.format.walk import (
     LENGTH,
     OFFSET_DELTA,

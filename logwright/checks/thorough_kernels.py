@@ -16,8 +16,8 @@ from logwright.compaction.keys.offset_map import (
     prefetch_slot,
     put_entry,
 )
-from logwright.compaction.keys.siphash import siphash128
 from logwright.format.batch import CODEC_MASK
+from logwright.format.siphash import siphash128
 from logwright.format.walk import OK, read_record
 from logwright.kernel import kernel
 

@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.offset_map import has_bit
-from logwright.compaction.keys.siphash import load_tail, siphash64
+from logwright.batches.bitmap import has_bit
 from logwright.compaction.receipt import mix
 from logwright.format.batch import LOG_APPEND_TIME
 from logwright.format.crc import load_u64
+from logwright.format.siphash import load_tail, siphash64
 from logwright.format.walk import read_record
 from logwright.kernel import inline_kernel, kernel
 

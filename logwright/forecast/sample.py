@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.unpack import is_packed
 from logwright.compaction.keys.hashing import hash_keys, room_for_lanes
 from logwright.compaction.receipt import note_batch
 from logwright.compaction.rules import (
@@ -19,7 +20,6 @@ from logwright.compaction.rules import (
     delete_horizon_reached,
     kind_of_record,
 )
-from logwright.compaction.unpack import is_packed
 from logwright.format.batch import CONTROL
 from logwright.format.walk import OK, read_record
 from logwright.kernel import kernel

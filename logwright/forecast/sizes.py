@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.offset_map import has_bit
-from logwright.compaction.rewrite.copy import count_dead
+from logwright.batches.bitmap import count_dead, has_bit
+from logwright.batches.unpack import is_packed
 from logwright.compaction.rules import (
     DELETE,
     REBUILD,
@@ -20,7 +20,6 @@ from logwright.compaction.rules import (
     has_delete_horizon,
     sets_delete_horizon,
 )
-from logwright.compaction.unpack import is_packed
 from logwright.format.batch import HEADER_BYTES, LOG_APPEND_TIME
 from logwright.format.emit import varint_bytes
 from logwright.format.walk import OK, read_record

@@ -13,14 +13,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.offset_map import has_bit
-from logwright.compaction.rewrite.copy import count_dead
-from logwright.compaction.unpack import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
+from logwright.batches.bitmap import count_dead, has_bit
+from logwright.batches.locate import check_records, copy_bytes, locate_record, step_over
+from logwright.batches.unpack import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
 from logwright.format.batch import CONTROL, HEADER_BYTES, LOG_APPEND_TIME
 from logwright.format.scan import has_right_crc
 from logwright.format.walk import OFFSET_DELTA, OK, TRAILING
 from logwright.kernel import inline_kernel, kernel
-from logwright.records.locate import check_records, copy_bytes, locate_record, step_over
 
 # Statuses of `fill_rows` besides those of `logwright.format.walk`.
 WRONG_CRC: Final = 1

@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from logwright.compaction.source import Source, decompress_records
-from logwright.compaction.unpack import Workspace
+from logwright.batches.segment_file import Piece, in_file
+from logwright.batches.source import Source, decompress_records
+from logwright.batches.unpack import Workspace
 from logwright.errors import CorruptBatch, CorruptLogError, UnsupportedFormatError, enough_memory
 from logwright.format.names import TopicPartition
 from logwright.format.scan import check_crcs
@@ -32,7 +33,6 @@ from logwright.records.model import (
 )
 from logwright.records.pieces import Pieces
 from logwright.records.rows import Rows
-from logwright.records.segment_file import Piece, in_file
 from logwright.units import INT64_MAX
 
 _ALL: Final = Selection()

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import pytest
 
+from logwright.batches.runtime import Runtime
 from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
@@ -24,7 +25,6 @@ from logwright.compaction import build as building
 from logwright.compaction.build import discard_staging
 from logwright.compaction.keys.survivors import Survivors
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Runtime
 from logwright.errors import LogwrightError
 from logwright.format.names import segment_file_name
 from logwright.sweep.build import build

@@ -15,6 +15,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.bitmap import count_dead
+from logwright.batches.source import Source
+from logwright.batches.unpack import NOT_GIVEN, is_packed
 from logwright.compaction.batch_receipt import (
     BatchReceipt,
     add_batch,
@@ -27,10 +30,8 @@ from logwright.compaction.keys.step import account, map_step, prepare, remove_ob
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite.batch import finish_batch, summarise, write_records
 from logwright.compaction.rewrite.cache import RebuildCache
-from logwright.compaction.rewrite.copy import GROWTH_PER_RECORD, count_dead
+from logwright.compaction.rewrite.copy import GROWTH_PER_RECORD
 from logwright.compaction.rules import REBUILD, batch_fate
-from logwright.compaction.source import Source
-from logwright.compaction.unpack import NOT_GIVEN, is_packed
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.native_codec import pack, packed_bound

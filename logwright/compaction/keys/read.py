@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.unpack import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
 from logwright.compaction.keys.hashing import hash_keys, room_for_lanes
 from logwright.compaction.keys.offset_map import SHARD_SPACE
 from logwright.compaction.receipt import KEY_SUMS, KeyReceipt, mix, note_batch, sample_key
@@ -23,7 +24,6 @@ from logwright.compaction.rules import (
     kind_of_record,
     skips_map,
 )
-from logwright.compaction.unpack import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
 from logwright.format.batch import HEADER_BYTES
 from logwright.format.scan import has_right_crc
 from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, read_record

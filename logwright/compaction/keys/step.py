@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.source import Source, decompress_batch
+from logwright.batches.unpack import NOT_GIVEN
 from logwright.compaction import receipt as receipts
 from logwright.compaction.keys import read as reading
 from logwright.compaction.keys.fill import put_window
 from logwright.compaction.keys.state import MapMode, MapTask, Reader, Rows, presplit, split_shard
-from logwright.compaction.source import Source, decompress_batch
-from logwright.compaction.unpack import NOT_GIVEN
 from logwright.format.scan import check_crcs
 from logwright.format.walk import OK, raise_for_status
 

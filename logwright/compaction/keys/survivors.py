@@ -19,6 +19,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Progress, Runtime
+from logwright.batches.source import Source
 from logwright.compaction import receipt as receipts
 from logwright.compaction.keys.backward import new_cache
 from logwright.compaction.keys.prepare import (
@@ -29,21 +31,12 @@ from logwright.compaction.keys.prepare import (
 )
 from logwright.compaction.keys.read import FLAG, PROBE
 from logwright.compaction.keys.rows import insert_rows, map_rows
-from logwright.compaction.keys.state import (
-    MapMode,
-    MapTask,
-    Progress,
-    Reader,
-    begin_pass,
-    end_pass,
-)
+from logwright.compaction.keys.state import MapMode, MapTask, Reader, begin_pass, end_pass
 from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
 from logwright.compaction.rewrite.cache import NOTHING_REBUILT, Rebuilt
 from logwright.compaction.rewrite.copy import discard_batches
 from logwright.compaction.rules import delete_horizon_ms
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import Source
 from logwright.compaction.transactions import (
     UNMAPPED,
     TransactionIndexes,
@@ -135,8 +128,7 @@ def find_survivors(
         while task.map.shards:
             _map_shard(task)
     finally:
-        cache = task.map.cache
-        rebuilt = NOTHING_REBUILT if cache is None else cache.close()
+        rebuilt = NOTHING_REBUILT if mapping.cache is None else mapping.cache.close()
     dead, expired, state = task.map.dead, task.map.expired, task.map.state
     null_keys = int(state.counters["null_keys"][0])
     superseded = int(np.bitwise_count(dead).sum(dtype=np.int64)) - null_keys

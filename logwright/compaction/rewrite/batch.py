@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.offset_map import has_bit
+from logwright.batches.bitmap import has_bit
+from logwright.batches.unpack import SCRATCH_BYTES, Workspace
 from logwright.compaction.rules import rebuilt_base_timestamp, sets_delete_horizon
-from logwright.compaction.unpack import SCRATCH_BYTES, Workspace
 from logwright.format import native_codec
 from logwright.format.batch import (
     CODEC_MASK,

@@ -19,15 +19,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Runtime
+from logwright.batches.source import Source, decompress_batch, row_ranges
+from logwright.batches.unpack import NOT_GIVEN
 from logwright.compaction.batch_receipt import BatchReceipt
 from logwright.compaction.rewrite import copy as copying
 from logwright.compaction.rewrite.batch import RewriteWorkspace
 from logwright.compaction.rewrite.cache import Rebuilt
 from logwright.compaction.rewrite.copy import CopyRule
 from logwright.compaction.rewrite.output import Output, append_output, new_output
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import Source, decompress_batch, row_ranges
-from logwright.compaction.unpack import NOT_GIVEN
 from logwright.errors import invariant
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024

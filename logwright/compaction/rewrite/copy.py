@@ -15,8 +15,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from logwright.batches.bitmap import count_dead, set_bit
+from logwright.batches.unpack import NO_ROOM, NOT_GIVEN, unpack_batch
 from logwright.compaction.batch_receipt import add_batch
-from logwright.compaction.keys.offset_map import set_bit
 from logwright.compaction.rewrite.batch import (
     copy_bytes,
     finish_batch,
@@ -26,7 +27,6 @@ from logwright.compaction.rewrite.batch import (
 )
 from logwright.compaction.rewrite.output import note_batch
 from logwright.compaction.rules import DELETE, RETAIN, RETAIN_EMPTY, batch_fate
-from logwright.compaction.unpack import NO_ROOM, NOT_GIVEN, unpack_batch
 from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.crc import prefetch_span
 from logwright.format.native_codec import pack, packed_bound
@@ -57,25 +57,6 @@ class CopyRule(NamedTuple):
 
     interval_bytes: int
     horizon_ms: int
-
-
-@kernel
-def count_dead(dead: Any, first: int, count: int) -> int:
-    """Return how many of the bits [first, first + count) are set."""
-    total = np.int64(0)
-    position = np.int64(first)
-    end = position + np.int64(count)
-    while position < end:
-        if position & 7 == 0 and position + 8 <= end:
-            byte = np.uint64(dead[position >> 3])
-            while byte != np.uint64(0):
-                byte &= byte - np.uint64(1)
-                total += 1
-            position += 8
-        else:
-            total += np.int64((dead[position >> 3] >> np.uint8(position & 7)) & np.uint8(1))
-            position += 1
-    return total
 
 
 @kernel

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from logwright.batches.bitmap import has_bit
 from logwright.checks.kernels import blame, same_bytes, time_of
-from logwright.compaction.keys.offset_map import has_bit
 from logwright.format.batch import (
     CODEC_MASK,
     CONTROL,
@@ -31,7 +31,7 @@ def note_keys(side: Any, packed: bool, places: Any, records: Any) -> Any:
     """Note where each key is of those batches of a window that are packed, or that are not.
 
     Args:
-        side: `checks.kernels.Side`.
+        side: `Side`.
         places: int64[n, 2], where a key begins and its length.
         records: int64[n, 2], row of its batch in the window and number of the record in it.
 
@@ -99,7 +99,7 @@ def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict
     """Blame the output batches that are not their source without the erased records.
 
     Args:
-        staged, original: `checks.kernels.Side`, pairs of one batch each, of equal base offsets.
+        staged, original: `Side`, pairs of one batch each, of equal base offsets.
         first: int64[n], where the bits of each source batch begin.
         erased: bitmap. verdict: on the other records.
 

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from logwright.batches.outcomes import aborted_intervals
+from logwright.batches.source import open_window, row_ranges
 from logwright.checks.kernels import discard_valueless
 from logwright.checks.latest import require_readable
 from logwright.compaction.model import CleaningOptions
-from logwright.compaction.outcomes import aborted_intervals
-from logwright.compaction.source import open_window, row_ranges
 from logwright.erasure.erase.remaining import tombstones_are_due
 from logwright.erasure.erase.scan import open_segments
 from logwright.erasure.erase.scan_kernels import KeyList, list_keys
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from logwright.batches.source import Source
     from logwright.compaction.model import CleanPlan
-    from logwright.compaction.source import Source
     from logwright.config.policy_models import Checks
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.erasure.erase.model import Matcher

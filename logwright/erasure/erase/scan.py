@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Progress, Runtime
+from logwright.batches.source import Source, Window, open_source, open_window, row_ranges
 from logwright.checks.latest import require_readable
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import Source, Window, open_source, open_window, row_ranges
 from logwright.erasure.erase.model import Matcher, Scan, SegmentMatches
 from logwright.erasure.erase.scan_kernels import KeyList, list_keys
 from logwright.erasure.keys import Keys
@@ -24,9 +24,6 @@ from logwright.units import Offset
 
 if TYPE_CHECKING:
     from logwright.log.model import PartitionLog
-
-Progress = Callable[[str, int, int], None]
-"""Called with the phase, the bytes done, and the bytes in total."""
 
 
 class Matches(NamedTuple):

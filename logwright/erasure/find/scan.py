@@ -9,9 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.outcomes import is_end
-from logwright.compaction.source import decompress_records
-from logwright.compaction.unpack import Workspace
+from logwright.batches.markers import NO_MARKERS
+from logwright.batches.outcomes import is_end
+from logwright.batches.source import decompress_records
+from logwright.batches.unpack import Workspace
 from logwright.erasure.find.patterns import make_automaton
 from logwright.erasure.find.walk import (
     CRC,
@@ -33,7 +34,6 @@ from logwright.erasure.keys import KeySet
 from logwright.errors import CorruptBatch
 from logwright.format.batch import LOG_OVERHEAD_BYTES, SMALLEST_LEGACY_LENGTH
 from logwright.format.scan import BATCH
-from logwright.records.markers import NO_MARKERS
 
 HIT: Final = np.dtype(
     [
@@ -81,7 +81,7 @@ class Scanned:
     Attributes:
         hits: HIT[n], in the order of the file.
         batches: BATCH[m], those with a hit.
-        markers: int64[k, 3], see `logwright.records.markers.markers_of`.
+        markers: int64[k, 3], see `logwright.batches.markers.markers_of`.
         unread: the parts that could not be read.
     """
 

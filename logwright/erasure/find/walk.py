@@ -17,8 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.siphash import siphash64
-from logwright.compaction.unpack import NO_ROOM, is_packed, unpack_batch
+from logwright.batches.unpack import NO_ROOM, is_packed, unpack_batch
 from logwright.erasure.find.patterns import search_span
 from logwright.erasure.match import (
     CANDIDATES,
@@ -41,6 +40,7 @@ from logwright.format.scan import (
     has_right_crc,
     read_int32,
 )
+from logwright.format.siphash import siphash64
 from logwright.format.valid import fill_batch
 from logwright.format.walk import read_varint, read_varlong
 from logwright.kernel import inline_kernel, kernel

@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from logwright.batches import unpack as unpacking
+from logwright.batches.bitmap import count_dead
+from logwright.batches.runtime import Runtime, silent
 from logwright.checks.quick import examine_quickly
 from logwright.compaction import build as building
-from logwright.compaction import unpack as unpacking
-from logwright.compaction.build import discard_staging, silent
+from logwright.compaction.build import discard_staging
 from logwright.compaction.keys import backward
 from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite import cache
-from logwright.compaction.rewrite.copy import count_dead
-from logwright.compaction.runtime import Runtime
 from logwright.errors import CorruptBatch
 from logwright.sweep.build import build
 from tests.log_builder import LogBuilder

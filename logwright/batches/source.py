@@ -1,18 +1,16 @@
-"""The segments that a cleaning reads: mapped into memory, their records numbered, read window by
-window.
-"""
+"""Segments that are read: mapped into memory, their records numbered, read window by window."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction import unpack as unpacking
+from logwright.batches import unpack as unpacking
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
@@ -101,6 +99,25 @@ class Window:
     def only(self, chosen: slice | NDArray[np.bool_]) -> Window:
         """Return the window with only some of its batches."""
         return Window(batches=self.batches[chosen], scratch=self.scratch, spans=self.spans[chosen])
+
+
+class Side(NamedTuple):
+    """Batches and where their records are.
+
+    Attributes:
+        data: uint8[n], the ``.log`` file.
+        scratch, batches, spans: see `Window`.
+    """
+
+    data: NDArray[np.uint8]
+    scratch: NDArray[np.uint8]
+    batches: NDArray[np.void]
+    spans: NDArray[np.int64]
+
+
+def side_of(source: Source, window: Window) -> Side:
+    """Return a window of a source as the kernels take it."""
+    return Side(source.data, window.scratch, window.batches, window.spans)
 
 
 _NOTHING = np.zeros(0, dtype=np.uint8)
