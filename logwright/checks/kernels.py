@@ -112,17 +112,16 @@ def survey(side: Any, facts: Any, order: Any) -> Any:
         position, end = side.spans[row, 0], side.spans[row, 1]
         last_delta = np.int64(-1)
         for _ in range(batch.count):
-            position, _, time_delta, _, delta, _, key_length, value_length = read_record(
-                source, position, end
-            )
+            record = read_record(source, position, end)
+            position, delta = record.stop, record.delta
             if position < 0:
                 return row, position
             offset = batch.base_offset + delta
             if delta <= last_delta or offset > batch.last_offset:
                 blame(order, offset)
             last_delta = delta
-            note_time(facts, time_of(batch, time_delta))
-            note_kind(facts, offset, key_length, value_length)
+            note_time(facts, time_of(batch, record.time_delta))
+            note_kind(facts, offset, record.key_length, record.value_length)
         if position != end:
             return row, np.int64(TRAILING)
     return len(side.batches), np.int64(OK)

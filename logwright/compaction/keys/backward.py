@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from logwright.batches.bitmap import count_dead
 from logwright.batches.source import Source
+from logwright.batches.status import OWN
 from logwright.batches.unpack import NOT_GIVEN, is_packed
 from logwright.compaction.batch_receipt import (
     BatchReceipt,
@@ -26,7 +27,7 @@ from logwright.compaction.batch_receipt import (
 from logwright.compaction.keys.fill import put_window
 from logwright.compaction.keys.read import FLAG, WindowSums, read_batches, room_for_sums
 from logwright.compaction.keys.state import MapMode, MapTask, Rows, split_shard
-from logwright.compaction.keys.step import account, map_step, prepare, remove_obstacle
+from logwright.compaction.keys.step import account, map_step, prepare, unblock
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite.batch import finish_batch, summarise, write_records
 from logwright.compaction.rewrite.cache import RebuildCache
@@ -40,7 +41,7 @@ from logwright.format.walk import OK
 from logwright.kernel import inline_kernel, kernel
 from logwright.units import INT64_MAX
 
-STORE_FULL: Final = 5
+STORE_FULL: Final = OWN + 1
 """The buffer for rebuilt batches must be emptied. A status besides those of `read`."""
 
 WINDOW_RECORDS: Final = 2048
@@ -135,7 +136,7 @@ def _map_step_backwards(task: MapTask, cache: RebuildCache, step: Rows, mode: Ma
         if status == STORE_FULL:
             cache.empty()
         elif status != OK:
-            given = remove_obstacle(reader, source, row - 1, status)
+            given = unblock(reader, source, row - 1, status)
         elif task.state.counters["full"][0]:
             split_shard(task)
     account(task, reader, (source, row, step[2]), mode)

@@ -25,7 +25,7 @@ from logwright.format.batch import (
 )
 from logwright.format.crc import copy_span, span_crc32c
 from logwright.format.emit import put_int, put_varint, varint_bytes
-from logwright.format.walk import read_varint, read_varlong
+from logwright.format.walk import read_varint, read_varlong, step_over
 from logwright.kernel import inline_kernel, kernel
 
 SUMMARY: Final = np.dtype(
@@ -104,13 +104,6 @@ def copy_bytes(out: Any, at: int, source: Any, start: int, end: int) -> int:
 
 
 @inline_kernel
-def _step_over(source: Any, at: int, end: int) -> int:
-    """Return the position after a dead record; only its length is read."""
-    length, body = read_varint(source, at, end)
-    return body + length if body >= 0 and 0 <= length <= end - body else np.int64(end)
-
-
-@inline_kernel
 def _read_kept(source: Any, at: int, end: int) -> Any:
     """Return (position after a record, its timestamp delta, position after that, value length).
 
@@ -147,7 +140,7 @@ def summarise(
     position, end = span
     for index in range(np.int64(batch.count)):
         if has_bit(dead, batch.first_ordinal + index):
-            position = _step_over(source, position, end)
+            position = step_over(source, position, end)
             continue
         position, delta, rest, value_length = _read_kept(source, position, end)
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + delta

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.runtime import Runtime
-from logwright.batches.source import Source, decompress_batch, row_ranges
+from logwright.batches.source import Source, row_ranges
+from logwright.batches.status import StoppedAt, remove_obstacle
 from logwright.batches.unpack import NOT_GIVEN
 from logwright.compaction.batch_receipt import BatchReceipt
 from logwright.compaction.rewrite import copy as copying
@@ -197,15 +198,13 @@ class ChunkWriter:
                     break
                 case copying.BUFFER_FULL:
                     output = output._replace(buffer=_enlarge(space, state))
-                case copying.SCRATCH_FULL:
-                    work.double_scratch()
                 case copying.PLAIN_FULL:
                     work.need_plain(int(state["needed"]))
-                case copying.NOT_UNPACKED:
-                    work.release_scratch()
-                    state["given"] = work.fill(decompress_batch(source, batches[row]))
-                case _:
+                case copying.NOT_PACKED:
                     invariant(False, "the records of a batch cannot be compressed")  # noqa: FBT003
+                case _:
+                    stopped = StoppedAt(source.data, source.path, batches, row)
+                    state["given"] = remove_obstacle(work, stopped, why)
         return output
 
     def _place(self, number: int, chunk: Output, receipt: BatchReceipt) -> int | None:
