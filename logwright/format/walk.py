@@ -155,7 +155,7 @@ class RecordAt(NamedTuple):
 @inline_kernel
 def _no_head(status: int) -> Any:
     zero = np.int64(0)
-    return RecordHead(np.int64(status), zero, zero, zero, zero, zero)
+    return np.int64(status), RecordHead(np.int64(status), zero, zero, zero, zero, zero)
 
 
 @inline_kernel
@@ -166,7 +166,7 @@ def _no_record(status: int) -> Any:
 
 @inline_kernel
 def read_head(data: Any, at: int, end: int) -> Any:
-    """Return the `RecordHead` of a record of a batch whose records end at `end`."""
+    """Return (status, `RecordHead`) of a record of a batch whose records end at `end`."""
     length, body = read_varint(data, at, end)
     if body < 0:
         return _no_head(body)
@@ -184,7 +184,8 @@ def read_head(data: Any, at: int, end: int) -> Any:
         return _no_head(key)
     if key_length < -1 or key_length > stop - key:
         return _no_head(LENGTH)
-    return RecordHead(stop, time_delta, rest, delta, key, key_length)
+    # With a status of its own, which is constant here, a caller's test of it costs nothing.
+    return np.int64(OK), RecordHead(stop, time_delta, rest, delta, key, key_length)
 
 
 @inline_kernel
@@ -192,9 +193,9 @@ def read_record(data: Any, at: int, end: int) -> Any:
     """Return the `RecordAt` of a record of a batch whose records end at `end`; all of its lengths
     are checked. What a caller does not use of it costs nothing.
     """
-    head = read_head(data, at, end)
-    if head.stop < 0:
-        return _no_record(head.stop)
+    status, head = read_head(data, at, end)
+    if status != OK:
+        return _no_record(status)
     stop, zero = head.stop, np.int64(0)
     value_length, value = read_varint(data, head.key + max(head.key_length, zero), stop)
     if value < 0:

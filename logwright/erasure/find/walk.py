@@ -215,7 +215,7 @@ def _walk_records(
     lag = np.int64(AHEAD if len(table.bits) > _CACHED_WORDS else 0)
     for number in range(count + lag):
         if number < count:
-            head = read_head(source, position, end)
+            _, head = read_head(source, position, end)
             if head.stop < 0:
                 return np.int64(RECORDS)
             position, key_length = head.stop, head.key_length
