@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.assets.value_frames import Schemas
-    from logwright.compaction.runtime import Runtime
+    from logwright.batches.runtime import Runtime
     from logwright.config.policies import Policies
     from logwright.sweep.executor import Executor
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks.logs import BenchLog, fresh_copy, plan, prepare
 from benchmarks.table import table
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import open_window, row_ranges
+from logwright.batches.runtime import Runtime
+from logwright.batches.source import open_window, row_ranges
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.build import build_erasure
 from logwright.erasure.erase.check import require_correct

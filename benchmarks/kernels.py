@@ -10,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.logs import BenchLog
+from logwright.batches.source import Source, open_window, row_ranges, side_of
+from logwright.batches.unpack import NOT_GIVEN
 from logwright.checks import kernels as check_kernels
 from logwright.compaction import batch_receipt
 from logwright.compaction import receipt as receipts
 from logwright.compaction.keys import fill, offset_map
 from logwright.compaction.keys import read as reading
-from logwright.compaction.rewrite.cache import CACHED_BATCH
+from logwright.compaction.rewrite.batch import RewriteWorkspace
+from logwright.compaction.rewrite.cache import NOTHING_REBUILT
 from logwright.compaction.rewrite.chunks import CHUNK_BYTES
-from logwright.compaction.rewrite.copy import CachedBatches, CopyRule, copy_batches
+from logwright.compaction.rewrite.copy import CopyRule, copy_batches
 from logwright.compaction.rewrite.output import new_output
-from logwright.compaction.source import Source, open_window, row_ranges
-from logwright.compaction.unpack import NOT_GIVEN, Workspace
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
 from logwright.log.mapped import MappedFiles
@@ -52,7 +53,7 @@ class Bench:
             capacity=self.map.capacity,
             ends_when_full=False,
         )
-        self.space = Workspace()
+        self.space = RewriteWorkspace()
         self.reader = reading.ReadBuffers(
             hash_key=np.array([self.map.key.low, self.map.key.high], dtype=np.uint64),
             found=reading.room_for_records(reading.FOUND_RECORDS),
@@ -114,7 +115,7 @@ class Bench:
         """Walk the records."""
         facts, order = check_kernels.new_facts(), check_kernels.new_verdict()
         for window in self.windows:
-            check_kernels.survey(check_kernels.side_of(self.source, window), facts, order)
+            check_kernels.survey(side_of(self.source, window), facts, order)
 
     def copy_all(self) -> None:
         """Copy every batch as it is."""
@@ -142,7 +143,7 @@ class Bench:
                 output,
                 self.space.for_rewrite(),
                 self.receipt,
-                CachedBatches(np.zeros(0, dtype=CACHED_BATCH), output.buffer),
+                NOTHING_REBUILT.of(0, slice(0, rows)),
             )
 
 

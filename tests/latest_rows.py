@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from logwright.compaction.runtime import Runtime
+from logwright.batches.runtime import Runtime
 from logwright.config.topic import CleanerConfig
 from logwright.errors import PointNotHeld
 from logwright.format.batch import parse_batch, walk_batches

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.audit.model import Replica, Transactions
+from logwright.batches.outcomes import is_end
+from logwright.batches.source import each_source
 from logwright.compaction.coordination import clean_offset
-from logwright.compaction.outcomes import is_end
-from logwright.compaction.source import each_source
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.names import TopicPartition
 from logwright.format.scan import check_crcs

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from logwright.audit.model import HIDDEN, KEYED, ROW, TOMBSTONE, TRANSACTED, Replica
 from logwright.audit.rules import next_markers
-from logwright.checks.kernels import side_of, time_of
-from logwright.compaction.keys.siphash import HashKey, siphash128
+from logwright.batches.source import Source, each_source, open_window, row_ranges, side_of
+from logwright.batches.unpack import is_packed
+from logwright.checks.kernels import time_of
 from logwright.compaction.lasting import common_sum, mix_word
-from logwright.compaction.source import Source, each_source, open_window, row_ranges
-from logwright.compaction.unpack import is_packed
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.scan import COMMIT, check_crcs
+from logwright.format.siphash import HashKey, siphash128
 from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, raise_for_status, read_record
 from logwright.kernel import kernel
 
@@ -112,9 +112,8 @@ def _read(side: Any, hidden: Any, scope: Any, rows: Any) -> Any:
             common |= HIDDEN
         last = np.int64(-1)
         for _ in range(batch.count):
-            position, _, time_delta, rest, delta, at, length, value_length = read_record(
-                source, position, end
-            )
+            record = read_record(source, position, end)
+            position, delta, length = record.stop, record.delta, record.key_length
             if position < 0:
                 return count, number, position
             if delta <= last or delta > batch.last_offset - batch.base_offset:
@@ -123,15 +122,16 @@ def _read(side: Any, hidden: Any, scope: Any, rows: Any) -> Any:
             offset = batch.base_offset + delta
             if offset < scope.start or offset >= scope.end:
                 continue
-            content, _ = siphash128(source, rest, position - rest, low, high)
+            content, _ = siphash128(source, record.rest, position - record.rest, low, high)
             one = rows[count]
             one.offset = offset
-            one.sum = mix_word(mix_word(shared, np.uint64(time_of(batch, time_delta))), content)
+            time = np.uint64(time_of(batch, record.time_delta))
+            one.sum = mix_word(mix_word(shared, time), content)
             flags = common
             if length >= 0 and not control:
                 flags |= KEYED
-                one.hash1, one.hash2 = siphash128(source, at, length, low, high)
-            if value_length < 0:
+                one.hash1, one.hash2 = siphash128(source, record.key, length, low, high)
+            if record.value_length < 0:
                 flags |= TOMBSTONE
             one.flags = flags
             count += 1

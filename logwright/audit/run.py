@@ -29,9 +29,9 @@ from logwright.audit.model import (
 from logwright.audit.observe import look
 from logwright.audit.records import read_rows
 from logwright.audit.rules import Pair, Sums, diverged, frozen_offsets, judge_keys, lost_markers
-from logwright.compaction.keys.siphash import HashKey
 from logwright.errors import NotALogDir, enough_memory
 from logwright.format.names import TopicPartition
+from logwright.format.siphash import HashKey
 from logwright.locks import broker_kept_out
 from logwright.observe import HighWatermark, holds
 from logwright.units import ByteCount

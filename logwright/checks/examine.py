@@ -5,11 +5,11 @@ There are two ways, `quick` and `thorough`: see `logwright.checks`.
 
 from __future__ import annotations
 
+from logwright.batches.runtime import Runtime
 from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Runtime
 
 __all__ = ["examine", "examine_thoroughly"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.source import Source
 from logwright.compaction.model import StagedSegment
-from logwright.compaction.source import Source
 from logwright.format.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,

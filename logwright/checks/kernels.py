@@ -6,12 +6,10 @@ record, the hash and the way in which a record is mixed into a sum.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logwright.compaction.source import Source, Window
 from logwright.format.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from logwright.format.crc import load_u64
 from logwright.format.walk import OK, TRAILING, read_record
@@ -46,25 +44,6 @@ def new_facts() -> np.record:
     `min_timestamp` and `max_timestamp`, ms, have no meaning without records.
     """
     return cast("np.record", np.array([(0, 0, 0, -1, INT64_MAX, -INT64_MAX)], dtype=_FACTS)[0])
-
-
-class Side(NamedTuple):
-    """Batches and where their records are.
-
-    Attributes:
-        data: uint8[n], the ``.log`` file.
-        scratch, batches, spans: see `Window`.
-    """
-
-    data: NDArray[np.uint8]
-    scratch: NDArray[np.uint8]
-    batches: NDArray[np.void]
-    spans: NDArray[np.int64]
-
-
-def side_of(source: Source, window: Window) -> Side:
-    """Return a window of a source as the kernels take it."""
-    return Side(source.data, window.scratch, window.batches, window.spans)
 
 
 @inline_kernel
@@ -133,17 +112,16 @@ def survey(side: Any, facts: Any, order: Any) -> Any:
         position, end = side.spans[row, 0], side.spans[row, 1]
         last_delta = np.int64(-1)
         for _ in range(batch.count):
-            position, _, time_delta, _, delta, _, key_length, value_length = read_record(
-                source, position, end
-            )
+            record = read_record(source, position, end)
+            position, delta = record.stop, record.delta
             if position < 0:
                 return row, position
             offset = batch.base_offset + delta
             if delta <= last_delta or offset > batch.last_offset:
                 blame(order, offset)
             last_delta = delta
-            note_time(facts, time_of(batch, time_delta))
-            note_kind(facts, offset, key_length, value_length)
+            note_time(facts, time_of(batch, record.time_delta))
+            note_kind(facts, offset, record.key_length, record.value_length)
         if position != end:
             return row, np.int64(TRAILING)
     return len(side.batches), np.int64(OK)

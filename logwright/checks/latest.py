@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from logwright.checks import kernels, thorough_kernels
+from logwright.batches.source import Source, Window, side_of
+from logwright.checks import thorough_kernels
 from logwright.compaction.keys.offset_map import ENTRY_BYTES, SHARD_SPACE, new_map
-from logwright.compaction.source import Source, Window
 from logwright.format.walk import OK, raise_for_status
 
 _LOAD: Final = 0.75
@@ -92,7 +92,7 @@ class KeyTable:
             np.empty(records, dtype=np.int64),
         )
         row, status = thorough_kernels.weigh_keys(
-            kernels.side_of(source, window),
+            side_of(source, window),
             self._table,
             self._key,
             thorough_kernels.KeyRange(self._last_mapped_offset, *self._shard, only_tombstones),

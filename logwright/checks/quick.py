@@ -20,6 +20,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Runtime
+from logwright.batches.source import Source, open_window, side_of
 from logwright.checks import kernels, quick_kernels
 from logwright.checks.latest import require_readable
 from logwright.checks.model import (
@@ -39,8 +41,6 @@ from logwright.checks.segments import (
     segment_facts,
 )
 from logwright.compaction.model import CleanPlan, GroupFacts, KeyFacts, PackedFacts, StagedCleaning
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import Source, open_window
 from logwright.errors import invariant
 from logwright.format.batch import CODEC_MASK, TRANSACTIONAL
 from logwright.format.scan import bad_crcs
@@ -284,7 +284,7 @@ def _note_unmapped(
         return
     window = open_window(pair.staged, rows)
     own = kernels.new_facts()
-    kernels.survey(kernels.side_of(pair.staged, window), own, kernels.new_verdict())
+    kernels.survey(side_of(pair.staged, window), own, kernels.new_verdict())
     _add_null_keys(facts, own)
 
 
@@ -309,7 +309,7 @@ def _sum_packed(
     batches = source.batches.take(partners)
     while rows.size:
         row, status = quick_kernels.check_packed(
-            kernels.side_of(pair.staged, window),
+            side_of(pair.staged, window),
             source.data,
             batches,
             _limits(task),
@@ -334,8 +334,8 @@ def _compare(
     right = open_window(source, partners)
     while rows.size:
         row, status, source_status = quick_kernels.check_rebuilt(
-            kernels.side_of(pair.staged, left),
-            kernels.side_of(source, right),
+            side_of(pair.staged, left),
+            side_of(source, right),
             _limits(task),
             np.array(task.keys.hash_key, dtype=np.uint64),
             task.verdicts.of[SURVIVORS_IDENTICAL],

@@ -8,10 +8,10 @@ import numpy as np
 
 from logwright.checks.kernels import blame, note_kind, note_time, same_bytes, time_of
 from logwright.compaction.batch_receipt import content_of
-from logwright.compaction.keys.siphash import siphash64
 from logwright.compaction.receipt import keeps_most, mix, mix_batch
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON
 from logwright.format.crc import load_u64
+from logwright.format.siphash import siphash64
 from logwright.format.walk import (
     LENGTH,
     OFFSET_DELTA,
@@ -159,18 +159,17 @@ def _sum_records(data: Any, batch: Any, span: Any, last_mapped: int, found: Any,
     position, end = span[0], span[1]
     last_delta = np.int64(-1)
     for _ in range(batch.count):
-        position, _, time_delta, rest, delta, _, length, value_length = read_record(
-            data, position, end
-        )
+        record = read_record(data, position, end)
+        position, delta, length = record.stop, record.delta, record.key_length
         if position < 0:
             return position
         if delta <= last_delta:
             return np.int64(OFFSET_DELTA)
         last_delta = delta
-        offset, timestamp = batch.base_offset + delta, time_of(batch, time_delta)
+        offset, timestamp = batch.base_offset + delta, time_of(batch, record.time_delta)
         note_time(facts, timestamp)
-        note_kind(facts, offset, length, value_length)
-        found.packed_content += content_of(data, rest, position, offset, timestamp)
+        note_kind(facts, offset, length, record.value_length)
+        found.packed_content += content_of(data, record.rest, position, offset, timestamp)
         if length >= 0 and offset <= last_mapped:
             found.mapped += np.uint64(1)
     return np.int64(OK) if position == end or batch.count == 0 else np.int64(TRAILING)
@@ -318,11 +317,11 @@ def _add_found(
     facts: Any,
 ) -> None:
     """Add a staged record that is one of its source's."""
-    _, _, _, _, delta, key_at, length, value_length = read_record(data, at, end)
-    offset = batch.base_offset + delta
-    note_kind(facts, offset, length, value_length)
+    record = read_record(data, at, end)
+    offset, length = batch.base_offset + record.delta, record.key_length
+    note_kind(facts, offset, length, record.value_length)
     if batch.attributes & CONTROL == 0 and length >= 0 and offset <= last_mapped:
-        found.digest += mix(siphash64(data, key_at, length, key[0], key[1]), ordinal)
+        found.digest += mix(siphash64(data, record.key, length, key[0], key[1]), ordinal)
         found.mapped += np.uint64(1)
 
 
@@ -331,8 +330,9 @@ def _subtract_missing(
     data: Any, at: int, end: int, batch: Any, index: int, key: Any, found: Any, facts: Any
 ) -> None:
     """Take a missing record from what the map pass summed of its batch."""
-    _, _, _, _, _, key_at, length, value_length = read_record(data, at, end)
-    if value_length < 0:
+    record = read_record(data, at, end)
+    length = record.key_length
+    if record.value_length < 0:
         facts.tombstones -= 1
     if batch.attributes & CONTROL != 0:
         return
@@ -340,7 +340,7 @@ def _subtract_missing(
         found.summed_keys -= np.uint64(1)
         return
     found.digest -= mix(
-        siphash64(data, key_at, length, key[0], key[1]), batch.first_ordinal + index
+        siphash64(data, record.key, length, key[0], key[1]), batch.first_ordinal + index
     )
     found.mapped -= np.uint64(1)
 

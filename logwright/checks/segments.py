@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.outcomes import aborted_intervals
+from logwright.batches.source import Source, Window, open_source, open_window, row_ranges
 from logwright.checks import kernels
 from logwright.checks.indexes import check_indexes
 from logwright.checks.model import (
@@ -20,8 +22,6 @@ from logwright.checks.model import (
     SegmentFacts,
 )
 from logwright.compaction.model import StagedSegment
-from logwright.compaction.outcomes import aborted_intervals
-from logwright.compaction.source import Source, Window, open_source, open_window, row_ranges
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, segment_file_name

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.source import Source, Window, open_window, side_of
 from logwright.checks import kernels, thorough_kernels
 from logwright.checks.latest import KeyTable, require_readable
 from logwright.checks.model import (
@@ -33,7 +34,6 @@ from logwright.checks.segments import (
     segment_facts,
 )
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.source import Source, Window, open_window
 from logwright.format.batch import DELETE_HORIZON
 from logwright.format.scan import bad_crcs
 from logwright.format.walk import OK
@@ -145,7 +145,7 @@ def _survey(task: _Examination, pair: Pair) -> SegmentFacts:
     for run in runs(staged, pair.readable_rows()):
         rows, window = open_decodable(pair, run, task.verdicts)
         while rows.size:
-            at, status = kernels.survey(kernels.side_of(staged, window), facts, order)
+            at, status = kernels.survey(side_of(staged, window), facts, order)
             if status != OK:
                 pair.set_apart(int(rows[at]), task.verdicts)
             rows, window = rows[at + 1 :], window.only(slice(at + 1, None))
@@ -208,8 +208,8 @@ def _compare(
     """Compare the records of two windows, batch by batch."""
     (output, left), (source, right) = staged, original
     row, status = thorough_kernels.check_survivors(
-        kernels.side_of(output, left),
-        kernels.side_of(source, right),
+        side_of(output, left),
+        side_of(source, right),
         task.staged.last_mapped_offset,
         task.verdicts.of[SURVIVORS_IDENTICAL],
         task.verdicts.of[LATEST_VALUE_PER_KEY],

@@ -16,8 +16,8 @@ from logwright.compaction.keys.offset_map import (
     prefetch_slot,
     put_entry,
 )
-from logwright.compaction.keys.siphash import siphash128
 from logwright.format.batch import CODEC_MASK
+from logwright.format.siphash import siphash128
 from logwright.format.walk import OK, read_record
 from logwright.kernel import kernel
 
@@ -60,14 +60,15 @@ def _hash_keys(side: Any, key: Any, taken: Any, found: Any) -> Any:
         source = side.scratch if batch.attributes & CODEC_MASK != 0 else side.data
         position, end = side.spans[row, 0], side.spans[row, 1]
         for _ in range(batch.count):
-            position, _, _, _, delta, at, length, value_length = read_record(source, position, end)
+            record = read_record(source, position, end)
+            position, length = record.stop, record.key_length
             if position < 0:
                 return count, row, position
-            offset = batch.base_offset + delta
-            is_other = taken.only_tombstones and value_length >= 0
+            offset = batch.base_offset + record.delta
+            is_other = taken.only_tombstones and record.value_length >= 0
             if length < 0 or offset > taken.last_mapped or is_other:
                 continue
-            one, two = siphash128(source, at, length, key[0], key[1])
+            one, two = siphash128(source, record.key, length, key[0], key[1])
             part = one >> np.uint64(32)
             if part >= shard_start and part < shard_end:
                 hash1[count], hash2[count], offsets[count] = one, two, offset
@@ -179,19 +180,19 @@ def _merge_records(sides: Any, last_mapped: int, survivors: Any, latest: Any) ->
     pending = False
     for _ in range(other.count):
         if not pending and remaining > 0:
-            position, _, time_delta, rest, delta, _, _, _ = read_record(left, position, end)
+            record = read_record(left, position, end)
+            position, rest = record.stop, record.rest
             if position < 0:
                 return position
-            offset = one.base_offset + delta
-            timestamp = time_of(one, time_delta)
+            offset = one.base_offset + record.delta
+            timestamp = time_of(one, record.time_delta)
             remaining -= 1
             pending = True
-        source_position, _, time_delta, at, delta, _, _, _ = read_record(
-            right, source_position, source_end
-        )
+        original = read_record(right, source_position, source_end)
+        source_position, at = original.stop, original.rest
         if source_position < 0:
             return source_position
-        source_offset = other.base_offset + delta
+        source_offset = other.base_offset + original.delta
         if not pending or source_offset < offset:
             if source_offset > last_mapped and not other.discard:
                 blame(latest, source_offset)
@@ -199,7 +200,7 @@ def _merge_records(sides: Any, last_mapped: int, survivors: Any, latest: Any) ->
         length = position - rest
         if (
             source_offset > offset
-            or timestamp != time_of(other, time_delta)
+            or timestamp != time_of(other, original.time_delta)
             or length != source_position - at
             or not same_bytes(left, rest, right, at, length)
         ):

@@ -10,7 +10,7 @@ from logwright.cli.output import human_bytes
 from logwright.cli.planning import compaction_object
 
 if TYPE_CHECKING:
-    from logwright.cli.output import Progress
+    from logwright.batches.runtime import Progress
     from logwright.compaction.model import CleanPlan, StagedCleaning
     from logwright.sweep.commit import CommitResult
     from logwright.sweep.model import LogWork

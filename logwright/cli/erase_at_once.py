@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from logwright.batches.runtime import Runtime, Throttle, available_cores
 from logwright.cli.leaving import leave_held
 from logwright.cli.recover import recover_first, show_recovery_first, topic_ids
-from logwright.compaction.runtime import Runtime, Throttle, available_cores
 from logwright.erasure.erase.commit import (
     build_and_check,
     commit_erasure,
@@ -27,7 +27,7 @@ from logwright.locks import broker_kept_out, lock_log_dir
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from logwright.cli.output import Progress
+    from logwright.batches.runtime import Progress
     from logwright.cli.planning import FailureLog
     from logwright.cli.request import Request
     from logwright.config.topic import CleanerConfig

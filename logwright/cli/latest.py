@@ -273,7 +273,7 @@ def _write(
     request: Request, plans: Sequence[LatestPlan], to: Path, columns: Sequence[str]
 ) -> list[WrittenFile]:
     """Write plain Parquet files. Effects: reads the logs, writes the files; output."""
-    from logwright.compaction.runtime import Runtime, available_cores  # noqa: PLC0415 -- compiled kernels
+    from logwright.batches.runtime import Runtime, available_cores  # noqa: PLC0415 -- compiled kernels
     from logwright.latest.parquet import write_parquet  # noqa: PLC0415
     from logwright.latest.read import read_latest  # noqa: PLC0415
     from logwright.records.schema import records_schema  # noqa: PLC0415

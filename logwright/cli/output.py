@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -20,11 +20,10 @@ from logwright.cli.log_lines import say
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
+    from logwright.batches.runtime import Progress
     from logwright.errors import LogwrightError
 
 Format = Literal["text", "json"]
-Progress = Callable[[str, int, int], None]
-"""Called with (stage, bytes done, total bytes)."""
 
 _KIB = 1024
 _GAP = "  "

@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.offset_map import has_bit
-from logwright.compaction.keys.siphash import load_tail, siphash64
+from logwright.batches.bitmap import has_bit
 from logwright.compaction.receipt import mix
 from logwright.format.batch import LOG_APPEND_TIME
 from logwright.format.crc import load_u64
+from logwright.format.siphash import load_tail, siphash64
 from logwright.format.walk import read_record
 from logwright.kernel import inline_kernel, kernel
 
@@ -89,15 +89,16 @@ def add_batch(source: Any, span: Any, batch: Any, dead: Any, receipt: Any) -> No
     append_time = batch.attributes & LOG_APPEND_TIME != 0
     position, end = span
     for index in range(np.int64(batch.count)):
-        position, _, time_delta, rest, delta, key_at, length, _ = read_record(source, position, end)
+        record = read_record(source, position, end)
+        position, length = record.stop, record.key_length
         if position < 0:
             break
         if has_bit(dead, batch.first_ordinal + index):
             continue
-        offset = batch.base_offset + delta
-        timestamp = batch.max_timestamp if append_time else batch.base_timestamp + time_delta
-        sums.content += content_of(source, rest, position, offset, timestamp)
+        offset = batch.base_offset + record.delta
+        timestamp = batch.max_timestamp if append_time else batch.base_timestamp + record.time_delta
+        sums.content += content_of(source, record.rest, position, offset, timestamp)
         if length >= 0 and offset <= receipt.last_mapped:
-            hash1 = siphash64(source, key_at, length, key[0], key[1])
+            hash1 = siphash64(source, record.key, length, key[0], key[1])
             sums.digest += mix(hash1, batch.first_ordinal + index)
             sums.mapped += np.uint64(1)

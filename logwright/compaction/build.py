@@ -33,9 +33,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from logwright.batches.runtime import Progress, Runtime, silent
 from logwright.compaction.batch_receipt import new_receipt
 from logwright.compaction.horizons import earliest_horizon
-from logwright.compaction.keys.state import Progress
 from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import (
     CleaningStats,
@@ -51,16 +51,11 @@ from logwright.compaction.rewrite.output import COUNTS
 from logwright.compaction.rewrite.segment import Group, SegmentWriter
 from logwright.compaction.rewrite.unchanged import group_facts, unchanged_segment
 from logwright.compaction.rules import delete_horizon_ms
-from logwright.compaction.runtime import Runtime
 from logwright.errors import DiskFull, LogwrightError, StalePlan, StepFailed
 from logwright.format.names import STAGING, WORK_DIRECTORY
 from logwright.live_plans import end_plan, hold_plan
 from logwright.steps.work import PrivateDirectory, make_private, remove_private
 from logwright.units import ByteCount, Offset
-
-
-def silent(_phase: str, _done: int, _total: int) -> None:
-    """Ignore the progress."""
 
 
 def staging_directory(plan: CleanPlan) -> Path:
@@ -159,7 +154,7 @@ def _rewrite(
     rewrite = Rewrite(
         rule=CopyRule(plan.config.index_interval_bytes, horizon_ms),
         dead=survivors.dead,
-        cached=survivors.cached,
+        rebuilt=survivors.rebuilt,
         receipt=new_receipt(survivors.keys.hash_key, survivors.last_mapped_offset),
         runtime=runtime,
     )

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.outcomes import is_end
+from logwright.batches.outcomes import is_end
+from logwright.batches.source import Source
 from logwright.compaction.plan import first_dirty_offset
-from logwright.compaction.source import Source
 from logwright.log.model import PartitionLog
 from logwright.units import Offset
 

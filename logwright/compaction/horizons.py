@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.source import Source
+from logwright.batches.source import Source
 from logwright.format.batch import DELETE_HORIZON
 from logwright.units import TimestampMs
 

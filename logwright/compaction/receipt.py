@@ -22,7 +22,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.offset_map import find_slot, has_bit, ordinal_at
+from logwright.batches.bitmap import has_bit
+from logwright.compaction.keys.offset_map import find_slot, ordinal_at
 from logwright.compaction.rules import EXPIRED, NULL_KEY, TOMBSTONE
 from logwright.format.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from logwright.kernel import inline_kernel, kernel

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from logwright.compaction.source import Source, open_window, row_ranges
+from logwright.batches.source import Source, open_window, row_ranges
 from logwright.errors import RecordAboveLimit
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.walk import size_above

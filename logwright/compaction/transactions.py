@@ -21,11 +21,11 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.outcomes import outdated_snapshot, require_agreement
+from logwright.batches.source import Source
 from logwright.compaction import rules
 from logwright.compaction.coordination import held_markers, keep_held
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.outcomes import outdated_snapshot, require_agreement
-from logwright.compaction.source import Source
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.index import AbortedTransaction, check_txn_index
 from logwright.format.names import INDEX, TXNINDEX, segment_file_name

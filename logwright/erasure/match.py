@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.siphash import siphash64
 from logwright.format.crc import copy_span, load_u64, prefetch
+from logwright.format.siphash import siphash64
 from logwright.kernel import inline_kernel, kernel
 
 NO_MATCH: Final = -1

@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 
-from logwright.compaction.keys.siphash import HashKey, siphash64
 from logwright.errors import PolicyError
+from logwright.format.siphash import HashKey, siphash64
 
 ENVIRONMENT: Final = "LOGWRIGHT_ERASURE_SECRET"
 """The environment variable that may have the secret. The command line and the resources read it."""

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.build import silent
+from logwright.batches.runtime import Runtime, silent
 from logwright.compaction.keys.survivors import Survivors, find_survivors
+from logwright.compaction.rewrite.batch import RewriteWorkspace
 from logwright.compaction.rules import delete_horizon_ms
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.unpack import Workspace
 from logwright.forecast.model import Forecast, Removal
 from logwright.forecast.packed import estimate_payloads, rebuilt_payload
 from logwright.forecast.retention import retained
@@ -22,9 +21,9 @@ from logwright.format.walk import raise_for_status
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:
-    from logwright.compaction.keys.state import Progress
+    from logwright.batches.runtime import Progress
+    from logwright.batches.source import Source
     from logwright.compaction.model import CleanPlan
-    from logwright.compaction.source import Source
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,7 +130,7 @@ def _estimate_packed(
     chosen = [(found[number][0].batches[row], found[number][1][row]) for number, row in places]
     payloads = np.array([int(batch["size"]) - HEADER_BYTES for batch, _ in chosen])
     shares = np.array([int(one["alive"]) / int(batch["count"]) for batch, one in chosen])
-    space = Workspace()
+    space = RewriteWorkspace()
 
     def rebuilt(index: int) -> int:
         number, row = places[index]

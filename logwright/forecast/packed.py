@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.source import decompress_batch
 from logwright.compaction.rewrite.batch import summarise, write_records
 from logwright.compaction.rewrite.copy import GROWTH_PER_RECORD
-from logwright.compaction.source import decompress_batch
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.codec import compress
 from logwright.format.native_codec import pack, packed_bound
 
 if TYPE_CHECKING:
-    from logwright.compaction.source import Source
-    from logwright.compaction.unpack import Workspace
+    from logwright.batches.source import Source
+    from logwright.compaction.rewrite.batch import RewriteWorkspace
 
 REBUILT_BATCHES: Final = 256
 """Batches that are rebuilt to estimate the others."""
@@ -59,7 +59,7 @@ def estimate_payloads(
 
 
 def rebuilt_payload(
-    source: Source, row: int, dead: NDArray[np.bool_], *, horizon_ms: int, space: Workspace
+    source: Source, row: int, dead: NDArray[np.bool_], *, horizon_ms: int, space: RewriteWorkspace
 ) -> int:
     """Return the payload of a compressed batch without its dead records, in bytes. Effects: the
     workspace.

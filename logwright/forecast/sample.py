@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.unpack import is_packed
 from logwright.compaction.keys.hashing import hash_keys, room_for_lanes
 from logwright.compaction.receipt import note_batch
 from logwright.compaction.rules import (
@@ -19,7 +20,6 @@ from logwright.compaction.rules import (
     delete_horizon_reached,
     kind_of_record,
 )
-from logwright.compaction.unpack import is_packed
 from logwright.format.batch import CONTROL
 from logwright.format.walk import OK, read_record
 from logwright.kernel import kernel
@@ -135,13 +135,14 @@ def _read_all(source: Any, span: Any, batch: Any, scope: Any, buffers: Any, coun
     tombstones: Any = np.int64(0)
     for index in range(np.int64(batch.count)):
         begin: Any = position
-        position, _, _, _, delta, at, length, value_length = read_record(source, begin, end)
+        record = read_record(source, begin, end)
+        position, length, value_length = record.stop, record.key_length, record.value_length
         if position < 0:
             return position
         kind = kind_of_record(length, value_length, expires)
         size = position - begin
-        hash1[index], hash2[index] = np.uint64(at), np.uint64(max(length, np.int64(0)))
-        dirty = batch.base_offset + delta >= scope.first_dirty
+        hash1[index], hash2[index] = np.uint64(record.key), np.uint64(max(length, np.int64(0)))
+        dirty = batch.base_offset + record.delta >= scope.first_dirty
         sizes[index], kinds[index] = size, kind | (_DIRTY if dirty else _CLEAN)
         tombstones += value_length < 0
         if kind == NULL_KEY:

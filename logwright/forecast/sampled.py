@@ -20,19 +20,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Runtime
+from logwright.batches.source import open_window, row_ranges
 from logwright.compaction.keys.prepare import open_sources
-from logwright.compaction.keys.siphash import HashKey
 from logwright.compaction.plan import group_segments
+from logwright.compaction.rewrite.batch import RewriteWorkspace
 from logwright.compaction.rules import EXPIRED, delete_horizon_ms
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import open_window, row_ranges
 from logwright.compaction.transactions import (
     UNMAPPED,
     TransactionIndexes,
     decide_fates,
     mark_unmapped,
 )
-from logwright.compaction.unpack import Workspace
 from logwright.forecast.model import Forecast, Removal
 from logwright.forecast.packed import REBUILT_BATCHES, rebuilt_payload
 from logwright.forecast.retention import retained
@@ -44,12 +43,13 @@ from logwright.forecast.sample import (
     sample_batches,
 )
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.format.siphash import HashKey
 from logwright.format.walk import raise_for_status
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:
+    from logwright.batches.source import Source
     from logwright.compaction.model import CleanPlan
-    from logwright.compaction.source import Source
 
 SAMPLE_SHARE: Final = 64
 """One key of this many is in the sample; a power of two."""
@@ -378,7 +378,7 @@ def _worse_packed(read: _Read, near: Floats, rows: NDArray[np.int64]) -> float:
     """
     generator = np.random.default_rng(0)
     ends = np.cumsum([len(source.batches) for source in read.sources])
-    space = Workspace()
+    space = RewriteWorkspace()
     measured, linear = 0.0, 0.0
     picked = rows[np.unique(np.linspace(0, len(rows) - 1, REBUILT_BATCHES // 2).astype(np.int64))]
     for row in picked.tolist():

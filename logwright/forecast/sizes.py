@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.offset_map import has_bit
-from logwright.compaction.rewrite.copy import count_dead
+from logwright.batches.bitmap import count_dead, has_bit
+from logwright.batches.unpack import is_packed
 from logwright.compaction.rules import (
     DELETE,
     REBUILD,
@@ -20,7 +20,6 @@ from logwright.compaction.rules import (
     has_delete_horizon,
     sets_delete_horizon,
 )
-from logwright.compaction.unpack import is_packed
 from logwright.format.batch import HEADER_BYTES, LOG_APPEND_TIME
 from logwright.format.emit import varint_bytes
 from logwright.format.walk import OK, read_record
@@ -112,24 +111,25 @@ def _measure_plain(
     kept, tombstone_kept = np.int64(0), False
     for index in range(np.int64(batch.count)):
         start, ordinal = position, batch.first_ordinal + index
-        position, _, delta, after, _, _, key_length, value_length = read_record(data, start, end)
+        record = read_record(data, start, end)
+        position = record.stop
         if position < 0:
             return np.int64(0), position
         if has_bit(dead, ordinal):
             if has_bit(tombstones, ordinal):
                 found.tombstones += position - start
-            elif key_length < 0:
+            elif record.key_length < 0:
                 found.null_keys += position - start
             else:
                 found.superseded += position - start
             continue
-        timestamp = batch.max_timestamp if append_time else batch.base_timestamp + delta
+        timestamp = batch.max_timestamp if append_time else batch.base_timestamp + record.time_delta
         if kept == 0:
             first = batch.base_timestamp if has_delete_horizon(batch) else timestamp
         kept += 1
-        tombstone_kept |= value_length < 0
-        by_first += _record_bytes(timestamp - first, position - after)
-        by_horizon += _record_bytes(timestamp - horizon_ms, position - after)
+        tombstone_kept |= record.value_length < 0
+        by_first += _record_bytes(timestamp - first, position - record.rest)
+        by_horizon += _record_bytes(timestamp - horizon_ms, position - record.rest)
     sets_horizon = sets_delete_horizon(batch, tombstone_kept)
     if kept == batch.count and not sets_horizon:
         return np.int64(batch.size), np.int64(OK)

@@ -1,12 +1,16 @@
-"""Kernels that write the integers of record batches."""
+"""Kernels that write the integers and bytes of record batches."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from logwright.kernel import inline_kernel
+from logwright.format.crc import copy_span, load_u64
+from logwright.kernel import inline_kernel, intrinsic
+
+_store_u64 = intrinsic("store_u64")
+_SHORT: Final = 32
 
 
 @inline_kernel
@@ -39,3 +43,19 @@ def varint_bytes(value: int) -> int:
         word >>= np.uint64(7)
         size += 1
     return size
+
+
+@inline_kernel
+def copy_bytes(out: Any, at: int, source: Any, start: int, length: int) -> None:
+    """Copy source[start : start + length] to out[at:], which has room. What is short is copied
+    without a loop or a call, with what follows it.
+    """
+    if length <= _SHORT and at + _SHORT <= len(out) and start + _SHORT <= len(source):
+        first, second = load_u64(source, start), load_u64(source, start + 8)
+        third, fourth = load_u64(source, start + 16), load_u64(source, start + 24)
+        _store_u64(out, at, first)
+        _store_u64(out, at + 8, second)
+        _store_u64(out, at + 16, third)
+        _store_u64(out, at + 24, fourth)
+    else:
+        copy_span(out, at, source, start, length)

@@ -23,9 +23,18 @@ from logwright.format.batch import (
     CONTROL,
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
+    MAGIC,
 )
 from logwright.format.codec import LARGEST_GROWTH, LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
 from logwright.format.crc import span_crc32c
+from logwright.format.header import (
+    WHOLE,
+    fill_batch,
+    next_batch,
+    read_int16,
+    read_int32,
+    read_uint32,
+)
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import read_record
 from logwright.kernel import kernel
@@ -131,56 +140,27 @@ _PROBLEMS: Final[dict[int, tuple[type[LogwrightError], str, str]]] = {
 
 
 @kernel
-def read_int16(data: Any, at: int) -> int:
-    """Read a big-endian int16; the caller checks the bounds, as for the functions below."""
-    return np.int64(np.int16((np.uint16(data[at]) << np.uint16(8)) | np.uint16(data[at + 1])))
-
-
-@kernel
-def read_uint32(data: Any, at: int) -> int:
-    """Read a big-endian uint32."""
-    value = np.int64(0)
-    for index in range(4):
-        value = (value << np.int64(8)) | np.int64(data[at + index])
-    return value
-
-
-@kernel
-def read_int32(data: Any, at: int) -> int:
-    """Read a big-endian int32."""
-    value = read_uint32(data, at)
-    return value - np.int64(4294967296) if value > np.int64(2147483647) else value
-
-
-@kernel
-def read_int64(data: Any, at: int) -> int:
-    """Read a big-endian int64."""
-    value = np.int64(0)
-    for index in range(8):
-        value = (value << np.int64(8)) | np.int64(data[at + index])
-    return value
-
-
-@kernel
 def _count_batches(data: Any) -> tuple[int, int, int]:
     """Walk the length fields and return (batches, position, status)."""
-    position = np.int64(0)
-    end = np.int64(len(data))
-    batches = 0
+    position, end, batches = np.int64(0), np.int64(len(data)), 0
     while position < end:
-        if position + HEADER_BYTES > end:
-            return batches, position, _TRUNCATED
-        length = read_int32(data, position + 8)
-        # A length of 0 is not an old format: a power loss or a preallocation left zeros.
-        if length > 0 and data[position + 16] != 2:
-            return batches, position, _MAGIC
-        if length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
-            return batches, position, _BAD_LENGTH
-        if position + LOG_OVERHEAD_BYTES + length > end:
-            return batches, position, _TRUNCATED
-        position += LOG_OVERHEAD_BYTES + length
+        size, status = next_batch(data, position, end)
+        if status != WHOLE:
+            return batches, position, _refused_header(data, position, end, size)
+        position += size
         batches += 1
     return batches, position, _OK
+
+
+@kernel
+def _refused_header(data: Any, position: int, end: int, size: int) -> int:
+    """Return why there is not a whole batch at a position: a magic other than 2 is named first."""
+    if position + HEADER_BYTES > end:
+        return np.int64(_TRUNCATED)
+    # A length of 0 is not an old format: a power loss or a preallocation left zeros.
+    if size > LOG_OVERHEAD_BYTES and data[position + 16] != MAGIC:
+        return np.int64(_MAGIC)
+    return np.int64(_BAD_LENGTH if size < HEADER_BYTES else _TRUNCATED)
 
 
 @kernel
@@ -202,10 +182,11 @@ def control_type(data: Any, batch: Any) -> int:
     if batch.attributes & CODEC_MASK != 0:
         return np.int64(-2)
     end = batch.position + batch.size
-    after, _, _, _, _, key, length, _ = read_record(data, batch.position + HEADER_BYTES, end)
-    if after < 0 or length < _CONTROL_KEY_BYTES or read_int16(data, key) < 0:
+    record = read_record(data, batch.position + HEADER_BYTES, end)
+    too_short = record.stop < 0 or record.key_length < _CONTROL_KEY_BYTES
+    if too_short or read_int16(data, record.key) < 0:
         return np.int64(-2)
-    kind = read_int16(data, key + 2)
+    kind = read_int16(data, record.key + 2)
     return kind if kind >= 0 else np.int64(_UNKNOWN_CONTROL)
 
 
@@ -220,18 +201,8 @@ def _read_headers(
     next_offset = np.int64(base_offset)
     for row in range(len(batches)):
         batch = batches[row]
-        attributes = read_int16(data, position + 21)
-        batch.position = position
-        batch.size = LOG_OVERHEAD_BYTES + read_int32(data, position + 8)
-        batch.base_offset = read_int64(data, position)
-        batch.last_offset = batch.base_offset + read_int32(data, position + 23)
-        batch.base_timestamp = read_int64(data, position + 27)
-        batch.max_timestamp = read_int64(data, position + 35)
-        batch.producer_id = read_int64(data, position + 43)
-        batch.count = read_int32(data, position + 57)
-        batch.attributes = attributes
-        batch.producer_epoch = read_int16(data, position + 51)
-        batch.control_type = -1
+        fill_batch(batch, data, position, LOG_OVERHEAD_BYTES + read_int32(data, position + 8))
+        attributes = np.int64(batch.attributes)
         batch.first_ordinal = ordinal
         ordinal += batch.count
         if end_offset < 0:

@@ -22,10 +22,20 @@ from logwright.format.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC,
-    SMALLEST_LEGACY_LENGTH,
 )
 from logwright.format.crc import crc32c, span_crc32c
-from logwright.format.scan import BATCH, read_int16, read_int32, read_int64, read_uint32
+from logwright.format.header import (
+    LENGTH,
+    OTHER_MAGIC,
+    SMALL,
+    TORN,
+    WHOLE,
+    fill_batch,
+    next_batch,
+    read_int32,
+    read_uint32,
+)
+from logwright.format.scan import BATCH
 from logwright.kernel import kernel
 from logwright.units import INT32_MAX
 
@@ -34,14 +44,19 @@ End = Literal["whole", "torn", "length", "crc", "magic", "order", "range"]
 offsets that are not ascending, or offsets too far from the segment's base offset.
 """
 
-_ENDS: Final[tuple[End, ...]] = ("whole", "torn", "length", "crc", "magic", "order", "range")
-_WHOLE: Final = 0
-_TORN: Final = 1
-_LENGTH: Final = 2
-_CRC: Final = 3
-_MAGIC: Final = 4
-_ORDER: Final = 5
-_RANGE: Final = 6
+_ORDER: Final = 6
+_RANGE: Final = 7
+_CRC: Final = 8
+_ENDS: Final[dict[int, End]] = {
+    WHOLE: "whole",
+    TORN: "torn",
+    LENGTH: "length",
+    SMALL: "crc",
+    OTHER_MAGIC: "magic",
+    _ORDER: "order",
+    _RANGE: "range",
+    _CRC: "crc",
+}
 _LARGEST_MAGIC: Final = 127
 """The magic is an int8; Kafka treats values below 0 as old formats."""
 
@@ -64,22 +79,6 @@ class ValidBatches:
 
 
 @kernel
-def fill_batch(batch: Any, data: Any, position: int, size: int) -> None:
-    """Note the header of the batch at a position in a row of BATCH; sums and flags stay."""
-    batch.position = position
-    batch.size = size
-    batch.base_offset = read_int64(data, position)
-    batch.last_offset = batch.base_offset + read_int32(data, position + 23)
-    batch.base_timestamp = read_int64(data, position + 27)
-    batch.max_timestamp = read_int64(data, position + 35)
-    batch.producer_id = read_int64(data, position + 43)
-    batch.count = read_int32(data, position + 57)
-    batch.attributes = read_int16(data, position + 21)
-    batch.producer_epoch = read_int16(data, position + 51)
-    batch.control_type = -1
-
-
-@kernel
 def _walk(
     data: Any, base_offset: int, rule: Any, position: int, batches: Any, epochs: Any
 ) -> tuple[int, int, int]:
@@ -95,18 +94,9 @@ def _walk(
     while position < end:
         if row == len(batches):
             return row, position, -1
-        if end - position <= 17:
-            return row, position, _TORN
-        length = np.int64(read_int32(data, position + 8))
-        if length < SMALLEST_LEGACY_LENGTH:
-            return row, position, _LENGTH
-        size = length + LOG_OVERHEAD_BYTES
-        if size > end - position:
-            return row, position, _TORN
-        if data[position + 16] != 2:
-            return row, position, _MAGIC
-        if size < HEADER_BYTES:
-            return row, position, _CRC
+        size, status = next_batch(data, position, end)
+        if status != WHOLE:
+            return row, position, status
         if rule[0] != 0:
             computed = np.int64(span_crc32c(data, position + 21, position + size))
             if computed != read_uint32(data, position + 17):
@@ -125,7 +115,7 @@ def _walk(
         rule[2] = next_offset
         position += size
         row += 1
-    return row, position, _WHOLE
+    return row, position, WHOLE
 
 
 def valid_batches(
@@ -157,7 +147,7 @@ def valid_batches(
         rows, position, status = _walk(data, base_offset, rule, position, batches, epochs)
         parts.append((batches[:rows], epochs[:rows]))
         room = min(room * 2, 1 << 18)
-    if status == _MAGIC and not _is_of_other_magic(data, position):
+    if status == OTHER_MAGIC and not _is_of_other_magic(data, position):
         status = _CRC
     return ValidBatches(
         batches=np.concatenate([batches for batches, _ in parts]),

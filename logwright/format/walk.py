@@ -7,7 +7,7 @@ status other than `OK` is an error; `raise_for_status` converts it into an excep
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -115,45 +115,135 @@ def skip_headers(data: Any, at: int, end: int) -> Any:
     return position if position == end else np.int64(HEADERS)
 
 
-@inline_kernel
-def read_record(data: Any, at: int, end: int) -> Any:
-    """Read one record of a batch whose records end at `end`.
+class RecordHead(NamedTuple):
+    """The positions of a record up to its key, int64.
 
-    Returns:
-        (next position or a status below 0, body position, timestamp delta in ms, position after it,
-        offset delta, key position, key length or -1, value length or -1), all int64. The body
-        starts after the length field.
+    Attributes:
+        stop: the position after the record, or a status below 0; then all else has no meaning.
+        time_delta: ms. rest: the position after it.
+        delta: of the offset.
+        key, key_length: the key's position and length, -1 for null.
     """
+
+    stop: int
+    time_delta: int
+    rest: int
+    delta: int
+    key: int
+    key_length: int
+
+
+class RecordAt(NamedTuple):
+    """The positions of a record, int64; see `RecordHead`.
+
+    Attributes:
+        value, value_length: the value's position and length, -1 for null.
+        headers: the position of their count.
+    """
+
+    stop: int
+    time_delta: int
+    rest: int
+    delta: int
+    key: int
+    key_length: int
+    value: int
+    value_length: int
+    headers: int
+
+
+@inline_kernel
+def _no_head(status: int) -> Any:
     zero = np.int64(0)
+    return np.int64(status), RecordHead(np.int64(status), zero, zero, zero, zero, zero)
+
+
+@inline_kernel
+def _no_record(status: int) -> Any:
+    zero = np.int64(0)
+    return RecordAt(np.int64(status), zero, zero, zero, zero, zero, zero, zero, zero)
+
+
+@inline_kernel
+def read_head(data: Any, at: int, end: int) -> Any:
+    """Return (status, `RecordHead`) of a record of a batch whose records end at `end`."""
     length, body = read_varint(data, at, end)
     if body < 0:
-        return body, zero, zero, zero, zero, zero, zero, zero
+        return _no_head(body)
     if length < 1 or length > end - body:
-        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
+        return _no_head(LENGTH)
     stop = body + length
-    timestamp_delta, position = read_varlong(data, body + 1, stop)
+    time_delta, rest = read_varlong(data, body + 1, stop)
+    if rest < 0:
+        return _no_head(rest)
+    delta, position = read_varint(data, rest, stop)
     if position < 0:
-        return position, zero, zero, zero, zero, zero, zero, zero
-    after_timestamp = position
-    offset_delta, position = read_varint(data, position, stop)
-    if position < 0:
-        return position, zero, zero, zero, zero, zero, zero, zero
+        return _no_head(position)
     key_length, key = read_varint(data, position, stop)
     if key < 0:
-        return key, zero, zero, zero, zero, zero, zero, zero
+        return _no_head(key)
     if key_length < -1 or key_length > stop - key:
-        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
-    value_length, position = read_varint(data, key + max(key_length, zero), stop)
-    if position < 0:
-        return position, zero, zero, zero, zero, zero, zero, zero
-    if value_length < -1 or value_length > stop - position:
-        return np.int64(LENGTH), zero, zero, zero, zero, zero, zero, zero
-    position += max(value_length, zero)
-    if position + 1 != stop or data[position] != np.uint8(0):
-        position = skip_headers(data, position, stop)
+        return _no_head(LENGTH)
+    # With a status of its own, which is constant here, a caller's test of it costs nothing.
+    return np.int64(OK), RecordHead(stop, time_delta, rest, delta, key, key_length)
+
+
+@inline_kernel
+def read_record(data: Any, at: int, end: int) -> Any:
+    """Return the `RecordAt` of a record of a batch whose records end at `end`; all of its lengths
+    are checked. What a caller does not use of it costs nothing.
+    """
+    status, head = read_head(data, at, end)
+    if status != OK:
+        return _no_record(status)
+    stop, zero = head.stop, np.int64(0)
+    value_length, value = read_varint(data, head.key + max(head.key_length, zero), stop)
+    if value < 0:
+        return _no_record(value)
+    if value_length < -1 or value_length > stop - value:
+        return _no_record(LENGTH)
+    headers = value + max(value_length, zero)
+    if headers + 1 != stop or data[headers] != np.uint8(0):
+        position = skip_headers(data, headers, stop)
         if position < 0:
-            return position, zero, zero, zero, zero, zero, zero, zero
-    return stop, body, timestamp_delta, after_timestamp, offset_delta, key, key_length, value_length
+            return _no_record(position)
+    return RecordAt(
+        stop,
+        head.time_delta,
+        head.rest,
+        head.delta,
+        head.key,
+        head.key_length,
+        value,
+        value_length,
+        headers,
+    )
+
+
+@inline_kernel
+def step_over(data: Any, at: int, end: int) -> Any:
+    """Return the position after a dead record, of which only the length is read; `end` if that is
+    wrong, where no record can begin.
+    """
+    length, body = read_varint(data, at, end)
+    return body + length if body >= 0 and 0 < length <= end - body else np.int64(end)
+
+
+@kernel
+def check_records(source: Any, batch: Any, span: Any) -> Any:
+    """Return the status of a batch's records, which are in this span of the source."""
+    position, end = span
+    last_delta = np.int64(-1)
+    delta_limit = batch.last_offset - batch.base_offset
+    for _ in range(np.int64(batch.count)):
+        record = read_record(source, position, end)
+        position = record.stop
+        if position < 0:
+            return np.int64(position)
+        if record.delta <= last_delta or record.delta > delta_limit:
+            return np.int64(OFFSET_DELTA)
+        last_delta = record.delta
+    return np.int64(OK if position == end else TRAILING)
 
 
 @kernel

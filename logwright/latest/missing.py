@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from logwright.compaction.source import Source
+from logwright.batches.source import Source
 
 
 def first_missing(sources: Iterable[Source], first: int, end: int) -> int | None:

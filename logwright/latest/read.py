@@ -14,10 +14,9 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from logwright.compaction.build import silent
+from logwright.batches.runtime import Runtime, silent
+from logwright.batches.source import Source
 from logwright.compaction.keys.superseded import find_superseded
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import Source
 from logwright.errors import enough_memory
 from logwright.latest.ahead import in_order
 from logwright.latest.model import LatestCounts, LatestPlan
@@ -29,7 +28,7 @@ from logwright.records.read import read_sources
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from logwright.compaction.keys.state import Progress
+    from logwright.batches.runtime import Progress
 
 GROUP_BYTES: Final = 16 * 1024 * 1024
 """Bytes of segments that a thread of the second pass reads at once."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from logwright.batches.runtime import Progress
 from logwright.errors import DiskFull, QualityError, StalePlan
 from logwright.log.checkpoints import read_checkpoints
 from logwright.log.model import FileStamp
@@ -26,9 +27,6 @@ from logwright.units import ByteCount
 
 ROUNDS: Final = 3
 """How often the copy is brought up to date with a source that changes, before we give up."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, bytes done, bytes in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

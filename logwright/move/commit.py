@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
+from logwright.batches.runtime import Progress
 from logwright.errors import PreconditionError
 from logwright.format.names import BROKER_LOCK, TopicPartition
 from logwright.locks import lock_log_dir
@@ -21,7 +22,6 @@ from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
 from logwright.move.build import (
     Copied,
     Copying,
-    Progress,
     check_move,
     copied_files,
     copy_log,

@@ -13,24 +13,26 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.offset_map import has_bit
-from logwright.compaction.rewrite.copy import count_dead
-from logwright.compaction.unpack import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
+from logwright.batches.bitmap import count_dead, has_bit
+from logwright.batches.status import OWN, WRONG_CRC
+from logwright.batches.unpack import NOT_GIVEN, is_packed, open_records
 from logwright.format.batch import CONTROL, HEADER_BYTES, LOG_APPEND_TIME
+from logwright.format.emit import copy_bytes
 from logwright.format.scan import has_right_crc
-from logwright.format.walk import OFFSET_DELTA, OK, TRAILING
+from logwright.format.walk import (
+    OFFSET_DELTA,
+    OK,
+    TRAILING,
+    check_records,
+    read_record,
+    step_over,
+)
 from logwright.kernel import inline_kernel, kernel
-from logwright.records.locate import check_records, copy_bytes, locate_record, step_over
 
-# Statuses of `fill_rows` besides those of `logwright.format.walk`.
-WRONG_CRC: Final = 1
-SCRATCH_FULL: Final = 2
-"""The scratch memory must be enlarged."""
-NOT_UNPACKED: Final = 3
-"""The caller must decompress the batch."""
-ROWS_FULL: Final = 4
+# Statuses of `fill_rows` besides those of `logwright.batches.status`.
+ROWS_FULL: Final = OWN
 """The buffers must be emptied."""
-NEEDS_ROOM: Final = 5
+NEEDS_ROOM: Final = OWN + 1
 """The buffers are empty and too small for one record."""
 
 STATE: Final = np.dtype(
@@ -62,7 +64,6 @@ of its records that the caller has put into the scratch memory. `rows` and the b
 that the buffers hold, and their nulls. `needed`: bytes of the record that has no room. `batches`
 that were read, and their `bytes`."""
 
-_NO_LIMIT = np.int64(1) << np.int64(62)
 _LARGEST_MS = np.int64(9_223_372_036_854_775)
 """The largest that is an int64 in microseconds; it stands for those beyond."""
 
@@ -193,14 +194,9 @@ def fill_rows(
 def _open_batch(data: Any, batch: Any, scope: Any, space: Any, state: Any) -> Any:
     """Set the state to the first record of a batch, decompressed; return a status."""
     scratch, cells = space
-    position, end = batch.position + HEADER_BYTES, batch.position + batch.size
-    if is_packed(batch):
-        found = state.given
-        if found < 0:
-            found = unpack_batch(data, batch, scratch, np.int64(0), _NO_LIMIT, cells)
-        if found < 0:
-            return np.int64(SCRATCH_FULL if found == NO_ROOM else NOT_UNPACKED)
-        position, end = np.int64(0), np.int64(found)
+    position, end, status = open_records(data, batch, state.given, scratch, np.int64(0), cells)
+    if status != OK:
+        return status
     state.given = NOT_GIVEN
     if scope.checks_first:
         source = scratch if is_packed(batch) else data
@@ -281,15 +277,15 @@ def _fill_from(source: Any, batch: Any, scope: Any, state: Any, out: Any) -> Any
             # Whoever set the bit has checked the record; what is malformed now ends the batch.
             position, index = step_over(source, position, end), index + 1
             continue
-        stop, time_delta, delta, key, key_length, value, value_length, headers = locate_record(
-            source, position, end
-        )
+        record = read_record(source, position, end)
+        stop, delta, headers = record.stop, record.delta, record.headers
+        key_length, value_length = record.key_length, record.value_length
         if stop < 0:
             return stop
         if delta <= last_delta or delta > batch.last_offset - batch.base_offset:
             return np.int64(OFFSET_DELTA)
         offset = batch.base_offset + delta
-        timestamp = batch.max_timestamp if append_time else batch.base_timestamp + time_delta
+        timestamp = batch.max_timestamp if append_time else batch.base_timestamp + record.time_delta
         if _is_wanted((offset, timestamp, key_length, value_length), scope):
             key_size = max(key_length, zero) if scope.key else zero
             value_size = max(value_length, zero) if scope.value else zero
@@ -300,10 +296,10 @@ def _fill_from(source: Any, batch: Any, scope: Any, state: Any, out: Any) -> Any
                 break
             if scope.key:
                 column = (out.key, out.key_ends, out.key_valid)
-                keys = _put(source, key, key_length, rows, keys, column)
+                keys = _put(source, record.key, key_length, rows, keys, column)
             if scope.value:
                 column = (out.value, out.value_ends, out.value_valid)
-                values = _put(source, value, value_length, rows, values, column)
+                values = _put(source, record.value, value_length, rows, values, column)
             if scope.headers:
                 copy_bytes(out.headers, in_headers, source, headers, headers_size)
                 in_headers += headers_size

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from logwright.format.emit import copy_bytes
 from logwright.format.walk import read_varint
 from logwright.kernel import kernel
-from logwright.records.locate import copy_bytes
 from logwright.records.schema import HEADERS_TYPE
 
 

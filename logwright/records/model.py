@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.segment_file import SegmentPart
 from logwright.format.names import TopicPartition
-from logwright.log.model import FileStamp
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnCorrupt = Literal["fail", "skip"]
@@ -53,22 +53,6 @@ class ReadRequest:
         if self.range_bytes < 1:
             message = f"range_bytes: expected a number above 0, got {self.range_bytes}"
             raise ValueError(message)
-
-
-class SegmentPart(NamedTuple):
-    """A part of one segment's log.
-
-    Attributes:
-        base_offset: of the segment. end_offset: the next segment's, or the log end offset.
-        stamp: of the ``.log`` when it was planned.
-        start, end: positions; batches begin at both.
-    """
-
-    base_offset: int
-    end_offset: int
-    stamp: FileStamp
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.segment_file import Piece, SegmentPart
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format.batch import CONTROL, parse_batch
 from logwright.format.index import OFFSET_ENTRY_BYTES
@@ -21,10 +22,9 @@ from logwright.format.scan import bad_crcs, scan_piece
 from logwright.log.mapped import MappedFiles, map_file
 from logwright.log.model import FileStamp, PartitionLog, Segment
 from logwright.records import schema as names
-from logwright.records.model import OnCorrupt, ReadCounts, RecordsRange, SegmentPart
+from logwright.records.model import OnCorrupt, ReadCounts, RecordsRange
 from logwright.records.pieces import Pieces, require_crcs
 from logwright.records.read import read_pieces
-from logwright.records.segment_file import Piece
 from logwright.units import INT64_MAX
 
 _ENTRY: Final = struct.Struct(">ii")

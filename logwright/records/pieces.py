@@ -11,18 +11,25 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.outcomes import is_end
-from logwright.compaction.source import Source
+from logwright.batches import segment_file
+from logwright.batches.markers import NO_MARKERS, decide, markers_of, with_markers
+from logwright.batches.outcomes import is_end
+from logwright.batches.segment_file import (
+    MappedSegment,
+    Piece,
+    SegmentFile,
+    SegmentPart,
+    in_file,
+    open_segment,
+)
+from logwright.batches.source import Source
 from logwright.errors import LogwrightError
 from logwright.format.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, TRANSACTIONAL
 from logwright.format.names import LOG, parse_segment_file_name, segment_file_name
 from logwright.format.scan import bad_crcs, check_crcs, scan_piece
 from logwright.log.files import names_in
 from logwright.log.mapped import MappedFile, MappedFiles
-from logwright.records import segment_file
-from logwright.records.markers import NO_MARKERS, decide, markers_of, with_markers
-from logwright.records.model import ReadCounts, RecordsRange, SegmentPart
-from logwright.records.segment_file import MappedSegment, Piece, SegmentFile, in_file, open_segment
+from logwright.records.model import ReadCounts, RecordsRange
 from logwright.units import INT64_MAX
 
 AHEAD_BYTES: Final = 512 * 1024

@@ -14,8 +14,9 @@ from itertools import pairwise
 from math import ceil
 from typing import NamedTuple
 
+from logwright.batches.segment_file import SegmentPart
 from logwright.log.model import PartitionLog
-from logwright.records.model import ReadRequest, RecordsRange, SegmentPart
+from logwright.records.model import ReadRequest, RecordsRange
 from logwright.records.observe import IndexedSegment, first_offset_at, is_before, parts_of
 
 

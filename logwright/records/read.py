@@ -13,12 +13,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from logwright.compaction.source import Source, decompress_records
-from logwright.compaction.unpack import Workspace
+from logwright.batches.segment_file import Piece, in_file
+from logwright.batches.source import Source
+from logwright.batches.status import StoppedAt, remove_obstacle
+from logwright.batches.unpack import Workspace
 from logwright.errors import CorruptBatch, CorruptLogError, UnsupportedFormatError, enough_memory
 from logwright.format.names import TopicPartition
-from logwright.format.scan import check_crcs
-from logwright.format.walk import OK, raise_for_status
+from logwright.format.walk import OK
 from logwright.locks import broker_kept_out
 from logwright.records import fill
 from logwright.records import schema as names
@@ -32,7 +33,6 @@ from logwright.records.model import (
 )
 from logwright.records.pieces import Pieces
 from logwright.records.rows import Rows
-from logwright.records.segment_file import Piece, in_file
 from logwright.units import INT64_MAX
 
 _ALL: Final = Selection()
@@ -202,7 +202,10 @@ def _fill(
             elif status != OK:
                 try:
                     with in_file(piece.shift):
-                        _remove_obstacle(space, piece, rows, int(status))
+                        stopped = StoppedAt(
+                            piece.data, piece.path, piece.batches, int(state["row"])
+                        )
+                        state["given"] = remove_obstacle(space, stopped, int(status))
                 except CorruptBatch:
                     if not scope.checks_first:
                         raise
@@ -210,31 +213,6 @@ def _fill(
         counts.add_read(int(state["batches"]), int(state["bytes"]))
         state["batches"] = state["bytes"] = 0
         space.release_scratch()
-
-
-def _remove_obstacle(space: Workspace, piece: Piece, rows: Rows, status: int) -> None:
-    """Remove what prevents the kernel from reading a batch.
-
-    Raises:
-        CorruptBatch: the batch cannot be read.
-    """
-    row = int(rows.state["row"])
-    batch = piece.batches[row]
-    match status:
-        case fill.SCRATCH_FULL:
-            space.double_scratch()
-        case fill.NOT_UNPACKED:
-            space.release_scratch()
-            rows.state["given"] = space.fill(decompress_records(piece.data, piece.path, batch))
-        case fill.WRONG_CRC:
-            check_crcs(piece.data, piece.batches, piece.path, first=row, last=row + 1)
-        case _:
-            raise_for_status(
-                status,
-                path=piece.path,
-                position=int(batch["position"]),
-                base_offset=int(batch["base_offset"]),
-            )
 
 
 def _skip(piece: Piece, rows: Rows, counts: ReadCounts) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from logwright.compaction.unpack import NOT_GIVEN
+from logwright.batches.unpack import NOT_GIVEN
 from logwright.format.names import TopicPartition
 from logwright.records import schema as names
 from logwright.records.fill import STATE, RowBuffers

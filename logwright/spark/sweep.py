@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
+from logwright.batches.runtime import Throttle
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.runtime import Throttle
 from logwright.errors import LogwrightError, invariant
 from logwright.spark.packing import pack, share_cores
 from logwright.spark.session import TASKS_PER_CORE, local_context, spark_at_work

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from logwright.batches.runtime import silent
 from logwright.checks import examine as examining
 from logwright.compaction import build as building
-from logwright.compaction.build import discard_staging, silent
+from logwright.compaction.build import discard_staging
 from logwright.errors import OutOfMemory, enough_memory
 
 if TYPE_CHECKING:
+    from logwright.batches.runtime import Progress, Runtime
     from logwright.checks.model import OutputFacts
-    from logwright.compaction.keys.state import Progress
     from logwright.compaction.model import CleanPlan, StagedCleaning
-    from logwright.compaction.runtime import Runtime
 
 
 def build(

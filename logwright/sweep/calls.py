@@ -15,14 +15,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from logwright.batches.runtime import Runtime
 from logwright.compaction.build import give_up
-from logwright.compaction.runtime import Runtime
 from logwright.compaction.unsynced import Unsynced
 from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
+    from logwright.batches.runtime import Throttle
     from logwright.compaction.model import CleanPlan
-    from logwright.compaction.runtime import Throttle
 
 Value = TypeVar("Value")
 

@@ -7,7 +7,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from logwright.compaction.runtime import Runtime, Throttle, available_cores
+from logwright.batches.runtime import Runtime, Throttle, available_cores
 from logwright.errors import LogwrightError
 from logwright.live_plans import end_plan, hold_plan
 from logwright.sweep.calls import SMALL_LOG_BYTES, Group, call_groups, together

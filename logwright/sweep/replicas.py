@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.outcomes import is_data
+from logwright.batches.source import each_source
 from logwright.compaction.coordination import lowest_clean_offset
 from logwright.compaction.lasting import sum_headers
 from logwright.compaction.model import RemovalBound
-from logwright.compaction.outcomes import is_data
-from logwright.compaction.source import each_source
 from logwright.errors import PreconditionError
 from logwright.observe import holds, observe_unlocked
 
 if TYPE_CHECKING:
-    from logwright.compaction.source import Source
+    from logwright.batches.source import Source
     from logwright.log.model import PartitionLog
     from logwright.observe import HighWatermark
 

@@ -25,7 +25,7 @@ from logwright.format.names import LOG, segment_file_name
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
-    from logwright.compaction.source import Source
+    from logwright.batches.source import Source
     from logwright.log.model import PartitionLog
 
 _CRC_AT: Final = 17

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from pyroaring import BitMap64
 
-from logwright.compaction.build import silent
-from logwright.compaction.runtime import Runtime, available_cores
-from logwright.compaction.source import Source
+from logwright.batches.runtime import Runtime, available_cores, silent
+from logwright.batches.source import Source
 from logwright.config.topic import CleanerConfig
 from logwright.erasure.mark import read_mark
 from logwright.errors import LogwrightError
-from logwright.format.scan import read_uint32
+from logwright.format.header import read_uint32
 from logwright.latest.missing import first_missing
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
@@ -37,7 +36,7 @@ from logwright.units import INT64_MAX
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from logwright.compaction.keys.state import Progress
+    from logwright.batches.runtime import Progress
 
 _CRC_AT: Final = 17
 """Position of the CRC in a batch (DefaultRecordBatch)."""

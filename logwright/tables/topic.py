@@ -17,8 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from logwright.compaction.build import silent
-from logwright.compaction.keys.state import Progress
+from logwright.batches.runtime import Progress, silent
 from logwright.config.decoding import Decoding
 from logwright.config.table import TopicTable
 from logwright.decode.make import make_decoder

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.source import Source, open_window, row_ranges, side_of
 from logwright.checks import kernels
 from logwright.checks.indexes import wrong_offset_entries
-from logwright.compaction.source import Source, open_window, row_ranges
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CONTROL, MAGIC_AT, unsupported_magic
 from logwright.format.index import (
@@ -96,7 +96,7 @@ def _reads(source: Source, rows: NDArray[np.int64]) -> bool:
         return False
     if not _counts_are_possible(window.batches):
         return False
-    _, status = kernels.survey(kernels.side_of(source, window), kernels.new_facts(), order)
+    _, status = kernels.survey(side_of(source, window), kernels.new_facts(), order)
     return bool(status == OK and order.violations == 0)
 
 
@@ -111,7 +111,7 @@ def _record_fault(source: Source, row: int) -> list[Fault]:
         if not _counts_are_possible(window.batches):
             problem = f"the record count of the batch at offset {offset} is impossible"
         else:
-            _, status = kernels.survey(kernels.side_of(source, window), kernels.new_facts(), order)
+            _, status = kernels.survey(side_of(source, window), kernels.new_facts(), order)
             raise_for_status(int(status), path=source.path, position=position, base_offset=offset)
             if order.violations:
                 problem = f"the offsets of the records at offset {offset} do not ascend"

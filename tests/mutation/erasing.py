@@ -76,7 +76,7 @@ ERASING = (
     Fault(
         family="erase check: values are not compared",
         file="erasure/erase/check_kernels.py",
-        right="                or not same_bytes(left, new_rest, right, rest, length)\n",
+        right="                or not same_bytes(left, new.rest, right, rest, length)\n",
         wrong="",
         tests=_CHECK,
     ),

@@ -40,7 +40,7 @@ READING = (
     ),
     Fault(
         family="records: the commit of another producer decides",
-        file="records/markers.py",
+        file="batches/markers.py",
         right="        if low < len(markers) and markers[low, 0] == batch.producer_id:",
         wrong="        if low < len(markers):",
         tests=_TRANSACTIONS,

@@ -7,10 +7,10 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from logwright.compaction.keys.siphash import HashKey
 from logwright.forecast.exact import forecast_exactly
 from logwright.forecast.model import Forecast
 from logwright.forecast.sampled import FEWEST_KEYS, forecast_by_sample
+from logwright.format.siphash import HashKey
 from logwright.sweep.build import build
 from tests.differential.random_logs import scratch_directory
 from tests.forecast_logs import plan_of, write_random_log

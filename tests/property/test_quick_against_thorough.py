@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import pytest
 
+from logwright.batches.runtime import Runtime
 from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
@@ -24,7 +25,6 @@ from logwright.compaction import build as building
 from logwright.compaction.build import discard_staging
 from logwright.compaction.keys.survivors import Survivors
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Runtime
 from logwright.errors import LogwrightError
 from logwright.format.names import segment_file_name
 from logwright.sweep.build import build
@@ -106,8 +106,8 @@ def _plant_in_build(plan: CleanPlan, random: Random, tally: Tally) -> None:
         plan: CleanPlan, *, progress: Callable[[str, int, int], None], runtime: Runtime
     ) -> Survivors:
         survivors = find(plan, progress=progress, runtime=runtime)
-        for _, source in (pair for group in survivors.groups for pair in group):
-            source.cached["size"] = 0  # what was rebuilt before is right
+        for entries in survivors.rebuilt.entries.values():
+            entries["size"] = 0  # what was rebuilt before is right
         total = sum(s.records for group in survivors.groups for _, s in group)
         flipped.extend(random.sample(range(total), random.choice((1, 1, 2, 3))))
         bits = np.unpackbits(survivors.dead, bitorder="little")

@@ -16,11 +16,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from logwright.batches import segment_file
 from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog
-from logwright.records import pieces, segment_file
+from logwright.records import pieces
 from logwright.records.model import Isolation, OnCorrupt, ReadRequest
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range

@@ -6,9 +6,9 @@ import gc
 import os
 import sys
 
+from logwright.batches.runtime import Runtime
 from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.runtime import Runtime
 from logwright.errors import CorruptBatch
 from logwright.kernel import Kernel
 from logwright.sweep.build import build, examine

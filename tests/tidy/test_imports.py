@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("logwright.format",),
     ("logwright.log",),
+    ("logwright.batches",),
     ("logwright.metadata",),
     (
         "logwright.config",
@@ -91,15 +92,11 @@ SHARED_WITH_CHECKS = {
     for name in (
         "batch_receipt",
         "keys.offset_map",
-        "keys.siphash",
         "model",
-        "outcomes",
         "receipt",
-        "runtime",
-        "source",
     )
 }
-"""What the checks use of a cleaning: values, reading, hash and sums, but none of its rules."""
+"""What the checks use of a cleaning: values and sums, but none of its rules."""
 
 HANDED_OVER = {
     ("logwright.compaction.model", "logwright.roll.plan"): "a cleaning carries the roll before it",

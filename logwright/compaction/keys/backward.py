@@ -15,6 +15,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.bitmap import count_dead
+from logwright.batches.source import Source
+from logwright.batches.status import OWN
+from logwright.batches.unpack import NOT_GIVEN, is_packed
 from logwright.compaction.batch_receipt import (
     BatchReceipt,
     add_batch,
@@ -23,14 +27,12 @@ from logwright.compaction.batch_receipt import (
 from logwright.compaction.keys.fill import put_window
 from logwright.compaction.keys.read import FLAG, WindowSums, read_batches, room_for_sums
 from logwright.compaction.keys.state import MapMode, MapTask, Rows, split_shard
-from logwright.compaction.keys.step import account, map_step, prepare, remove_obstacle
+from logwright.compaction.keys.step import account, map_step, prepare, unblock
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite.batch import finish_batch, summarise, write_records
-from logwright.compaction.rewrite.cache import CACHED_BATCH, RebuildCache
-from logwright.compaction.rewrite.copy import GROWTH_PER_RECORD, count_dead
+from logwright.compaction.rewrite.cache import RebuildCache
+from logwright.compaction.rewrite.copy import GROWTH_PER_RECORD
 from logwright.compaction.rules import REBUILD, batch_fate
-from logwright.compaction.source import Source
-from logwright.compaction.unpack import NOT_GIVEN, is_packed
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.native_codec import pack, packed_bound
@@ -39,7 +41,7 @@ from logwright.format.walk import OK
 from logwright.kernel import inline_kernel, kernel
 from logwright.units import INT64_MAX
 
-STORE_FULL: Final = 5
+STORE_FULL: Final = OWN + 1
 """The buffer for rebuilt batches must be emptied. A status besides those of `read`."""
 
 WINDOW_RECORDS: Final = 2048
@@ -109,8 +111,7 @@ def _map_step_backwards(task: MapTask, cache: RebuildCache, step: Rows, mode: Ma
     (source, first, row), (reader, *_) = step, task.readers
     space = reader.workspace
     prepare(reader, step)
-    if not len(source.cached):
-        source.cached = np.zeros(len(source.batches), dtype=CACHED_BATCH)
+    entries = cache.entries_of(source.base_offset, len(source.batches))
     last_mapped = task.last_mapped_offset
     receipt = new_receipt((task.state.key.low, task.state.key.high), last_mapped)
     window = room_for_sums(WINDOW_RECORDS, together=True)
@@ -129,13 +130,13 @@ def _map_step_backwards(task: MapTask, cache: RebuildCache, step: Rows, mode: Ma
             reader.buffers(task.hash_key),
             window,
             space.for_rewrite(),
-            RebuildBuffers(source.cached, cache.out, cache.state, task.horizon_ms, receipt),
+            RebuildBuffers(entries, cache.out, cache.state, task.horizon_ms, receipt),
         )
         row, given = int(row), NOT_GIVEN
         if status == STORE_FULL:
             cache.empty()
         elif status != OK:
-            given = remove_obstacle(reader, source, row - 1, status)
+            given = unblock(reader, source, row - 1, status)
         elif task.state.counters["full"][0]:
             split_shard(task)
     account(task, reader, (source, row, step[2]), mode)

@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.bitmap import has_bit, set_bit
 from logwright.compaction.keys.offset_map import (
     PREFETCH_DISTANCE,
     Table,
     find_slot,
-    has_bit,
     ordinal_at,
     prefetch_slot,
     put_entry,
-    set_bit,
 )
 from logwright.compaction.keys.read import INSERT, PROBE, is_sharded
 from logwright.compaction.receipt import keep_sums, sum_found, sum_probed

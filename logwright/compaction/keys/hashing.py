@@ -10,15 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.siphash import (
-    LAST,
-    START,
-    absorb,
-    last_word,
-    sip_round,
-    siphash128,
-)
 from logwright.format.crc import load_u64
+from logwright.format.siphash import LAST, START, absorb, last_word, sip_round, siphash128
 from logwright.kernel import inline_kernel, kernel
 
 LANES: Final = 256

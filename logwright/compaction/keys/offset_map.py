@@ -25,8 +25,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.siphash import HashKey
 from logwright.format.crc import prefetch
+from logwright.format.siphash import HashKey
 from logwright.kernel import inline_kernel, intrinsic, kernel
 
 ENTRY_BYTES: Final = 16
@@ -141,18 +141,6 @@ def expected_keys(distinct: int, remaining: int, *, new: float) -> float:
 
 
 _high_product = intrinsic("high_product")
-
-
-@inline_kernel
-def set_bit(bits: Any, index: int) -> None:
-    """Set one bit of a bitmap, uint8[n]."""
-    bits[index >> 3] |= np.uint8(1 << (index & 7))
-
-
-@inline_kernel
-def has_bit(bits: Any, index: int) -> Any:
-    """Return whether one bit of a bitmap, uint8[n], is set."""
-    return (bits[index >> 3] >> np.uint8(index & 7)) & np.uint8(1) != np.uint8(0)
 
 
 @inline_kernel

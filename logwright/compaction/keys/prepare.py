@@ -9,10 +9,10 @@ from itertools import pairwise
 from math import ceil, floor
 from typing import Final
 
+from logwright.batches.source import Source, open_source
 from logwright.compaction.keys import offset_map
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite.cache import CACHED_BATCH
-from logwright.compaction.source import Source, open_source
 from logwright.config.topic import CleanerConfig
 from logwright.errors import PolicyError
 from logwright.format.scan import BATCH

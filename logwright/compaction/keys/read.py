@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.status import OWN, WRONG_CRC
+from logwright.batches.unpack import NOT_GIVEN, is_packed, open_records
 from logwright.compaction.keys.hashing import hash_keys, room_for_lanes
 from logwright.compaction.keys.offset_map import SHARD_SPACE
 from logwright.compaction.receipt import KEY_SUMS, KeyReceipt, mix, note_batch, sample_key
@@ -23,8 +25,6 @@ from logwright.compaction.rules import (
     kind_of_record,
     skips_map,
 )
-from logwright.compaction.unpack import NO_ROOM, NOT_GIVEN, is_packed, unpack_batch
-from logwright.format.batch import HEADER_BYTES
 from logwright.format.scan import has_right_crc
 from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, read_record
 from logwright.kernel import inline_kernel, kernel
@@ -35,20 +35,13 @@ PROBE: Final = 1
 FLAG: Final = 2
 """Only note which batches have tombstones."""
 
-# Statuses of `read_batches` besides those of `logwright.format.walk`.
-WRONG_CRC: Final = 1
-SCRATCH_FULL: Final = 2
-"""The scratch memory must be enlarged."""
-NOT_UNPACKED: Final = 3
-"""The caller must decompress the batch."""
-MANY_RECORDS: Final = 4
-"""The room for records is too small for one batch."""
+MANY_RECORDS: Final = OWN
+"""The room for records is too small for one batch. A status besides those of `batches.status`."""
 
 FOUND_RECORDS: Final = 32 * 1024
 """Records read before they are mapped: a call of a kernel costs up to 30 µs."""
 SPAN: Final = np.dtype([("start", np.int64), ("end", np.int64)])
 """The span of a batch's records in the scratch memory."""
-_NO_LIMIT = np.int64(1) << np.int64(62)
 
 
 class MapScope(NamedTuple):
@@ -145,20 +138,6 @@ def room_for_sums(batches: int, *, together: bool = False) -> WindowSums:
 
 
 @kernel
-def _find_records(data: Any, batch: Any, given: int, scratch: Any, at: int, cells: Any) -> Any:
-    """Return (start, end, status) of a batch's records, in scratch[at:] if it is compressed."""
-    start, end = batch.position + HEADER_BYTES, batch.position + batch.size
-    if not is_packed(batch):
-        return start, end, np.int64(OK)
-    if given >= 0:
-        return np.int64(0), np.int64(given), np.int64(OK)
-    found = unpack_batch(data, batch, scratch, at, _NO_LIMIT, cells)
-    if found < 0:
-        return start, end, np.int64(SCRATCH_FULL if found == NO_ROOM else NOT_UNPACKED)
-    return np.int64(at), at + found, np.int64(OK)
-
-
-@kernel
 def read_batches(
     data: Any, batches: Any, rows: Any, given: int, scope: Any, reader: Any, window: Any
 ) -> Any:
@@ -189,7 +168,7 @@ def read_batches(
         if scope.primary and not has_right_crc(data, batch):
             return row, taken, np.int64(WRONG_CRC)
         loaded = np.int64(given if row == rows[0] else NOT_GIVEN)
-        start, end, status = _find_records(data, batch, loaded, scratch, scratch_used, reader.cells)
+        start, end, status = open_records(data, batch, loaded, scratch, scratch_used, reader.cells)
         if status != OK:
             return row, taken, status
         if len(spans) > 0:
@@ -232,16 +211,16 @@ def _read_records(source: Any, span: Any, batch: Any, scope: Any, found: Any, ta
     last_delta = np.int64(-1)
     tombstones, first_delta = np.int64(0), np.int64(INT64_MAX)
     for index in range(np.int64(batch.count)):
-        position, _, time_delta, _, delta, at, length, value_length = read_record(
-            source, position, end
-        )
+        record = read_record(source, position, end)
+        position, delta = record.stop, record.delta
+        length, value_length = record.key_length, record.value_length
         if position < 0:
             return taken, position
         if delta <= last_delta or delta > delta_limit:
             return taken, np.int64(OFFSET_DELTA)
         last_delta = delta
         offset = base_offset + delta
-        first_delta = min(first_delta, time_delta)
+        first_delta = min(first_delta, record.time_delta)
         tombstones += value_length < 0
         if is_skipped or offset < first_offset or is_above_map(offset, last_offset):
             continue
@@ -249,7 +228,7 @@ def _read_records(source: Any, span: Any, batch: Any, scope: Any, found: Any, ta
         if kind == NULL_KEY and not primary:
             continue
         ordinals[taken], offsets[taken] = first_ordinal + index, offset
-        positions[taken], lengths[taken] = np.uint64(at), np.uint64(max(length, 0))
+        positions[taken], lengths[taken] = np.uint64(record.key), np.uint64(max(length, 0))
         kinds[taken] = kind
         taken += 1
     if position != end:

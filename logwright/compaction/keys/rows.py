@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
+from logwright.batches.source import Source, row_ranges
 from logwright.compaction.keys.backward import map_backwards
 from logwright.compaction.keys.state import MapMode, MapTask, Reader, Rows
 from logwright.compaction.keys.step import map_step
-from logwright.compaction.source import Source, row_ranges
 
 
 def map_rows(task: MapTask, work: list[Rows], mode: MapMode) -> tuple[int, int] | None:

@@ -7,7 +7,6 @@ become too small, it is split into as many shards as are needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil
@@ -17,18 +16,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Progress, Runtime
+from logwright.batches.source import Source
 from logwright.compaction import receipt as receipts
 from logwright.compaction.keys import offset_map
 from logwright.compaction.keys import read as reading
 from logwright.compaction.keys.fill import OffsetMap
+from logwright.compaction.rewrite.batch import RewriteWorkspace
 from logwright.compaction.rewrite.cache import RebuildCache
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import Source
-from logwright.compaction.unpack import Workspace
 from logwright.errors import invariant
-
-Progress = Callable[[str, int, int], None]
-"""Called with the phase, its bytes done, and its bytes in all."""
 
 Rows = tuple[Source, int, int]
 """A source, and its rows [first, last)."""
@@ -44,7 +40,7 @@ class Reader:
 
     receipt: receipts.KeyReceipt
     found: reading.FoundRecords
-    workspace: Workspace = field(default_factory=Workspace)
+    workspace: RewriteWorkspace = field(default_factory=RewriteWorkspace)
 
     @classmethod
     def new(cls, records: int) -> Self:

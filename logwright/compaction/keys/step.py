@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.source import Source
+from logwright.batches.status import StoppedAt, remove_obstacle
+from logwright.batches.unpack import NOT_GIVEN
 from logwright.compaction import receipt as receipts
 from logwright.compaction.keys import read as reading
 from logwright.compaction.keys.fill import put_window
 from logwright.compaction.keys.state import MapMode, MapTask, Reader, Rows, presplit, split_shard
-from logwright.compaction.source import Source, decompress_batch
-from logwright.compaction.unpack import NOT_GIVEN
-from logwright.format.scan import check_crcs
-from logwright.format.walk import OK, raise_for_status
+from logwright.format.walk import OK
 
 
 def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | None:
@@ -50,7 +50,7 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
                 return row
             reader.receipt.sampled[0] = sampled
         elif status != OK:
-            given = remove_obstacle(reader, source, row, status)
+            given = unblock(reader, source, row, status)
     account(task, reader, step, mode)
     return None
 
@@ -104,29 +104,15 @@ def account(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> None:
     task.runtime.throttle.observe(length)
 
 
-def remove_obstacle(reader: Reader, source: Source, row: int, status: int) -> int:
+def unblock(reader: Reader, source: Source, row: int, status: int) -> int:
     """Remove what prevents the kernels from reading a batch; return the bytes of its records that
     the scratch memory then holds, else `NOT_GIVEN`.
 
     Raises:
         CorruptBatch, UnsupportedFormatError: the batch cannot be read.
     """
-    batch, space = source.batches[row], reader.workspace
-    match status:
-        case reading.SCRATCH_FULL:
-            space.double_scratch()
-        case reading.NOT_UNPACKED:
-            space.release_scratch()
-            return space.fill(decompress_batch(source, batch))
-        case reading.MANY_RECORDS:
-            reader.found = reading.room_for_records(int(batch["count"]))
-        case reading.WRONG_CRC:
-            check_crcs(source.data, source.batches, source.path, first=row, last=row + 1)
-        case _:
-            raise_for_status(
-                status,
-                path=source.path,
-                position=int(batch["position"]),
-                base_offset=int(batch["base_offset"]),
-            )
-    return NOT_GIVEN
+    if status == reading.MANY_RECORDS:
+        reader.found = reading.room_for_records(int(source.batches["count"][row]))
+        return NOT_GIVEN
+    stopped = StoppedAt(source.data, source.path, source.batches, row)
+    return remove_obstacle(reader.workspace, stopped, status)

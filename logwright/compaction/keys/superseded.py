@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Progress, Runtime
+from logwright.batches.source import Source
 from logwright.compaction.keys.prepare import new_map, other_bytes
 from logwright.compaction.keys.rows import insert_rows
-from logwright.compaction.keys.state import MapTask, Progress, Reader, begin_pass, end_pass
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import Source
+from logwright.compaction.keys.state import MapTask, Reader, begin_pass, end_pass
 from logwright.config.topic import CleanerConfig
 from logwright.units import INT64_MAX
 

@@ -19,6 +19,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Progress, Runtime
+from logwright.batches.source import Source
 from logwright.compaction import receipt as receipts
 from logwright.compaction.keys.backward import new_cache
 from logwright.compaction.keys.prepare import (
@@ -29,20 +31,12 @@ from logwright.compaction.keys.prepare import (
 )
 from logwright.compaction.keys.read import FLAG, PROBE
 from logwright.compaction.keys.rows import insert_rows, map_rows
-from logwright.compaction.keys.state import (
-    MapMode,
-    MapTask,
-    Progress,
-    Reader,
-    begin_pass,
-    end_pass,
-)
+from logwright.compaction.keys.state import MapMode, MapTask, Reader, begin_pass, end_pass
 from logwright.compaction.model import CleanPlan, KeyFacts
 from logwright.compaction.plan import group_segments
+from logwright.compaction.rewrite.cache import NOTHING_REBUILT, Rebuilt
 from logwright.compaction.rewrite.copy import discard_batches
 from logwright.compaction.rules import delete_horizon_ms
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import Source
 from logwright.compaction.transactions import (
     UNMAPPED,
     TransactionIndexes,
@@ -68,7 +62,7 @@ class Survivors:
         end_offset: latest mapped offset + 1: the next first dirty offset.
         removed_superseded, removed_tombstones, removed_null_keys, removed_aborted, removed_markers:
             dead records by cause.
-        cached: uint8[n], the content of the rebuild cache.
+        rebuilt: the batches that were rebuilt on the way.
         keys: the sums of what must survive, for the checks.
     """
 
@@ -87,7 +81,7 @@ class Survivors:
     removed_null_keys: int
     removed_aborted: int
     removed_markers: int
-    cached: NDArray[np.uint8]
+    rebuilt: Rebuilt
     keys: KeyFacts
     seconds: float
 
@@ -134,7 +128,7 @@ def find_survivors(
         while task.map.shards:
             _map_shard(task)
     finally:
-        cached = _cached(task)
+        rebuilt = NOTHING_REBUILT if mapping.cache is None else mapping.cache.close()
     dead, expired, state = task.map.dead, task.map.expired, task.map.state
     null_keys = int(state.counters["null_keys"][0])
     superseded = int(np.bitwise_count(dead).sum(dtype=np.int64)) - null_keys
@@ -161,7 +155,7 @@ def find_survivors(
         removed_null_keys=null_keys,
         removed_aborted=int(discarded[0]),
         removed_markers=int(discarded[1]),
-        cached=cached,
+        rebuilt=rebuilt,
         keys=_key_facts(task),
         seconds=time.perf_counter() - started,
     )
@@ -196,13 +190,6 @@ def _map_task(
         horizon_ms=delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms),
         cache=cache,
     )
-
-
-def _cached(task: _Pass) -> NDArray[np.uint8]:
-    """Return the content of the rebuild cache, uint8[n]."""
-    if task.map.cache is None:
-        return np.zeros(0, dtype=np.uint8)
-    return task.map.cache.close([source.cached for source in task.sources])
 
 
 def _map_shard(task: _Pass) -> None:

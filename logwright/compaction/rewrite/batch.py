@@ -7,12 +7,15 @@ are relative to it. Everything else of a record is copied as it is.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from logwright.compaction.keys.offset_map import has_bit
+from logwright.batches.bitmap import has_bit
+from logwright.batches.unpack import SCRATCH_BYTES, Workspace
 from logwright.compaction.rules import rebuilt_base_timestamp, sets_delete_horizon
+from logwright.format import native_codec
 from logwright.format.batch import (
     CODEC_MASK,
     DELETE_HORIZON,
@@ -22,7 +25,7 @@ from logwright.format.batch import (
 )
 from logwright.format.crc import copy_span, span_crc32c
 from logwright.format.emit import put_int, put_varint, varint_bytes
-from logwright.format.walk import read_varint, read_varlong
+from logwright.format.walk import read_varint, read_varlong, step_over
 from logwright.kernel import inline_kernel, kernel
 
 SUMMARY: Final = np.dtype(
@@ -42,6 +45,55 @@ KEPT_RECORD: Final = np.dtype([("timestamp", "<i8"), ("rest", "<i8"), ("stop", "
 ends."""
 
 
+class RewriteSpace(NamedTuple):
+    """The memory that kernels rebuild a batch with; see `RewriteWorkspace`."""
+
+    scratch: NDArray[np.uint8]
+    plain: NDArray[np.uint8]
+    table: NDArray[np.uint16]
+    cells: NDArray[np.int64]
+    summary: np.void
+    kept: NDArray[np.void]
+
+
+class RewriteWorkspace(Workspace):
+    """A workspace in which batches are rebuilt, too.
+
+    Attributes:
+        plain: uint8[m], the surviving records of a batch.
+        table: of the Snappy kernel.
+        summary: SUMMARY, the outcome of a rebuilt batch.
+        kept: KEPT_RECORD[k], its surviving records.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plain: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
+        self.kept: NDArray[np.void] = np.empty(0, dtype=KEPT_RECORD)
+        self.table = native_codec.pack_table()
+
+    def use_here(self) -> None:
+        """Use it from the calling thread; see `Workspace.use_here`."""
+        super().use_here()
+        self.summary: np.void = np.zeros(1, dtype=SUMMARY)[0]
+
+    def for_rewrite(self) -> RewriteSpace:
+        """Return the memory that kernels rebuild a batch with."""
+        return RewriteSpace(
+            self.scratch, self.plain, self.table, self.cells, self.summary, self.kept
+        )
+
+    def need_plain(self, needed: int) -> None:
+        """Enlarge the buffer to this number of bytes of kept records."""
+        if needed > len(self.plain):
+            self.plain = np.empty(max(needed, 2 * len(self.plain)), dtype=np.uint8)
+
+    def need_kept(self, records: int) -> None:
+        """Enlarge the buffer to a batch of this number of records."""
+        if records > len(self.kept):
+            self.kept = np.empty(records, dtype=KEPT_RECORD)
+
+
 @inline_kernel
 def copy_bytes(out: Any, at: int, source: Any, start: int, end: int) -> int:
     """Copy source[start:end] to out[at:]. Return the position after it."""
@@ -49,13 +101,6 @@ def copy_bytes(out: Any, at: int, source: Any, start: int, end: int) -> int:
     if length > 0:
         copy_span(out, at, source, start, length)
     return at + length
-
-
-@inline_kernel
-def _step_over(source: Any, at: int, end: int) -> int:
-    """Return the position after a dead record; only its length is read."""
-    length, body = read_varint(source, at, end)
-    return body + length if body >= 0 and 0 <= length <= end - body else np.int64(end)
 
 
 @inline_kernel
@@ -95,7 +140,7 @@ def summarise(
     position, end = span
     for index in range(np.int64(batch.count)):
         if has_bit(dead, batch.first_ordinal + index):
-            position = _step_over(source, position, end)
+            position = step_over(source, position, end)
             continue
         position, delta, rest, value_length = _read_kept(source, position, end)
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + delta

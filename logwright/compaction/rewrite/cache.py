@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,41 @@ buffer before a window is begun.
 """
 
 
+class CachedBatches(NamedTuple):
+    """Some batches of the rebuild cache.
+
+    Attributes:
+        batches: CACHED_BATCH[n], one row for each of them, or none at all.
+        content: uint8[m], their bytes.
+    """
+
+    batches: NDArray[np.void]
+    content: NDArray[np.uint8]
+
+
+_NO_ENTRIES: Final = np.zeros(0, dtype=CACHED_BATCH)
+
+
+class Rebuilt(NamedTuple):
+    """What the first pass has rebuilt.
+
+    Attributes:
+        content: uint8[m], the bytes of all cached batches.
+        entries: CACHED_BATCH[n] of the segments that have any, by base offset: a row for each of
+            their batches.
+    """
+
+    content: NDArray[np.uint8]
+    entries: Mapping[int, NDArray[np.void]]
+
+    def of(self, base_offset: int, rows: slice) -> CachedBatches:
+        """Return what there is of these rows of a segment."""
+        return CachedBatches(self.entries.get(base_offset, _NO_ENTRIES)[rows], self.content)
+
+
+NOTHING_REBUILT: Final = Rebuilt(np.zeros(0, dtype=np.uint8), {})
+
+
 class RebuildCache:
     """Holds rebuilt batches. Effects: may write a file that has no name.
 
@@ -54,16 +90,24 @@ class RebuildCache:
 
     Attributes:
         out: uint8[m], the buffer. state: CACHE_STATE.
+        entries: CACHED_BATCH[n] of each segment, by base offset.
         closed: nothing can be added any more.
     """
 
     def __init__(self, directory: Path, *, output_bytes: int) -> None:
         self.out: NDArray[np.uint8] = np.empty(BUFFER_BYTES, dtype=np.uint8)
         self.state: np.void = np.zeros(1, dtype=CACHE_STATE)[0]
+        self.entries: dict[int, NDArray[np.void]] = {}
         self._directory = directory
         self._output_bytes = output_bytes
         self.closed = False
         self._file: FileIO | None = None
+
+    def entries_of(self, base_offset: int, batches: int) -> NDArray[np.void]:
+        """Return the rows of a segment with this number of batches, to be filled."""
+        if base_offset not in self.entries:
+            self.entries[base_offset] = np.zeros(batches, dtype=CACHED_BATCH)
+        return self.entries[base_offset]
 
     def empty(self) -> None:
         """Move what the buffer holds to the file, or close the cache if that is not possible.
@@ -94,21 +138,20 @@ class RebuildCache:
             return False
         return True
 
-    def close(self, segments: list[NDArray[np.void]]) -> NDArray[np.uint8]:
-        """Return the bytes of all cached batches, uint8[n]. Effects: maps and closes the file.
-
-        Args:
-            segments: CACHED_BATCH[n] of each; rows of batches that are not in the file are reset.
+    def close(self) -> Rebuilt:
+        """Return all cached batches; the entries of those that are not in the file are reset.
+        Effects: maps and closes the file.
         """
         if self._file is not None and not self.closed:
             self.empty()
         self.closed = True
         if self._file is None:
-            return self.out
+            return Rebuilt(self.out, self.entries)
         written = int(self.state["before"])
         with self._file:
             if not written:
-                return self.out
-            for rows in segments:
+                return Rebuilt(self.out, self.entries)
+            for rows in self.entries.values():
                 rows["size"][rows["at"] >= written] = 0
-            return np.frombuffer(mmap.mmap(self._file.fileno(), written), dtype=np.uint8)
+            content = np.frombuffer(mmap.mmap(self._file.fileno(), written), dtype=np.uint8)
+            return Rebuilt(content, self.entries)

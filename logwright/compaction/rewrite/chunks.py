@@ -19,13 +19,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Runtime
+from logwright.batches.source import Source, row_ranges
+from logwright.batches.status import StoppedAt, remove_obstacle
+from logwright.batches.unpack import NOT_GIVEN
 from logwright.compaction.batch_receipt import BatchReceipt
 from logwright.compaction.rewrite import copy as copying
-from logwright.compaction.rewrite.copy import CachedBatches, CopyRule
+from logwright.compaction.rewrite.batch import RewriteWorkspace
+from logwright.compaction.rewrite.cache import Rebuilt
+from logwright.compaction.rewrite.copy import CopyRule
 from logwright.compaction.rewrite.output import Output, append_output, new_output
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import Source, decompress_batch, row_ranges
-from logwright.compaction.unpack import NOT_GIVEN, Workspace
 from logwright.errors import invariant
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -44,7 +47,7 @@ class _Space:
     """The memory that one thread copies with."""
 
     buffer: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
-    work: Workspace = field(default_factory=Workspace)
+    work: RewriteWorkspace = field(default_factory=RewriteWorkspace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,7 @@ class Rewrite:
     Attributes:
         rule: interval of the index entries, and the delete horizon that is set now.
         dead: bitmap by ordinal.
-        cached: uint8[n], the content of the rebuild cache.
+        rebuilt: what the first pass has rebuilt.
         receipt: of batches that are rebuilt; each segment sums its own.
         runtime: threads, throttle, and how files become durable.
         spaces: memory that no thread uses now, reused for the next segment.
@@ -62,7 +65,7 @@ class Rewrite:
 
     rule: CopyRule
     dead: NDArray[np.uint8]
-    cached: NDArray[np.uint8]
+    rebuilt: Rebuilt
     receipt: BatchReceipt
     runtime: Runtime
     spaces: list[_Space] = field(default_factory=list)
@@ -177,7 +180,7 @@ class ChunkWriter:
         batches = source.batches[rows]
         work.need_kept(int(batches["count"].max(initial=0)))
         state["given"] = NOT_GIVEN
-        cache = CachedBatches(source.cached[rows], self._rewrite.cached)
+        cache = self._rewrite.rebuilt.of(source.base_offset, rows)
         while row < len(batches):
             row, why = copying.copy_batches(
                 source.data,
@@ -195,15 +198,13 @@ class ChunkWriter:
                     break
                 case copying.BUFFER_FULL:
                     output = output._replace(buffer=_enlarge(space, state))
-                case copying.SCRATCH_FULL:
-                    work.double_scratch()
                 case copying.PLAIN_FULL:
                     work.need_plain(int(state["needed"]))
-                case copying.NOT_UNPACKED:
-                    work.release_scratch()
-                    state["given"] = work.fill(decompress_batch(source, batches[row]))
-                case _:
+                case copying.NOT_PACKED:
                     invariant(False, "the records of a batch cannot be compressed")  # noqa: FBT003
+                case _:
+                    stopped = StoppedAt(source.data, source.path, batches, row)
+                    state["given"] = remove_obstacle(work, stopped, why)
         return output
 
     def _place(self, number: int, chunk: Output, receipt: BatchReceipt) -> int | None:

@@ -14,10 +14,11 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from logwright.batches.bitmap import count_dead, set_bit
+from logwright.batches.status import OWN
+from logwright.batches.unpack import NOT_GIVEN, is_packed, open_records
 from logwright.compaction.batch_receipt import add_batch
-from logwright.compaction.keys.offset_map import set_bit
 from logwright.compaction.rewrite.batch import (
     copy_bytes,
     finish_batch,
@@ -27,19 +28,17 @@ from logwright.compaction.rewrite.batch import (
 )
 from logwright.compaction.rewrite.output import note_batch
 from logwright.compaction.rules import DELETE, RETAIN, RETAIN_EMPTY, batch_fate
-from logwright.compaction.unpack import NO_ROOM, NOT_GIVEN, unpack_batch
 from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.crc import prefetch_span
 from logwright.format.native_codec import pack, packed_bound
 from logwright.kernel import kernel
 
 DONE: Final = 0
-BUFFER_FULL: Final = 1
-SCRATCH_FULL: Final = 2
-PLAIN_FULL: Final = 3
-NOT_UNPACKED: Final = 4
-NOT_PACKED: Final = 5
-NOT_REBUILT: Final = 6
+# Statuses of `copy_batches` besides those of `logwright.batches.status`.
+BUFFER_FULL: Final = OWN
+PLAIN_FULL: Final = OWN + 1
+NOT_PACKED: Final = OWN + 2
+NOT_REBUILT: Final = OWN + 3
 
 GROWTH_PER_RECORD: Final = 14
 """Bytes by which a rebuilt record can be longer: 9 for its timestamp delta, 5 for its length."""
@@ -47,8 +46,6 @@ GROWTH_PER_RECORD: Final = 14
 _MOST_AHEAD: Final = 64 * 1024
 """Before an uncompressed batch is rebuilt, as many bytes after it as its size are prefetched, at
 most this number. A rebuild steps from record to record, which the CPU cannot predict."""
-
-_NO_LIMIT = np.int64(1) << np.int64(62)
 
 
 class CopyRule(NamedTuple):
@@ -58,37 +55,6 @@ class CopyRule(NamedTuple):
 
     interval_bytes: int
     horizon_ms: int
-
-
-class CachedBatches(NamedTuple):
-    """Some batches of the rebuild cache.
-
-    Attributes:
-        batches: CACHED_BATCH[n], one row for each of them, or none at all.
-        content: uint8[m], their bytes.
-    """
-
-    batches: NDArray[np.void]
-    content: NDArray[np.uint8]
-
-
-@kernel
-def count_dead(dead: Any, first: int, count: int) -> int:
-    """Return how many of the bits [first, first + count) are set."""
-    total = np.int64(0)
-    position = np.int64(first)
-    end = position + np.int64(count)
-    while position < end:
-        if position & 7 == 0 and position + 8 <= end:
-            byte = np.uint64(dead[position >> 3])
-            while byte != np.uint64(0):
-                byte &= byte - np.uint64(1)
-                total += 1
-            position += 8
-        else:
-            total += np.int64((dead[position >> 3] >> np.uint8(position & 7)) & np.uint8(1))
-            position += 1
-    return total
 
 
 @kernel
@@ -167,25 +133,26 @@ def _take_rebuilt(
 @kernel
 def _place_packed(
     data: Any, batch: Any, dead: Any, rule: Any, output: Any, space: Any, receipt: Any
-) -> int:
+) -> Any:
     """Decompress a batch that loses records, rebuild and compress it at the end of the buffer.
     Return `DONE` or what is in the way.
     """
-    state, scratch, plain, summary = output.state, space.scratch, space.plain, space.summary
-    size = state.given
+    state, plain, summary = output.state, space.plain, space.summary
+    start, end, status = open_records(
+        data, batch, state.given, space.scratch, np.int64(0), space.cells
+    )
     state.given = NOT_GIVEN
-    if size == NOT_GIVEN:
-        size = unpack_batch(data, batch, scratch, np.int64(0), _NO_LIMIT, space.cells)
-        if size < 0:
-            return SCRATCH_FULL if size == NO_ROOM else NOT_UNPACKED
-    summarise(scratch, (np.int64(0), size), batch, dead, rule.horizon_ms, summary, space.kept)
+    if status != DONE:
+        return status
+    source = space.scratch if is_packed(batch) else data
+    summarise(source, (start, end), batch, dead, rule.horizon_ms, summary, space.kept)
     if summary.kept == batch.count and summary.sets_horizon == 0:
         copy_verbatim(data, batch, rule.interval_bytes, output)
         return DONE
-    state.needed = size + np.int64(batch.count) * GROWTH_PER_RECORD
+    state.needed = end - start + np.int64(batch.count) * GROWTH_PER_RECORD
     if state.needed > len(plain):
         return PLAIN_FULL
-    written = write_records(plain, np.int64(0), scratch, summary, space.kept)
+    written = write_records(plain, np.int64(0), source, summary, space.kept)
     state.needed = HEADER_BYTES + packed_bound(written)
     if state.buffered + state.needed > len(output.buffer):
         return BUFFER_FULL
@@ -194,7 +161,7 @@ def _place_packed(
     packed = pack(plain, written, codec, output.buffer, at, space.table, space.cells)
     if packed <= 0:
         return NOT_PACKED
-    add_batch(scratch, (np.int64(0), size), batch, dead, receipt)
+    add_batch(source, (start, end), batch, dead, receipt)
     place_rebuilt(data, batch, at + packed, rule.interval_bytes, output, summary)
     return DONE
 
@@ -237,7 +204,7 @@ def copy_batches(
         dead: bitmap by ordinal. rule: `CopyRule`. output: `Output`.
         space: `RewriteSpace`, its list has room for the records of each batch.
         receipt: `batch_receipt.BatchReceipt`.
-        cache: `CachedBatches` for these rows.
+        cache: `cache.CachedBatches` for these rows.
     """
     state = output.state
     for row in range(first, len(batches)):

@@ -12,10 +12,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.source import Source
 from logwright.compaction.model import GroupFacts, PackedFacts, StagedSegment
 from logwright.compaction.rewrite.chunks import ChunkWriter, Rewrite
 from logwright.compaction.rewrite.output import Output, index_files, new_output
-from logwright.compaction.source import Source
 from logwright.errors import UnsupportedFormatError
 from logwright.format.index import AbortedTransaction, serialize_txn_index
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name

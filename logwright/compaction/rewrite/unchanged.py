@@ -14,12 +14,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.bitmap import count_dead
+from logwright.batches.source import Source
 from logwright.compaction.model import CleanPlan, GroupFacts, UnchangedSegment
 from logwright.compaction.receipt import keeps_most, mix_batch
-from logwright.compaction.rewrite.copy import count_dead
 from logwright.compaction.rewrite.output import index_files, new_output, note_batch
 from logwright.compaction.rules import RETAIN, RETAIN_EMPTY, batch_fate, has_delete_horizon
-from logwright.compaction.source import Source
 from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.index import AbortedTransaction, serialize_txn_index
 from logwright.format.names import INDEX, TIMEINDEX, TXNINDEX, segment_file_name

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Runtime
 from logwright.compaction.batch_receipt import new_receipt
 from logwright.compaction.build import discard_staging, give_up
 from logwright.compaction.model import CleaningStats, StagedCleaning
 from logwright.compaction.rewrite.batch import NO_HORIZON
+from logwright.compaction.rewrite.cache import NOTHING_REBUILT
 from logwright.compaction.rewrite.chunks import Rewrite
 from logwright.compaction.rewrite.copy import CopyRule
 from logwright.compaction.rewrite.output import COUNTS
 from logwright.compaction.rewrite.segment import Group, SegmentWriter
 from logwright.compaction.rewrite.unchanged import group_facts
-from logwright.compaction.runtime import Runtime
 from logwright.compaction.transactions import keep_ends
 from logwright.erasure.erase.model import ErasePlan, StagedErasure
 from logwright.errors import LogwrightError
@@ -36,9 +37,9 @@ from logwright.units import ByteCount, Offset
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from logwright.batches.runtime import Progress
+    from logwright.batches.source import Source
     from logwright.compaction.model import StagedSegment
-    from logwright.compaction.source import Source
-    from logwright.erasure.erase.scan import Progress
     from logwright.format.snapshot import ProducerEntry
     from logwright.log.model import Segment
 
@@ -99,7 +100,7 @@ def _rebuild(
     rewrite = Rewrite(
         rule=CopyRule(clean.config.index_interval_bytes, NO_HORIZON),
         dead=matching,
-        cached=np.zeros(0, dtype=np.uint8),
+        rebuilt=NOTHING_REBUILT,
         receipt=new_receipt((0, 0), _NOTHING_MAPPED),
         runtime=runtime,
     )

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.source import Source, Window, open_source, open_window, row_ranges, side_of
 from logwright.checks import kernels
 from logwright.checks.indexes import check_indexes
 from logwright.checks.latest import require_readable
@@ -40,7 +41,6 @@ from logwright.checks.model import (
     CheckResult,
 )
 from logwright.checks.thorough_kernels import match_batches
-from logwright.compaction.source import Source, Window, open_source, open_window, row_ranges
 from logwright.erasure.erase.check_kernels import compare_rebuilt, note_keys
 from logwright.erasure.keys import Keys
 from logwright.errors import CorruptBatch, QualityError, UnsupportedFormatError
@@ -204,8 +204,8 @@ class _Judged:
             if changed.any():
                 left = _opened(output, partners[changed])
                 row, status = compare_rebuilt(
-                    kernels.side_of(output, left),
-                    kernels.side_of(source, window.only(changed)),
+                    side_of(output, left),
+                    side_of(source, window.only(changed)),
                     starts[changed],
                     bits,
                     self._of[OTHERS_IDENTICAL],
@@ -310,7 +310,7 @@ def _erased(
     packed_rows = (batches["attributes"] & CODEC_MASK) != 0
     places = np.empty((total, 2), dtype=np.int64)
     records = np.empty((total, 2), dtype=np.int64)
-    side = kernels.side_of(source, window)
+    side = side_of(source, window)
     for packed in (False, True):
         if not (packed_rows == packed).any():
             continue

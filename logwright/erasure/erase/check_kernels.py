@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from logwright.batches.bitmap import has_bit
 from logwright.checks.kernels import blame, same_bytes, time_of
-from logwright.compaction.keys.offset_map import has_bit
 from logwright.format.batch import (
     CODEC_MASK,
     CONTROL,
@@ -17,7 +17,7 @@ from logwright.format.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
 )
-from logwright.format.scan import read_int16, read_int64
+from logwright.format.header import read_int16, read_int64
 from logwright.format.walk import OK, read_record
 from logwright.kernel import inline_kernel, kernel
 
@@ -31,7 +31,7 @@ def note_keys(side: Any, packed: bool, places: Any, records: Any) -> Any:
     """Note where each key is of those batches of a window that are packed, or that are not.
 
     Args:
-        side: `checks.kernels.Side`.
+        side: `Side`.
         places: int64[n, 2], where a key begins and its length.
         records: int64[n, 2], row of its batch in the window and number of the record in it.
 
@@ -47,11 +47,12 @@ def note_keys(side: Any, packed: bool, places: Any, records: Any) -> Any:
             continue
         at, end = side.spans[row, 0], side.spans[row, 1]
         for number in range(np.int64(batch.count)):
-            at, _, _, _, _, key, length, _ = read_record(source, at, end)
+            record = read_record(source, at, end)
+            at = record.stop
             if at < 0:
                 return noted, row, at
-            if length >= 0:
-                places[noted, 0], places[noted, 1] = key, length
+            if record.key_length >= 0:
+                places[noted, 0], places[noted, 1] = record.key, record.key_length
                 records[noted, 0], records[noted, 1] = row, number
                 noted += 1
     return noted, len(side.batches), np.int64(OK)
@@ -99,7 +100,7 @@ def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict
     """Blame the output batches that are not their source without the erased records.
 
     Args:
-        staged, original: `checks.kernels.Side`, pairs of one batch each, of equal base offsets.
+        staged, original: `Side`, pairs of one batch each, of equal base offsets.
         first: int64[n], where the bits of each source batch begin.
         erased: bitmap. verdict: on the other records.
 
@@ -114,25 +115,27 @@ def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict
         position, source_end = original.spans[row, 0], original.spans[row, 1]
         kept, largest = np.int64(0), np.int64(-1)
         for number in range(np.int64(other.count)):
-            position, _, time, rest, delta, _, _, _ = read_record(right, position, source_end)
+            record = read_record(right, position, source_end)
+            position, rest, delta = record.stop, record.rest, record.delta
             if position < 0:
                 return row, position
             if has_bit(erased, first[row] + number):
                 continue
             kept += 1
-            largest = max(largest, time_of(other, time))
+            largest = max(largest, time_of(other, record.time_delta))
             if kept > one.count:
                 blame(verdict, other.base_offset + delta)
                 continue
-            at, _, new_time, new_rest, new_delta, _, _, _ = read_record(left, at, end)
+            new = read_record(left, at, end)
+            at = new.stop
             if at < 0:
                 return row, at
             length = position - rest
             if (
-                new_delta != delta
-                or time_of(one, new_time) != time_of(other, time)
-                or at - new_rest != length
-                or not same_bytes(left, new_rest, right, rest, length)
+                new.delta != delta
+                or time_of(one, new.time_delta) != time_of(other, record.time_delta)
+                or at - new.rest != length
+                or not same_bytes(left, new.rest, right, rest, length)
             ):
                 blame(verdict, other.base_offset + delta)
         same_end = at == end or one.count == 0

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from logwright.compaction.runtime import Runtime
+    from logwright.batches.runtime import Progress, Runtime
     from logwright.config.topic import CleanerConfig, TopicConfig
-    from logwright.erasure.erase.scan import Progress
     from logwright.format.names import TopicPartition
     from logwright.purge.observe import PartitionListing
     from logwright.steps.step import FileStep

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import Source
+from logwright.batches.runtime import Runtime
+from logwright.batches.source import Source
 from logwright.erasure.erase.model import Copy, Matcher
 from logwright.erasure.erase.scan import matches_of
 from logwright.errors import CorruptLogError, UnsupportedFormatError
@@ -26,7 +26,7 @@ from logwright.units import ByteCount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from logwright.compaction.runtime import Throttle
+    from logwright.batches.runtime import Throttle
 
 _CUT: Final = "cut"
 _FAILED: Final = "failed"

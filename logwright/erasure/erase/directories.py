@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
+    from logwright.batches.runtime import Progress
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.erasure.erase.model import ErasePlan, Matcher
-    from logwright.erasure.erase.scan import Progress
     from logwright.erasure.keys import KeySet
     from logwright.recovery.directory_plan import TopicIds
 

@@ -15,9 +15,9 @@ from logwright.format.names import TopicPartition
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from logwright.batches.runtime import Progress
     from logwright.erasure.find.model import Finding, Place
     from logwright.erasure.find.result import Found, Settings, Unsearched
-    from logwright.erasure.find.search import Progress
     from logwright.erasure.keys import KeySet
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from logwright.batches.source import Source
     from logwright.compaction.model import CleanPlan, StagedCleaning
-    from logwright.compaction.source import Source
     from logwright.erasure.keys import Keys
     from logwright.units import ByteCount, Offset
 

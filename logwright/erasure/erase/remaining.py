@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from logwright.compaction.runtime import Runtime
+from logwright.batches.runtime import Runtime
 from logwright.erasure.erase.copies import is_retired_log, retired_copies, work_copies
 from logwright.erasure.erase.scan import matches_of, open_segments
 from logwright.format.batch import DELETE_HORIZON
@@ -19,7 +19,7 @@ from logwright.steps.failed_output import FAILED, parse_failed_output
 from logwright.units import TimestampMs
 
 if TYPE_CHECKING:
-    from logwright.compaction.source import Source
+    from logwright.batches.source import Source
     from logwright.config.topic import TopicConfig
     from logwright.erasure.erase.model import Matcher
     from logwright.erasure.erase.scan import Matches

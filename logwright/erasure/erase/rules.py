@@ -19,24 +19,20 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
+from logwright.batches.outcomes import aborted_intervals
+from logwright.batches.source import open_window, row_ranges
 from logwright.checks.kernels import discard_valueless
-from logwright.checks.latest import require_readable
 from logwright.compaction.model import CleaningOptions
-from logwright.compaction.outcomes import aborted_intervals
-from logwright.compaction.source import open_window, row_ranges
 from logwright.erasure.erase.remaining import tombstones_are_due
-from logwright.erasure.erase.scan import open_segments
-from logwright.erasure.erase.scan_kernels import KeyList, list_keys
-from logwright.erasure.keys import Keys
+from logwright.erasure.erase.scan import matching_keys, open_segments
 from logwright.errors import QualityError
-from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
+from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.scan import check_crcs
-from logwright.format.walk import OK
 from logwright.ingest.commit import commit_append, plan_append, stage_append
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import Appended, AppendOptions
@@ -53,8 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from logwright.batches.source import Source
     from logwright.compaction.model import CleanPlan
-    from logwright.compaction.source import Source
     from logwright.config.policy_models import Checks
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.erasure.erase.model import Matcher
@@ -276,22 +272,12 @@ def _matches(source: Source, keys: Matcher) -> Iterator[tuple[bytes, int, bool]]
         check_crcs(source.data, source.batches, source.path, first=first, last=last)
         window = open_window(source, slice(first, last))
         valid = window.only(~window.batches["discard"])
-        room = KeyList.room(int(valid.batches["count"].sum(dtype=np.int64)))
-        compressed = (valid.batches["attributes"] & CODEC_MASK) != 0
-        rows: list[tuple[int, bytes, int, bool]] = []
-        for packed, buffer in ((False, source.data), (True, window.scratch)):
-            if not (compressed == packed).any():
-                continue
-            count, row, status = list_keys(buffer, valid.batches, valid.spans, packed, room)
-            if status != OK:
-                require_readable(source, valid, row, status)
-            listed = room.first(int(count))
-            for hit in np.flatnonzero(
-                keys.match(Keys(buffer, listed.starts, listed.lengths)) >= 0
-            ).tolist():
-                start, length = int(listed.starts[hit]), int(listed.lengths[hit])
-                key = buffer[start : start + length].tobytes()
-                offset = int(listed.offsets[hit])
-                rows.append((offset, key, offset, bool(listed.tombstones[hit])))
-        for _, key, offset, tombstone in sorted(rows, key=lambda each: each[0]):
+        rows: list[tuple[int, bytes, bool]] = []
+        for buffer, matched, _ in matching_keys(source, valid, keys):
+            columns = (matched.starts, matched.lengths, matched.offsets, matched.tombstones)
+            for start, length, offset, tombstone in zip(
+                *(column.tolist() for column in columns), strict=True
+            ):
+                rows.append((offset, buffer[start : start + length].tobytes(), tombstone))
+        for offset, key, tombstone in sorted(rows, key=itemgetter(0)):
             yield key, offset, tombstone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Progress, Runtime
+from logwright.batches.source import Source, Window, open_source, open_window, row_ranges
 from logwright.checks.latest import require_readable
-from logwright.compaction.runtime import Runtime
-from logwright.compaction.source import Source, Window, open_source, open_window, row_ranges
 from logwright.erasure.erase.model import Matcher, Scan, SegmentMatches
 from logwright.erasure.erase.scan_kernels import KeyList, list_keys
 from logwright.erasure.keys import Keys
@@ -24,9 +24,6 @@ from logwright.units import Offset
 
 if TYPE_CHECKING:
     from logwright.log.model import PartitionLog
-
-Progress = Callable[[str, int, int], None]
-"""Called with the phase, the bytes done, and the bytes in total."""
 
 
 class Matches(NamedTuple):
@@ -126,25 +123,35 @@ def window_matches(source: Source, window: Window, keys: Matcher) -> Matches:
     Raises:
         CorruptBatch: a batch cannot be read.
     """
+    parts = [
+        Matches(matched.ordinals, matched.offsets, requests, matched.tombstones)
+        for _, matched, requests in matching_keys(source, window, keys)
+    ]
+    return _joined(parts)
+
+
+def matching_keys(
+    source: Source, window: Window, keys: Matcher
+) -> Iterator[tuple[NDArray[np.uint8], KeyList, NDArray[np.int32]]]:
+    """Yield the matching keys of a window, first of the batches that are not compressed: uint8[n]
+    that holds them, where they are, and int32[m], the request of each.
+
+    Raises:
+        CorruptBatch: a batch cannot be read.
+    """
     batches = window.batches
     compressed = (batches["attributes"] & CODEC_MASK) != 0
-    found = KeyList.room(int(batches["count"].sum(dtype=np.int64)))
-    parts = []
+    room = KeyList.room(int(batches["count"].sum(dtype=np.int64)))
     for packed, buffer in ((False, source.data), (True, window.scratch)):
         if not (compressed == packed).any():
             continue
-        count, row, status = list_keys(buffer, batches, window.spans, packed, found)
+        count, row, status = list_keys(buffer, batches, window.spans, packed, room)
         if status != OK:
             require_readable(source, window, row, status)
-        listed = found.first(int(count))
+        listed = room.first(int(count))
         requests = keys.match(Keys(buffer, listed.starts, listed.lengths))
         rows = np.flatnonzero(requests >= 0)
-        parts.append(
-            Matches(
-                listed.ordinals[rows], listed.offsets[rows], requests[rows], listed.tombstones[rows]
-            )
-        )
-    return _joined(parts)
+        yield buffer, KeyList._make(column[rows] for column in listed), requests[rows]
 
 
 def _joined(parts: list[Matches]) -> Matches:

@@ -59,15 +59,16 @@ def list_keys(source: Any, batches: Any, spans: Any, packed: bool, found: Any) -
             continue
         position, end = spans[row, 0], spans[row, 1]
         for index in range(np.int64(batch.count)):
-            position, _, _, _, delta, at, length, value_length = read_record(source, position, end)
+            record = read_record(source, position, end)
+            position, length = record.stop, record.key_length
             if position < 0:
                 return count, row, position
             if length < 0:
                 continue
-            found.starts[count], found.lengths[count] = at, length
+            found.starts[count], found.lengths[count] = record.key, length
             found.ordinals[count] = batch.first_ordinal + index
-            found.offsets[count] = batch.base_offset + delta
-            found.tombstones[count] = value_length < 0
+            found.offsets[count] = batch.base_offset + record.delta
+            found.tombstones[count] = record.value_length < 0
             count += 1
         if position != end and batch.count > 0:
             return count, row, np.int64(TRAILING)

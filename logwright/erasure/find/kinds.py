@@ -4,7 +4,7 @@ The rules are those of the first pass (`logwright.compaction.rules`), asked of t
 key at a time, since the scan has found all of them:
 
 - Data of an aborted transaction is removed whatever its key is (8). The next marker of its producer
-  decides (`logwright.records.markers`).
+  decides (`logwright.batches.markers`).
 - A record is superseded by a later one with its key (5), unless that one is aborted, or its
   transaction is open.
 - A record without a value is a tombstone (6).
@@ -21,10 +21,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.markers import decide, with_markers
 from logwright.erasure.find.model import Kind
 from logwright.format.batch import TRANSACTIONAL
 from logwright.format.scan import ABORT
-from logwright.records.markers import decide, with_markers
 from logwright.units import INT64_MAX
 
 LIVE, SUPERSEDED, TOMBSTONE, ABORTED, VALUE = range(5)
@@ -62,7 +62,7 @@ def outcomes(
     """Return which batches, BATCH[n], are aborted, and which belong to open transactions; bool[n].
 
     Args:
-        markers: int64[k, 3], of the whole log, see `logwright.records.markers.markers_of`.
+        markers: int64[k, 3], of the whole log, see `logwright.batches.markers.markers_of`.
     """
     known = with_markers(markers, markers[:0], from_offset=0)
     found = batches.copy()

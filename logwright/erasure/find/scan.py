@@ -9,21 +9,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.outcomes import is_end
-from logwright.compaction.source import decompress_records
-from logwright.compaction.unpack import Workspace
+from logwright.batches.markers import NO_MARKERS
+from logwright.batches.outcomes import is_end
+from logwright.batches.status import WRONG_CRC, StoppedAt, remove_obstacle
+from logwright.batches.unpack import Workspace
 from logwright.erasure.find.patterns import make_automaton
 from logwright.erasure.find.walk import (
-    CRC,
     DONE,
     FULL,
-    LENGTH,
-    MAGIC,
-    NOT_UNPACKED,
+    HEADER,
     PATTERN,
     RECORDS,
-    SCRATCH_FULL,
-    TORN,
     Room,
     first_nonzero,
     new_room,
@@ -32,8 +28,8 @@ from logwright.erasure.find.walk import (
 from logwright.erasure.keys import KeySet
 from logwright.errors import CorruptBatch
 from logwright.format.batch import LOG_OVERHEAD_BYTES, SMALLEST_LEGACY_LENGTH
+from logwright.format.header import LENGTH, OTHER_MAGIC, TORN
 from logwright.format.scan import BATCH
-from logwright.records.markers import NO_MARKERS
 
 HIT: Final = np.dtype(
     [
@@ -52,10 +48,10 @@ HIT: Final = np.dtype(
 _ROWS: Final = 16 * 1024
 _KEY_BYTES: Final = 64 * 1024
 _PROBLEMS: Final = {
-    TORN: "the file ends inside a record batch",
-    LENGTH: "the record batch's length is invalid; what follows cannot be read",
-    MAGIC: "the record batch's magic is not 2: an old message format, or corrupt",
-    CRC: "the record batch's CRC is wrong",
+    HEADER + TORN: "the file ends inside a record batch",
+    HEADER + LENGTH: "the record batch's length is invalid; what follows cannot be read",
+    HEADER + OTHER_MAGIC: "the record batch's magic is not 2: an old message format, or corrupt",
+    WRONG_CRC: "the record batch's CRC is wrong",
     RECORDS: "the records of the batch are malformed",
 }
 
@@ -81,7 +77,7 @@ class Scanned:
     Attributes:
         hits: HIT[n], in the order of the file.
         batches: BATCH[m], those with a hit.
-        markers: int64[k, 3], see `logwright.records.markers.markers_of`.
+        markers: int64[k, 3], see `logwright.batches.markers.markers_of`.
         unread: the parts that could not be read.
     """
 
@@ -136,22 +132,18 @@ class Scanner:
                 if not is_new and not before.any() and not self._room.used.any():
                     self._enlarge()
                 self._drain(found, keys)
-            elif status == SCRATCH_FULL:
-                self._work.double_scratch()
-                self._room = self._room._replace(scratch=self._work.scratch)
-            elif status == NOT_UNPACKED:
-                try:
-                    records = decompress_records(data, path, self._room.batch[0])
-                except CorruptBatch as error:
-                    position = found.skip(data, position, error.problem)
-                else:
-                    given = self._work.fill(records)
-                    self._room = self._room._replace(scratch=self._work.scratch)
             elif status == DONE:
                 self._drain(found, keys)
                 return found.scanned()
-            else:
+            elif status in _PROBLEMS:
                 position = found.skip(data, position, _PROBLEMS[status])
+            else:
+                stopped = StoppedAt(data, path, self._room.batch, 0)
+                try:
+                    given = remove_obstacle(self._work, stopped, status)
+                except CorruptBatch as error:
+                    position = found.skip(data, position, error.problem)
+                self._room = self._room._replace(scratch=self._work.scratch)
 
     def _enlarge(self) -> None:
         """Double the room: one batch alone has more."""

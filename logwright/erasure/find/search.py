@@ -6,7 +6,7 @@ log directory change while they are read, the search of it begins again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Progress
 from logwright.erasure.find.columns import scan_spool
 from logwright.erasure.find.elsewhere import places_elsewhere
 from logwright.erasure.find.kinds import KINDS, Judged, judge
@@ -43,7 +44,6 @@ NOT_ASKED: Final[Looked] = "not asked"
 _FOREIGN: Final = (
     "it is neither records nor what Kafka or logwright writes into a file of this name"
 )
-Progress = Callable[[str, int, int], None]
 
 
 def search_log_dir(

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from logwright.batches.markers import NO_MARKERS
 from logwright.erasure.find.scan import HIT, Scanned
 from logwright.erasure.keys import Keys, KeySet
 from logwright.format.scan import BATCH
-from logwright.records.markers import NO_MARKERS
 
 RowHit = tuple[int, int, int, bool]
 """Request or -1, pattern or -1, number of the row or -1, and whether the row has no value."""

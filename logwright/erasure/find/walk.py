@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.siphash import siphash64
-from logwright.compaction.unpack import NO_ROOM, is_packed, unpack_batch
+from logwright.batches.status import OWN, WRONG_CRC
+from logwright.batches.unpack import is_packed, open_records
 from logwright.erasure.find.patterns import search_span
 from logwright.erasure.match import (
     CANDIDATES,
@@ -31,37 +31,29 @@ from logwright.format.batch import (
     CONTROL,
     HEADER_BYTES,
     LOG_APPEND_TIME,
-    LOG_OVERHEAD_BYTES,
-    SMALLEST_LEGACY_LENGTH,
 )
 from logwright.format.crc import copy_span
+from logwright.format.header import SMALL, WHOLE, fill_batch, next_batch
 from logwright.format.scan import (
     BATCH,
     control_type,
     has_right_crc,
-    read_int32,
 )
-from logwright.format.valid import fill_batch
-from logwright.format.walk import read_varint, read_varlong
+from logwright.format.siphash import siphash64
+from logwright.format.walk import read_head, read_varint
 from logwright.kernel import inline_kernel, kernel
 
 DONE: Final = 0
 """The end of the data."""
-FULL: Final = 1
+# Statuses of `walk_file` besides those of `logwright.batches.status`.
+FULL: Final = OWN
 """The room for what is noted must be emptied, or enlarged."""
-SCRATCH_FULL: Final = 2
-NOT_UNPACKED: Final = 3
-"""The caller must decompress the batch."""
-TORN: Final = 4
-LENGTH: Final = 5
-MAGIC: Final = 6
-CRC: Final = 7
-RECORDS: Final = 8
+RECORDS: Final = OWN + 1
+HEADER: Final = OWN + 2
+"""The first of those of `logwright.format.header`."""
 
 PATTERN: Final = 1 << 40
 """Codes from here on: a pattern's number, added to it."""
-_NO_LIMIT = np.int64(1) << np.int64(62)
-_SMALLEST_BYTES: Final = 17
 _MOST_BATCHES: Final = 1 << 30
 _LAST_CONTROL_TYPE: Final = 6
 """KRAFT_VOTERS (ControlRecordType, Kafka 4.3.0)."""
@@ -159,21 +151,12 @@ def walk_file(
     for number in range(_MOST_BATCHES):
         if position >= end:
             return position, np.int64(DONE)
-        if end - position < _SMALLEST_BYTES:
-            return position, np.int64(TORN)
-        length = np.int64(read_int32(data, position + 8))
-        if length < SMALLEST_LEGACY_LENGTH:
-            return position, np.int64(LENGTH)
-        size = length + LOG_OVERHEAD_BYTES
-        if size > end - position:
-            return position, np.int64(TORN)
-        if data[position + 16] != 2:
-            return position, np.int64(MAGIC)
-        if size < HEADER_BYTES:
-            return position, np.int64(CRC)
+        size, header = next_batch(data, position, end)
+        if header != WHOLE:
+            return position, np.int64(WRONG_CRC if header == SMALL else HEADER + header)
         fill_batch(batch, data, position, size)
         if not has_right_crc(data, batch):
-            return position, np.int64(CRC)
+            return position, np.int64(WRONG_CRC)
         status = np.int64(DONE)
         if batch.attributes & CONTROL != 0:
             status = _note_control(data, batch, room)
@@ -210,17 +193,11 @@ def _walk_batch(
     before, keys_before = room.used[1], room.used[2]
     if room.used[0] == len(room.batches):
         return np.int64(FULL)
-    if not is_packed(batch):
-        start, end = batch.position + HEADER_BYTES, batch.position + batch.size
-        status = _walk_records(data, (start, end), batch, every, table, automaton, room)
-    else:
-        found = np.int64(given)
-        if given < 0:
-            found = unpack_batch(data, batch, room.scratch, 0, _NO_LIMIT, room.cells)
-        if found < 0:
-            return np.int64(SCRATCH_FULL if found == NO_ROOM else NOT_UNPACKED)
-        span = (np.int64(0), found)
-        status = _walk_records(room.scratch, span, batch, every, table, automaton, room)
+    start, end, status = open_records(data, batch, given, room.scratch, np.int64(0), room.cells)
+    if status != DONE:
+        return status
+    source = room.scratch if is_packed(batch) else data
+    status = _walk_records(source, (start, end), batch, every, table, automaton, room)
     if status != DONE:
         room.used[1], room.used[2] = before, keys_before
     elif room.used[1] > before:
@@ -238,25 +215,16 @@ def _walk_records(
     lag = np.int64(AHEAD if len(table.bits) > _CACHED_WORDS else 0)
     for number in range(count + lag):
         if number < count:
-            length, body = read_varint(source, position, end)
-            if body < 0 or length < 1 or length > end - body:
+            _, head = read_head(source, position, end)
+            if head.stop < 0:
                 return np.int64(RECORDS)
-            stop = body + length
-            time_delta, at = read_varlong(source, body + 1, stop)
-            if at < 0:
-                return np.int64(RECORDS)
-            delta, at = read_varint(source, at, stop)
-            if at < 0:
-                return np.int64(RECORDS)
-            key_length, key = read_varint(source, at, stop)
-            if key < 0 or key_length < -1 or key_length > stop - key:
-                return np.int64(RECORDS)
-            position = stop
+            position, key_length = head.stop, head.key_length
             row = ahead[number & (_RING - 1)]
-            row.time_delta, row.delta, row.stop = time_delta, delta, stop
-            row.key, row.key_length = key, key_length
+            row.time_delta, row.delta, row.stop = head.time_delta, head.delta, position
+            row.key, row.key_length = head.key, key_length
             if key_length >= 0:
-                row.hash = siphash64(source, key, key_length, table.hash_key[0], table.hash_key[1])
+                low, high = table.hash_key[0], table.hash_key[1]
+                row.hash = siphash64(source, head.key, key_length, low, high)
                 if lag > 0:
                     prefetch_bits(table, row.hash)
         if number >= lag:

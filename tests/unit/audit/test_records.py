@@ -11,9 +11,9 @@ import pytest
 from logwright.audit.model import HIDDEN, KEYED, TOMBSTONE, TRANSACTED
 from logwright.audit.observe import look
 from logwright.audit.records import read_rows
-from logwright.compaction.keys.siphash import HashKey
 from logwright.errors import CorruptBatch
 from logwright.format.batch import HEADER_BYTES, RecordBatch, parse_batch, serialize_batch
+from logwright.format.siphash import HashKey
 from tests.log_builder import START_MS, LogBuilder, SegmentBuilder
 from tests.replicas import recoded
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from logwright.batches.source import Source
 from logwright.checks.indexes import check_indexes
 from logwright.compaction.model import StagedSegment
-from logwright.compaction.source import Source
 from logwright.format.index import serialize_offset_index, serialize_time_index
 from logwright.format.names import INDEX, LOG, TIMEINDEX, segment_file_name
 from logwright.format.scan import BATCH

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from logwright.batches.runtime import Runtime
 from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction import build as building
 from logwright.compaction.keys.survivors import Survivors
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.format.names import segment_file_name
 from logwright.sweep.build import build, examine
@@ -194,8 +194,8 @@ def test_a_fault_of_the_build_breaks_the_check_of_latest_values(
         plan: CleanPlan, *, progress: Callable[[str, int, int], None], runtime: Runtime
     ) -> Survivors:
         survivors = find(plan, progress=progress, runtime=runtime)
-        for _, source in (pair for group in survivors.groups for pair in group):
-            source.cached["size"] = 0  # what was rebuilt before is right
+        for entries in survivors.rebuilt.entries.values():
+            entries["size"] = 0  # what was rebuilt before is right
         spoil(survivors)
         return survivors
 

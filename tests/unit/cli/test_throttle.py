@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction import runtime
+from logwright.batches import runtime
 from logwright.sweep import executor
 from tests.log_builder import START_MS, LogBuilder
 from tests.unit.cli.conftest import Call

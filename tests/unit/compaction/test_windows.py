@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction import runtime as steps
-from logwright.compaction import source
-from logwright.compaction import unpack as unpacking
+from logwright.batches import runtime as steps
+from logwright.batches import source
+from logwright.batches import unpack as unpacking
+from logwright.batches.runtime import Runtime
 from logwright.compaction.build import discard_staging
 from logwright.compaction.keys import read as reading
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.compaction.rewrite import chunks
-from logwright.compaction.runtime import Runtime
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
 from logwright.log.mapped import MappedFiles

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction.keys.siphash import HashKey
 from logwright.erasure.secret import Secret, load_secret
 from logwright.errors import PolicyError
+from logwright.format.siphash import HashKey
 from tests import twins
 
 TEXT = b"0123456789abcdef0123456789abcdef"

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logwright.compaction.runtime import Runtime
+from logwright.batches import segment_file
+from logwright.batches.runtime import Runtime
 from logwright.config.topic import CleanerConfig
 from logwright.errors import StalePlan
 from logwright.latest import read
 from logwright.latest.model import LatestCounts
-from logwright.records import segment_file
 from tests.fixtures import CASES, Side, case_dir, description, partitions
 from tests.latest_rows import PastStates, plan_of, read_state, replayed, stable_offset
 from tests.log_builder import LogBuilder

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from logwright.compaction.source import open_source
+from logwright.batches import segment_file
+from logwright.batches.source import open_source
 from logwright.errors import CorruptBatch, LogDirLocked, StalePlan, UnreadableFile
 from logwright.format.record import RecordHeader
 from logwright.log.mapped import MappedFiles
 from logwright.ofd_lock import try_lock
-from logwright.records import segment_file
 from logwright.records.model import ReadCounts, ReadRequest, Selection
 from logwright.records.read import read_range, read_sources
 from logwright.records.schema import COLUMNS, RECORDS, records_schema

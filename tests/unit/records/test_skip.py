@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from logwright.batches import segment_file
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format.batch import CRC_START
 from logwright.format.codec import GZIP
 from logwright.format.crc import crc32c
 from logwright.log.model import PartitionLog
-from logwright.records import segment_file
 from logwright.records.model import ReadCounts, ReadRequest
 from tests.log_builder import LogBuilder
 from tests.plain_consumer import arrow_rows

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from logwright.batches import segment_file
 from logwright.errors import CorruptBatch
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.log.model import PartitionLog
-from logwright.records import pieces, segment_file
+from logwright.records import pieces
 from logwright.records.model import Isolation, ReadCounts, ReadRequest
 from logwright.records.read import read_sources
 from tests.log_builder import LogBuilder, SegmentBuilder

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from logwright.batches.runtime import Runtime, Throttle
 from logwright.compaction import unsynced
 from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.runtime import Runtime, Throttle
 from logwright.compaction.unsynced import Unsynced
 from logwright.errors import StepFailed
 from logwright.sweep.build import build

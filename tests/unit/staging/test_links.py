@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from logwright.batches.runtime import Runtime
 from logwright.compaction.build import discard_staging
-from logwright.compaction.runtime import Runtime
 from logwright.errors import StalePlan
 from logwright.ingest.appender import Appender
 from logwright.ingest.model import AppendPlan

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from logwright.compaction import runtime
-from logwright.compaction.build import silent
+from logwright.batches import runtime
+from logwright.batches.runtime import Runtime, silent
 from logwright.compaction.keys import offset_map
 from logwright.compaction.keys.survivors import find_survivors
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.errors import PolicyError
 from tests.log_builder import START_MS, LogBuilder

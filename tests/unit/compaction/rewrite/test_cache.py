@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from logwright.batches import unpack as unpacking
+from logwright.batches.bitmap import count_dead
+from logwright.batches.runtime import Runtime, silent
 from logwright.checks.quick import examine_quickly
 from logwright.compaction import build as building
-from logwright.compaction import unpack as unpacking
-from logwright.compaction.build import discard_staging, silent
+from logwright.compaction.build import discard_staging
 from logwright.compaction.keys import backward
 from logwright.compaction.keys.survivors import Survivors, find_survivors
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.rewrite import cache
-from logwright.compaction.rewrite.copy import count_dead
-from logwright.compaction.runtime import Runtime
 from logwright.errors import CorruptBatch
 from logwright.sweep.build import build
 from tests.log_builder import LogBuilder
@@ -44,7 +44,7 @@ def waiting(found: Survivors) -> tuple[int, int]:
             alive = count - count_dead(found.dead, int(batch["first_ordinal"]), count)
             if 0 < alive < count:
                 lose += 1
-                entry = source.cached[row]
+                entry = found.rebuilt.entries[source.base_offset][row]
                 wait += bool(entry["size"] and entry["kept"] == alive)
     return lose, wait
 
@@ -77,9 +77,8 @@ def test_what_waits_is_what_is_to_be(tmp_path: Path, codec: int, checkpoint: int
 def test_an_uncompressed_log_is_rebuilt_where_it_is_copied(tmp_path: Path) -> None:
     """There is nothing to be saved."""
     found = found_in(a_plan(a_log(tmp_path / "logs")))
-    assert 0 == len(found.cached)
     assert found.groups
-    assert {0} == {len(source.cached) for group in found.groups for _, source in group}
+    assert cache.NOTHING_REBUILT == found.rebuilt
 
 
 @pytest.mark.parametrize("codec", [3, 4])
@@ -106,7 +105,7 @@ def test_more_than_the_buffer_holds_waits_in_a_file_without_a_name(
     found = found_in(plan)
     lose, wait = waiting(found)
     assert lose == wait
-    assert found.cached.nbytes > 3_000
+    assert found.rebuilt.content.nbytes > 3_000
     assert files == sorted(tmp_path.rglob("*"))
     assert whole == output(plan)
 
@@ -135,7 +134,7 @@ def test_without_room_for_the_file_it_ends(
 def test_rows_that_did_not_get_into_the_file_are_taken_back(tmp_path: Path) -> None:
     """The disk became full between two writes."""
     store = cache.RebuildCache(tmp_path, output_bytes=0)
-    rows = np.zeros(2, dtype=cache.CACHED_BATCH)
+    rows = store.entries_of(0, 2)
     rows["size"], rows["at"] = 10, (0, 10)
     store.out[:20] = np.arange(20)
     store.state["used"] = 10
@@ -145,7 +144,7 @@ def test_rows_that_did_not_get_into_the_file_are_taken_back(tmp_path: Path) -> N
     store._output_bytes = 1 << 60
     store.empty()
     assert store.closed
-    assert list(range(10)) == store.close([rows]).tolist()
+    assert list(range(10)) == store.close().content.tolist()
     assert [10, 0] == rows["size"].tolist()
 
 
@@ -181,7 +180,7 @@ def test_the_first_damage_is_told_though_the_last_is_met_first(tmp_path: Path) -
 
 def exchange(found: Survivors) -> None:
     """Two batches wait for each other's place."""
-    rows = next(source for group in found.groups for _, source in group).cached
+    rows = next(iter(found.rebuilt.entries.values()))
     first, second = np.flatnonzero(rows["size"])[:2]
     rows["at"][[first, second]] = rows["at"][[second, first]]
     rows["size"][[first, second]] = rows["size"][[second, first]]
@@ -189,9 +188,9 @@ def exchange(found: Survivors) -> None:
 
 def damage(found: Survivors) -> None:
     """A byte of what waits is not what was written."""
-    rows = next(source for group in found.groups for _, source in group).cached
+    rows = next(iter(found.rebuilt.entries.values()))
     first = np.flatnonzero(rows["size"])[0]
-    found.cached[rows["at"][first] + rows["size"][first] - 3] ^= 1
+    found.rebuilt.content[rows["at"][first] + rows["size"][first] - 3] ^= 1
 
 
 @pytest.mark.parametrize("spoil", [exchange, damage])

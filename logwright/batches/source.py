@@ -1,25 +1,19 @@
-"""The segments that a cleaning reads: mapped into memory, their records numbered, read window by
-window.
-"""
+"""Segments that are read: mapped into memory, their records numbered, read window by window."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction import unpack as unpacking
-from logwright.compaction.rewrite.cache import CACHED_BATCH
-from logwright.errors import CorruptBatch
+from logwright.batches import unpack as unpacking
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
-from logwright.format.codec import CodecError, decompress, decompression_limit
 from logwright.format.names import LOG, segment_file_name
-from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.scan import scan_segment
 from logwright.log.mapped import MappedFile, MappedFiles
 from logwright.log.model import PartitionLog, Segment
@@ -40,14 +34,12 @@ class Source:
 
     Attributes:
         batches: BATCH[n]; `first_ordinal` counts through all sources of the cleaning.
-        cached: CACHED_BATCH[n], their entries in the rebuild cache, or empty.
         attributes: all bits that any of the batches has.
     """
 
     base_offset: int
     log: MappedFile
     batches: NDArray[np.void]
-    cached: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, dtype=CACHED_BATCH))
     attributes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,6 +96,25 @@ class Window:
     def only(self, chosen: slice | NDArray[np.bool_]) -> Window:
         """Return the window with only some of its batches."""
         return Window(batches=self.batches[chosen], scratch=self.scratch, spans=self.spans[chosen])
+
+
+class Side(NamedTuple):
+    """Batches and where their records are.
+
+    Attributes:
+        data: uint8[n], the ``.log`` file.
+        scratch, batches, spans: see `Window`.
+    """
+
+    data: NDArray[np.uint8]
+    scratch: NDArray[np.uint8]
+    batches: NDArray[np.void]
+    spans: NDArray[np.int64]
+
+
+def side_of(source: Source, window: Window) -> Side:
+    """Return a window of a source as the kernels take it."""
+    return Side(source.data, window.scratch, window.batches, window.spans)
 
 
 _NOTHING = np.zeros(0, dtype=np.uint8)
@@ -227,40 +238,4 @@ def _enlarged(scratch: NDArray[np.uint8], used: int, size: int) -> NDArray[np.ui
 
 def decompress_batch(source: Source, batch: np.void, *, most: int | None = None) -> bytes:
     """Decompress one batch of a source; see `decompress_records`."""
-    return decompress_records(source.data, source.path, batch, most=most)
-
-
-def decompress_records(
-    data: NDArray[np.uint8], path: Path, batch: np.void, *, most: int | None = None
-) -> bytes:
-    """Decompress one batch that the kernels could not decompress, or refused.
-
-    Args:
-        data: uint8[n] that holds it. path: for messages.
-        most: limit of its bytes, if that is below its own limit.
-
-    Raises:
-        CorruptBatch: it does not decompress, or to more than the limit, or to less than its records
-            need.
-    """
-    position, size = int(batch["position"]), int(batch["size"])
-    payload = data[position + HEADER_BYTES : position + size].data
-    own = decompression_limit(size)
-    problem = None
-    try:
-        limit = own if most is None else min(own, most)
-        records = decompress(int(batch["attributes"]) & CODEC_MASK, payload, limit=limit)
-    except CodecError as error:
-        problem = f"does not decompress: {error}"
-    else:
-        # Memory is allocated by the count of records, so the count must be possible.
-        count = int(batch["count"])
-        if count * SMALLEST_RECORD_BYTES <= len(records):
-            return records
-        problem = f"decompresses to {len(records)} bytes, too few for {count} records"
-    raise CorruptBatch(
-        f"the record batch at offset {int(batch['base_offset'])} {problem}.",
-        path=path,
-        position=position,
-        remedy="The log was left untouched. Restore the segment.",
-    )
+    return unpacking.decompress_records(source.data, source.path, batch, most=most)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.outcomes import is_end
+from logwright.batches.outcomes import is_end
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.scan import bad_crcs
 from logwright.kernel import kernel

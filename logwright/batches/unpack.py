@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.rewrite.batch import KEPT_RECORD, SUMMARY
+from logwright.errors import CorruptBatch
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
-from logwright.format.codec import LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
+from logwright.format.codec import (
+    LIMIT_FACTOR,
+    SMALLEST_LIMIT_BYTES,
+    CodecError,
+    decompress,
+    decompression_limit,
+)
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.kernel import inline_kernel, kernel
 
@@ -20,21 +27,17 @@ ELSEWHERE: Final = native_codec.ELSEWHERE
 FEW_BYTES: Final = -10
 """A batch decompresses to fewer bytes than its declared records need."""
 
+SCRATCH_FULL: Final = 1
+"""The scratch memory must be enlarged. A status of kernels that read batches, see `status`."""
+NOT_UNPACKED: Final = 2
+"""The caller must decompress the batch."""
+
 NOT_GIVEN: Final = -1
+"""The scratch memory does not hold the records of the batch yet."""
+_NO_LIMIT = np.int64(1) << np.int64(62)
 SCRATCH_BYTES: Final = 256 * 1024
 USUAL_SCRATCH_BYTES: Final = 8 * 1024 * 1024
 """Larger results are not kept when Python decompresses a batch again."""
-
-
-class RewriteSpace(NamedTuple):
-    """The memory that kernels rebuild a batch with; see `Workspace`."""
-
-    scratch: NDArray[np.uint8]
-    plain: NDArray[np.uint8]
-    table: NDArray[np.uint16]
-    cells: NDArray[np.int64]
-    summary: np.void
-    kept: NDArray[np.void]
 
 
 class Workspace:
@@ -43,18 +46,11 @@ class Workspace:
 
     Attributes:
         scratch: uint8[n], the decompressed records of a batch.
-        plain: uint8[m], its surviving records.
-        table: of the Snappy kernel.
         cells: of `native_codec.libraries`.
-        summary: SUMMARY, the outcome of a rebuilt batch.
-        kept: KEPT_RECORD[k], its surviving records.
     """
 
     def __init__(self) -> None:
         self.scratch: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
-        self.plain: NDArray[np.uint8] = np.empty(SCRATCH_BYTES, dtype=np.uint8)
-        self.kept: NDArray[np.void] = np.empty(0, dtype=KEPT_RECORD)
-        self.table = native_codec.pack_table()
         self.use_here()
 
     def use_here(self) -> None:
@@ -62,13 +58,6 @@ class Workspace:
         long as it lives.
         """
         self.cells = native_codec.libraries()
-        self.summary: np.void = np.zeros(1, dtype=SUMMARY)[0]
-
-    def for_rewrite(self) -> RewriteSpace:
-        """Return the memory that kernels rebuild a batch with."""
-        return RewriteSpace(
-            self.scratch, self.plain, self.table, self.cells, self.summary, self.kept
-        )
 
     def double_scratch(self) -> None:
         """Double the memory to decompress to; its content is lost."""
@@ -87,16 +76,6 @@ class Workspace:
             self.scratch = np.empty(len(records), dtype=np.uint8)
         self.scratch[: len(records)] = np.frombuffer(records, dtype=np.uint8)
         return len(records)
-
-    def need_plain(self, needed: int) -> None:
-        """Enlarge the buffer to this number of bytes of kept records."""
-        if needed > len(self.plain):
-            self.plain = np.empty(max(needed, 2 * len(self.plain)), dtype=np.uint8)
-
-    def need_kept(self, records: int) -> None:
-        """Enlarge the buffer to a batch of this number of records."""
-        if records > len(self.kept):
-            self.kept = np.empty(records, dtype=KEPT_RECORD)
 
 
 @inline_kernel
@@ -120,6 +99,28 @@ def unpack_batch(data: Any, batch: Any, out: Any, at: int, most: int, cells: Any
 
 
 @kernel
+def open_records(data: Any, batch: Any, given: int, scratch: Any, at: int, cells: Any) -> Any:
+    """Return (start, end, status) of a batch's records: in `data`, or if the batch is packed in
+    scratch[at:], to which it is decompressed.
+
+    Args:
+        given: bytes of its records that the scratch memory holds from 0 on, else `NOT_GIVEN`.
+
+    Returns:
+        The status is `OK`, `SCRATCH_FULL` or `NOT_UNPACKED`.
+    """
+    start, end = batch.position + HEADER_BYTES, batch.position + batch.size
+    if not is_packed(batch):
+        return start, end, np.int64(OK)
+    if given >= 0:
+        return np.int64(0), np.int64(given), np.int64(OK)
+    size = unpack_batch(data, batch, scratch, at, _NO_LIMIT, cells)
+    if size < 0:
+        return start, end, np.int64(SCRATCH_FULL if size == NO_ROOM else NOT_UNPACKED)
+    return np.int64(at), at + size, np.int64(OK)
+
+
+@kernel
 def unpack_batches(
     data: Any, batches: Any, first: int, out: Any, at: int, spans: Any, most: int, cells: Any
 ) -> Any:
@@ -133,7 +134,7 @@ def unpack_batches(
     for row in range(first, len(batches)):
         if not is_packed(batches[row]):
             continue
-        room = max(np.int64(most) - at, np.int64(0)) if at > 0 else np.int64(1) << 62
+        room = max(np.int64(most) - at, np.int64(0)) if at > 0 else _NO_LIMIT
         found = unpack_batch(data, batches[row], out, at, room, cells)
         if found < 0:
             return row, at, found
@@ -141,3 +142,39 @@ def unpack_batches(
         at += found
         spans[row, 1] = at
     return len(batches), at, np.int64(OK)
+
+
+def decompress_records(
+    data: NDArray[np.uint8], path: Path, batch: np.void, *, most: int | None = None
+) -> bytes:
+    """Decompress one batch that the kernels could not decompress, or refused.
+
+    Args:
+        data: uint8[n] that holds it. path: for messages.
+        most: limit of its bytes, if that is below its own limit.
+
+    Raises:
+        CorruptBatch: it does not decompress, or to more than the limit, or to less than its records
+            need.
+    """
+    position, size = int(batch["position"]), int(batch["size"])
+    payload = data[position + HEADER_BYTES : position + size].data
+    own = decompression_limit(size)
+    problem = None
+    try:
+        limit = own if most is None else min(own, most)
+        records = decompress(int(batch["attributes"]) & CODEC_MASK, payload, limit=limit)
+    except CodecError as error:
+        problem = f"does not decompress: {error}"
+    else:
+        # Memory is allocated by the count of records, so the count must be possible.
+        count = int(batch["count"])
+        if count * SMALLEST_RECORD_BYTES <= len(records):
+            return records
+        problem = f"decompresses to {len(records)} bytes, too few for {count} records"
+    raise CorruptBatch(
+        f"the record batch at offset {int(batch['base_offset'])} {problem}.",
+        path=path,
+        position=position,
+        remedy="The log was left untouched. Restore the segment.",
+    )

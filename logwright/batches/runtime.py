@@ -1,4 +1,6 @@
-"""The runtime of a cleaning: threads, throttle, and how files become durable."""
+"""The runtime of what reads and rewrites logs: threads, throttle, progress, and how files become
+durable.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,10 @@ STEP_BYTES: Final = 16 * 1024 * 1024
 _SMALLEST_STEP_BYTES: Final = 64 * 1024
 _CHECK_SECONDS: Final = 0.3
 """How often Kafka's cleaner measures its rate (LogCleaner's Throttler, 4.3.0)."""
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with the phase, its bytes done, and its bytes in all."""
 
 
 class Throttle:
@@ -54,6 +60,10 @@ class Throttle:
             wait = self._due - now
         if wait > 0:
             self._sleep(wait)
+
+
+def silent(_phase: str, _done: int, _total: int) -> None:
+    """Ignore the progress."""
 
 
 def sync_now(descriptor: int) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.source import Source, open_source
+from logwright.batches.source import Source, open_source
 from logwright.errors import CorruptIndex, CorruptProducerSnapshot
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, SNAPSHOT, TXNINDEX, segment_file_name

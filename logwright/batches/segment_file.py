@@ -21,10 +21,26 @@ from logwright.errors import LogwrightError, StalePlan
 from logwright.format.scan import scan_piece
 from logwright.log.files import FILE_FLAGS, not_regular, unreadable
 from logwright.log.mapped import MappedFile
-from logwright.records.model import SegmentPart
+from logwright.log.model import FileStamp
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
 """Bytes that are read at once; they stay in the CPU's cache until they are rows."""
+
+
+class SegmentPart(NamedTuple):
+    """A part of one segment's log.
+
+    Attributes:
+        base_offset: of the segment. end_offset: the next segment's, or the log end offset.
+        stamp: of the ``.log`` when it was planned.
+        start, end: positions; batches begin at both.
+    """
+
+    base_offset: int
+    end_offset: int
+    stamp: FileStamp
+    start: int
+    end: int
 
 
 class Piece(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logwright.compaction.keys.siphash import HashKey, siphash64, siphash128
+from logwright.format.siphash import HashKey, siphash64, siphash128
 from tests import twins
 
 # The first vectors of SipHash-2-4-128 for the key 00 01 .. 0f, by length of the input 00 01 02 ...

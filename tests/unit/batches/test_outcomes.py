@@ -11,11 +11,11 @@ from typing import Literal
 
 import pytest
 
+from logwright.batches.source import Source
 from logwright.checks.model import OutputFacts
 from logwright.compaction import transactions
 from logwright.compaction.keys import survivors
 from logwright.compaction.model import CleanPlan
-from logwright.compaction.source import Source
 from logwright.compaction.transactions import TransactionIndexes
 from logwright.config.topic import parse_settings
 from logwright.errors import CorruptIndex, CorruptProducerSnapshot, UnsupportedFormatError
