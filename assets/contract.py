@@ -15,11 +15,12 @@ import pandera.pandas as pa
 from pandera.errors import SchemaErrors
 
 from logwright.assets.verdict import SEGMENT_CONTRACT, Verdict
+from logwright.format.codec import CODEC_NAMES
 from logwright.units import INT32_MAX
 
 Row = Mapping[str, object]
 
-_MAX_CODEC: Final = 4
+_MAX_CODEC: Final = len(CODEC_NAMES) - 1
 
 
 def _count(name: str, *, least: int = 0, most: int | None = None) -> tuple[str, pa.Column]:

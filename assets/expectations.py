@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from logwright.assets.profile_tests import EntryTests, observed, severity_of, with_entries
 from logwright.assets.verdict import LOG_PROFILE, Severity, Verdict
 from logwright.config.policy_models import Expectations
+from logwright.format.codec import CODEC_NAMES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,7 @@ KEPT_RUNS: Final = 200
 """Number of runs in the Data Docs; older ones are removed, because rendering time grows with their
 number."""
 
-_MAX_CODEC: Final = 4
+_MAX_CODEC: Final = len(CODEC_NAMES) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,5 @@
 """The asset `kafka_logs/fleet_page`: the fleet on one static page, which needs no network."""
 
-import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -11,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from logwright import durable
 from logwright.assets.boundary import boundary
 from logwright.assets.erasure_report import countdown_rows
 from logwright.assets.fleet import spaces_of
@@ -78,7 +77,8 @@ def fleet_page(
     )
     path = page_path(context.instance.storage_directory())
     try:
-        replace_file(path, page)
+        durable.make_directory(path.parent)
+        durable.replace(path, page.encode())
     except OSError as error:
         raise dg.Failure(
             description=f"the page cannot be written: {path}: {error.strerror}", allow_retries=False
@@ -186,21 +186,3 @@ def _row(row: Row) -> dict[str, Any]:
         "delay": human_ms(delay_ms) if delay_ms else "",
         "why": said,
     }
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old or the new one. Effects: makes its directory.
-
-    Raises:
-        OSError: it cannot be written; the old one is as it was.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -18,10 +18,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from logwright import durable
 from logwright.errors import PreconditionError
 
 OLDEST_JAVA = 17
@@ -123,19 +123,14 @@ def _home_of(java: Path) -> Path | None:
 def _write_shim(home: Path, bundled: Path) -> Path:
     """Write `<home>/bin/java` unless it exists with the same text. Effects: may write files.
 
-    The file is written under a temporary name and renamed, so that two processes that start at the
-    same time both find a complete file.
+    Two processes that start at the same time both find a complete file.
     """
     java = home / "bin" / "java"
     text = SHIM.format(java=bundled)
     if java.is_file() and java.read_text() == text:
         return java
-    java.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, scratch = tempfile.mkstemp(dir=java.parent)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    Path(scratch).chmod(0o755)
-    Path(scratch).rename(java)
+    durable.make_directory(java.parent)
+    durable.replace(java, text.encode(), mode=0o755)
     return java
 
 

@@ -32,7 +32,7 @@ from numba import types
 from numba.core import codegen
 from numba.core.compiler_lock import global_compiler_lock
 
-from logwright import intrinsics
+from logwright import durable, intrinsics
 from logwright.kernel import (
     Intrinsic,
     Kernel,
@@ -90,16 +90,11 @@ def compile_into_cache(kernel: Kernel, signature: Signature, path: Path) -> byte
 
 def _write(path: Path, content: bytes) -> None:
     """Keep an object file, if its directory is private and has space. Effects: writes it."""
-    temporary = path.with_suffix(".tmp")
     with suppress(OSError):
         if not is_private(path.parent):
             return
-        try:
-            digest = hashlib.sha256(content).hexdigest().encode()
-            temporary.write_bytes(digest + b"\n" + content)
-            temporary.rename(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        digest = hashlib.sha256(content).hexdigest().encode()
+        durable.replace(path, digest + b"\n" + content)
 
 
 def kernels_ahead() -> list[list[tuple[str, Signature]]]:

@@ -1,12 +1,12 @@
 """A durable ledger of failed runs, independent of the retention of Dagster's event log."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Final
 
 import dagster as dg
 
+from logwright import durable
 from logwright.assets.partitions import LOGS_NAME
 from logwright.pipelines.runs import run_logs
 
@@ -32,7 +32,8 @@ def failed_runs(context: dg.RunFailureSensorContext) -> None:
         "message": context.failure_event.message,
         "steps": [_failed_step(event) for event in context.get_step_failure_events()],
     }
-    append_line(Path(instance.storage_directory()) / "logwright" / LEDGER, entry)
+    line = json.dumps(entry, ensure_ascii=False) + "\n"
+    durable.append(Path(instance.storage_directory()) / "logwright" / LEDGER, line.encode())
 
 
 def _failed_step(event: dg.DagsterEvent) -> dict[str, Any]:
@@ -40,12 +41,3 @@ def _failed_step(event: dg.DagsterEvent) -> dict[str, Any]:
     error = data.error.cause or data.error if data.error is not None else None
     text = error.message.strip() if error is not None else ""
     return {"step": event.step_key, "error": text[:SHOWN_MESSAGE]}
-
-
-def append_line(path: Path, entry: dict[str, Any]) -> None:
-    """Append one JSON line durably. Effects: creates the file and its directory if needed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as ledger:
-        ledger.write(json.dumps(entry, ensure_ascii=False) + "\n")
-        ledger.flush()
-        os.fsync(ledger.fileno())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 import dagster as dg
 
+from logwright import durable
 from logwright.errors import PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.sweep.model import LogWork, SweepState
@@ -129,17 +129,10 @@ def _lost(content: dict[str, Any]) -> LostState:
 
 
 def _write(path: Path, content: str) -> None:
-    """Write a file, so that its name has all of it or nothing; only a new one removes old ones.
-    Other processes do the same.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file; only a new one removes old ones. Other processes do the same."""
+    durable.make_directory(path.parent)
     is_new = not path.exists()
-    being_written = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        being_written.write_text(content)
-        being_written.replace(path)
-    finally:
-        being_written.unlink(missing_ok=True)
+    durable.replace(path, content.encode())
     if is_new:
         _remove_old(path.parent)
 

@@ -22,7 +22,7 @@ class Died(BaseException):
 
 
 class Effects:
-    """Counts effects, and dies before or after one of them."""
+    """Counts effects, and dies before or after one of them; after that there is none."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -41,8 +41,7 @@ class Effects:
 
     def _step(self) -> None:
         self.done += 1
-        if self.done == self.dies_at:
-            self.dies_at = None
+        if self.dies_at is not None and self.done >= self.dies_at:
             raise Died
 
 

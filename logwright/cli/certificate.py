@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Unpack, get_args
 
 import click
 
+from logwright import durable
 from logwright.cli.keys import KeyOptions, key_options, read_wanted, search_options
 from logwright.cli.output import Output
 from logwright.cli.request import Request, directory_options
@@ -278,15 +279,18 @@ def _requested(wanted: Wanted, deadline_ms: int | None) -> list[Requested]:
 
 def _write(output: Output, certificate: Certificate, key: PrivateKey, path: Path) -> None:
     """Write the certificate and its page, and say what it says. Effects: two files; output."""
-    from logwright.erasure.certificate.files import replace  # noqa: PLC0415 -- not for --help
+    from logwright.erasure.certificate.files import written  # noqa: PLC0415 -- not for --help
     from logwright.erasure.certificate.page import certificate_html  # noqa: PLC0415
     from logwright.erasure.certificate.signed import signed_file  # noqa: PLC0415
 
     content = signed_file(certificate, key)
     digest = hashlib.sha256(content).hexdigest()
     page = path.with_suffix(PAGE)
-    replace(path, content)
-    replace(page, certificate_html(certificate, file_name=path.name, file_sha256=digest).encode())
+    text = certificate_html(certificate, file_name=path.name, file_sha256=digest)
+    with written(path):
+        durable.replace(path, content)
+    with written(page):
+        durable.replace(page, text.encode())
     _show(output, certificate, certificate=str(path), page=str(page), sha256=digest)
     output.text(f"{path}: signed; {page}: for reading.")
 

@@ -9,12 +9,10 @@ import click
 
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request, request_options
+from logwright.format.codec import CODEC_NAMES
 
 if TYPE_CHECKING:
     from logwright.spark.intake import Intake, Source
-
-CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Indexed by the codec id in a record batch."""
 
 BATCH_BYTES: Final = 16_384
 """A producer's ``batch.size`` (`logwright.ingest.model.DEFAULT_BATCH_BYTES`)."""
@@ -69,7 +67,7 @@ class _Given(TypedDict):
 )
 @click.option(
     "--compression",
-    type=click.Choice(CODECS),
+    type=click.Choice(CODEC_NAMES),
     default="none",
     show_default=True,
     help="Codec for topics with compression.type=producer.",
@@ -93,7 +91,7 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
         options=_pairs(given["options"]),
         ingest_id=given["ingest_id"],
         append=AppendOptions(
-            batch_bytes=given["batch_size"], codec=CODECS.index(given["compression"])
+            batch_bytes=given["batch_size"], codec=CODEC_NAMES.index(given["compression"])
         ),
     )
     files = _files(request, wanted)

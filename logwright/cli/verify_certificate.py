@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from logwright import durable
 from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr
 from logwright.cli.output import Format, Output, human_bytes, printable
 from logwright.errors import LogwrightError, QualityError
@@ -125,12 +126,13 @@ def _show(output: Output, certificate: Certificate) -> None:
 
 def _write_sums(output: Output, certificate: Certificate, directory: int, path: Path) -> None:
     """Write the lines of a directory. Effects: the file; a message."""
-    from logwright.erasure.certificate.files import replace  # noqa: PLC0415 -- not for --help
+    from logwright.erasure.certificate.files import written  # noqa: PLC0415 -- not for --help
     from logwright.erasure.certificate.sums import sums_of  # noqa: PLC0415
 
     if directory > len(certificate.directories):
         raise click.UsageError(f"the certificate has {len(certificate.directories)} directories")
-    replace(path, sums_of(certificate, directory - 1))
+    with written(path):
+        durable.replace(path, sums_of(certificate, directory - 1))
     output.message(f"{path}: check with `sha256sum --check`, in the directory.")
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from logwright.config.kafka_version import BY_NAME
 from logwright.config.values import Boolean, Double, Int32, Int64, TopicName, contradiction
 from logwright.config.windows import Window, Zone
+from logwright.format.codec import CodecName
 
 HighWatermark = Literal["end", "checkpoint"]
 Checks = Literal["quick", "thorough"]
@@ -171,7 +172,7 @@ class IngestSource(BaseModel):
     partitions: Annotated[Int32, Field(ge=0)] = 0
     log_dir: str | None = None
     batch_size: Annotated[Int32, Field(ge=1)] = 16_384
-    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    compression: CodecName = "none"
 
 
 class IngestSources(BaseModel):

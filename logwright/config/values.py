@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from logwright.format.codec import Compressing
 from logwright.units import INT32_MAX, INT64_MAX
 
 _BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
@@ -161,7 +162,7 @@ Boolean = Annotated[bool, BeforeValidator(_boolean)]
 """Kafka's BOOLEAN."""
 
 CompressionType = Annotated[
-    Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"], BeforeValidator(_stripped)
+    Literal["uncompressed", Compressing, "producer"], BeforeValidator(_stripped)
 ]
 TimestampType = Annotated[Literal["CreateTime", "LogAppendTime"], BeforeValidator(_stripped)]
 

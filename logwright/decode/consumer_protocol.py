@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from logwright.decode.kafka_messages import Field, Message, read_int16, read_message
-from logwright.decode.refusal import Refused
+from logwright.format.messages import Field, MalformedMessage, Message, read_int16, read_message
 
 _INT16_BYTES: Final = 2
 _PARTITIONS: Final = (Field("topic", "string"), Field("partitions", "[]int32"))
@@ -36,5 +35,5 @@ def assigned_partitions(assignment: bytes) -> list[dict[str, Any]] | None:
 def _after_version(message: Message, content: bytes) -> dict[str, Any] | None:
     try:
         return read_message(message, content, _INT16_BYTES, 0) if read_int16(content) >= 0 else None
-    except Refused:
+    except MalformedMessage:
         return None

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from logwright.config.decoding import Decoding, InternalSpec
 from logwright.decode.internal_messages import TYPES, parse_key, parse_value
-from logwright.decode.kafka_messages import read_int16
 from logwright.decode.refusal import Refused
 from logwright.errors import PolicyError
+from logwright.format.messages import read_int16
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from logwright.decode.kafka_messages import Field, Message, read_int16, read_message
 from logwright.decode.refusal import Refused
 from logwright.decode.share_messages import SHARE_PARTITION, SNAPSHOT, UPDATE
+from logwright.format.messages import Field, MalformedMessage, Message, read_int16, read_message
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
@@ -359,10 +359,13 @@ def parse_key(topic: str, key: bytes | None) -> tuple[RecordType, dict[str, Any]
     """
     if key is None:
         raise Refused("is null")
-    kind = TYPES[topic].get(read_int16(key))
-    if kind is None:
-        raise Refused("is of an unknown type of records")
-    return kind, read_message(kind.key, key, _INT16_BYTES, 0)
+    try:
+        kind = TYPES[topic].get(read_int16(key))
+        if kind is None:
+            raise Refused("is of an unknown type of records")
+        return kind, read_message(kind.key, key, _INT16_BYTES, 0)
+    except MalformedMessage as error:
+        raise Refused(error.reason) from None
 
 
 def parse_value(kind: RecordType, value: bytes) -> dict[str, Any]:
@@ -371,4 +374,7 @@ def parse_value(kind: RecordType, value: bytes) -> dict[str, Any]:
     Raises:
         Refused: it is of an unknown version, or malformed.
     """
-    return read_message(kind.value, value, _INT16_BYTES, read_int16(value))
+    try:
+        return read_message(kind.value, value, _INT16_BYTES, read_int16(value))
+    except MalformedMessage as error:
+        raise Refused(error.reason) from None

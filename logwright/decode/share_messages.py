@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from logwright.decode.kafka_messages import Field, Message
+from logwright.format.messages import Field, Message
 
 SHARE_PARTITION: Final = Message(
     (Field("groupId", "string"), Field("topicId", "uuid"), Field("partition", "int32"))

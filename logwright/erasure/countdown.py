@@ -14,6 +14,7 @@ from typing import Final, Literal, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from logwright import durable
 from logwright.erasure.account import Account
 from logwright.erasure.certificate.deadlines import (
     CLOSED,
@@ -22,7 +23,6 @@ from logwright.erasure.certificate.deadlines import (
     verdict,
 )
 from logwright.erasure.certificate.files import read_small
-from logwright.erasure.certificate.files import replace as replace_file
 from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding
 from logwright.erasure.request import Request
@@ -219,10 +219,10 @@ def write_countdown(path: Path, countdown: Countdown) -> None:
     """Write a countdown. Effects: replaces the file; makes its directory.
 
     Raises:
-        PreconditionError: it cannot be written. OSError: its directory cannot be made.
+        OSError: it cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, json.dumps(asdict(countdown)).encode())
+    durable.make_directory(path.parent)
+    durable.replace(path, json.dumps(asdict(countdown)).encode())
 
 
 def read_countdown(path: Path) -> Countdown | None:

@@ -3,21 +3,20 @@
 1. The first line has the id of the secret, so that requests are not compared under another one.
 2. A request is known by its id. A landing file may be read again, and may change the deadline of a
    request that is stored; another key or other topics under the same id are refused.
-3. The file is replaced as a whole: written under a temporary name, synced, renamed.
+3. The file is replaced as a whole, with mode 0600.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from logwright import durable
 from logwright.erasure.request import Request, topics_problem
 from logwright.erasure.secret import HMAC_BYTES, Secret
 from logwright.errors import PolicyError
@@ -119,23 +118,9 @@ def write_store(directory: Path, requests: Iterable[Request], secret: Secret) ->
     Raises:
         OSError: it cannot be written.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    path, staged = directory / STORE, directory / f".{STORE}.tmp"
+    durable.make_directory(directory)
+    path = directory / STORE
     lines = [json.dumps({"version": _VERSION, "secret_id": secret.id})]
     lines += [json.dumps({**asdict(one), "hmac": one.hmac.hex()}) for one in requests]
-    with suppress(FileNotFoundError):
-        staged.unlink()
-    descriptor = os.open(
-        staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-    )
-    with os.fdopen(descriptor, "wb") as file:
-        file.write("".join(f"{line}\n" for line in lines).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    staged.rename(path)
-    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    durable.replace(path, "".join(f"{line}\n" for line in lines).encode(), mode=0o600)
     return path

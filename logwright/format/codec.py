@@ -15,30 +15,26 @@ length in the payload against the remaining bytes before use.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple
 
 import cramjam
 
 from logwright.format.lz4frame import compress_lz4, decompress_lz4
 from logwright.format.zstdframe import compress_zstd, decompress_zstd
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 NONE: Final = 0
 GZIP: Final = 1
 SNAPPY: Final = 2
 LZ4: Final = 3
 ZSTD: Final = 4
-CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Names by id (CompressionType.name)."""
+Compressing = Literal["gzip", "snappy", "lz4", "zstd"]
+"""Names of the codecs that compress."""
+CodecName = Literal["none", Compressing]
+"""Names of all codecs (CompressionType.name), by id."""
 
 SMALLEST_LIMIT_BYTES: Final = 64 * 1024 * 1024
 LIMIT_FACTOR: Final = 16
-
-LARGEST_GROWTH: Final = (1, 1032, 22, 255, 32768)
-"""Maximum decompression ratio by codec: deflate 258 bytes for 2 bits, a snappy copy 64 bytes for 3,
-LZ4 255 bytes for one, Zstandard a block of 128 KiB for 4 bytes."""
 
 _GZIP_STEP_BYTES: Final = 512
 """First input chunk of a gzip member, in bytes; later chunks double. zlib copies the input after a
@@ -74,11 +70,10 @@ def decompress(codec: int, payload: bytes | memoryview, *, limit: int) -> bytes:
         CodecError: the codec is unknown; the payload is malformed, truncated, followed by other
             bytes, or larger than `limit` when decompressed.
     """
-    decoder = _DECODERS.get(codec)
-    if decoder is None:
+    if not 0 <= codec < len(CODECS):
         raise CodecError(f"codec {codec} is unknown")
     try:
-        return decoder(memoryview(payload), limit)
+        return CODECS[codec].unpack(memoryview(payload), limit)
     except CodecError:
         raise
     except ValueError as error:
@@ -92,10 +87,9 @@ def compress(codec: int, records: bytes | memoryview) -> bytes:
     Raises:
         CodecError: the codec is unknown.
     """
-    encoder = _ENCODERS.get(codec)
-    if encoder is None:
+    if not 0 <= codec < len(CODECS):
         raise CodecError(f"codec {codec} is unknown")
-    return encoder(memoryview(records))
+    return CODECS[codec].pack(memoryview(records))
 
 
 def _store(payload: memoryview, limit: int) -> bytes:
@@ -207,17 +201,30 @@ def _snappy_length(block: memoryview) -> int:
     raise CodecError("snappy: a block's length is malformed")
 
 
-_DECODERS: Final[dict[int, Callable[[memoryview, int], bytes]]] = {
-    NONE: _store,
-    GZIP: _decompress_gzip,
-    SNAPPY: _decompress_snappy,
-    LZ4: decompress_lz4,
-    ZSTD: decompress_zstd,
-}
-_ENCODERS: Final[dict[int, Callable[[memoryview], bytes]]] = {
-    NONE: bytes,
-    GZIP: _compress_gzip,
-    SNAPPY: _compress_snappy,
-    LZ4: compress_lz4,
-    ZSTD: compress_zstd,
-}
+class Codec(NamedTuple):
+    """A codec.
+
+    Attributes:
+        pack: compress at the default level.
+        unpack: decompress to at most this number of bytes; CodecError or ValueError if it cannot.
+        largest_growth: the maximum decompression ratio; bounds the number of records of a batch.
+    """
+
+    name: CodecName
+    pack: Callable[[memoryview], bytes]
+    unpack: Callable[[memoryview, int], bytes]
+    largest_growth: int
+
+
+CODECS: Final = (
+    Codec("none", bytes, _store, 1),
+    Codec("gzip", _compress_gzip, _decompress_gzip, 1032),  # deflate: 258 bytes for 2 bits
+    Codec("snappy", _compress_snappy, _decompress_snappy, _SNAPPY_LARGEST_RATIO),
+    Codec("lz4", compress_lz4, decompress_lz4, 255),  # 255 bytes for one
+    Codec("zstd", compress_zstd, decompress_zstd, 32_768),  # a block of 128 KiB for 4 bytes
+)
+"""By id. All else asks this table. The kernels use it too, for codecs and framings that
+`native_codec` does not know.
+"""
+CODEC_NAMES: Final = tuple(codec.name for codec in CODECS)
+LARGEST_GROWTH: Final = tuple(codec.largest_growth for codec in CODECS)

@@ -208,7 +208,7 @@ def _read_headers(
         if end_offset < 0:
             position += batch.size
             continue
-        if (attributes & CODEC_MASK) > 4:
+        if (attributes & CODEC_MASK) >= len(LARGEST_GROWTH):
             return position, _CODEC
         if attributes & CONTROL != 0 and batch.count > 0:
             batch.control_type = control_type(data, batch)

@@ -1,7 +1,6 @@
 """The files of the maintenance history: ``date=YYYY-MM-DD/<run id>-<step>.parquet``.
 
-A file is written under a hidden temporary name, synced and renamed, so that a reader sees all of it
-or nothing of it. The date is that of the first row's start, UTC.
+A reader sees all of a file or nothing of it. The date is that of the first row's start, UTC.
 
 The files of a day that is over are merged into one. Between the rename of the merged file and the
 removal of its sources a reader that does not know of it, such as DuckDB, sees their rows twice; the
@@ -14,12 +13,11 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import time
-from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from logwright import durable
 from logwright.history.schema import arrow_schema, rows_to_table
 from logwright.ofd_lock import release, try_lock
 
@@ -38,7 +36,6 @@ MERGED_KEY: Final = b"logwright.history.merged"
 _MERGED_PREFIX: Final = "merged-"
 _LOCK: Final = ".merge.lock"
 _ATTEMPTS: Final = 3
-_DAY_SECONDS: Final = 86_400
 
 
 def write_history(directory: Path, rows: Sequence[HistoryRow], *, name: str) -> Path | None:
@@ -59,7 +56,7 @@ def write_history(directory: Path, rows: Sequence[HistoryRow], *, name: str) -> 
         return None
     started = datetime.fromtimestamp(rows[0].started_at_ms / 1000, tz=UTC)
     folder = directory / f"date={started:%Y-%m-%d}"
-    folder.mkdir(parents=True, exist_ok=True)
+    durable.make_directory(folder)
     return _write(rows_to_table(rows), folder / f"{name}.parquet")
 
 
@@ -132,7 +129,8 @@ def _merge(folder: Path) -> int:
 
     current = _current(folder)
     stale = set(folder.glob("*.parquet")) - set(current)
-    _remove([*stale, *_dead(folder)])
+    _remove(stale)
+    durable.remove_leftovers(folder)
     if len(current) < MERGE_FILES:
         return len(stale)
     table = pa.concat_tables(map(_read, current))
@@ -141,16 +139,6 @@ def _merge(folder: Path) -> int:
     _write(marked, folder / f"{_MERGED_PREFIX}{secrets.token_hex(8)}.parquet")
     _remove(current)
     return len(stale) + len(current) - 1
-
-
-def _dead(folder: Path) -> list[Path]:
-    """Return what killed writers have left: temporary files that are a day old."""
-    found = []
-    for path in folder.glob(".*.tmp"):
-        with suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > _DAY_SECONDS:
-                found.append(path)
-    return found
 
 
 def _current(folder: Path) -> list[Path]:
@@ -186,27 +174,11 @@ def _write(table: pa.Table, path: Path) -> Path:
     """Write a file so that its name has all of it or does not exist."""
     import pyarrow.parquet as pq  # noqa: PLC0415 -- of an extra, and it costs time
 
-    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            pq.write_table(table, file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_directory(path.parent)
+    with durable.replacing(path) as file:
+        pq.write_table(table, file, compression="zstd")
     return path
 
 
 def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

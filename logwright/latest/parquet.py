@@ -1,16 +1,12 @@
 """Write the rows of a topic as Parquet files, one for each partition, in the layout of Hive:
 ``partition=N/rows.parquet``. The column `partition` is in the names of the directories only.
 
-The files are written to a directory with a temporary name next to the given one and made durable;
-then that directory gets its name. So the rows of all partitions appear together, or not at all.
+The rows of all partitions appear together, or not at all (`durable.directory`).
 """
 
 from __future__ import annotations
 
 import errno
-import os
-import secrets
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from logwright import durable
 from logwright.errors import DiskFull, PreconditionError, StepFailed
 from logwright.format.names import TopicPartition
 from logwright.records import schema as names
@@ -63,7 +60,9 @@ def write_parquet(
     """
     columns = [column for column in schema.names if column != names.PARTITION]
     written: list[WrittenFile] = []
-    with _write_errors(directory), _appears_at(directory) as staged:
+    with _write_errors(directory):
+        _require_free(directory)
+    with _write_errors(directory), durable.directory(directory) as staged:
         for partition, batches in partitions:
             name = Path(f"{names.PARTITION}={partition.partition}") / FILE_NAME
             (staged / name).parent.mkdir()
@@ -114,46 +113,15 @@ def _require_free(directory: Path) -> None:
         )
 
 
-@contextmanager
-def _appears_at(directory: Path) -> Iterator[Path]:
-    """Give a directory with a temporary name, which gets this one in the end. Effects: makes it,
-    and its parents; removes it if an error occurs.
-
-    Raises:
-        PreconditionError: there is something else.
-    """
-    _require_free(directory)
-    parent = directory.absolute().parent
-    parent.mkdir(parents=True, exist_ok=True)
-    staged = parent / f".{directory.name}.{secrets.token_hex(8)}.tmp"
-    staged.mkdir()
-    try:
-        yield staged
-        for folder in (*staged.iterdir(), staged):
-            _sync(folder)
-        staged.rename(directory)  # over an empty directory too
-        _sync(parent)
-    except BaseException:
-        shutil.rmtree(staged, ignore_errors=True)
-        raise
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _write_file(
     path: Path, schema: pa.Schema, columns: Sequence[str], batches: Iterator[pa.RecordBatch]
 ) -> int:
     """Write these columns of the batches, durably; return the number of rows. Effects: writes."""
     kept = pa.schema([schema.field(column) for column in columns])
     rows = 0
-    with path.open("xb") as file:
-        with pq.ParquetWriter(
+    with (
+        durable.created(path) as file,
+        pq.ParquetWriter(
             file,
             kept,
             compression="zstd",
@@ -162,12 +130,11 @@ def _write_file(
                 column: "DELTA_BINARY_PACKED" for column in _ASCENDING if column in columns
             },
             write_statistics=[column for column in _WITH_STATISTICS if column in columns],
-        ) as writer:
-            for group in _row_groups(batches):
-                writer.write_table(group.select(columns), row_group_size=group.num_rows)
-                rows += group.num_rows
-        file.flush()
-        os.fsync(file.fileno())
+        ) as writer,
+    ):
+        for group in _row_groups(batches):
+            writer.write_table(group.select(columns), row_group_size=group.num_rows)
+            rows += group.num_rows
     return rows
 
 

@@ -19,10 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from logwright.errors import CorruptBatch, UnsupportedFormatError
-from logwright.metadata.message import MessageReader
+from logwright.format.messages import (
+    Field,
+    MalformedMessage,
+    Message,
+    read_message,
+    read_varint,
+)
 
 FRAME_VERSION: Final = 1
 
@@ -37,18 +44,6 @@ FEATURE_LEVEL: Final = 12
 BEGIN_TRANSACTION: Final = 23
 END_TRANSACTION: Final = 24
 ABORT_TRANSACTION: Final = 25
-
-_REPLICAS_TAG: Final = 2
-_DIRECTORIES_TAG: Final = 8
-_DIRECTORIES_VERSION: Final = 1
-"""First version of both partition records with directories (KIP-858)."""
-
-_MIGRATING_VERSION: Final = 2
-"""First version of a registration that says whether a broker migrates from ZooKeeper (KIP-866)."""
-_SHUTDOWN_VERSION: Final = 1
-"""First version of a registration that says whether a broker shuts down."""
-
-_INT64_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,147 +158,149 @@ def decode_metadata_record(value: bytes | None) -> MetadataRecord | None:
     """
     if value is None:
         raise CorruptBatch("its value is null.")
-    reader = MessageReader(value)
-    frame_version = reader.unsigned_varint()
-    if frame_version != FRAME_VERSION:
-        raise UnsupportedFormatError(
-            f"its frame version is {frame_version}, supported is {FRAME_VERSION}."
-        )
-    api_key = reader.unsigned_varint()
-    version = reader.unsigned_varint()
-    known = _DECODERS.get(api_key)
-    if known is None:
+    try:
+        frame_version, position = read_varint(value, 0)
+        if frame_version != FRAME_VERSION:
+            raise UnsupportedFormatError(
+                f"its frame version is {frame_version}, supported is {FRAME_VERSION}."
+            )
+        api_key, position = read_varint(value, position)
+        version, position = read_varint(value, position)
+    except MalformedMessage as error:
+        raise CorruptBatch(f"it {error.reason}.") from error
+    if api_key not in _MESSAGES:
         return None
-    latest, decode = known
-    if version > latest:
+    message, record_of = _MESSAGES[api_key]
+    if version > message.latest:
         raise UnsupportedFormatError(
-            f"its api key {api_key} has version {version}, supported are 0 to {latest}."
+            f"its api key {api_key} has version {version}, supported are 0 to {message.latest}."
         )
     try:
-        record = decode(reader, version)
-        reader.expect_end()
-    except CorruptBatch as error:
-        raise CorruptBatch(f"its api key is {api_key}, {error.problem}") from error
-    return record
+        return record_of(read_message(message, value, position, version))
+    except MalformedMessage as error:
+        raise CorruptBatch(f"its api key is {api_key}, and it {error.reason}.") from error
 
 
-def _topic(reader: MessageReader, _: int) -> TopicRecord:
-    record = TopicRecord(name=reader.string(), topic_id=reader.uuid())
-    reader.tags()
-    return record
+def _message(*fields: Field, latest: int = 0) -> Message:
+    """Return a message that is flexible in all versions."""
+    return Message(fields, latest=latest, flexible_since=0)
 
 
-def _partition(reader: MessageReader, version: int) -> PartitionRecord:
-    partition, topic_id, replicas = reader.int32(), reader.uuid(), reader.int32s()
-    for _ in ("isr", "removing_replicas", "adding_replicas"):
-        reader.int32s()
-    for _ in ("leader", "leader_epoch", "partition_epoch"):
-        reader.int32()
-    directories = reader.uuids() if version >= _DIRECTORIES_VERSION else ()
-    reader.tags()
+def _topic(fields: dict[str, Any]) -> TopicRecord:
+    return TopicRecord(name=fields["name"], topic_id=fields["topicId"])
+
+
+def _partition(fields: dict[str, Any]) -> PartitionRecord:
     return PartitionRecord(
-        partition=partition, topic_id=topic_id, replicas=replicas, directories=directories
+        partition=fields["partitionId"],
+        topic_id=fields["topicId"],
+        replicas=tuple(fields["replicas"]),
+        directories=tuple(fields.get("directories", ())),
     )
 
 
-def _config(reader: MessageReader, _: int) -> ConfigRecord:
-    record = ConfigRecord(
-        resource_type=reader.int8(),
-        resource_name=reader.string(),
-        name=reader.string(),
-        value=reader.nullable_string(),
+def _config(fields: dict[str, Any]) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=fields["resourceType"],
+        resource_name=fields["resourceName"],
+        name=fields["name"],
+        value=fields["value"],
     )
-    reader.tags()
-    return record
 
 
-def _partition_change(reader: MessageReader, version: int) -> PartitionChangeRecord:
-    partition, topic_id, tags = reader.int32(), reader.uuid(), reader.tags()
-    replicas = directories = None
-    if _REPLICAS_TAG in tags:
-        replicas = tags[_REPLICAS_TAG].nullable_int32s()
-        tags[_REPLICAS_TAG].expect_end()
-    if _DIRECTORIES_TAG in tags:
-        if version < _DIRECTORIES_VERSION:
-            raise CorruptBatch(f"and it has directories, which version {version} does not have.")
-        directories = tags[_DIRECTORIES_TAG].nullable_uuids()
-        tags[_DIRECTORIES_TAG].expect_end()
+def _partition_change(fields: dict[str, Any]) -> PartitionChangeRecord:
+    replicas, directories = fields.get("replicas"), fields.get("directories")
     return PartitionChangeRecord(
-        partition=partition, topic_id=topic_id, replicas=replicas, directories=directories
+        partition=fields["partitionId"],
+        topic_id=fields["topicId"],
+        replicas=None if replicas is None else tuple(replicas),
+        directories=None if directories is None else tuple(directories),
     )
 
 
-def _remove_topic(reader: MessageReader, _: int) -> RemoveTopicRecord:
-    record = RemoveTopicRecord(topic_id=reader.uuid())
-    reader.tags()
-    return record
+def _register_broker(fields: dict[str, Any]) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=fields["brokerId"],
+        features={one["name"]: one["maxSupportedVersion"] for one in fields["features"]},
+    )
 
 
-def _feature_level(reader: MessageReader, _: int) -> FeatureLevelRecord:
-    record = FeatureLevelRecord(name=reader.string(), level=reader.int16())
-    reader.tags()
-    return record
+_ALWAYS: Final = 0
+"""Null is allowed since this version: in every one."""
+_TOPIC_ID: Final = Field("topicId", "uuid")
+_BROKER: Final = Field("brokerId", "int32")
+_EPOCH: Final = Field("brokerEpoch", "int64")
+_PARTITION_FIELDS: Final = (
+    Field("partitionId", "int32"),
+    _TOPIC_ID,
+    *(Field(name, "[]int32") for name in ("replicas", "isr", "removingReplicas", "addingReplicas")),
+    *(Field(name, "int32") for name in ("leader", "leaderEpoch", "partitionEpoch")),
+    Field("directories", "[]uuid", since=1),  # KIP-858
+)
+_CHANGE_FIELDS: Final = (
+    Field("partitionId", "int32"),
+    _TOPIC_ID,
+    Field("replicas", "[]int32", nullable_since=_ALWAYS, tag=2),
+    Field("directories", "[]uuid", since=1, nullable_since=_ALWAYS, tag=8),
+)
+_BROKER_FIELDS: Final = (
+    _BROKER,
+    Field("isMigratingZkBroker", "int8", since=2),
+    Field("incarnationId", "uuid"),
+    _EPOCH,
+    Field(
+        "endPoints",
+        "[]struct",
+        (
+            *(Field(name, "string") for name in ("name", "host")),
+            *(Field(name, "int16") for name in ("port", "securityProtocol")),
+        ),
+    ),
+    Field(
+        "features",
+        "[]struct",
+        (
+            Field("name", "string"),
+            *(Field(name, "int16") for name in ("minSupportedVersion", "maxSupportedVersion")),
+        ),
+    ),
+    Field("rack", "string", nullable_since=_ALWAYS),
+    Field("fenced", "int8"),
+    Field("inControlledShutdown", "int8", since=1),
+)
+_CONFIG_FIELDS: Final = (
+    Field("resourceType", "int8"),
+    *(Field(name, "string") for name in ("resourceName", "name")),
+    Field("value", "string", nullable_since=_ALWAYS),
+)
+_FEATURE_FIELDS: Final = (Field("name", "string"), Field("featureLevel", "int16"))
 
-
-def _register_broker(reader: MessageReader, version: int) -> RegisterBrokerRecord:
-    broker_id = reader.int32()
-    if version >= _MIGRATING_VERSION:
-        reader.int8()
-    reader.uuid()  # incarnation
-    reader.take(_INT64_BYTES)  # epoch
-    for _ in range(reader.count()):
-        for _name in ("name", "host"):
-            reader.string()
-        for _name in ("port", "security protocol"):
-            reader.int16()
-        reader.tags()
-    features = {}
-    for _ in range(reader.count()):
-        name = reader.string()
-        reader.int16()  # lowest level
-        features[name] = reader.int16()
-        reader.tags()
-    reader.nullable_string()  # rack
-    reader.int8()  # fenced
-    if version >= _SHUTDOWN_VERSION:
-        reader.int8()
-    reader.tags()  # tags 0 and 1: directories
-    return RegisterBrokerRecord(broker_id=broker_id, features=features)
-
-
-def _unregister_broker(reader: MessageReader, _: int) -> UnregisterBrokerRecord:
-    record = UnregisterBrokerRecord(broker_id=reader.int32())
-    reader.take(_INT64_BYTES)  # epoch
-    reader.tags()
-    return record
-
-
-def _begin(reader: MessageReader, _: int) -> TransactionRecord:
-    reader.tags()  # tag 0: its name
-    return TransactionRecord.BEGIN
-
-
-def _end(reader: MessageReader, _: int) -> TransactionRecord:
-    reader.tags()
-    return TransactionRecord.END
-
-
-def _abort(reader: MessageReader, _: int) -> TransactionRecord:
-    reader.tags()  # tag 0: the reason
-    return TransactionRecord.ABORT
-
-
-_DECODERS: Final[dict[int, tuple[int, Callable[[MessageReader, int], MetadataRecord]]]] = {
-    REGISTER_BROKER: (4, _register_broker),
-    UNREGISTER_BROKER: (0, _unregister_broker),
-    TOPIC: (0, _topic),
-    PARTITION: (2, _partition),
-    CONFIG: (0, _config),
-    PARTITION_CHANGE: (2, _partition_change),
-    REMOVE_TOPIC: (0, _remove_topic),
-    FEATURE_LEVEL: (0, _feature_level),
-    BEGIN_TRANSACTION: (0, _begin),
-    END_TRANSACTION: (0, _end),
-    ABORT_TRANSACTION: (0, _abort),
-}
-"""Api key → latest supported version, decoder of the message."""
+_MESSAGES: Final[Mapping[int, tuple[Message, Callable[[dict[str, Any]], MetadataRecord]]]] = (
+    MappingProxyType(
+        {
+            REGISTER_BROKER: (_message(*_BROKER_FIELDS, latest=4), _register_broker),
+            UNREGISTER_BROKER: (
+                _message(_BROKER, _EPOCH),
+                lambda fields: UnregisterBrokerRecord(broker_id=fields["brokerId"]),
+            ),
+            TOPIC: (_message(Field("name", "string"), _TOPIC_ID), _topic),
+            PARTITION: (_message(*_PARTITION_FIELDS, latest=2), _partition),
+            CONFIG: (_message(*_CONFIG_FIELDS), _config),
+            PARTITION_CHANGE: (_message(*_CHANGE_FIELDS, latest=2), _partition_change),
+            REMOVE_TOPIC: (
+                _message(_TOPIC_ID),
+                lambda fields: RemoveTopicRecord(topic_id=fields["topicId"]),
+            ),
+            FEATURE_LEVEL: (
+                _message(*_FEATURE_FIELDS),
+                lambda fields: FeatureLevelRecord(
+                    name=fields["name"], level=fields["featureLevel"]
+                ),
+            ),
+            BEGIN_TRANSACTION: (_message(), lambda _: TransactionRecord.BEGIN),
+            END_TRANSACTION: (_message(), lambda _: TransactionRecord.END),
+            ABORT_TRANSACTION: (_message(), lambda _: TransactionRecord.ABORT),
+        }
+    )
+)
+"""Api key → its message, without the fields that nothing here needs at its tags; its record."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as T  # noqa: N812 -- Spark's own convention
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
+from logwright import durable
 from logwright.errors import PolicyError, StalePlan
 
 if TYPE_CHECKING:
@@ -256,8 +256,6 @@ def _report(one: RecordsRange, counts: ReadCounts, directory: Path | None) -> No
         "firstPosition": position,
         "firstOffset": offset,
     }
-    directory.mkdir(parents=True, exist_ok=True)
+    durable.make_directory(directory)
     path = directory / f"{one.partition}-{one.start_offset}.json"
-    unfinished = directory / f".{path.name}.{os.getpid()}"
-    unfinished.write_text(json.dumps(report))
-    unfinished.replace(path)
+    durable.replace(path, json.dumps(report).encode())

@@ -29,6 +29,7 @@ from logwright.config.values import (
     findings,
 )
 from logwright.errors import PolicyError
+from logwright.format.codec import CodecName
 from logwright.format.names import TopicPartition
 
 EARLIEST: Final = -2
@@ -224,7 +225,7 @@ class WriteOptions(_Options):
     partitions: Annotated[Int32, Field(ge=0, le=100_000)] = 0
     ingest_id: str | None = Field(None, min_length=1, max_length=200)
     batch_size: Annotated[Int32, Field(ge=1)] = 16_384
-    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    compression: CodecName = "none"
     configs: Mapping[str, str] = Field(default_factory=dict, exclude=True)
 
     @model_validator(mode="after")

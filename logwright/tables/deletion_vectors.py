@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from logwright.tables.local_files import durable, sync_directory
+from logwright import durable
 
 NAME: Final = "deletion_vector_{}.bin"
 FEATURE: Final = "deletionVectors"
@@ -107,7 +107,7 @@ def write_vectors(directory: Path, vectors: Sequence[NDArray[np.int64]]) -> list
         return []
     name = uuid.uuid4()
     found = []
-    with durable(directory / NAME.format(name)) as file:
+    with durable.created(directory / NAME.format(name)) as file:
         file.write(_VERSION)
         end = len(_VERSION)
         for rows in vectors:
@@ -116,7 +116,6 @@ def write_vectors(directory: Path, vectors: Sequence[NDArray[np.int64]]) -> list
             file.write(struct.pack(">I", zlib.crc32(content)))
             found.append(Descriptor(name, end, len(content), len(rows)))
             end += 4 + len(content) + 4
-    sync_directory(directory)
     return found
 
 

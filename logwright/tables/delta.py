@@ -10,7 +10,6 @@ refuses a commit that another process was faster with.
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import time
@@ -26,6 +25,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from numpy.typing import NDArray
 
+from logwright import durable
 from logwright.tables.columns import BUCKET, PARTITION
 from logwright.tables.deletion_vectors import (
     FEATURE,
@@ -43,7 +43,7 @@ from logwright.tables.delta_log import (
     oldest_commit,
     write_checkpoint,
 )
-from logwright.tables.local_files import durable, first_lost, refuse_others, sync_directory
+from logwright.tables.local_files import first_lost, refuse_others
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
@@ -66,8 +66,6 @@ _LOOKED_AT: Final = (1, 50, None)
 _PARTS: Final = re.compile(r"partition=.*|deletion_vector_.*\.bin")
 """What a killed first update may leave."""
 _DATA: Final = re.compile(r"partition=[^/]*/bucket=[^/]*/[^/]*\.parquet")
-_TEMPORARY: Final = ".{}.logwright-tmp"
-"""Name of a commit that is being written, in the log's directory."""
 _HOUR_MS: Final = 3_600_000
 _CHECKPOINT_EVERY: Final = 100
 """Commits after which the log gets a checkpoint, as the library has it."""
@@ -93,8 +91,7 @@ class DeltaStore:
         """Remove what a killed commit left in the log. Files without a commit are not part of the
         table; `remove_old` removes them.
         """
-        for path in (self._directory / LOG).glob(_TEMPORARY.format("*")):
-            path.unlink()
+        durable.remove_leftovers(self._directory / LOG, older_than_s=0)
 
     def load(self) -> Snapshot | None:
         """See `Store.load`."""
@@ -126,7 +123,7 @@ class DeltaStore:
     def output(self, partition: int, bucket: int) -> Iterator[tuple[str, Any]]:
         """See `Store.output`."""
         path = f"partition={partition}/bucket={bucket}/{secrets.token_hex(16)}.parquet"
-        with durable(self._directory / path) as file:
+        with durable.created(self._directory / path) as file:
             yield path, file
 
     def source(self, file: DataFile) -> AbstractContextManager[Any]:
@@ -149,6 +146,9 @@ class DeltaStore:
                 partition_by=[PARTITION, BUCKET],
                 commit_properties=CommitProperties(custom_metadata=metadata, max_commit_retries=0),
             )
+            durable.sync(self._directory / LOG / f"{0:020d}.json")
+            durable.sync(self._directory / LOG)
+            durable.sync(self._directory)
             return
         table = DeltaTable(str(self._directory))
         if any(commit.deleted.values()) and FEATURE not in _features(table):
@@ -269,7 +269,7 @@ class DeltaStore:
         actions.insert(0, {"commitInfo": {**info, VECTORS_KEY: json.dumps(named)}})
         log = self._directory / LOG
         content = "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
-        _write_new(log / f"{version:020d}.json", content.encode())
+        durable.new(log / f"{version:020d}.json", content.encode())
 
     def _has(self, file: DataFile, rows: NDArray[np.int64]) -> bool:
         return np.array_equal(self.deleted(file), rows)
@@ -379,19 +379,3 @@ def _remove(file: DataFile, now_ms: int, vector: Mapping[str, Any] | None) -> di
         "size": file.bytes,
     }
     return found if vector is None else {**found, "deletionVector": vector}
-
-
-def _write_new(path: Path, content: bytes) -> None:
-    """Make a file with all of its content, durably. Effects: as said.
-
-    Raises:
-        FileExistsError: it is there.
-    """
-    temporary = path.with_name(_TEMPORARY.format(secrets.token_hex(8)))
-    try:
-        with durable(temporary) as file:
-            file.write(content)
-        os.link(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_directory(path.parent)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from logwright.tables.local_files import sync_directory, sync_file
+from logwright.durable import sync
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -87,9 +87,8 @@ def write_checkpoint(table: DeltaTable, directory: Path) -> None:
     path = directory / LOG / _CHECKPOINT.format(table.version())
     if not path.exists():
         table.create_checkpoint()
-        for one in (path, path.with_name(_LAST)):
-            sync_file(one)
-        sync_directory(path.parent)
+        for written in (path, path.with_name(_LAST), path.parent):
+            sync(written)
 
 
 def forget_before(table: DeltaTable, directory: Path, version: int) -> None:

@@ -30,6 +30,7 @@ from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import FileScanTask, Table
 from sqlalchemy.exc import SQLAlchemyError
 
+from logwright import durable
 from logwright.errors import PolicyError
 from logwright.tables.columns import BUCKET, PARTITION
 from logwright.tables.iceberg_deletes import RowDelta, delete_file, read_deletes, write_deletes
@@ -40,7 +41,7 @@ from logwright.tables.iceberg_history import (
     used_files,
     version_of,
 )
-from logwright.tables.local_files import first_lost, refuse_others, sync_file
+from logwright.tables.local_files import first_lost, refuse_others
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
@@ -230,7 +231,8 @@ class IcebergStore:
             yield path, file
         local = _LOCAL.fullmatch(path)
         if local is not None:
-            sync_file(Path(local[1]))
+            for written in (Path(local[1]), Path(local[1]).parent):
+                durable.sync(written)
 
     @contextmanager
     def source(self, file: DataFile) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Durable files in a table's directory."""
+"""A table's directory: its lock, and what is in it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
+from logwright.durable import make_directory
 from logwright.errors import LogDirLocked
 from logwright.ofd_lock import release, try_lock
 from logwright.tables.model import UnknownTable
@@ -29,7 +30,7 @@ def lock_table(directory: Path) -> Iterator[None]:
         OSError: the file cannot be made.
     """
     work = directory / WORK
-    work.mkdir(parents=True, exist_ok=True)
+    make_directory(work)
     path = work / _LOCK
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
@@ -82,42 +83,3 @@ def first_lost(directory: Path, files: Iterable[tuple[Path | str, int | None]]) 
         if size not in (None, found):
             return f"file {path} has {found} bytes, and had {size}"
     return None
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file so that its name has all of it or what it had before. Effects: as said."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_directory(path.parent)
-
-
-@contextmanager
-def durable(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file for writing; it is synced when the block has ended. Effects: makes it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_file(path: Path) -> None:
-    """Make the content of a file durable. Effects: as said."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable. Effects: as said."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

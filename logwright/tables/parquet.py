@@ -41,14 +41,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from logwright.tables.local_files import (
-    WORK,
-    durable,
-    first_lost,
-    refuse_others,
-    sync_directory,
-    write_file,
-)
+from logwright import durable
+from logwright.tables.local_files import WORK, first_lost, refuse_others
 from logwright.tables.model import (
     Commit,
     DataFile,
@@ -93,6 +87,8 @@ class ParquetStore:
             self._apply(_checked(journal))
         if self._staging.exists():
             shutil.rmtree(self._staging)
+        for folder in (self._work, self._directory):
+            durable.remove_leftovers(folder, older_than_s=0)
 
     def load(self) -> Snapshot | None:
         """See `Store.load`."""
@@ -158,7 +154,7 @@ class ParquetStore:
     @contextmanager
     def output(self, partition: int, bucket: int) -> Iterator[tuple[str, Any]]:
         """See `Store.output`."""
-        with durable(self._staging / f"{partition}-{bucket}.new") as file:
+        with durable.created(self._staging / f"{partition}-{bucket}.new") as file:
             yield _name(partition, bucket), file
 
     def source(self, file: DataFile) -> AbstractContextManager[Any]:
@@ -188,10 +184,7 @@ class ParquetStore:
         }
         staged = [[_staged(one), one.path] for one in commit.added]
         journal = {"manifest": manifest, "renames": staged, "removals": sorted(removed)}
-        if self._staging.exists():
-            sync_directory(self._staging)
-        self._work.mkdir(parents=True, exist_ok=True)
-        write_file(self._work / _JOURNAL, json.dumps(journal).encode())
+        durable.replace(self._work / _JOURNAL, json.dumps(journal).encode())
         self._apply(journal)
 
     def remove_old(self, keep_ms: int) -> int:  # noqa: ARG002 - there is only one version
@@ -211,10 +204,9 @@ class ParquetStore:
         for path in journal["removals"]:
             (self._directory / path).unlink(missing_ok=True)
             folders.add((self._directory / path).parent)
-        for folder in folders:
-            sync_directory(folder)
-        sync_directory(self._directory)
-        write_file(self._directory / MANIFEST, json.dumps(journal["manifest"]).encode())
+        for folder in (*folders, self._directory):
+            durable.sync(folder)
+        durable.replace(self._directory / MANIFEST, json.dumps(journal["manifest"]).encode())
         (self._work / _JOURNAL).unlink()
 
 

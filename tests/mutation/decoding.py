@@ -68,14 +68,14 @@ DECODING = (
     ),
     Fault(
         family="decode: a null struct among tagged fields",
-        file="decode/kafka_messages.py",
-        right='self.number("int8") < 0 if field.tag is None else self._varint() == 0',
+        file="format/messages.py",
+        right='self.number("int8") < 0 if field.tag is None else self.varint() == 0',
         wrong='self.number("int8") < 0',
         tests=("tests/differential/test_internal_records.py",),
     ),
     Fault(
         family="decode: bytes after a message of an internal topic",
-        file="decode/kafka_messages.py",
+        file="format/messages.py",
         right="    if reader.left:\n",
         wrong="    if reader.left < 0:\n",
         tests=_INTERNAL,

@@ -12,9 +12,38 @@ FORMATS: Final = ("tests/unit/tables/test_formats.py",)
 VERSIONS: Final = ("tests/unit/tables/test_versions.py",)
 MERGE: Final = ("tests/unit/tables/test_merge.py",)
 WRITERS: Final = ("tests/unit/tables/test_two_writers.py",)
+DURABLE: Final = ("tests/unit/test_durable.py",)
 DIED: Final = ("tests/unit/tables/test_died.py",)
 
 TABLES: Final = (
+    Fault(
+        family="durable: a name before its content",
+        file="durable.py",
+        right="        file.flush()\n        os.fsync(descriptor)\n",
+        wrong="        file.flush()\n",
+        tests=DURABLE,
+    ),
+    Fault(
+        family="durable: a name that a loss of power takes",
+        file="durable.py",
+        right="    sync(path.parent)\n    remove_leftovers(path.parent)\n",
+        wrong="    remove_leftovers(path.parent)\n",
+        tests=DURABLE,
+    ),
+    Fault(
+        family="durable: a link is followed",
+        file="durable.py",
+        right="os.O_APPEND | os.O_NOFOLLOW",
+        wrong="os.O_APPEND",
+        tests=DURABLE,
+    ),
+    Fault(
+        family="durable: a temporary file of a process that is writing",
+        file="durable.py",
+        right="st_mtime >= older_than_s",
+        wrong="st_mtime >= 0",
+        tests=DURABLE,
+    ),
     Fault(
         family="table: a lost tombstone",
         file="tables/plan.py",
@@ -123,8 +152,8 @@ TABLES: Final = (
     Fault(
         family="table: files of a catalog's warehouse that are not durable",
         file="tables/iceberg.py",
-        right="            sync_file(Path(local[1]))",
-        wrong="            Path(local[1])",
+        right="            for written in (Path(local[1]), Path(local[1]).parent):\n",
+        wrong="            for written in ():\n",
         tests=WRITERS,
     ),
     Fault(
@@ -137,7 +166,7 @@ TABLES: Final = (
     Fault(
         family="table: renamed before the journal",
         file="tables/parquet.py",
-        right="        write_file(self._work / _JOURNAL, json.dumps(journal).encode())\n",
+        right="        durable.replace(self._work / _JOURNAL, json.dumps(journal).encode())\n",
         wrong="        (self._work / _JOURNAL).touch()\n",
         tests=DIED,
     ),

@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "logwright.units",
         "logwright.errors",
+        "logwright.durable",
         "logwright.extras",
         "logwright.intrinsics",
         "logwright.kernel",

@@ -17,7 +17,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from logwright.erasure.certificate.files import read_small, write_new
+from logwright import durable
+from logwright.erasure.certificate.files import read_small, written
 from logwright.errors import PreconditionError, UnreadableFile
 
 PrivateKey = Ed25519PrivateKey
@@ -47,8 +48,10 @@ def new_key(path: Path) -> Path:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    write_new(path, private, mode=PRIVATE_MODE)
-    write_new(public_path, public_pem(key.public_key()), mode=PUBLIC_MODE)
+    with written(path):
+        durable.new(path, private, mode=PRIVATE_MODE)
+    with written(public_path):
+        durable.new(public_path, public_pem(key.public_key()), mode=PUBLIC_MODE)
     return public_path
 
 

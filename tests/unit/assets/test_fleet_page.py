@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.by import By
 
-from logwright.assets.fleet_page import fleet_html, replace_file
+from logwright.assets.fleet_page import fleet_html
 from logwright.assets.page_values import (
     DAYS,
     SHOWN_LOGS,
@@ -239,15 +239,6 @@ def test_times() -> None:
     ]
 
 
-def test_page_is_replaced_whole(tmp_path: Path) -> None:
-    """A reader sees the old one or the new one; nothing else is left."""
-    path = tmp_path / "page/index.html"
-    for text in ("old", "new"):
-        replace_file(path, text)
-        assert text == path.read_text()
-    assert [path] == list(path.parent.iterdir())
-
-
 @pytest.mark.browser
 def test_a_browser_shows_it(tmp_path: Path) -> None:
     """From a file: the texts are visible, plots have a size, and nothing is wider than the page."""
@@ -256,7 +247,7 @@ def test_a_browser_shows_it(tmp_path: Path) -> None:
         for number in range(9)
     ]
     path = tmp_path / "index.html"
-    replace_file(path, html(rows, [saved("clean", 10**9, 10**8)]))
+    path.write_text(html(rows, [saved("clean", 10**9, 10**8)]))
     with chromium() as browser:
         browser.get(path.as_uri())
         text = browser.find_element(By.TAG_NAME, "body").text

@@ -7,6 +7,7 @@ import os
 import random
 import tracemalloc
 import zlib
+from typing import get_args
 
 import cramjam
 import lz4.frame
@@ -24,6 +25,7 @@ from logwright.format.codec import (
     SNAPPY,
     ZSTD,
     CodecError,
+    CodecName,
     compress,
     decompress,
     decompression_limit,
@@ -44,6 +46,7 @@ ZSTD_HEADER = from_hex("28b52ffd 00 58")
 def test_names_are_in_the_order_of_the_ids() -> None:
     """CompressionType's ids."""
     assert CODEC_NAMES == ("none", "gzip", "snappy", "lz4", "zstd")
+    assert CODEC_NAMES == get_args(CodecName)
     assert CODECS == [0, 1, 2, 3, 4]
 
 

@@ -98,8 +98,8 @@ def test_an_interrupted_writer_leaves_nothing_that_a_reader_sees(
         patch.setattr(pq, "write_table", full)
         with pytest.raises(OSError, match="No space"):
             write_history(tmp_path, [ROW], name="full")
-    assert [] == list(tmp_path.rglob("*.tmp"))
-    (tmp_path / "date=2026-01-01/.killed.0a0b.tmp").write_bytes(b"PAR1 and")
+    assert [] == list(tmp_path.rglob("*.logwright-tmp"))
+    (tmp_path / "date=2026-01-01/.0a0b.logwright-tmp").write_bytes(b"PAR1 and")
     assert 2 == len(read_history(tmp_path))
     assert 2 == len(duckdb.read_parquet(f"{tmp_path}/*/*.parquet").fetchall())
 
@@ -126,17 +126,17 @@ def test_a_killed_writer_leaves_no_broken_file(tmp_path: Path) -> None:
     runs(tmp_path, 1)
     done = subprocess.run([sys.executable, "-c", KILLED, tmp_path], timeout=120, check=False)
     assert -signal.SIGKILL == done.returncode
-    assert 1 == len(list(tmp_path.rglob("*.tmp")))
+    assert 1 == len(list(tmp_path.rglob("*.logwright-tmp")))
     assert 2 == len(read_history(tmp_path))
     assert 2 == len(duckdb.read_parquet(f"{tmp_path}/*/*.parquet").fetchall())
     assert write_history(tmp_path, [ROW], name="killed") is not None
     assert 3 == len(read_history(tmp_path))
     for old, left in ((False, 1), (True, 0)):
-        (temporary,) = tmp_path.rglob("*.tmp")
+        (temporary,) = tmp_path.rglob("*.logwright-tmp")
         if old:
             os.utime(temporary, (0, 0))
         merge_days(tmp_path, before=date(2026, 1, 2))
-        assert left == len(list(tmp_path.rglob("*.tmp")))
+        assert left == len(list(tmp_path.rglob("*.logwright-tmp")))
     assert 3 == len(read_history(tmp_path))
 
 

@@ -33,6 +33,7 @@ def test_died_at_every_effect(
     """
     logs = three_logs(tmp_path, random.Random(seed))
     settings = {"buckets": BUCKETS, "keep_versions_ms": 1}
+    update(place(form, tmp_path / "other" / "table", **settings), logs[0])  # compiles the kernels
     start = place(form, tmp_path / "start" / "table", **settings)
     with counted(monkeypatch) as effects:
         update(start, logs[0])

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from logwright import durable
 from logwright.errors import LogwrightError, PolicyError, StepFailed
-from logwright.tables import iceberg
-from logwright.tables.local_files import sync_file
 from logwright.tables.topic import Place
 from tests.table_world import catalog_place, update, write_logs
 from tests.two_writers import RACES, Race, check_race
@@ -37,16 +36,17 @@ def test_local_files_are_durable(
 ) -> None:
     """Also where the catalog decides on the place, however it writes it."""
     synced: list[Path] = []
+    sync = durable.sync
 
-    def sync(path: Path) -> None:
+    def noted(path: Path) -> None:
         synced.append(path)
-        sync_file(path)
+        sync(path)
 
-    monkeypatch.setattr(iceberg, "sync_file", sync)
+    monkeypatch.setattr(durable, "sync", noted)
     update(in_sqlite(tmp_path, scheme), write_logs(tmp_path / "logs", {0: [("k", "v")]}))
     written = list((tmp_path / "warehouse").rglob("*.parquet"))
     assert len(written) == 1
-    assert written == synced
+    assert [*written, written[0].parent] == synced[-2:]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Read messages of Kafka's own protocol: fields by version, compact forms and tagged fields.
 
 Every length is compared with the bytes that are left before anything is read or allocated.
-Source: the generated `read` of Kafka's messages (MessageDataGenerator) and KIP-482.
+Source: the generated `read` of Kafka's messages (MessageDataGenerator), ByteUtils, and KIP-482.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
-
-from logwright.decode.refusal import Refused
 
 _MORE: Final = 0x80
 _VARINT_BYTES: Final = 5
@@ -29,6 +27,14 @@ _NUMBERS: Final[Mapping[str, struct.Struct]] = MappingProxyType(
 )
 _LATEST: Final = 32_767
 _NEVER: Final = _LATEST + 1
+
+
+class MalformedMessage(Exception):
+    """A message cannot be read; `reason` has none of its bytes."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +79,32 @@ def read_message(message: Message, content: bytes, position: int, version: int) 
     the tagged ones that are there.
 
     Raises:
-        Refused: the version is unknown, or the content is malformed.
+        MalformedMessage: the version is unknown, or the content is malformed.
     """
     if not 0 <= version <= message.latest:
-        raise Refused("has an unknown version")
+        raise MalformedMessage("has an unknown version")
     reader = _Reader(content, position, version, flexible=version >= message.flexible_since)
-    found = reader.fields(message.fields)
+    values = reader.fields(message.fields)
     if reader.left:
-        raise Refused("has bytes left after its last field")
-    return found
+        raise MalformedMessage("has bytes left after its last field")
+    return values
+
+
+def read_varint(content: bytes, position: int) -> tuple[int, int]:
+    """Return the unsigned varint at a position, and the position after it.
+
+    Raises:
+        MalformedMessage: there is none.
+    """
+    reader = _Reader(content, position, 0, flexible=True)
+    return reader.varint(), len(content) - reader.left
 
 
 def read_int16(content: bytes) -> int:
     """Return the first two bytes as a number: a type or version.
 
     Raises:
-        Refused: there are fewer.
+        MalformedMessage: there are fewer.
     """
     return int(_Reader(content, 0, 0, flexible=False).number("int16"))
 
@@ -109,32 +125,32 @@ class _Reader:
 
     def fields(self, fields: tuple[Field, ...]) -> dict[str, Any]:
         """Read a struct."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         tagged: dict[int, Field] = {}
         for field in fields:
-            if not field.since <= self._version <= field.until:
-                continue
-            if field.tag is None:
-                found[field.name] = self._value(field)
-            else:
+            if field.tag is not None:
                 tagged[field.tag] = field
+            elif field.since <= self._version <= field.until:
+                values[field.name] = self._value(field)
         if self._flexible:
-            self._tagged(found, tagged)
-        return found
+            self._tagged(values, tagged)
+        return values
 
-    def _tagged(self, found: dict[str, Any], tagged: Mapping[int, Field]) -> None:
+    def _tagged(self, values: dict[str, Any], tagged: Mapping[int, Field]) -> None:
         """Read the tagged fields; unknown ones are ignored (KIP-482)."""
         last = -1
-        for _ in range(self._varint()):
-            tag, size = self._varint(), self._varint()
+        for _ in range(self.varint()):
+            tag, size = self.varint(), self.varint()
             if tag <= last:
-                raise Refused("has tagged fields out of order")
+                raise MalformedMessage("has tagged fields out of order")
             last = tag
             end = self._position + self._checked(size)
             if tag in tagged:
-                found[tagged[tag].name] = self._value(tagged[tag])
+                if not tagged[tag].since <= self._version <= tagged[tag].until:
+                    raise MalformedMessage("has a tagged field that its version does not have")
+                values[tagged[tag].name] = self._value(tagged[tag])
                 if self._position != end:
-                    raise Refused("has a tagged field of another size")
+                    raise MalformedMessage("has a tagged field of another size")
             self._position = end
 
     def _value(self, field: Field) -> Any:
@@ -153,7 +169,7 @@ class _Reader:
 
     def _is_null(self, field: Field) -> bool:
         """Read whether a struct is null: a tagged one by a varint, any other by a byte."""
-        return self.number("int8") < 0 if field.tag is None else self._varint() == 0
+        return self.number("int8") < 0 if field.tag is None else self.varint() == 0
 
     def _text_or_bytes(self, kind: str, *, nullable: bool) -> str | bytes | None:
         size = self._length("int16" if kind == "string" else "int32")
@@ -166,43 +182,47 @@ class _Reader:
         try:
             return content.decode()
         except UnicodeDecodeError:
-            raise Refused("has a string that is not UTF-8") from None
+            raise MalformedMessage("has a string that is not UTF-8") from None
 
     def _items(self, field: Field, *, nullable: bool) -> list[Any] | None:
         count = self._length("int32")
         if count < 0:
             self._null(nullable=nullable)
             return None
+        kind = field.kind.removeprefix("[]")
+        if kind in _NUMBERS:
+            layout = _NUMBERS[kind]
+            return [number for (number,) in layout.iter_unpack(self._take(count * layout.size))]
         self._checked(count)
-        one = Field(field.name, field.kind.removeprefix("[]"), field.fields)
-        return [self._value(one) for _ in range(count)]
+        item = Field(field.name, kind, field.fields)
+        return [self._value(item) for _ in range(count)]
 
     def _null(self, *, nullable: bool) -> None:
         if not nullable:
-            raise Refused("has null in a field that does not allow it")
+            raise MalformedMessage("has null in a field that does not allow it")
 
     def _length(self, kind: str) -> int:
         """Read a length or count, below 0 for null."""
-        return self._varint() - 1 if self._flexible else self.number(kind)
+        return self.varint() - 1 if self._flexible else self.number(kind)
 
     def number(self, kind: str) -> int:
         """Read a number."""
         layout = _NUMBERS[kind]
         return int(layout.unpack(self._take(layout.size))[0])
 
-    def _varint(self) -> int:
-        """Read an unsigned varint of at most 5 bytes."""
+    def varint(self) -> int:
+        """Read an unsigned varint of at most 5 bytes; bits above the 32nd are dropped."""
         value = 0
         for index in range(_VARINT_BYTES):
             byte = self._take(1)[0]
             value |= (byte & 0x7F) << 7 * index
             if byte < _MORE:
-                return value
-        raise Refused("has a varint that is too long")
+                return value & 0xFFFF_FFFF
+        raise MalformedMessage("has a varint that is too long")
 
     def _checked(self, size: int) -> int:
         if size > self.left:
-            raise Refused("has a length of more than the bytes that are left")
+            raise MalformedMessage("has a length of more than the bytes that are left")
         return size
 
     def _take(self, size: int) -> bytes:
