@@ -21,13 +21,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from logwright.config.decoding import (
     DECODING_KEYS,
-    DecoderSpec,
     Decoding,
     ScalarSpec,
     read_decoding,
 )
 from logwright.config.marked import Entries, Mark, Marked, Text
 from logwright.config.policy_checks import Checker
+from logwright.config.spec import DecoderSpec
 from logwright.config.values import Boolean, Int32, Int64, contradiction
 from logwright.log.enclosing import enclosing_log_dir
 
