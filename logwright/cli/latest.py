@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
@@ -39,8 +39,14 @@ _COLUMNS: Final = (
 _PLACE: Final = re.compile(r"(?:(\d+):)?(\d+)")
 
 
+def _formats() -> tuple[str, ...]:
+    from logwright.config.table import FORMATS  # noqa: PLC0415 -- pydantic and yaml: not for --help
+
+    return tuple(FORMATS)
+
+
 def _keys() -> tuple[str, ...]:
-    from logwright.config.decoding import formats_without_options  # noqa: PLC0415 -- pydantic and yaml: not for --help
+    from logwright.config.decoding import formats_without_options  # noqa: PLC0415 -- the same
 
     return formats_without_options(of_keys=True)
 
@@ -56,7 +62,7 @@ class _Given(TypedDict):
 
     topics: tuple[str, ...]
     to: Path
-    form_of_table: Literal["parquet", "delta", "iceberg"]
+    form_of_table: str
     key: str | None
     value: str | None
     update_mode: UpdateMode | None
@@ -94,7 +100,7 @@ class _Point:
 @click.option(
     "--format",
     "form_of_table",
-    type=click.Choice(["parquet", "delta", "iceberg"]),
+    type=LateChoice(_formats),
     default="parquet",
     show_default=True,
     help="Format of the table.",

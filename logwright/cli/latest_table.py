@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog
@@ -44,7 +44,7 @@ class Wanted:
 
     topic: str
     to: Path
-    form: Literal["parquet", "delta", "iceberg"]
+    form: str
     key: str | None
     value: str | None
     update_mode: UpdateMode | None
