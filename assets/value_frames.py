@@ -1,5 +1,9 @@
 """A value contract as pandera schemas, and records' values as the frames that they validate.
 
+Values are decoded as those of a table are (`logwright.decode`), but of JSON only the objects: with
+a schema a value would be refused as a whole for its first wrong field, and a contract says which
+fields are wrong.
+
 Each column is checked in two frames, so that a wrong type is one failure and not also a missing
 value: one with the kind of each cell (`long`, `null`, …), one with the cells of the right kind.
 
@@ -9,22 +13,24 @@ case are read here, and no error of pandera is raised further: values stay out o
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pandas as pd
-import pandera.pandas as pa
+import pandera.pandas as pandera
+import pyarrow as pa
 from pandera.errors import SchemaErrors
 
+from logwright.config.patterns import matches
+from logwright.decode.json_values import parse
+from logwright.decode.scalars import ScalarDecoder
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
     from logwright.config.topic_tests import ValueColumn, ValueContract
 
-_NOT_DECODED: Final = object()
-_LONG_BYTES: Final = 8
 _NULL: Final = "null"
 _OTHER: Final = "other"
 _DTYPES: Final = {"long": "Int64", "double": "Float64", "string": "string", "boolean": "boolean"}
@@ -51,20 +57,23 @@ class Schemas(NamedTuple):
     """A contract, and its schemas for the kinds and for the cells."""
 
     contract: ValueContract
-    kinds: pa.DataFrameSchema
-    cells: pa.DataFrameSchema
+    kinds: pandera.DataFrameSchema
+    cells: pandera.DataFrameSchema
 
 
 def schemas_of(contract: ValueContract) -> Schemas:
     """Return the contract's schemas."""
     return Schemas(
         contract=contract,
-        kinds=pa.DataFrameSchema(
-            {name: pa.Column("string", _kind_checks(column)) for name, column in contract.columns}
-        ),
-        cells=pa.DataFrameSchema(
+        kinds=pandera.DataFrameSchema(
             {
-                name: pa.Column(_DTYPES[column.type], _cell_checks(column), nullable=True)
+                name: pandera.Column("string", _kind_checks(column))
+                for name, column in contract.columns
+            }
+        ),
+        cells=pandera.DataFrameSchema(
+            {
+                name: pandera.Column(_DTYPES[column.type], _cell_checks(column), nullable=True)
                 for name, column in contract.columns
             }
         ),
@@ -78,14 +87,14 @@ def failures(schemas: Schemas, rows: Sequence[tuple[int, bytes]]) -> Iterator[Fa
         schemas: of the contract.
         rows: (offset, value) of each record.
     """
-    contract = schemas.contract
-    decoded = [(offset, _decoded(contract.format, value)) for offset, value in rows]
-    good = [(offset, value) for offset, value in decoded if value is not _NOT_DECODED]
-    yield from (
-        Failure(f"value is {contract.format}", offset)
-        for offset, value in decoded
-        if value is _NOT_DECODED
-    )
+    form = schemas.contract.format
+    decoded = _decoded(form, pa.array([value for _, value in rows], pa.binary()))
+    good = []
+    for (offset, _), value in zip(rows, decoded, strict=True):
+        if value is None:
+            yield Failure(f"value is {form}", offset)
+        else:
+            good.append((offset, value))
     yield from row_failures(schemas, good)
 
 
@@ -111,44 +120,42 @@ def row_failures(schemas: Schemas, rows: Sequence[tuple[int, object]]) -> Iterat
     yield from _cases(schemas.cells, pd.DataFrame(cells))
 
 
-def _kind_checks(column: ValueColumn) -> list[pa.Check]:
+def _kind_checks(column: ValueColumn) -> list[pandera.Check]:
     kinds = [*_KINDS[column.type], _NULL]
-    checks = [pa.Check.isin(kinds, error=f"type {column.type}")]
+    checks = [pandera.Check.isin(kinds, error=f"type {column.type}")]
     if not column.nullable:
-        checks.append(pa.Check.ne(_NULL, error="not null"))
+        checks.append(pandera.Check.ne(_NULL, error="not null"))
     return checks
 
 
-def _cell_checks(column: ValueColumn) -> list[pa.Check]:
-    checks: list[pa.Check] = []
+def _cell_checks(column: ValueColumn) -> list[pandera.Check]:
+    checks: list[pandera.Check] = []
     if column.min_value is not None:
-        checks.append(pa.Check.ge(column.min_value, error=f"at least {column.min_value:g}"))
+        checks.append(pandera.Check.ge(column.min_value, error=f"at least {column.min_value:g}"))
     if column.max_value is not None:
-        checks.append(pa.Check.le(column.max_value, error=f"at most {column.max_value:g}"))
+        checks.append(pandera.Check.le(column.max_value, error=f"at most {column.max_value:g}"))
     if column.min_length is not None:
         checks.append(
-            pa.Check.str_length(column.min_length, None, error=f"min_length {column.min_length}")
+            pandera.Check.str_length(
+                column.min_length, None, error=f"min_length {column.min_length}"
+            )
         )
     if column.max_length is not None:
         checks.append(
-            pa.Check.str_length(None, column.max_length, error=f"max_length {column.max_length}")
+            pandera.Check.str_length(
+                None, column.max_length, error=f"max_length {column.max_length}"
+            )
         )
     if column.regex is not None:
-        checks.append(pa.Check(_matcher(column.regex), error="regex"))
+        matcher = partial(matches, column.regex)
+        checks.append(pandera.Check(matcher, element_wise=True, error="regex"))
     if column.value_set is not None:
         allowed = [int(text) if column.type == "long" else text for text in column.value_set]
-        checks.append(pa.Check.isin(allowed, error="value_set"))
+        checks.append(pandera.Check.isin(allowed, error="value_set"))
     return checks
 
 
-def _matcher(pattern: str) -> Callable[[pd.Series[str]], pd.Series[bool]]:
-    def matches(cells: pd.Series[str]) -> pd.Series[bool]:
-        return cells.str.fullmatch(pattern)
-
-    return matches
-
-
-def _cases(schema: pa.DataFrameSchema, frame: pd.DataFrame) -> Iterator[Failure]:
+def _cases(schema: pandera.DataFrameSchema, frame: pd.DataFrame) -> Iterator[Failure]:
     """Yield the failures of a frame, each with its offset: the index."""
     try:
         schema.validate(frame, lazy=True)
@@ -163,28 +170,13 @@ def _cases(schema: pa.DataFrameSchema, frame: pd.DataFrame) -> Iterator[Failure]
             yield Failure(f"{column}: {check}", int(index))
 
 
-def _decoded(form: str, value: bytes) -> object:
-    """Return the fields of a value, or `_NOT_DECODED`."""
-    try:
-        if form == "json":
-            found: object = _JSON.decode(value.decode())
-            return found if isinstance(found, dict) else _NOT_DECODED
-        if form == "string":
-            return {"value": value.decode()}
-    except (ValueError, RecursionError):
-        return _NOT_DECODED
-    if len(value) != _LONG_BYTES:
-        return _NOT_DECODED
-    return {"value": int.from_bytes(value, "big", signed=True)}
-
-
-def _refuse(_constant: str) -> None:
-    """Refuse NaN and Infinity, which are not JSON."""
-    raise ValueError
-
-
-_JSON: Final = json.JSONDecoder(parse_constant=_refuse)
-"""JSON in UTF-8, as RFC 8259 has it."""
+def _decoded(form: str, column: pa.Array) -> list[dict[str, Any] | None]:
+    """Return the fields of each value, None if it is not of this format."""
+    if form == "json":
+        parsed = parse(column.to_pylist(), {}, exact=False)
+        return [value if isinstance(value, dict) else None for value in parsed]
+    (cells, _, _) = ScalarDecoder(form).decode(column)
+    return [None if value is None else {"value": value} for value in cells.to_pylist()]
 
 
 def _field(value: object, path: Sequence[str]) -> object:
@@ -211,9 +203,4 @@ def _kind(value: object) -> str:
         return "long" if -INT64_MAX - 1 <= value <= INT64_MAX else _OTHER
     if isinstance(value, float):
         return "double" if math.isfinite(value) else _OTHER
-    return "string" if isinstance(value, str) and _is_unicode(value) else _OTHER
-
-
-def _is_unicode(text: str) -> bool:
-    """Return whether a text has no half of a surrogate pair, which JSON can escape."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+    return "string" if isinstance(value, str) else _OTHER

@@ -1,8 +1,10 @@
 """The value contracts of the topics' entries, on the records that survive a compaction.
 
-1. A Spark task reads a log's staged and unchanged segments, batch by batch. The output of a log
-   with many records is sampled by a hash of the key that differs from cleaning to cleaning.
-2. pandera validates the decoded values in chunks of a bounded size (`value_frames`).
+1. A Spark task reads the records of a log's staged and unchanged segments (`logwright.records`).
+   The output of a log with many records is sampled by a hash of the key that differs from cleaning
+   to cleaning.
+2. The values are decoded (`logwright.decode`), and pandera validates them in chunks of a bounded
+   size (`value_frames`).
 3. What comes back are counts and offsets for each rule: never a value.
 """
 
@@ -15,23 +17,26 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright.assets.verdict import VALUE_CONTRACT, Severity, Verdict
 from logwright.compaction.model import CleanPlan, StagedCleaning
+from logwright.compaction.source import Source
 from logwright.config.topic_tests import ValueContract
 from logwright.errors import LogwrightError
-from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.names import LOG, segment_file_name
-from logwright.format.record import Record, read_records
-from logwright.log.mapped import map_file
+from logwright.format.scan import scan_segment
+from logwright.log.mapped import MappedFiles
+from logwright.records.model import Selection
 from logwright.sweep.model import LogWork, SweepState, planned
 from logwright.sweep.stages import brokers_kept_out
+from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import pyarrow as pa
 
     from logwright.assets.value_frames import Schemas
     from logwright.batches.runtime import Runtime
     from logwright.config.policies import Policies
     from logwright.sweep.executor import Executor
 
+_COLUMNS: Final = ("key", "value", "offset")
 _CHUNK_RECORDS: Final = 5_000
 _CHUNK_BYTES: Final = 8 << 20
 _SHOWN_OFFSETS: Final = 10
@@ -127,15 +132,13 @@ def check_values(
         for number, contract in enumerate(contracts)
     ]
     records = 0
-    for path in _logs(plan, staged):
-        for record in _data_records(path):
-            if record.value is None:
-                continue
-            records += 1
-            key = record.key if record.key is not None else record.offset.to_bytes(8, "big")
-            hashed = zlib.crc32(key, seed)
+    for batch in _survivors(plan, staged):
+        records += len(batch)
+        rows = zip(*(batch[name].to_pylist() for name in _COLUMNS), strict=True)
+        for key, value, offset in rows:
+            hashed = zlib.crc32(offset.to_bytes(8, "big") if key is None else key, seed)
             for check in checks:
-                check.offer(hashed, record.offset, record.value)
+                check.offer(hashed, offset, value)
     for check in checks:
         check.finish()
     return ValueFacts(
@@ -201,23 +204,39 @@ class _Check:
             yield RuleFailures(contract=self.number, rule=rule, records=records, offsets=offsets)
 
 
-def _logs(plan: CleanPlan, staged: StagedCleaning) -> list[Path]:
-    """Return the ``.log`` files of the output, ascending by base offset."""
-    files = {
-        **{one.base_offset: staged.directory for one in staged.segments},
-        **{one.base_offset: plan.log.directory for one in staged.unchanged},
+def _survivors(plan: CleanPlan, staged: StagedCleaning) -> Iterator[pa.RecordBatch]:
+    """Yield the records of the output that have a value, ascending. Effects: reads it."""
+    from logwright.records.read import read_sources  # noqa: PLC0415 - Arrow takes a while
+
+    return read_sources(
+        _sources(plan, staged),
+        partition=plan.log.partition,
+        offsets=(0, INT64_MAX),
+        columns=_COLUMNS,
+        batch_rows=_CHUNK_RECORDS,
+        batch_bytes=_CHUNK_BYTES,
+        selection=Selection(skip_tombstones=True),
+    )
+
+
+def _sources(plan: CleanPlan, staged: StagedCleaning) -> Iterator[Source]:
+    """Yield the segments of the output, ascending. Effects: maps the files."""
+    files = MappedFiles()
+    segments = {
+        **{
+            segment.base_offset: (staged.directory, segment.log_bytes)
+            for segment in staged.segments
+        },
+        **{
+            segment.base_offset: (plan.log.directory, segment.log_bytes)
+            for segment in staged.unchanged
+        },
     }
-    return [files[base] / segment_file_name(base, LOG) for base in sorted(files)]
-
-
-def _data_records(path: Path) -> Iterator[Record]:
-    """Yield the records of a ``.log`` file, but transaction markers. Effects: maps the file."""
-    content = map_file(path).data
-    for span in walk_batches(content):
-        whole = content[span.position : span.position + span.bytes]
-        batch = parse_batch(whole)
-        if not batch.is_control and batch.records_count > 0:
-            yield from read_records(batch, whole)
+    for base_offset, (directory, size) in sorted(segments.items()):
+        path = directory / segment_file_name(base_offset, LOG)
+        log = files.open(path, expected_bytes=size)
+        batches = scan_segment(log.data, path, base_offset=base_offset, end_offset=INT64_MAX)
+        yield Source(base_offset=base_offset, log=log, batches=batches)
 
 
 def _verdict(found: ValueFacts | LogwrightError, severities: Sequence[Severity]) -> Verdict:

@@ -147,7 +147,7 @@ class _Account:
         """Say until when: after an erasure at once all earlier versions go with the next update;
         else rows are marked as deleted first, and their files are kept as an earlier version then.
         """
-        is_late = table.format != "parquet" and not self._at_once
+        is_late = table.of_format.keeps_versions and not self._at_once
         until_ms = self._request.now_ms + 2 * table.keep_versions_ms if is_late else None
         self._output.json_object(
             {

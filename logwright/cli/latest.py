@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
 from logwright.cli.output import human_bytes
+from logwright.cli.parameters import LateChoice
 from logwright.cli.request import Request, topic_options
 from logwright.errors import NotALogDir, PreconditionError
 from logwright.extras import require
@@ -35,9 +36,25 @@ _COLUMNS: Final = (
     "timestampType",
     "headers",
 )
-_KEYS: Final = ("binary", "string", "int", "long", "double", "uuid", "json")
-_VALUES: Final = (*_KEYS, "debezium", "kafka-internal")
 _PLACE: Final = re.compile(r"(?:(\d+):)?(\d+)")
+
+
+def _formats() -> tuple[str, ...]:
+    from logwright.config.table import FORMATS  # noqa: PLC0415 -- pydantic and yaml: not for --help
+
+    return tuple(FORMATS)
+
+
+def _keys() -> tuple[str, ...]:
+    from logwright.config.decoding import formats_without_options  # noqa: PLC0415 -- the same
+
+    return formats_without_options(of_keys=True)
+
+
+def _values() -> tuple[str, ...]:
+    from logwright.config.decoding import formats_without_options  # noqa: PLC0415 -- the same
+
+    return formats_without_options(of_keys=False)
 
 
 class _Given(TypedDict):
@@ -45,7 +62,7 @@ class _Given(TypedDict):
 
     topics: tuple[str, ...]
     to: Path
-    form_of_table: Literal["parquet", "delta", "iceberg"]
+    form_of_table: str
     key: str | None
     value: str | None
     update_mode: UpdateMode | None
@@ -83,19 +100,19 @@ class _Point:
 @click.option(
     "--format",
     "form_of_table",
-    type=click.Choice(["parquet", "delta", "iceberg"]),
+    type=LateChoice(_formats),
     default="parquet",
     show_default=True,
     help="Format of the table.",
 )
 @click.option(
     "--key",
-    type=click.Choice(_KEYS),
+    type=LateChoice(_keys),
     help="How keys are decoded [default: from --policies, else binary].",
 )
 @click.option(
     "--value",
-    type=click.Choice(_VALUES),
+    type=LateChoice(_values),
     help="The same of values; columns of json are inferred. kafka-internal is for "
     "__consumer_offsets, __transaction_state and __share_group_state, keys included.",
 )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any
 
 from logwright.cli.output import human_bytes
 from logwright.cli.planning import FailureLog
-from logwright.config.decoding import DebeziumSpec, InternalSpec, JsonSpec, ScalarSpec
+from logwright.config.decoding import spec_named
 from logwright.config.table import TopicTable, UpdateMode, tables_of
 from logwright.errors import PreconditionError, QualityError
 from logwright.log.files import open_partition_dir
@@ -33,12 +30,6 @@ if TYPE_CHECKING:
     from logwright.latest.model import LatestPlan
     from logwright.log.model import PartitionLog
 
-_SPECS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
-    {"json": JsonSpec, "debezium": DebeziumSpec, "kafka-internal": InternalSpec}
-)
-"""Formats that need no options; the others are scalars."""
-_INTERNAL: Final = "kafka-internal"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
@@ -53,7 +44,7 @@ class Wanted:
 
     topic: str
     to: Path
-    form: Literal["parquet", "delta", "iceberg"]
+    form: str
     key: str | None
     value: str | None
     update_mode: UpdateMode | None
@@ -99,17 +90,16 @@ def _place(request: Request, wanted: Wanted) -> Place:
         chosen |= {name: getattr(entry, name) for name in names}
     if wanted.update_mode is not None:
         chosen["update_mode"] = wanted.update_mode
-    key = _INTERNAL if wanted.value == _INTERNAL else wanted.key
-    given = {"key": key, "value": wanted.value}
-    chosen |= {name: _spec(one) for name, one in given.items() if one is not None}
-    table = TopicTable(format=wanted.form, path=str(wanted.to), **chosen)
+    specs = {
+        part: spec
+        for part, form in (("key", wanted.key), ("value", wanted.value))
+        if form is not None and (spec := spec_named(form)) is not None
+    }
+    if "value" in specs and specs["value"].use == "together":
+        specs["key"] = specs["value"]
+    table = TopicTable(format=wanted.form, path=str(wanted.to), **(chosen | specs))
     base = request.policies_dir or Path()
     return Place(topic=wanted.topic, table=table, catalog={}, base=base)
-
-
-def _spec(name: str) -> BaseModel:
-    model = _SPECS.get(name)
-    return ScalarSpec.model_validate({"format": name}) if model is None else model()
 
 
 def _require_new(place: Place) -> None:

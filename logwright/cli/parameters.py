@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import click
@@ -23,6 +24,19 @@ class Pair(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.
         if not equals or not key.strip():
             self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
         return key.strip(), text
+
+
+class LateChoice(click.Choice):  # type: ignore[type-arg]  # generic since click 8.4
+    """A choice of names that are imported when the option is used or explained."""
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:  # the base sets the choices
+        self.case_sensitive = True
+        self._names = names
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click reads it only
+        """All names."""
+        return tuple(self._names())
 
 
 class Partition(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4

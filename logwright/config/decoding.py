@@ -15,29 +15,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from logwright.config.json_fields import JsonField, read_fields
-from logwright.config.marked import Entries, Marked, Text, read_marked_text
+from logwright.config.marked import Entries, read_marked_text
 from logwright.config.policy_checks import Checker
-from logwright.config.values import Int32, contradiction
+from logwright.config.spec import (
+    FORMAT,
+    FORMATS,
+    FROZEN,
+    DecoderSpec,
+    Option,
+    Spec,
+    SpecPath,
+    decoded_by,
+    read_spec,
+)
+from logwright.config.values import Int32, contradiction, plain_message
 from logwright.errors import PolicyError
 
-_FROZEN: Final = ConfigDict(frozen=True, extra="forbid")
+_ENVELOPES: Final = frozenset({"json", "avro", "registry"})
 _PROTOBUF_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
-
-
-def _path(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("not a path")
-    if ".." in PurePosixPath(text).parts:
-        raise ValueError("must stay inside the directory of the policies, or be an absolute path")
-    return text
 
 
 def _url(text: str) -> str:
@@ -59,14 +62,12 @@ def _message(text: str) -> str:
     return text
 
 
-SpecPath = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_path)]
-"""A path relative to the directory of the policies, or absolute."""
-
 MessageName = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_message)]
 """The name of a message of Protobuf, with its package."""
 
 
-class ScalarSpec(BaseModel):
+@decoded_by("logwright.decode.scalars")
+class ScalarSpec(Spec):
     """One value without fields, as Kafka's serializers of the same names write it.
 
     Attributes:
@@ -74,35 +75,38 @@ class ScalarSpec(BaseModel):
             end first; uuid: 16 bytes, or the 36 characters of its text.
     """
 
-    model_config = _FROZEN
     format: Literal["binary", "string", "int", "long", "double", "uuid"] = "binary"
 
 
-class JsonSpec(BaseModel):
+@decoded_by("logwright.decode.json_objects")
+class JsonSpec(Spec):
     """A JSON object in UTF-8 (RFC 8259).
 
     Attributes:
         fields: its fields; None: inferred from the first records.
     """
 
-    model_config = _FROZEN
+    options: ClassVar[Mapping[str, Option]] = MappingProxyType(
+        {"schema": Option("fields", read_fields)}
+    )
     format: Literal["json"] = "json"
     fields: tuple[JsonField, ...] | None = None
 
 
-class AvroSpec(BaseModel):
+@decoded_by("logwright.decode.avro")
+class AvroSpec(Spec):
     """One datum in Avro's binary encoding, without a header.
 
     Attributes:
         schema_file: an ``.avsc`` file, with all named types.
     """
 
-    model_config = _FROZEN
     format: Literal["avro"] = "avro"
     schema_file: SpecPath
 
 
-class ProtobufSpec(BaseModel):
+@decoded_by("logwright.decode.protobuf")
+class ProtobufSpec(Spec):
     """One message of Protobuf, without a header.
 
     Attributes:
@@ -110,13 +114,13 @@ class ProtobufSpec(BaseModel):
         message: the message's name, with its package.
     """
 
-    model_config = _FROZEN
     format: Literal["protobuf"] = "protobuf"
     schema_file: SpecPath
     message: MessageName
 
 
-class RegistrySpec(BaseModel):
+@decoded_by("logwright.decode.registry")
+class RegistrySpec(Spec):
     """The wire format of Confluent's schema registry: a zero byte, the schema's id (int32), the
     datum. Exactly one of schemas and url is set.
 
@@ -129,7 +133,6 @@ class RegistrySpec(BaseModel):
             first record with this id, or the first message of the schema.
     """
 
-    model_config = _FROZEN
     format: Literal["registry"] = "registry"
     schemas: SpecPath | None = None
     url: Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_url)] | None = None
@@ -143,16 +146,8 @@ class RegistrySpec(BaseModel):
         return self
 
 
-class InternalSpec(BaseModel):
-    """The records of Kafka's internal topics ``__consumer_offsets``, ``__transaction_state`` and
-    ``__share_group_state``; for key and value together.
-    """
-
-    model_config = _FROZEN
-    format: Literal["kafka-internal"] = "kafka-internal"
-
-
-class DebeziumSpec(BaseModel):
+@decoded_by("logwright.decode.debezium")
+class DebeziumSpec(Spec):
     """A change event of Debezium: op, before, after, ts_ms, source. The columns are those of
     ``after``, and `_op`, `_source_time`.
 
@@ -160,32 +155,39 @@ class DebeziumSpec(BaseModel):
         of: how the envelope is encoded. The fields of a JSON spec are those of the row.
     """
 
-    model_config = _FROZEN
+    use = "value"
+    options: ClassVar[Mapping[str, Option]] = MappingProxyType(
+        {"of": Option("of", lambda checker, node: read_spec(checker, node, _ENVELOPES))}
+    )
     format: Literal["debezium"] = "debezium"
     of: JsonSpec | AvroSpec | RegistrySpec = Field(default_factory=JsonSpec, discriminator="format")
 
 
-DecoderSpec = Annotated[
-    ScalarSpec | JsonSpec | AvroSpec | ProtobufSpec | RegistrySpec | DebeziumSpec | InternalSpec,
-    Field(discriminator="format"),
-]
+@decoded_by("logwright.decode.internal")
+class InternalSpec(Spec):
+    """The records of Kafka's internal topics ``__consumer_offsets``, ``__transaction_state`` and
+    ``__share_group_state``; for key and value together.
+    """
+
+    use = "together"
+    format: Literal["kafka-internal"] = "kafka-internal"
 
 
 class Decoding(BaseModel):
     """How the records of a topic are decoded."""
 
-    model_config = _FROZEN
+    model_config = FROZEN
     key: DecoderSpec = Field(default_factory=ScalarSpec)
     value: DecoderSpec = Field(default_factory=ScalarSpec)
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        if isinstance(self.key, DebeziumSpec):
-            raise contradiction("the format debezium is for values", "key")
-        if isinstance(self.key, InternalSpec) != isinstance(self.value, InternalSpec):
-            raise contradiction(
-                "the format kafka-internal is for key and value together", "value", "key"
-            )
+        if self.key.use == "value":
+            raise contradiction(f"the format {self.key.format} is for values", "key")
+        for spec in (self.key, self.value):
+            if spec.use == "together" and self.key.format != self.value.format:
+                rule = f"the format {spec.format} is for key and value together"
+                raise contradiction(rule, "value", "key")
         return self
 
 
@@ -198,25 +200,28 @@ def default_decoding(topic: str) -> Decoding:
     """Return how a topic without specs is decoded: `InternalSpec` for Kafka's internal topics whose
     records are known, else as bytes.
     """
-    spec = InternalSpec() if topic in _INTERNAL_TOPICS else ScalarSpec()
-    return Decoding(key=spec, value=spec)
+    return with_value(InternalSpec() if topic in _INTERNAL_TOPICS else ScalarSpec())
 
 
-_SCALARS: Final = ("binary", "string", "int", "long", "double", "uuid")
-_MODELS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
-    {
-        **dict.fromkeys(_SCALARS, ScalarSpec),
-        "json": JsonSpec,
-        "avro": AvroSpec,
-        "protobuf": ProtobufSpec,
-        "registry": RegistrySpec,
-        "debezium": DebeziumSpec,
-        "kafka-internal": InternalSpec,
-    }
-)
-FORMATS: Final = frozenset(_MODELS)
-_ENVELOPES: Final = frozenset({"json", "avro", "registry"})
-_FORMAT: Final = "format"
+def with_value(spec: Spec) -> Decoding:
+    """Return the decoding of a value whose key is decoded with it, or else is bytes."""
+    return Decoding(key=spec if spec.use == "together" else ScalarSpec(), value=spec)
+
+
+def formats_without_options(*, of_keys: bool) -> tuple[str, ...]:
+    """Return the formats of keys or values that need no more than their name."""
+    usable = [name for name, model in FORMATS.items() if not of_keys or model.use == "part"]
+    return tuple(name for name in usable if spec_named(name) is not None)
+
+
+def spec_named(form: str) -> Spec | None:
+    """Return the spec of a format without options, None if it needs some."""
+    try:
+        return FORMATS[form](format=form)
+    except ValidationError:
+        return None
+
+
 DECODING_KEYS: Final = frozenset({"key", "value"})
 """The keys of a mapping that `read_decoding` reads."""
 
@@ -225,21 +230,18 @@ def read_decoding(checker: Checker, node: Entries) -> Decoding | None:
     """Return the decoding of a mapping's ``key`` and ``value``, None if it is not valid; the
     problems are reported to the checker. Effects: looks whether the files are there.
     """
-    given = {name: one for name, one in node.entries.items() if name in DECODING_KEYS}
-    specs = {name: read_spec(checker, value) for name, (_, value) in given.items()}
+    given = {name: value for name, (_, value) in node.entries.items() if name in DECODING_KEYS}
+    specs = {name: read_spec(checker, value) for name, value in given.items()}
     known = {name: spec for name, spec in specs.items() if spec is not None}
     if len(known) < len(specs) or not node.whole:
         return None
-    key, value = known.get("key"), known.get("value")
-    if isinstance(key, DebeziumSpec):
-        checker.report(given["key"][1], "the format debezium is for values", value=False)
-        return None
-    if isinstance(key, InternalSpec) != isinstance(value, InternalSpec):
-        at = next(node for _, node in given.values())
-        rule = "the format kafka-internal is for key and value together"
-        checker.report(at, rule, value=False)
-        return None
-    return Decoding(key=key or ScalarSpec(), value=value or ScalarSpec())
+    try:
+        return Decoding(**known)
+    except ValidationError as error:
+        for broken in error.errors(include_url=False):
+            at = next(value for name, value in given.items() if name in broken["ctx"]["names"])
+            checker.report(at, plain_message(broken), value=False)
+    return None
 
 
 def decoding_of(text: str, base: Path) -> Decoding:
@@ -258,88 +260,14 @@ def decoding_of(text: str, base: Path) -> Decoding:
     checker.problems += problems
     (_, node) = document.entries.get("decode", (None, None))
     decoding = None
-    if isinstance(node, Entries) and _FORMAT not in node.entries:
+    if isinstance(node, Entries) and FORMAT not in node.entries:
         for name in node.entries.keys() - DECODING_KEYS:
             checker.unknown(node, name, DECODING_KEYS)
         decoding = read_decoding(checker, node)
     elif node is not None and (spec := read_spec(checker, node)) is not None:
-        internal = isinstance(spec, InternalSpec)
-        decoding = Decoding(key=spec if internal else ScalarSpec(), value=spec)
+        decoding = with_value(spec)
     if decoding is None or checker.problems:
         said = [str(one).removeprefix(f"{one.mark}: ") for one in checker.problems]
         lines = "; ".join(one.removeprefix("decode.").removeprefix("decode: ") for one in said)
         raise PolicyError(f"--decode is invalid: {lines or 'needs a spec'}.")
     return decoding
-
-
-def read_spec(
-    checker: Checker, node: Marked, formats: frozenset[str] = FORMATS
-) -> DecoderSpec | None:
-    """Return the spec of a word or mapping, None if it is not valid; the problems are reported to
-    the checker. Effects: looks whether the files are there.
-    """
-    if isinstance(node, Text):
-        node = Entries(node.mark, {_FORMAT: (node.mark, node)}, node.setting)
-    node = checker.mapping(node)
-    if not node.whole:
-        return None
-    (_, named) = node.entries.get(_FORMAT, (None, None))
-    if named is None:
-        checker.report(node, "is required", setting=node.path_of(_FORMAT), value=False)
-        return None
-    if not isinstance(named, Text) or named.text not in formats:
-        checker.report(named, f"must be one of {', '.join(sorted(formats))}")
-        return None
-    model = _MODELS[named.text]
-    parts: dict[str, object] = {}
-    if model is JsonSpec and "schema" in node.entries:
-        parts["fields"] = read_fields(checker, node.entries["schema"][1])
-        node = node.without("schema")
-    elif model is DebeziumSpec and "of" in node.entries:
-        parts["of"] = read_spec(checker, node.entries["of"][1], _ENVELOPES)
-        node = node.without("of")
-    spec = checker.model(model, node)
-    has_files = _has_its_files(checker, node)
-    if spec is None or None in parts.values() or not has_files:
-        return None
-    return spec.model_copy(update=parts)  # type: ignore[return-value]  # one of the union's models
-
-
-def resolve(base: Path, path: str) -> Path:
-    """Return the place of a path of a spec. Effects: reads links.
-
-    Args:
-        base: the directory of the policies.
-        path: of the spec.
-
-    Raises:
-        ValueError: a relative path leads outside of it.
-    """
-    if PurePosixPath(path).is_absolute():
-        return Path(path)
-    found = (base / path).resolve()
-    if not found.is_relative_to(base.resolve()):
-        raise ValueError("must stay inside the directory of the policies, or be an absolute path")
-    return found
-
-
-def _has_its_files(checker: Checker, node: Entries) -> bool:
-    """Return whether the files of a spec are there. Effects: looks for them."""
-    found = True
-    for name, kind in (("schema_file", "file"), ("schemas", "directory")):
-        (_, value) = node.entries.get(name, (None, None))
-        if not isinstance(value, Text) or value.text is None:
-            continue
-        try:
-            place = resolve(node.mark.path.parent, value.text)
-        except (OSError, RuntimeError):
-            place, rule = None, "cannot be read"
-        except ValueError as error:
-            place, rule = None, str(error)
-        if place is not None:
-            rule = f"is not a {kind}"
-            if place.is_file() if kind == "file" else place.is_dir():
-                continue
-        checker.report(value, rule)
-        found = False
-    return found

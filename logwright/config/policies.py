@@ -15,7 +15,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,6 +26,7 @@ from pydantic import BaseModel, TypeAdapter
 import logwright
 from logwright.config.erasure import ErasureSettings
 from logwright.config.marked import Entries, Mark, Marked, Problem, Text, plain, read_marked
+from logwright.config.patterns import matches
 from logwright.config.policy_checks import Checker, Settings
 from logwright.config.policy_models import (
     Checks,
@@ -91,7 +91,7 @@ class TopicPolicy:
         """Return whether the entry names this topic or its pattern matches the whole name."""
         if self.labels.name is not None:
             return self.labels.name == topic
-        return re.fullmatch(self.labels.pattern or "", topic) is not None
+        return matches(self.labels.pattern or "", topic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

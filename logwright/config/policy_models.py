@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from logwright.config.kafka_version import BY_NAME
+from logwright.config.patterns import compiling
 from logwright.config.values import Boolean, Double, Int32, Int64, TopicName, contradiction
 from logwright.config.windows import Window, Zone
 from logwright.format.codec import CodecName
@@ -58,15 +58,6 @@ TransactionLogConfig, KIP-932)."""
 _FROZEN: Final = ConfigDict(frozen=True, extra="forbid")
 
 
-def _compiles(pattern: object) -> object:
-    if isinstance(pattern, str):
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"not a regular expression: {error.msg}") from error
-    return pattern
-
-
 class TopicLabels(BaseModel):
     """The keys of an entry of ``topics`` that are not Kafka configs.
 
@@ -81,7 +72,7 @@ class TopicLabels(BaseModel):
 
     model_config = _FROZEN
     name: TopicName | None = None
-    pattern: Annotated[str, BeforeValidator(_compiles)] | None = Field(
+    pattern: Annotated[str, AfterValidator(compiling)] | None = Field(
         None, min_length=1, max_length=1000
     )
     owner: str | None = Field(None, min_length=1)

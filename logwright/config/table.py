@@ -15,19 +15,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from logwright.config.decoding import (
     DECODING_KEYS,
-    DecoderSpec,
     Decoding,
     ScalarSpec,
     read_decoding,
 )
 from logwright.config.marked import Entries, Mark, Marked, Text
 from logwright.config.policy_checks import Checker
+from logwright.config.spec import DecoderSpec
 from logwright.config.values import Boolean, Int32, Int64, contradiction
 from logwright.log.enclosing import enclosing_log_dir
 
@@ -35,12 +35,45 @@ if TYPE_CHECKING:
     from logwright.config.policies import Policies
 
 TABLE: Final = "table"
+
+
+class TableFormat(NamedTuple):
+    """A format of tables.
+
+    Attributes:
+        store: the class that reads and writes it, as ``module:name``; a subclass of
+            `logwright.tables.store.Store`. It is imported when a table is opened.
+        extra: what must be installed for it, of `logwright.extras`.
+        in_catalog: its tables are in a catalog, which may also decide on their place.
+        keeps_versions: files of earlier versions stay for ``keep_versions_ms``, and so may rows
+            that are only marked as deleted.
+    """
+
+    store: str
+    extra: str = "tables"
+    in_catalog: bool = False
+    keeps_versions: bool = True
+
+
+FORMATS: Final = {
+    "parquet": TableFormat("logwright.tables.parquet:ParquetStore", keeps_versions=False),
+    "delta": TableFormat("logwright.tables.delta:DeltaStore"),
+    "iceberg": TableFormat("logwright.tables.iceberg:IcebergStore", in_catalog=True),
+}
+"""All formats, by their names in the policies and on the command line."""
 UpdateMode = Literal["merge-on-read", "copy-on-write"]
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET: Final = re.compile(r"token|credential|password|secret|access-key|sas", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@")
 _PART: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _MOST_PROPERTIES: Final = 100
+
+
+def _format(name: object) -> object:
+    if name not in FORMATS:
+        *names, last = map(repr, FORMATS)
+        raise ValueError(f"must be {', '.join(names)} or {last}")
+    return name
 
 
 def _identifier(name: str) -> str:
@@ -74,7 +107,7 @@ class TopicTable(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    format: Literal["parquet", "delta", "iceberg"]
+    format: Annotated[str, BeforeValidator(_format)]
     path: str | None = Field(None, min_length=1, max_length=4096)
     buckets: Annotated[Int32, Field(ge=1, le=4096)] | None = None
     log_dir: str | None = Field(None, min_length=1)
@@ -88,10 +121,11 @@ class TopicTable(BaseModel):
 
     @model_validator(mode="after")
     def _has_a_place(self) -> Self:
-        if self.format != "iceberg":
+        if not self.of_format.in_catalog:
+            others = " or ".join(name for name, form in FORMATS.items() if form.in_catalog)
             for name in ("catalog", "identifier"):
                 if getattr(self, name):
-                    raise contradiction(f"{name} is for the format iceberg", name)
+                    raise contradiction(f"{name} is for the format {others}", name)
         if self.path is None and not self.catalog:
             raise contradiction("path is required", "format")
         return self
@@ -109,10 +143,15 @@ class TopicTable(BaseModel):
         """
         if self.path is None:
             return None
-        if at_once or self.format == "parquet":
+        if at_once or not self.of_format.keeps_versions:
             return updated_ms
         marked = self.keep_versions_ms if self.update_mode == "merge-on-read" else 0
         return updated_ms + marked + self.keep_versions_ms
+
+    @property
+    def of_format(self) -> TableFormat:
+        """What the format can do."""
+        return FORMATS[self.format]
 
     @property
     def decoding(self) -> Decoding:

@@ -22,6 +22,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from logwright.config.marked import Entries, Mark, Marked, nearest
+from logwright.config.patterns import compiling
 from logwright.config.policy_checks import Checker
 from logwright.config.policy_models import Severity
 from logwright.config.values import Boolean, Double, Int32
@@ -68,19 +69,11 @@ def _profile_column(name: str) -> str:
     return name
 
 
-def _compiles(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error.msg}") from error
-    return pattern
-
-
 Column = Annotated[str, AfterValidator(_profile_column)]
 """The name of a column of the profile."""
 
 TestSeverity = Annotated[Severity, BeforeValidator(_upper)]
-Pattern = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_compiles)]
+Pattern = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(compiling)]
 
 
 class TopicTest(BaseModel):

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from logwright.config.decoding import AvroSpec
 from logwright.decode.avro_read import read_datum
-from logwright.decode.avro_schema import AvroSchema
+from logwright.decode.avro_schema import AvroSchema, parse_avro
 from logwright.decode.columns import Node, build
+from logwright.decode.make import Made, Making
 from logwright.decode.model import MAX_VALUE_BYTES, TOO_LARGE, Part
 from logwright.decode.refusal import Refused
+
+
+def make(spec: AvroSpec, making: Making) -> Made:
+    """Return the decoder of a spec. Effects, errors: as `Making.of_file`."""
+
+    def decoder(_place: Path, content: bytes) -> AvroDecoder:
+        return AvroDecoder(parse_avro(content))
+
+    return Made(making.of_file(spec.schema_file, decoder), spec)
 
 
 class AvroDecoder:

@@ -13,10 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logwright.config.decoding import DebeziumSpec, JsonSpec
 from logwright.config.json_fields import STRUCT, JsonField
+from logwright.decode.connect import ConnectDecoder
 from logwright.decode.json_fields import UnusableSchema
+from logwright.decode.json_objects import with_fields
 from logwright.decode.leaves import FIRST_MS, LAST_MS, NOT_IN_YEARS
+from logwright.decode.make import Made, Making
 from logwright.decode.model import TIMESTAMP, Part, PartDecoder
+from logwright.errors import PolicyError
 
 AFTER: Final = "after"
 _OP: Final = "op"
@@ -27,6 +32,21 @@ _ROWS: Final = ("c", "u", "r")
 _MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
 _MICROSECONDS: Final = 1000
 _COLUMNS: Final = (pa.field("_op", pa.string()), pa.field("_source_time", TIMESTAMP))
+
+
+def make(spec: DebeziumSpec, making: Making) -> Made:
+    """Return the decoder of a spec. Effects, errors: as `make_decoder`."""
+    if isinstance(spec.of, JsonSpec):
+        row = with_fields(spec.of, making, inside=AFTER)
+        fields = envelope_fields(row.fields or ())
+        envelope = Made(ConnectDecoder(fields, is_event=True), row)
+    else:
+        envelope = making.make(spec.of)
+    try:
+        decoder = DebeziumDecoder(envelope.decoder)
+    except UnusableSchema as error:
+        raise PolicyError(f"The schema of the {making.part} {error.problem}.") from None
+    return Made(decoder, spec.model_copy(update={"of": envelope.spec}))
 
 
 def envelope_fields(row: tuple[JsonField, ...]) -> tuple[JsonField, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from logwright.config.decoding import Decoding
+from logwright.config.decoding import Decoding, InternalSpec
 from logwright.decode.internal_facts import (
     Facts,
     group_key,
@@ -25,6 +25,7 @@ from logwright.decode.internal_messages import (
     TRANSACTION_STATE,
     RecordType,
 )
+from logwright.decode.make import Making
 from logwright.decode.model import ORIGIN, TIMESTAMP, Decoded
 from logwright.decode.refusal import Refused
 from logwright.decode.rows import refused_rows
@@ -145,6 +146,18 @@ _TOPICS: Final[Mapping[str, _Topic]] = MappingProxyType(
     }
 )
 _MICROSECONDS: Final = 1000
+
+
+def make(spec: InternalSpec, making: Making) -> InternalDecoder:
+    """Return the decoder of a topic.
+
+    Raises:
+        PolicyError: the topic is not known, or none of them.
+    """
+    topic = making.topic()
+    if topic is None:
+        raise PolicyError("The format kafka-internal needs the name of the topic.")
+    return InternalDecoder(topic, Decoding(key=spec, value=spec))
 
 
 class InternalDecoder:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,11 +18,14 @@ from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
+from logwright.config.decoding import ProtobufSpec
 from logwright.decode import leaves
 from logwright.decode.cells import Cells
 from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build, is_empty, required
 from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
+from logwright.decode.make import Made, Making
 from logwright.decode.model import MAX_VALUE_BYTES, TIMESTAMP, TOO_LARGE, Part
+from logwright.decode.protoc import compile_file
 from logwright.decode.refusal import Refused
 
 Value = Callable[[Any], Any]
@@ -59,6 +63,15 @@ _TIMESTAMP_NAME: Final = "google.protobuf.Timestamp"
 _FIRST_SECOND: Final = -62_135_596_800
 _LAST_SECOND: Final = 253_402_300_799
 _NANOSECONDS: Final = 1_000_000_000
+
+
+def make(spec: ProtobufSpec, making: Making) -> Made:
+    """Return the decoder of a spec. Effects: starts protoc. Errors: as `Making.of_file`."""
+
+    def decoder(place: Path, _content: bytes) -> ProtobufDecoder:
+        return ProtobufDecoder(compile_file(place).message(spec.message))
+
+    return Made(making.of_file(spec.schema_file, decoder), spec)
 
 
 class ProtobufDecoder:

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from logwright.config.decoding import RegistrySpec
 from logwright.decode.avro import AvroDecoder
 from logwright.decode.avro_read import long
 from logwright.decode.avro_schema import parse_avro, parse_names
@@ -28,11 +29,19 @@ from logwright.decode.columns import Node
 from logwright.decode.conform import DoesNotConform, conformed
 from logwright.decode.json_fields import UnusableSchema, of_json_schema, struct_of
 from logwright.decode.json_values import JsonDecoder
+from logwright.decode.make import Made, Making
 from logwright.decode.model import Part
 from logwright.decode.protobuf import ProtobufDecoder, message_at, place_of
 from logwright.decode.protoc import Compiled, compile_file
 from logwright.decode.refusal import Refused
-from logwright.decode.schema_sources import SchemaSource, SchemaText, as_files
+from logwright.decode.schema_sources import (
+    SchemaDirectory,
+    SchemaRegistry,
+    SchemaSource,
+    SchemaText,
+    as_files,
+)
+from logwright.errors import PolicyError
 
 _HEADER_BYTES: Final = 5
 _MOST_UNKNOWN: Final = 1000
@@ -48,6 +57,40 @@ _TRUNCATED: Final = "ends within the indexes of its message"
 
 class UnknownSchema(UnusableSchema):
     """The source has no schema of an id."""
+
+
+def make(spec: RegistrySpec, making: Making) -> Made:
+    """Return the decoder of a spec. Effects: reads schema files, or asks a registry; may read the
+    first records, may start protoc.
+
+    Raises:
+        PolicyError, SchemaUnavailable: as `make_decoder`.
+    """
+    source: SchemaSource
+    if spec.url is not None:
+        source, place = SchemaRegistry(spec.url), spec.url
+    else:
+        directory = making.path(spec.schemas or "")
+        source, place = SchemaDirectory(directory), str(directory)
+    used: dict[int, tuple[int, ...]] = {}
+    if spec.schema_id is None or spec.message is None:
+        used = used_schemas(making.columns())
+    ids = list(used) if spec.schema_id is None else [spec.schema_id]
+    for schema_id in ids:
+        indexes = used.get(schema_id, _FIRST)
+        try:
+            decoder = RegistryDecoder(source, schema_id, message=spec.message, indexes=indexes)
+        except UnusableSchema as error:
+            if isinstance(error, UnknownSchema) and schema_id != ids[-1]:
+                continue
+            raise PolicyError(f"{place}: schema {schema_id} {error.problem}.") from None
+        done = {"schema_id": schema_id, "message": decoder.message}
+        return Made(decoder, spec.model_copy(update=done))
+    raise PolicyError(
+        f"The schema of the {making.part} is unknown: no record with a schema's id among"
+        " the first ones.",
+        remedy="Set schema_id.",
+    )
 
 
 class _NodeDecoder(Protocol):

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logwright.config.decoding import ScalarSpec
+from logwright.decode.make import Made, Making
 from logwright.decode.model import Part
 
 _UUID_BYTES: Final = 16
@@ -20,6 +22,11 @@ _UUID_TEXT: Final = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 _NUMBERS: Final[Mapping[str, tuple[str, pa.DataType]]] = MappingProxyType(
     {"int": (">i4", pa.int32()), "long": (">i8", pa.int64()), "double": (">f8", pa.float64())}
 )
+
+
+def make(spec: ScalarSpec, making: Making) -> Made:  # noqa: ARG001 - as every decoder's
+    """Return the decoder of a spec."""
+    return Made(ScalarDecoder(spec.format), spec)
 
 
 class ScalarDecoder:

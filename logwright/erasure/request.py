@@ -6,13 +6,10 @@ in the topic's name; what cannot be matched so, such as a reference back, is ref
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
-import re2
-
+from logwright.config.patterns import NOT_LINEAR, is_pattern, matches
 from logwright.config.values import is_topic_name
 
 REGEX: Final = "regex:"
@@ -20,9 +17,6 @@ REGEX: Final = "regex:"
 ALL_TOPICS: Final = "regex:.*"
 LONGEST_TOPICS: Final = 1000
 """In characters."""
-_MOST_COMPILED: Final = 1024
-_MOST_PATTERN_BYTES: Final = 1 << 20
-"""Memory of one compiled pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +53,7 @@ def topics_problem(topics: str) -> str | None:
         return None if is_topic_name(topics) else f"is neither a topic nor has the prefix {REGEX}"
     if topics == REGEX:
         return "has an empty pattern"
-    try:
-        _matcher(topics.removeprefix(REGEX))
-    except (re2.error, UnicodeEncodeError):
-        return "is not a regular expression of RE2, which are those that match in linear time"
-    return None
+    return None if is_pattern(topics.removeprefix(REGEX)) else NOT_LINEAR
 
 
 def applies_to(topics: str, topic: str) -> bool:
@@ -71,15 +61,5 @@ def applies_to(topics: str, topic: str) -> bool:
     name.
     """
     if topics.startswith(REGEX):
-        return _matcher(topics.removeprefix(REGEX))(topic) is not None
+        return matches(topics.removeprefix(REGEX), topic)
     return topics == topic
-
-
-@lru_cache(maxsize=_MOST_COMPILED)
-def _matcher(pattern: str) -> Callable[[str], object]:
-    """Return what matches a whole name: a match, or None."""
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MOST_PATTERN_BYTES
-    matcher: Callable[[str], object] = re2.compile(pattern, options).fullmatch
-    return matcher

@@ -15,13 +15,14 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from numpy.typing import NDArray
 
@@ -49,15 +50,11 @@ from logwright.tables.model import (
     PROGRESS_KEY,
     Commit,
     DataFile,
-    Form,
     Snapshot,
-    UnknownTable,
     dump_form,
     dump_progress,
-    load_form,
-    load_progress,
-    require_columns,
 )
+from logwright.tables.store import DirectoryStore, TableLocation
 
 VECTORS_KEY: Final = "logwright.deletionVectors"
 """Name of file → descriptor of its deletion vector, in the commit info."""
@@ -74,18 +71,16 @@ _OTHER_FORM: Final = (AttributeError, KeyError, TypeError, ValueError)
 _ENABLED: Final = "delta.enableDeletionVectors"
 
 
-class DeltaStore:
+class DeltaStore(DirectoryStore):
     """A table of Delta Lake in a local directory."""
 
-    places_in_files: ClassVar[bool] = False
-    keeps_empty: ClassVar[bool] = False
     deletes_rows: ClassVar[bool] = True
+    errors: ClassVar[tuple[type[Exception], ...]] = (DeltaError,)
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, location: TableLocation) -> None:
+        super().__init__(location)
         self._vectors: dict[str, Mapping[str, Any]] = {}
         self._deleted: dict[str, NDArray[np.int64]] = {}
-        self.name = str(directory)
 
     def recover(self) -> None:
         """Remove what a killed commit left in the log. Files without a commit are not part of the
@@ -105,19 +100,15 @@ class DeltaStore:
         deleted: Counter[int] = Counter()
         for file in files:
             deleted[file.partition] += len(self.deleted(file))
-        form = load_form(info[FORM_KEY], table=self.name)
-        require_columns(form, [one.name for one in table.schema().fields], table=self.name)
-        return Snapshot(
-            form=form,
-            progress=load_progress(info.get(PROGRESS_KEY), table=self.name),
+        return self._snapshot(
+            form=info[FORM_KEY],
+            progress=info.get(PROGRESS_KEY),
+            columns=[column.name for column in table.schema().fields],
             files=files,
             version=str(table.version()),
             deleted=deleted,
             in_doubt=in_doubt,
         )
-
-    def prepare(self, form: Form, schema: pa.Schema) -> None:
-        """Nothing is needed."""
 
     @contextmanager
     def output(self, partition: int, bucket: int) -> Iterator[tuple[str, Any]]:
@@ -125,10 +116,6 @@ class DeltaStore:
         path = f"partition={partition}/bucket={bucket}/{secrets.token_hex(16)}.parquet"
         with durable.created(self._directory / path) as file:
             yield path, file
-
-    def source(self, file: DataFile) -> AbstractContextManager[Any]:
-        """See `Store.source`."""
-        return (self._directory / file.path).open("rb")
 
     def deleted(self, file: DataFile) -> NDArray[np.int64]:
         """See `Store.deleted`."""
@@ -190,17 +177,14 @@ class DeltaStore:
                     return info
         oldest = oldest_commit(self._directory)
         if oldest:
-            raise UnknownTable(
+            raise self._refused(
                 f"the log of the Delta table begins at version {oldest}: it was cleaned, and has no"
                 " commit of logwright any more, if there ever was one.",
-                path=self._directory,
-                remedy="Remove the table; it is then made again from the topic. A longer"
+                "Remove the table; it is then made again from the topic. A longer"
                 " delta.logRetentionDuration keeps logwright's commits.",
             )
-        raise UnknownTable(
-            "the Delta table was not made by logwright.",
-            path=self._directory,
-            remedy="Give another path, or remove the table.",
+        raise self._refused(
+            "the Delta table was not made by logwright.", "Give another path, or remove the table."
         )
 
     def _load_vectors(
@@ -225,18 +209,9 @@ class DeltaStore:
                 self._deleted = dict(_deleted_rows(table, paths))
             counts = {path: int(one["cardinality"]) for path, one in self._vectors.items()}
         except _OTHER_FORM as error:
-            raise UnknownTable(
-                "its deletion vectors are not readable.",
-                path=self._directory,
-                remedy="Remove the table; it is then made again from the log.",
-            ) from error
+            raise self._refused("its deletion vectors are not readable.") from error
         if lost is None and counts != {path: len(rows) for path, rows in self._deleted.items()}:
-            raise UnknownTable(
-                "another program has deleted rows of the table.",
-                path=self._directory,
-                remedy="Remove the table; it is then made again from the log.",
-            )
-
+            raise self._refused("another program has deleted rows of the table.")
         return lost or since.change
 
     def _expected(self, files: tuple[DataFile, ...]) -> Iterator[tuple[str, int | None]]:

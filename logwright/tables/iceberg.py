@@ -13,7 +13,6 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -52,25 +51,14 @@ from logwright.tables.model import (
     UnknownTable,
     dump_form,
     dump_progress,
-    load_form,
-    load_progress,
-    require_columns,
 )
+from logwright.tables.store import MADE_AGAIN, Store, TableLocation
 
 CATALOG_FILE: Final = "catalog.db"
 _NAME_MAPPING: Final = "schema.name-mapping.default"
 """Property by which readers find columns in files without field ids (Iceberg's specification,
 "Column Projection")."""
 _CATALOG_NAME: Final = "logwright"
-ERRORS: Final = (
-    *(one for one in vars(exceptions).values() if isinstance(one, type)),
-    NotImplementedError,
-    SQLAlchemyError,
-    ValidationError,
-)
-"""What a catalog raises, also for an answer that is not one; a connection's errors are OSErrors."""
-CONFLICTS: Final = (CommitFailedException, TableAlreadyExistsError)
-"""What it raises if another process was faster."""
 _FILE: Final = "file://"
 _LOCAL: Final = re.compile(r"(?:file:(?://)?)?(/.*)", re.DOTALL)
 """The locations of local files, with their paths: of logwright, and as catalogs have them."""
@@ -82,35 +70,32 @@ _PARTS: Final = re.compile(rf"{_DATA}|{_METADATA}|{re.escape(CATALOG_FILE)}.*")
 """What a killed first update may leave."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IcebergPlace:
-    """Where a table is.
-
-    Attributes:
-        identifier: namespace and name, such as ``("latest_state", "orders")``.
-        directory: of the table; None: the catalog decides.
-        catalog: properties of the catalog; empty: a file of SQLite in the directory.
+class IcebergStore(Store):
+    """A table in a catalog. Without properties of one it is a file of SQLite in the directory.
+    Files without a commit are not part of the table.
     """
 
-    identifier: tuple[str, ...]
-    directory: Path | None
-    catalog: Mapping[str, str] = field(default_factory=dict)
-
-
-class IcebergStore:
-    """A table in a catalog."""
-
     places_in_files: ClassVar[bool] = True
-    keeps_empty: ClassVar[bool] = False
     deletes_rows: ClassVar[bool] = True
+    errors: ClassVar[tuple[type[Exception], ...]] = (
+        *(kind for kind in vars(exceptions).values() if isinstance(kind, type)),
+        NotImplementedError,
+        SQLAlchemyError,
+        ValidationError,
+    )
+    """Also for an answer that is not one; a connection's errors are OSErrors."""
+    conflicts: ClassVar[tuple[type[Exception], ...]] = (
+        CommitFailedException,
+        TableAlreadyExistsError,
+    )
 
-    def __init__(self, place: IcebergPlace) -> None:
-        self._place = place
+    def __init__(self, location: TableLocation) -> None:
+        super().__init__(location)
+        self._place = location
         self._opened: Catalog | None = None
         self._loaded: Table | None = None
         self._version: int | None = None
         self._deleted: dict[str, dict[str, NDArray[np.int64]]] = {}
-        self.name = ".".join(place.identifier)
 
     @property
     def _catalog(self) -> Catalog:
@@ -132,9 +117,6 @@ class IcebergStore:
         self._loaded = self._catalog.load_table(self._place.identifier)
         return self._loaded
 
-    def recover(self) -> None:
-        """Nothing is needed: files without a commit are not part of the table."""
-
     def load(self) -> Snapshot | None:
         """See `Store.load`."""
         self._version = None
@@ -152,8 +134,6 @@ class IcebergStore:
                 f"the Iceberg table {self.name} was not made by logwright.",
                 remedy="Give another name or catalog, or remove the table.",
             )
-        form = load_form(table.properties[FORM_KEY], table=self.name)
-        require_columns(form, [one.name for one in table.schema().fields], table=self.name)
         self._version = version_of(table)
         newest, in_doubt = newest_ours(table)
         progress = None if newest is None else properties_of(newest).get(PROGRESS_KEY)
@@ -163,9 +143,10 @@ class IcebergStore:
         deleted: Counter[int] = Counter()
         for one in deletes:
             deleted[_number(one.partition[0])] += one.record_count
-        return Snapshot(
-            form=form,
-            progress=load_progress(progress, table=self.name),
+        return self._snapshot(
+            form=table.properties[FORM_KEY],
+            progress=progress,
+            columns=[column.name for column in table.schema().fields],
             files=files,
             version=str(self._version),
             deleted=deleted,
@@ -194,7 +175,7 @@ class IcebergStore:
     def _changed(self, how: str) -> UnknownTable:
         return UnknownTable(
             f"another program {how}: the Iceberg table {self.name}.",
-            remedy="Remove the table; it is then made again from the log.",
+            remedy=MADE_AGAIN,
         )
 
     def prepare(self, form: Form, schema: pa.Schema) -> None:

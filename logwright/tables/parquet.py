@@ -33,28 +33,24 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from logwright import durable
 from logwright.tables.local_files import WORK, first_lost, refuse_others
 from logwright.tables.model import (
     Commit,
     DataFile,
-    Form,
     InDoubt,
     Snapshot,
     UnknownTable,
     dump_form,
     dump_progress,
-    load_form,
-    load_progress,
 )
+from logwright.tables.store import DirectoryStore, TableLocation
 
 MANIFEST: Final = "_logwright.json"
 ROWS: Final = "rows.parquet"
@@ -67,18 +63,15 @@ _STAGING: Final = "staging"
 _END_BYTES: Final = 1 << 16
 
 
-class ParquetStore:
+class ParquetStore(DirectoryStore):
     """A directory of Parquet files."""
 
-    places_in_files: ClassVar[bool] = False
     keeps_empty: ClassVar[bool] = True
-    deletes_rows: ClassVar[bool] = False
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._work = directory / WORK
+    def __init__(self, location: TableLocation) -> None:
+        super().__init__(location)
+        self._work = self._directory / WORK
         self._staging = self._work / _STAGING
-        self.name = str(directory)
 
     def recover(self) -> None:
         """See `Store.recover`."""
@@ -104,15 +97,11 @@ class ParquetStore:
             form, progress = manifest["form"], manifest["progress"]
             number = manifest["number"]
         except (KeyError, TypeError, ValueError) as error:
-            raise UnknownTable(
-                "the manifest is not readable.",
-                path=self._directory,
-                remedy="Remove the table; it is then made again from the log.",
-            ) from error
+            raise self._refused("the manifest is not readable.") from error
         self._refuse_strangers(files)
-        return Snapshot(
-            form=load_form(form, table=self.name),
-            progress=load_progress(progress, table=self.name),
+        return self._snapshot(
+            form=form,
+            progress=progress,
             files=files,
             version=str(number),
             in_doubt=self._change(files),
@@ -148,22 +137,11 @@ class ParquetStore:
                 return f"file {file.path} has another content"
         return None
 
-    def prepare(self, form: Form, schema: pa.Schema) -> None:
-        """Nothing is needed."""
-
     @contextmanager
     def output(self, partition: int, bucket: int) -> Iterator[tuple[str, Any]]:
         """See `Store.output`."""
         with durable.created(self._staging / f"{partition}-{bucket}.new") as file:
             yield _name(partition, bucket), file
-
-    def source(self, file: DataFile) -> AbstractContextManager[Any]:
-        """See `Store.source`."""
-        return (self._directory / file.path).open("rb")
-
-    def deleted(self, file: DataFile) -> NDArray[np.int64]:  # noqa: ARG002 - of the protocol
-        """Return no rows: the format cannot delete rows of a file."""
-        return np.empty(0, dtype=np.int64)
 
     def commit(self, commit: Commit, schema: pa.Schema) -> None:  # noqa: ARG002 - the files have it
         """See `Store.commit`."""

@@ -1,37 +1,79 @@
-"""What a table's format has to do: show what is there, and commit files with the progress."""
+"""What a table's format has to do: show what is there, and commit files with the progress.
+
+A new format is a subclass of `Store` or `DirectoryStore`, and its entry in
+`logwright.config.table.FORMATS`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from logwright.tables.model import Commit, DataFile, Form, Snapshot
+from logwright.tables.model import (
+    Commit,
+    DataFile,
+    Form,
+    Snapshot,
+    UnknownTable,
+    load_form,
+    load_progress,
+    require_columns,
+)
+
+MADE_AGAIN: Final = "Remove the table; it is then made again from the log."
 
 
-class Store(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLocation:
+    """Where a table is.
+
+    Attributes:
+        identifier: namespace and name, such as ``("latest_state", "orders")``.
+        directory: of the table; None: a catalog decides.
+        catalog: properties of the catalog, if the format has one.
+    """
+
+    identifier: tuple[str, ...]
+    directory: Path | None
+    catalog: Mapping[str, str] = field(default_factory=dict)
+
+
+class Store(ABC):
     """A table of one format. Its methods raise OSError, and what the format's library raises.
 
     Attributes:
         places_in_files: the files have the columns of their place, partition and bucket.
         keeps_empty: a bucket without rows keeps a file without rows.
         deletes_rows: rows of a file can be deleted without writing it again.
+        errors: what the format's library raises, besides errors of Arrow.
+        conflicts: those of them that are raised if another process was faster.
         name: where the table is, for messages.
     """
 
-    places_in_files: ClassVar[bool]
-    keeps_empty: ClassVar[bool]
-    deletes_rows: ClassVar[bool]
-    name: str
+    places_in_files: ClassVar[bool] = False
+    keeps_empty: ClassVar[bool] = False
+    deletes_rows: ClassVar[bool] = False
+    errors: ClassVar[tuple[type[Exception], ...]] = ()
+    conflicts: ClassVar[tuple[type[Exception], ...]] = ()
 
-    def recover(self) -> None:
+    def __init__(self, location: TableLocation) -> None:
+        self.name = ".".join(location.identifier)
+
+    def recover(self) -> None:  # noqa: B027 - most formats need nothing
         """Complete or remove what a killed process left. Effects: changes files. The caller is the
         only one that writes to the table.
         """
 
+    @abstractmethod
     def load(self) -> Snapshot | None:
         """Return the newest version, None if there is no table. Effects: reads.
 
@@ -39,20 +81,24 @@ class Store(Protocol):
             UnknownTable: it is not logwright's.
         """
 
-    def prepare(self, form: Form, schema: pa.Schema) -> None:
+    def prepare(self, form: Form, schema: pa.Schema) -> None:  # noqa: B027 - the same
         """Make what must exist before files can be written. Effects: may make an empty table."""
 
+    @abstractmethod
     def output(self, partition: int, bucket: int) -> AbstractContextManager[tuple[str, Any]]:
         """Open a new file that no reader sees yet; yields its path and the open file. Effects:
         makes it; it is durable when the block has ended.
         """
 
+    @abstractmethod
     def source(self, file: DataFile) -> AbstractContextManager[Any]:
         """Open a file of a snapshot for reading."""
 
-    def deleted(self, file: DataFile) -> NDArray[np.int64]:
+    def deleted(self, file: DataFile) -> NDArray[np.int64]:  # noqa: ARG002 - not every format can
         """Return the deleted rows of a file of the newest snapshot, ascending. Effects: reads."""
+        return np.empty(0, dtype=np.int64)
 
+    @abstractmethod
     def commit(self, commit: Commit, schema: pa.Schema) -> None:
         """Make a change visible with its progress. Effects: a new version.
 
@@ -61,5 +107,58 @@ class Store(Protocol):
             schema: of the table, with partition and bucket.
         """
 
+    @abstractmethod
     def remove_old(self, keep_ms: int) -> int:
         """Remove the files of versions that are older than this; return how many."""
+
+    def _snapshot(
+        self,
+        *,
+        form: str | None,
+        progress: str | None,
+        columns: Sequence[str] | None = None,
+        version: str,
+        files: tuple[DataFile, ...],
+        deleted: Mapping[int, int] = MappingProxyType({}),
+        in_doubt: str | None,
+    ) -> Snapshot:
+        """Return a version of the table.
+
+        Args:
+            form, progress: texts of `dump_form` and `dump_progress`, as they are stored.
+            columns: those that the table has now; None: the format does not say it.
+            version, files, deleted, in_doubt: as `Snapshot` has them.
+
+        Raises:
+            UnknownTable: the form or the progress is not one of logwright.
+            OtherForm: another program has changed the columns.
+        """
+        known = load_form(form, table=self.name)
+        if columns is not None:
+            require_columns(known, columns, table=self.name)
+        return Snapshot(
+            form=known,
+            progress=load_progress(progress, table=self.name),
+            files=files,
+            version=version,
+            deleted=deleted,
+            in_doubt=in_doubt,
+        )
+
+
+class DirectoryStore(Store):
+    """A table whose files are in a local directory."""
+
+    def __init__(self, location: TableLocation) -> None:
+        if location.directory is None:
+            raise AssertionError("the policies require a path")
+        self._directory = location.directory
+        self.name = str(location.directory)
+
+    def source(self, file: DataFile) -> AbstractContextManager[Any]:
+        """See `Store.source`."""
+        return (self._directory / file.path).open("rb")
+
+    def _refused(self, problem: str, remedy: str = MADE_AGAIN) -> UnknownTable:
+        """Return the error of a table that logwright does not continue."""
+        return UnknownTable(problem, path=self._directory, remedy=remedy)

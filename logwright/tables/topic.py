@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Final
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from logwright.config.decoding import Decoding
 from logwright.config.table import TopicTable
 from logwright.decode.make import make_decoder
 from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
+from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
 from logwright.tables.columns import Columns, columns_of
 from logwright.tables.local_files import WORK, lock_table
@@ -30,7 +32,7 @@ from logwright.tables.merge import MergeLimits
 from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.rewrite import read_batches, without
-from logwright.tables.store import Store
+from logwright.tables.store import Store, TableLocation
 from logwright.tables.update import update_table
 from logwright.tables.work import Target, UpdateResult
 
@@ -103,25 +105,27 @@ def open_store(place: Place, *, quarantine: bool = False) -> Store:
     directory = place.directory
     if directory is not None and quarantine:
         directory = _quarantine(directory)
-    if place.table.format == "iceberg":
-        from logwright.tables.iceberg import IcebergPlace, IcebergStore  # noqa: PLC0415 -- it costs time
-
-        namespace, _, name = place.identifier.partition(".")
-        if place.table.identifier is not None:
-            namespace, _, name = place.identifier.rpartition(".")
-        identifier = (*namespace.split("."), f"{name}{suffix}")
-        return IcebergStore(
-            IcebergPlace(identifier=identifier, directory=directory, catalog=place.catalog)
+    namespace, _, name = place.identifier.partition(".")
+    if place.table.identifier is not None:
+        namespace, _, name = place.identifier.rpartition(".")
+    return _store_of(place)(
+        TableLocation(
+            identifier=(*namespace.split("."), f"{name}{suffix}"),
+            directory=directory,
+            catalog=place.catalog,
         )
-    if directory is None:
-        raise AssertionError("the policies require a path")
-    if place.table.format == "delta":
-        from logwright.tables.delta import DeltaStore  # noqa: PLC0415 -- it costs time
+    )
 
-        return DeltaStore(directory)
-    from logwright.tables.parquet import ParquetStore  # noqa: PLC0415 -- the same
 
-    return ParquetStore(directory)
+def _store_of(place: Place) -> type[Store]:
+    """Return the class of a format. Effects: imports it, and the format's library.
+
+    Raises:
+        MissingExtra: the library is not installed.
+    """
+    require(place.table.of_format.extra, by=f"a table of the format {place.table.format}")
+    store: type[Store] = resolve_name(place.table.of_format.store)
+    return store
 
 
 def update_topic(
@@ -251,8 +255,8 @@ def table_errors(place: Place) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull("not enough disk space for the table.", path=place.directory) from None
         raise _failed(place, error) from None
-    except _library_errors(place) as error:
-        if _is_conflict(place, error):
+    except (pa.ArrowException, *_store_of(place).errors) as error:
+        if isinstance(error, _store_of(place).conflicts):
             raise StepFailed(
                 f"another process has changed the table {place.shown} meanwhile.",
                 path=place.directory,
@@ -271,27 +275,6 @@ def _failed(place: Place, error: Exception) -> StepFailed:
         remedy="It has its last version; the next update continues. If that fails in the same way,"
         " remove the table; it is then made again from the log.",
     )
-
-
-def _library_errors(place: Place) -> tuple[type[Exception], ...]:
-    if place.table.format == "delta":
-        from deltalake.exceptions import DeltaError  # noqa: PLC0415 -- it costs time
-
-        return (pa.ArrowException, DeltaError)
-    if place.table.format == "iceberg":
-        from logwright.tables.iceberg import ERRORS  # noqa: PLC0415 -- it costs time
-
-        return (pa.ArrowException, *ERRORS)
-    return (pa.ArrowException,)
-
-
-def _is_conflict(place: Place, error: Exception) -> bool:
-    """Return whether a catalog refused a commit because another process was faster."""
-    if place.table.format != "iceberg":
-        return False
-    from logwright.tables.iceberg import CONFLICTS  # noqa: PLC0415 -- it costs time
-
-    return isinstance(error, CONFLICTS)
 
 
 @contextmanager

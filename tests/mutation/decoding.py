@@ -89,7 +89,7 @@ DECODING = (
     ),
     Fault(
         family="decode: a path that leads out by a link",
-        file="config/decoding.py",
+        file="config/spec.py",
         right="    if not found.is_relative_to(base.resolve()):\n",
         wrong="    if not found.is_absolute():\n",
         tests=("tests/unit/config/test_decoding.py",),

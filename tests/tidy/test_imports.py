@@ -83,7 +83,7 @@ ONLY_IN = {
     "fastavro": ("logwright.decode", "logwright.erasure.find.table_files"),
     "google.protobuf": ("logwright.decode",),
     "orjson": ("logwright.decode",),
-    "re2": ("logwright.erasure",),
+    "re2": ("logwright.config.patterns",),
     "requests": ("logwright.decode",),
 }
 """Where a library of the platform may be imported: the engine knows none of them."""

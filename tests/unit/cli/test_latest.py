@@ -15,6 +15,9 @@ from logwright.locks import lock_log_dir
 from tests.fixtures import case_dir, copy_before
 from tests.latest_rows import replayed
 from tests.log_builder import START_MS, LogBuilder
+from tests.planted_format import REVERSED, planted
+from tests.planted_table import LISTED
+from tests.planted_table import planted as planted_table
 from tests.sequences.reading import read_content
 from tests.unit.cli.conftest import Call
 
@@ -112,6 +115,29 @@ def test_keys_and_values_are_decoded(call: Call, tmp_path: Path) -> None:
     answer = call("latest", log.log_dir, "t", "--to", tmp_path / "two", *policies)
     assert answer.status == 0, answer.err
     assert decoded(tmp_path / "two") == [("a", "Ada", 36)]
+
+
+def test_a_new_format(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """A format that is registered can be chosen for values, and no other one."""
+    words = ("latest", log_dir, "t", "--to", tmp_path / "table", "--value", REVERSED, *JSON)
+    assert "is not one of 'binary', 'string'," in call(*words).err
+    with planted():
+        assert f"debezium|kafka-internal|{REVERSED}]" in call("latest", "--help").out
+        assert 0 == call(*words).status
+    decoded = pq.read_table(tmp_path / "table")
+    assert {"3", "4", "5"} == set(decoded["value"].to_pylist())
+
+
+def test_a_new_table_format(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """A format of tables that is registered can be chosen, and no other one."""
+    words = ("latest", log_dir, "t", "--to", tmp_path / "table", "--format", LISTED, *JSON)
+    assert "is not one of 'parquet', 'delta', 'iceberg'" in call(*words).err
+    with planted_table():
+        assert 0 == call(*words).status
+        assert ["nothing"] * 2 == [line["step"] for line in call(*words).lines]
+    files = sorted((tmp_path / "table").glob("*.parquet"))
+    assert NOW_ROWS == rows_of(tmp_path / "table", "*.parquet")
+    assert 2 == len(files)
 
 
 @pytest.mark.parametrize(

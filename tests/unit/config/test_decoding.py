@@ -18,11 +18,11 @@ from logwright.config.decoding import (
     ScalarSpec,
     decoding_of,
     read_decoding,
-    resolve,
 )
 from logwright.config.json_fields import JsonField
 from logwright.config.marked import read_marked
 from logwright.config.policy_checks import Checker
+from logwright.config.spec import resolve
 from logwright.errors import PolicyError
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from logwright.config.decoding import FORMATS, default_decoding
+from logwright.config.decoding import default_decoding
 from logwright.config.policies import check_policies
+from logwright.config.spec import FORMATS
 from logwright.decode.internal_messages import TYPES
 from logwright.decode.make import make_decoder
 from tests.tidy.trees import ROOT
