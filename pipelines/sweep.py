@@ -117,7 +117,7 @@ def swap_sweep(
         yield from in_batches(context, _committed(validated, done))
         state = validated.with_works(done)
         context.log.info(run_line(state))
-        yield from unchanged_observations(work for work in state.going_on if work.result is None)
+        yield from unchanged_observations(work for work in state.going_on if not work.changed)
         yield from failure_observations(state)
         retained: list[LogWork] = []
         for work in retain_compacted(
@@ -144,8 +144,8 @@ def swap_sweep(
 
 
 def _committed(state: SweepState, done: list[LogWork]) -> Iterator[dg.AssetMaterialization]:
-    """Commit each log that is due and return its materialization. The next logs are committed
-    while Dagster stores the events of those before.
+    """Commit each log that is due and return its materialization, then those of the logs that were
+    only rolled. The next logs are committed while Dagster stores the events of those before.
 
     Args:
         state: what was checked.
@@ -154,6 +154,9 @@ def _committed(state: SweepState, done: list[LogWork]) -> Iterator[dg.AssetMater
     for work in commit_each([[work for work in state.going_on if work.due]]):
         done.append(work)
         if work.failure is None:
+            yield materialization(work)
+    for work in state.going_on:
+        if work.changed and not work.due:
             yield materialization(work)
 
 
