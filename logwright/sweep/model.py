@@ -11,6 +11,7 @@ from logwright.checks.model import OutputFacts
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import InvariantError, LogwrightError
 from logwright.format.names import TopicPartition
+from logwright.retention.account import RetentionAccount
 from logwright.retention.plan import RetentionPlan
 from logwright.roll.plan import RollDecision
 from logwright.state.model import Hold
@@ -70,6 +71,7 @@ class LogWork:
         result: what the commit did.
         commit_seconds: how long that took, with the commits that ran at the same time.
         retained: what the retention after the commit deleted.
+        retention_account: what it looked at and left.
         failure: why it goes no further.
     """
 
@@ -87,6 +89,7 @@ class LogWork:
     result: CommitResult | None = None
     commit_seconds: float = 0.0
     retained: RetentionPlan | None = None
+    retention_account: RetentionAccount | None = None
     failure: LogwrightError | None = None
 
     @property

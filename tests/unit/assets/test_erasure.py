@@ -71,7 +71,7 @@ def test_contract(rule: str) -> None:
 
 
 def test_a_filter_below_none_is_refused() -> None:
-    """-1 is no filter; nothing is below it."""
+    """-1 stands for none, and is the lowest number."""
     assert {"filter is a uint32, or -1": 1} == broken_rules([replace(GOOD, filter=-2)])
 
 
