@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import dagster as dg
 
+from logwright.assets.check_outputs import RESULT
 from logwright.assets.events import show_as_failed
 from logwright.assets.holds import quarantine_failed
 from logwright.errors import LogwrightError, NotALogDir, PreconditionError, StalePlan
@@ -89,8 +90,8 @@ def recorded(
     asset_key: dg.AssetKey,
     metadata: Mapping[str, Mapping[str, Any]],
     failures: Mapping[str, LogwrightError],
-) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult[None]]:
-    """Yield the materializations of a run's partitions.
+) -> Iterator[dg.AssetMaterialization | dg.Output[None]]:
+    """Yield the materializations of a run's partitions: the output `RESULT`.
 
     Args:
         context: of a step of the asset.
@@ -110,7 +111,7 @@ def recorded(
         )
     for key, one in metadata.items():
         context.add_asset_metadata(dict(one), partition_key=key)
-    yield dg.MaterializeResult()
+    yield dg.Output(None, RESULT)
 
 
 @contextmanager

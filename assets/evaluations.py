@@ -7,6 +7,7 @@ evaluation with its own partition (docs/adr/0025).
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import dagster as dg
@@ -26,62 +27,90 @@ Metadata = dict[str, Any]
 
 
 def check_evaluations(state: SweepState, judgement: Judgement) -> Iterable[dg.AssetCheckEvaluation]:
-    """Yield the evaluations of every check that was made.
-
-    A run with one log has one evaluation for each check, with the log's partition. With several
-    logs there is one for each that failed, then one without partition for all. A check that no
-    output was asked for has none: Dagster shows it as not executed.
+    """Yield the evaluations of every check of a cleaning that was made; see `evaluations_of`.
 
     A failed check blocks (fails the step) only if no log is left: Dagster cannot block single
     partitions.
     """
-    unstaged = [work.key for work in state.works if work.failure is None and work.staged is None]
-    blocking = not state.going_on
-    alone = len(judgement.verdicts) + len(unstaged) == 1
-    for check in CHECKS:
+    docs: Metadata = {}
+    if judgement.data_docs is not None:
+        docs["data docs"] = dg.MetadataValue.path(str(judgement.data_docs))
+    yield from evaluations_of(
+        SEGMENT_SET,
+        CHECKS,
+        judgement.verdicts,
+        unstaged=[work.key for work in state.works if work.failure is None and work.staged is None],
+        blocking=not state.going_on,
+        more={LOG_PROFILE: docs},
+    )
+
+
+def evaluations_of(
+    asset_key: dg.AssetKey,
+    checks: Iterable[str],
+    judged: Mapping[str, Sequence[Verdict]],
+    *,
+    unstaged: Sequence[str] = (),
+    blocking: bool = False,
+    more: Mapping[str, Metadata] = MappingProxyType({}),
+) -> Iterable[dg.AssetCheckEvaluation]:
+    """Yield the evaluations of every check that was made.
+
+    A run with one log has one evaluation for each check, with the log's partition. With several
+    logs there is one for each that failed, then one without partition for all. A check that no
+    log had anything for has none: Dagster shows it as not executed.
+
+    Args:
+        asset_key: whose checks they are.
+        checks: their names.
+        judged: log key → verdicts of the checks that were made.
+        unstaged: keys of the logs that there was nothing to check of.
+        blocking: of the evaluations of single logs.
+        more: check → more metadata.
+    """
+    alone = len(judged) + len(unstaged) == 1
+    for check in checks:
         verdicts = {
             key: verdict
-            for key, found in judgement.verdicts.items()
-            for verdict in found
+            for key, of_log in judged.items()
+            for verdict in of_log
             if verdict.check == check
         }
         if not verdicts:
             continue
-        shown = [(key, one) for key, one in verdicts.items() if alone or not one.passed]
-        for key, verdict in shown:
-            yield dg.AssetCheckEvaluation(
-                asset_key=SEGMENT_SET,
-                check_name=check,
-                passed=verdict.passed,
-                partition=key,
-                blocking=blocking,
-                severity=dg.AssetCheckSeverity[verdict.severity],
-                description=verdict.sentence,
-                metadata=_metadata(verdict, judgement),
-            )
+        extra = more.get(check, {})
+        for key, verdict in verdicts.items():
+            if alone or not verdict.passed:
+                yield dg.AssetCheckEvaluation(
+                    asset_key=asset_key,
+                    check_name=check,
+                    passed=verdict.passed,
+                    partition=key,
+                    blocking=blocking,
+                    severity=dg.AssetCheckSeverity[verdict.severity],
+                    description=verdict.sentence,
+                    metadata=_metadata(verdict) | extra,
+                )
         if not alone:
-            yield _together(check, verdicts, unstaged, judgement)
+            yield _together(dg.AssetCheckKey(asset_key, check), verdicts, unstaged, extra)
 
 
-def _metadata(verdict: Verdict, judgement: Judgement) -> Metadata:
+def _metadata(verdict: Verdict) -> Metadata:
     metadata: Metadata = {"violations": verdict.violations, **verdict.details}
     if verdict.first_offset is not None:
         metadata["first offending offset"] = verdict.first_offset
     if verdict.broken:
         metadata["broken rules"] = "; ".join(verdict.broken)
-    return metadata | _data_docs(verdict.check, judgement)
-
-
-def _data_docs(check: str, judgement: Judgement) -> Metadata:
-    if check != LOG_PROFILE or judgement.data_docs is None:
-        return {}
-    return {"data docs": dg.MetadataValue.path(str(judgement.data_docs))}
+    return metadata
 
 
 def _together(
-    check: str, verdicts: Mapping[str, Verdict], unstaged: Sequence[str], judgement: Judgement
+    check: dg.AssetCheckKey,
+    verdicts: Mapping[str, Verdict],
+    unstaged: Sequence[str],
+    extra: Metadata,
 ) -> dg.AssetCheckEvaluation:
-    """Return the evaluation of all logs of a run: it fails if one of them does."""
+    """Return the evaluation of a check of all logs of a run: it fails if one of them does."""
     failed = {key: verdict for key, verdict in verdicts.items() if not verdict.passed}
     warns = all(verdict.severity == "WARN" for verdict in failed.values())
     rows = [
@@ -99,13 +128,13 @@ def _together(
         "logs": dg.MetadataValue.md("\n".join(["| log | result |", "|---|---|", *table])),
     }
     return dg.AssetCheckEvaluation(
-        asset_key=SEGMENT_SET,
-        check_name=check,
+        asset_key=check.asset_key,
+        check_name=check.name,
         passed=not failed,
         blocking=False,
         severity=dg.AssetCheckSeverity.WARN if failed and warns else dg.AssetCheckSeverity.ERROR,
         description=_description(len(verdicts), list(failed)),
-        metadata=metadata | _data_docs(check, judgement),
+        metadata=metadata | extra,
     )
 
 

@@ -92,6 +92,23 @@ def _decision_row(work: LogWork) -> str:
     return f"| {work.key} | {verb} | {roll} | {_cell(reasons)} |"
 
 
+def roll_metadata(state: SweepState) -> Metadata:
+    """Return what was rolled, and what is cleaned now."""
+    rolled = [(work.key, work.rolled.decision) for work in state.works if work.rolled is not None]
+    rows = [
+        f"| {key} | {decision.new_base_offset} | {decision.cause} | {_cell(decision.reason)} |"
+        for key, decision in rolled[:SHOWN_LOGS]
+    ]
+    table = "\n".join(["| log | new segment | by | why |", "|---|---|---|---|", *rows])
+    return {
+        "logs": len(state.works),
+        "rolled": len(rolled),
+        "to clean": sum(work.plan is not None and work.plan.clean for work in state.works),
+        "failed": len(state.failures),
+        **({"rolls": dg.MetadataValue.md(table)} if rolled else {}),
+    }
+
+
 def staged_metadata(state: SweepState) -> Metadata:
     """Return what was built."""
     stats = [work.staged.stats for work in state.works if work.staged is not None]
@@ -113,7 +130,7 @@ def swap_metadata(work: LogWork) -> Metadata:
         return {"outcome": "skipped", "why": work.held.sentence}
     if plan is None:
         return {}
-    metadata: Metadata = {"outcome": _outcome(plan, work.result)}
+    metadata: Metadata = {"outcome": _outcome(work, plan)}
     if work.staged is not None and work.result is not None:
         metadata |= _cleaned_metadata(work.staged, work.result, work.commit_seconds)
         metadata |= _forecast_metadata(work.staged, work.forecast_bytes)
@@ -121,7 +138,7 @@ def swap_metadata(work: LogWork) -> Metadata:
     decided_at = datetime.fromtimestamp(plan.now_ms / 1000, tz=UTC)
     return metadata | {
         "why": "; ".join(plan.compaction.reasons),
-        "roll": plan.roll.reason,
+        "roll": (plan.roll if work.rolled is None else work.rolled.decision).reason,
         "dirty ratio": round(plan.compaction.cleanable_ratio, 4),
         "first dirty offset": plan.compaction.first_dirty_offset,
         "first uncleanable offset": plan.compaction.first_uncleanable_offset,
@@ -184,7 +201,8 @@ def run_metadata(state: SweepState) -> Metadata:
     """Return the totals of a run: logs, bytes, and KIP-354's metrics by name."""
     results = [work.result for work in state.works if work.result is not None]
     return {
-        "logs changed": len(results),
+        "logs changed": sum(work.changed for work in state.works),
+        "logs rolled": sum(work.rolled is not None for work in state.works),
         "bytes before": sum(result.bytes_before for result in results),
         "bytes after": sum(result.bytes_after for result in results),
         **lag_metrics(results),
@@ -196,12 +214,12 @@ def run_line(state: SweepState) -> str:
     return ", ".join(f"{name}: {value}" for name, value in run_metadata(state).items())
 
 
-def _outcome(plan: CleanPlan, result: CommitResult | None) -> str:
-    if result is None:
-        return "nothing was due"
-    if plan.clean and plan.roll.due:
-        return "rolled and cleaned"
-    return "cleaned" if plan.clean else "rolled"
+def _outcome(work: LogWork, plan: CleanPlan) -> str:
+    committed = work.result is not None
+    cleaned = committed and plan.clean
+    if work.rolled is not None or (committed and plan.roll.due):
+        return "rolled and cleaned" if cleaned else "rolled"
+    return "cleaned" if cleaned else "nothing was due"
 
 
 def _summary(stats: CleaningStats) -> str:
@@ -245,13 +263,20 @@ def failure_observations(state: SweepState) -> Iterable[dg.AssetObservation]:
     """Return one observation for each log that failed: its partition's page shows why it has no new
     materialization.
     """
-    for key, error in state.failures.items():
+    for work in state.works:
+        error = work.failure
+        if error is None:
+            continue
         yield dg.AssetObservation(
             asset_key=SEGMENT_SET,
-            partition=key,
-            description=f"Not changed: {type(error).__name__}: {error}",
+            partition=work.key,
+            description=f"{_left_of(work)}: {type(error).__name__}: {error}",
             metadata={"outcome": "failed", "error": type(error).__name__, "why": str(error)},
         )
+
+
+def _left_of(work: LogWork) -> str:
+    return "Not changed" if work.rolled is None else "Rolled, and not cleaned"
 
 
 def unchanged_observations(works: Iterable[LogWork]) -> Iterable[dg.AssetObservation]:

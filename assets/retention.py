@@ -1,14 +1,17 @@
 """What is recorded of the retention of one log."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import dagster as dg
 
-from logwright.assets.partitions import SEGMENT_SET
+from logwright.assets.evaluations import evaluations_of
+from logwright.assets.partitions import RETENTION_ASSET, SEGMENT_SET
+from logwright.assets.verdict import RETENTION_CHECKS, Verdict, due_verdict
+from logwright.checks.due import check_retention
 from logwright.config.sources import DirectorySettings
 from logwright.retention.plan import RetentionPlan
-from logwright.sweep.model import LogWork
+from logwright.sweep.model import LogWork, SweepState
 
 SHOWN_SEGMENTS: Final = 50
 """Segments that are listed in one log's metadata; the counts are always exact."""
@@ -43,6 +46,21 @@ def retention_metadata(
         "retention size in percent": plan.bytes_after * _PERCENT // limit if limit > 0 else 0,
         "reasons": dg.MetadataValue.md(_table(plan)),
     }
+
+
+def retention_evaluations(
+    state: SweepState, settings: DirectorySettings
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the evaluations of the asset's checks: of what was deleted, and of what is left, for
+    the logs that a retention looked at. Raises LogwrightError as `settings.of`.
+    """
+    judged: dict[str, tuple[Verdict, ...]] = {}
+    for work in state.going_on:
+        if work.retention_account is not None:
+            config, _ = settings.of(work.log_dir, work.partition.topic)
+            results = check_retention(work.retention_account, config, state.now_ms)
+            judged[work.key] = tuple(map(due_verdict, results))
+    yield from evaluations_of(RETENTION_ASSET, RETENTION_CHECKS, judged)
 
 
 def _table(plan: RetentionPlan) -> str:

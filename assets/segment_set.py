@@ -1,6 +1,7 @@
 """The segment set of each log, made by plan → roll → dedupe → quality → swap.
 
-The checks are evaluated by `quality` on the staged output, before anything live changes. A log that
+`roll` rolls the active segments that are due, as a broker does independently of its cleaner. The
+checks are evaluated by `quality` on the staged output, before any record goes. A log that
 fails one goes no further and its staged files are removed. If no log is left, the step fails there
 and `swap` never starts; in a run over several logs the others are swapped, and then the run fails
 and names those that were not (docs/adr/0003).
@@ -26,6 +27,7 @@ from logwright.assets.report import (
     materialization,
     metadata_in_use,
     recovery_metadata,
+    roll_metadata,
     run_line,
     staged_metadata,
     swap_metadata,
@@ -34,7 +36,7 @@ from logwright.assets.restored import NEEDED, planned_again, restored
 from logwright.assets.verdict import CHECKS
 from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
-from logwright.history.model import sweep_rows
+from logwright.history.model import roll_rows, sweep_rows
 from logwright.resources.catalogue import SWEEP_STATES
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
@@ -45,6 +47,7 @@ from logwright.sweep.stages import (
     build_all,
     commit_all,
     discard_failed,
+    roll_all,
     unstaged_on_error,
 )
 from logwright.units import TimestampMs
@@ -96,7 +99,9 @@ def recovered_plan(
     """Recover unclean logs that are not held, report it, then plan. `asked`: clock, options."""
     now_ms, options = asked
     state = planned_again(state_of(logs, now_ms), settings, options)
-    context.add_output_metadata(recovery_metadata(state) | metadata_in_use(settings, logs))
+    context.add_output_metadata(
+        recovery_metadata(state) | metadata_in_use(settings, logs) | decision_metadata(state)
+    )
     return state
 
 
@@ -120,14 +125,18 @@ def plan(
     return checked(state, context.op_execution_context)
 
 
-@dg.op(out=SWEEP_OUT, required_resource_keys={*NEEDED})
+@dg.op(out=SWEEP_OUT, pool=POOL, required_resource_keys={*NEEDED})
 def roll(context: dg.OpExecutionContext, planned: SweepState) -> SweepState:
-    """Show what will be rolled and cleaned, and why. It rolls nothing: the roll is done with the
-    swap, so that nothing live changes before the checks.
+    """Roll the active segments that are full, or past segment.ms or max.compaction.lag.ms. No
+    record goes, and a roll stays if a later step fails.
     """
     planned = restored(context, planned, before="roll")
-    context.add_output_metadata(decision_metadata(planned))
-    return planned
+    with boundary("roll"):
+        settings = context.resources.policies.settings()
+        state = roll_all(planned, settings, high_watermark=settings.policies.high_watermark)
+    record_history(context, roll_rows(state, run_id=context.run_id))
+    context.add_output_metadata(roll_metadata(state))
+    return checked(state, context)
 
 
 @dg.op(out=SWEEP_OUT, pool=POOL, required_resource_keys={*NEEDED})

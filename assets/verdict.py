@@ -6,6 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from logwright.checks.due import (
+    FILES_LEFT,
+    FILES_PURGED,
+    SEGMENTS_DELETED,
+    SEGMENTS_LEFT,
+    DueResult,
+)
 from logwright.checks.model import (
     CRC_VALID,
     INDEX_ENTRIES_VALID,
@@ -31,7 +38,20 @@ CHECKS: Final = {
     LOG_PROFILE: "Great Expectations: the whole output against its source and the policy.",
     VALUE_CONTRACT: "Pandera: decoded values against the contract of the topic's entry.",
 }
-"""All checks and what each means, for the catalogue."""
+"""All checks of a cleaning and what each means, for the catalogue."""
+
+RETENTION_CHECKS: Final = {
+    SEGMENTS_DELETED: "Every segment that went was due: by log start offset, retention.bytes or"
+    " retention.ms, and committed.",
+    SEGMENTS_LEFT: "The oldest segment that is left is not due, and keeps all after it.",
+}
+PURGE_CHECKS: Final = {
+    FILES_PURGED: "Every file that went was retired at least file.delete.delay.ms before.",
+    FILES_LEFT: "No retired file that is left has waited for file.delete.delay.ms.",
+}
+_MEANING: Final = CHECKS | RETENTION_CHECKS | PURGE_CHECKS
+_NAMED: Final = 20
+"""Maximum segments or files that a verdict names; the count is exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +87,19 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict in words."""
         if self.passed:
-            return CHECKS[self.check]
+            return _MEANING[self.check]
         result = CheckResult(self.check, self.violations, self.first_offset)
         rules = f" ({', '.join(self.broken)})" if self.broken else ""
         return f"{result.sentence}{rules}"
+
+
+def due_verdict(result: DueResult) -> Verdict:
+    """Return the verdict of a check of what was deleted, or left."""
+    offsets = [one.offset for one in result.wrong if one.offset is not None]
+    return Verdict(
+        check=result.name,
+        violations=len(result.wrong),
+        first_offset=min(offsets, default=None),
+        broken=tuple(one.sentence for one in result.wrong[:_NAMED]),
+        details={"looked at": result.looked_at},
+    )

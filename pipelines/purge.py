@@ -10,10 +10,14 @@ import dagster as dg
 from pydantic import Field
 
 from logwright.assets.boundary import boundary, dagster_failure, recorded
+from logwright.assets.check_outputs import asset_outputs, check_specs, checks_made, op_outputs
 from logwright.assets.history import record_history
 from logwright.assets.holds import holds_of
-from logwright.assets.partitions import LOGS, PURGE_ASSET, RETENTION_ASSET, SEGMENT_SET
+from logwright.assets.partitions import LOGS, PURGE_ASSET, RETENTION_ASSET
+from logwright.assets.purge import SHOWN_FILES, purge_events, purge_metadata
 from logwright.assets.segment_set import POOL
+from logwright.assets.verdict import PURGE_CHECKS, Verdict, due_verdict
+from logwright.checks.due import check_purge
 from logwright.config.sources import DirectorySettings
 from logwright.deletion.commit import plan_purge_deleted, purge_deleted
 from logwright.deletion.plan import PurgedLog
@@ -36,7 +40,6 @@ PURGE: Final = "purge"
 PURGE_LOGS: Final = "purge_logs"
 PURGE_SECONDS: Final = 300
 LOGS_PER_RUN: Final = 1_000
-SHOWN_FILES: Final = 20
 RETAINED: Final = "retained"
 """Input that only orders: what retention retires is purged after its delay."""
 
@@ -54,16 +57,27 @@ class PurgeConfig(dg.Config):
     logs: list[str] = Field(default_factory=list)
 
 
-def purge_each(
-    logs: Iterable[MaintainedLog], settings: DirectorySettings, clock: Clock
-) -> tuple[dict[str, PurgeResult], dict[str, LogwrightError]]:
-    """Purge the logs; a failing log does not stop the others. Effects: unlinks files, under locks.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purged:
+    """What a purge of some logs did.
 
-    Returns:
-        key → what was purged of each log of which something was, and key → error of those that
-        failed.
+    Attributes:
+        results: log key → what was purged, of each log of which something was.
+        judged: log key → what the checks found, of each log that was looked at.
+        failures: log key → error.
+    """
+
+    results: Mapping[str, PurgeResult]
+    judged: Mapping[str, tuple[Verdict, ...]]
+    failures: dict[str, LogwrightError]
+
+
+def purge_each(logs: Iterable[MaintainedLog], settings: DirectorySettings, clock: Clock) -> Purged:
+    """Purge the logs, and check that; a failing log does not stop the others. Effects: unlinks
+    files, under locks.
     """
     logs = tuple(logs)
+    judged: dict[str, tuple[Verdict, ...]] = {}
     held = holds_of(logs, now_ms=clock.now_ms(), force=True)
     failures = {key: hold for key, hold in held.items() if isinstance(hold, LogwrightError)}
     results: dict[str, PurgeResult] = {}
@@ -72,18 +86,19 @@ def purge_each(
             continue
         try:
             topic_config, _ = settings.of(log.log_dir, log.partition.topic)
+            now_ms, delay_ms = clock.now_ms(), topic_config.file_delete_delay_ms
             result = purge_partition(
-                log.log_dir,
-                log.partition,
-                now_ms=clock.now_ms(),
-                file_delete_delay_ms=topic_config.file_delete_delay_ms,
+                log.log_dir, log.partition, now_ms=now_ms, file_delete_delay_ms=delay_ms
             )
         except LogwrightError as error:
             failures[log.key] = error
         else:
+            if result.account is not None:
+                looked = check_purge(result.account, now_ms, delay_ms)
+                judged[log.key] = tuple(map(due_verdict, looked))
             if result.removed or result.leftovers or result.staging or result.failed_outputs:
                 results[log.key] = result
-    return results, failures
+    return Purged(results=results, judged=judged, failures=failures)
 
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
@@ -93,15 +108,18 @@ def purge_logs(
     log_dirs: LogDirs,
     policies: PolicyDirectory,
     clock: Clock,
-) -> Iterator[dg.AssetObservation | dg.Output[None]]:
-    """Remove the retired files that are due in each log; report freed and pending bytes."""
+) -> Iterator[dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]]:
+    """Remove the retired files that are due in each log; report freed and pending bytes, and check
+    what was purged and what is left.
+    """
     with boundary(PURGE_LOGS):
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
         settings = policies.settings()
-    results, failures = purge_each(logs, settings, clock)
-    yield from map(_observation, results.items())
-    rows = _rows_of(context, logs, results, clock)
+    done = purge_each(logs, settings, clock)
+    failures = done.failures
+    yield from purge_events(done.results, done.judged)
+    rows = _rows_of(context, logs, done.results, clock)
     purged: list[PurgedLog] = []
     for name, log_dir in log_dirs.named().items():
         try:
@@ -176,40 +194,20 @@ def _origin(context: dg.OpExecutionContext, log: MaintainedLog, clock: Clock) ->
     )
 
 
-def _observation(purged: tuple[str, PurgeResult]) -> dg.AssetObservation:
-    key, result = purged
-    return dg.AssetObservation(
-        asset_key=SEGMENT_SET, partition=key, metadata=purge_metadata(result)
-    )
-
-
-def purge_metadata(result: PurgeResult) -> dict[str, Any]:
-    """Return the metadata of one log's purge."""
-    metadata: dict[str, Any] = {
-        "files purged": len(result.removed),
-        "bytes freed": result.removed_bytes,
-        "leftovers removed": len(result.leftovers) + len(result.staging),
-        "files still waiting": len(result.pending),
-        "purged": dg.MetadataValue.md(
-            "\n".join(f"- `{name}`" for name in result.removed[:SHOWN_FILES])
-        ),
-    }
-    if result.pending:
-        soonest_ms = min(pending.due_at_ms for pending in result.pending)
-        metadata["next due"] = dg.MetadataValue.timestamp(_time(soonest_ms))
-    return metadata
-
-
-@dg.op(ins={RETAINED: dg.In(dg.Nothing)}, pool=POOL)
+@dg.op(ins={RETAINED: dg.In(dg.Nothing)}, out=op_outputs(PURGE_CHECKS), pool=POOL)
 def purge_partitions(
     context: dg.AssetExecutionContext, log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
-) -> Iterator[dg.AssetObservation | dg.AssetMaterialization | dg.MaterializeResult[None]]:
-    """Purge the partitions of the run, and record each."""
+) -> Iterator[
+    dg.AssetObservation | dg.AssetCheckEvaluation | dg.AssetMaterialization | dg.Output[None]
+]:
+    """Purge the partitions of the run, check that, and record each."""
     with boundary(PURGE):
         logs = log_dirs.listing().find_all(context.partition_keys)
         settings = policies.settings()
-    results, failures = purge_each(logs, settings, clock)
-    yield from map(_observation, results.items())
+    done = purge_each(logs, settings, clock)
+    results, failures = done.results, done.failures
+    yield from purge_events(done.results, done.judged)
+    yield from checks_made(PURGE_CHECKS)
     op_context = context.op_execution_context
     record_history(op_context, _rows_of(op_context, logs, results, clock))
     idle = {log.key: {"outcome": "nothing was due"} for log in logs}
@@ -225,6 +223,7 @@ def purge_partitions(
     ins={RETAINED: dg.AssetIn(RETENTION_ASSET, dagster_type=dg.Nothing)},
     partitions_def=LOGS,
     backfill_policy=dg.BackfillPolicy.single_run(),
+    check_specs=check_specs(PURGE_ASSET, PURGE_CHECKS),
     group_name="kafka_logs",
     kinds={"kafka"},
 )
@@ -232,7 +231,7 @@ def purge_asset(retained: Any) -> Any:  # noqa: ANN401 - of the composition
     """The disk space of each log without retired files whose delay has passed. The job `purge` does
     the same, and removes deleted logs.
     """
-    return purge_partitions(retained)
+    return asset_outputs(PURGE_ASSET, PURGE_CHECKS, purge_partitions(retained))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,18 @@ import dagster as dg
 from pydantic import Field
 
 from logwright.assets.boundary import boundary, dagster_failure, recorded
+from logwright.assets.check_outputs import asset_outputs, check_specs, checks_made, op_outputs
 from logwright.assets.history import record_history
 from logwright.assets.holds import state_of
 from logwright.assets.partitions import LOGS, RETENTION_ASSET, SEGMENT_SET
 from logwright.assets.report import metadata_in_use, recovery_metadata
-from logwright.assets.retention import retention_metadata, retention_observation
+from logwright.assets.retention import (
+    retention_evaluations,
+    retention_metadata,
+    retention_observation,
+)
 from logwright.assets.segment_set import POOL
+from logwright.assets.verdict import RETENTION_CHECKS
 from logwright.config.sources import DirectorySettings
 from logwright.config.topic import broker_settings
 from logwright.history.model import sweep_rows
@@ -70,13 +76,16 @@ def retained(
     )
 
 
-def _observations(state: SweepState, settings: DirectorySettings) -> Iterator[dg.AssetObservation]:
+def _events(
+    state: SweepState, settings: DirectorySettings
+) -> Iterator[dg.AssetObservation | dg.AssetCheckEvaluation]:
     """Yield what the logs lost of which segments were deleted, whether or not a later step of their
-    retention failed.
+    retention failed; then what the checks found.
     """
     for work in state.works:
         if work.retained is not None and work.retained.deleted:
             yield retention_observation(work, work.retained, settings)
+    yield from retention_evaluations(state, settings)
 
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
@@ -86,9 +95,9 @@ def retain_logs(
     log_dirs: LogDirs,
     policies: PolicyDirectory,
     clock: Clock,
-) -> Iterator[dg.AssetObservation | dg.Output[None]]:
+) -> Iterator[dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]]:
     """Recover unclean logs, then delete old segments by each log's policy and record why; a failing
-    log does not stop the others.
+    log does not stop the others. Then check what was deleted and what is left.
     """
     with boundary(RETAIN_LOGS):
         listing = log_dirs.listing()
@@ -96,7 +105,7 @@ def retain_logs(
         settings = policies.settings()
     state = retained(context, logs, settings, (clock.now_ms(), config.force))
     record_history(context, sweep_rows(state, run_id=context.run_id, ended_ms=clock.now_ms()))
-    yield from _observations(state, settings)
+    yield from _events(state, settings)
     failures = state.failures if config.logs else {**listing.unreadable, **state.failures}
     if failures:
         raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
@@ -121,15 +130,17 @@ class ForceConfig(dg.Config):
     force: bool = False
 
 
-@dg.op(ins={SWEPT: dg.In(dg.Nothing)}, pool=POOL)
+@dg.op(ins={SWEPT: dg.In(dg.Nothing)}, out=op_outputs(RETENTION_CHECKS), pool=POOL)
 def retain_partitions(
     context: dg.AssetExecutionContext,
     config: ForceConfig,
     log_dirs: LogDirs,
     policies: PolicyDirectory,
     clock: Clock,
-) -> Iterator[dg.AssetObservation | dg.AssetMaterialization | dg.MaterializeResult[None]]:
-    """Apply retention to the partitions of the run, and record each."""
+) -> Iterator[
+    dg.AssetObservation | dg.AssetCheckEvaluation | dg.AssetMaterialization | dg.Output[None]
+]:
+    """Apply retention to the partitions of the run, check it, and record each."""
     with boundary(RETENTION):
         logs = log_dirs.listing().find_all(context.partition_keys)
         settings = policies.settings()
@@ -137,7 +148,8 @@ def retain_partitions(
     state = retained(op_context, logs, settings, (clock.now_ms(), config.force))
     ended_ms = clock.now_ms()
     record_history(op_context, sweep_rows(state, run_id=op_context.run_id, ended_ms=ended_ms))
-    yield from _observations(state, settings)
+    yield from _events(state, settings)
+    yield from checks_made(RETENTION_CHECKS)
     yield from recorded(
         context,
         RETENTION_ASSET,
@@ -151,6 +163,7 @@ def retain_partitions(
     ins={SWEPT: dg.AssetIn(SEGMENT_SET, dagster_type=dg.Nothing)},
     partitions_def=LOGS,
     backfill_policy=dg.BackfillPolicy.single_run(),
+    check_specs=check_specs(RETENTION_ASSET, RETENTION_CHECKS),
     group_name="kafka_logs",
     kinds={"kafka"},
 )
@@ -158,7 +171,7 @@ def retention_asset(swept: Any) -> Any:  # noqa: ANN401 - of the composition
     """The segments that each log keeps by `retention.bytes`, `retention.ms` and its log start
     offset: older ones are deleted. The job `retention` does the same at the broker's interval.
     """
-    return retain_partitions(swept)
+    return asset_outputs(RETENTION_ASSET, RETENTION_CHECKS, retain_partitions(swept))
 
 
 def _metadata(work: LogWork, settings: DirectorySettings) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from the run's configuration, and it records materializations only for the logs 
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -31,7 +32,7 @@ from logwright.assets.report import (
     unchanged_observations,
 )
 from logwright.assets.restored import NEEDED, restored
-from logwright.assets.retention import retention_observation
+from logwright.assets.retention import retention_evaluations, retention_observation
 from logwright.assets.segment_set import (
     POOL,
     SWEEP_OUT,
@@ -103,10 +104,12 @@ def _not_listed(context: dg.OpExecutionContext) -> Mapping[str, LogwrightError]:
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL, required_resource_keys={*NEEDED})
 def swap_sweep(
     context: dg.OpExecutionContext, validated: SweepState
-) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]:
+) -> Iterator[
+    dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]
+]:
     """Swap each log and record its materialization; delete old segments if the policy is
-    compact,delete; then fail if a swap or a retention failed, or if a log directory could not be
-    listed in a sweep of all logs.
+    compact,delete, and check that; then fail if a swap or a retention failed, or if a log directory
+    could not be listed in a sweep of all logs.
     """
     with many_events(context):
         with boundary(SWAP_SWEEP):
@@ -117,7 +120,7 @@ def swap_sweep(
         yield from in_batches(context, _committed(validated, done))
         state = validated.with_works(done)
         context.log.info(run_line(state))
-        yield from unchanged_observations(work for work in state.going_on if work.result is None)
+        yield from unchanged_observations(work for work in state.going_on if not work.changed)
         yield from failure_observations(state)
         retained: list[LogWork] = []
         for work in retain_compacted(
@@ -131,6 +134,7 @@ def swap_sweep(
                 failures[work.key] = work.failure
             elif work.retained is not None and work.retained.deleted:
                 yield retention_observation(work, work.retained, settings)
+        yield from retention_evaluations(replace(state, works=tuple(retained)), settings)
         record_history(context, sweep_rows(state.with_works(retained), run_id=context.run_id))
         for key, error in failures.items():
             context.log.error("%s: %s", key, error)
@@ -144,8 +148,8 @@ def swap_sweep(
 
 
 def _committed(state: SweepState, done: list[LogWork]) -> Iterator[dg.AssetMaterialization]:
-    """Commit each log that is due and return its materialization. The next logs are committed
-    while Dagster stores the events of those before.
+    """Commit each log that is due and return its materialization, then those of the logs that were
+    only rolled. The next logs are committed while Dagster stores the events of those before.
 
     Args:
         state: what was checked.
@@ -154,6 +158,9 @@ def _committed(state: SweepState, done: list[LogWork]) -> Iterator[dg.AssetMater
     for work in commit_each([[work for work in state.going_on if work.due]]):
         done.append(work)
         if work.failure is None:
+            yield materialization(work)
+    for work in state.going_on:
+        if work.changed and not work.due:
             yield materialization(work)
 
 

@@ -20,6 +20,8 @@ from logwright.cli.recover import show_recovery_first
 from logwright.cli.request import Request, like_kafka_option, request_options
 from logwright.cli.wording import clock
 from logwright.errors import LogwrightError
+from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
+from logwright.log.watermark import is_without_high_watermark
 from logwright.sweep.order import changes, pick_order
 
 if TYPE_CHECKING:
@@ -94,7 +96,22 @@ def command(request: Request, *, like_kafka: bool, forecast: bool | None) -> Non
         output.text(_in_order(order, output))
     elif len(ready) == len(request.partitions()):
         output.text(f"Nothing to clean{'; segments to roll' if any(map(changes, plans)) else ''}.")
+    _say_lost(output, plans)
     click.get_current_context().exit(failures.exit_status)
+
+
+def _say_lost(output: Output, plans: Sequence[CleanPlan]) -> None:
+    """Say of how many logs nothing is cleaned because their high watermark is not on record.
+    Effects: stderr.
+    """
+    lost = [plan for plan in plans if is_without_high_watermark(plan.log)]
+    if lost:
+        output.message(
+            f"The high watermark of {len(lost)} of {len(plans)} partitions is not in"
+            f" {HIGH_WATERMARK_CHECKPOINT}: nothing of them counts as committed, so nothing is"
+            " cleaned, and no old segment deleted. Restore that file, or use all of the log:"
+            " --high-watermark end, or high_watermark: end in the policies."
+        )
 
 
 def _say_unknown(request: Request, partitions: Sequence[TopicPartition]) -> None:

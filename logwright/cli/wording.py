@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from logwright.cli.output import human_bytes
+from logwright.log.watermark import is_without_high_watermark
 
 if TYPE_CHECKING:
     from logwright.compaction.model import CleanPlan
@@ -110,7 +111,9 @@ def _compaction_reason(plan: CleanPlan) -> str:
         return "not due: log.cleaner.enable=false"
     ratio, least = _ratios(compaction.cleanable_ratio, compaction.min_cleanable_ratio)
     if not compaction.eligible:
-        return f"not due: dirty ratio {ratio} of {least}{_later(plan)}"
+        lost = is_without_high_watermark(plan.log)
+        why = "no high watermark on record" if lost else f"dirty ratio {ratio} of {least}"
+        return f"not due: {why}{_later(plan)}"
     if compaction.cleanable_ratio > compaction.min_cleanable_ratio:
         return f"due: dirty ratio {ratio} > {least}"
     late = duration(compaction.compaction_delay_ms)

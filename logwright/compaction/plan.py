@@ -20,6 +20,7 @@ from typing import Final
 from logwright.compaction.model import CompactionPlan
 from logwright.config.topic import TopicConfig
 from logwright.log.model import PartitionLog, Segment
+from logwright.log.watermark import is_without_high_watermark
 from logwright.units import INT32_MAX, INT64_MAX, ByteCount, DurationMs, Offset, TimestampMs
 
 _base_offset: Final = attrgetter("base_offset")
@@ -112,6 +113,8 @@ def _first_uncleanable(
 ) -> tuple[Offset, str]:
     """Return the bound before it is aligned, and what set it."""
     offset, reason = log.last_stable_offset, "the last stable offset"
+    if is_without_high_watermark(log):
+        reason = "the high watermark is not on record, so nothing is committed, and nothing cleaned"
     if log.active.base_offset < offset:
         offset, reason = log.active.base_offset, "the active segment"
     lag_ms = config.min_compaction_lag_ms

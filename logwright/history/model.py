@@ -115,7 +115,7 @@ def sweep_rows(
     state: SweepState, *, run_id: str, ended_ms: TimestampMs | None = None
 ) -> list[HistoryRow]:
     """Return the rows of what a sweep, or a retention, did: recoveries, rolls, cleanings and
-    retentions. A log without any of them has none.
+    retentions. A log without any of them has none; a roll by itself is in `roll_rows`.
 
     Args:
         state: after the commit; the works of retentions have `retained`.
@@ -130,16 +130,35 @@ def sweep_rows(
         ended_ms = TimestampMs(state.now_ms + passed_ms)
     rows: list[HistoryRow] = []
     for work in state.works:
-        origin = RowOrigin(
-            run_id=run_id,
-            key=work.key,
-            log_dir=work.log_dir,
-            partition=work.partition,
-            started_at_ms=state.now_ms,
-            ended_at_ms=ended_ms,
-        )
-        rows += _work_rows(work, origin)
+        rows += _work_rows(work, _origin(work, state, run_id, ended_ms))
     return rows
+
+
+def _origin(work: LogWork, state: SweepState, run_id: str, ended_ms: TimestampMs) -> RowOrigin:
+    return RowOrigin(
+        run_id=run_id,
+        key=work.key,
+        log_dir=work.log_dir,
+        partition=work.partition,
+        started_at_ms=state.now_ms,
+        ended_at_ms=ended_ms,
+    )
+
+
+def roll_rows(state: SweepState, *, run_id: str) -> list[HistoryRow]:
+    """Return the rows of the rolls that a sweep did before its cleanings; arguments as for
+    `sweep_rows`.
+    """
+    return [
+        replace(
+            _origin(work, state, run_id, state.now_ms).row("roll", work.rolled.decision.reason),
+            bytes_before=work.rolled.log_bytes,
+            bytes_after=work.rolled.log_bytes,
+            wall_seconds=work.rolled.seconds,
+        )
+        for work in state.works
+        if work.rolled is not None
+    ]
 
 
 def purge_rows(result: PurgeResult, origin: RowOrigin) -> list[HistoryRow]:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from logwright.errors import PreconditionError
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
-from logwright.log.model import PartitionLog
+
+if TYPE_CHECKING:
+    from logwright.log.model import PartitionLog
+
+
+def is_without_high_watermark(log: PartitionLog) -> bool:
+    """Return whether nothing of a log counts as committed because its high watermark, which is
+    asked for, is not on record.
+    """
+    lost = (HIGH_WATERMARK_CHECKPOINT, None) in log.fingerprint.checkpoints
+    return lost and log.high_watermark < log.log_end_offset
 
 
 def require_high_watermark(log: PartitionLog) -> None:

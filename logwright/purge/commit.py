@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logwright.locks import lock_log_dir, lock_partition
+from logwright.log.files import open_partition_dir
+from logwright.log.listing import stamp_files
+from logwright.purge.account import account_of
 from logwright.purge.observe import list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.state.hold import refuse_held
@@ -49,6 +53,8 @@ def purge_partition(
             execute(plan.steps, fs)
             with room_or_without("compacting the deletion ledger, which the next purge does"):
                 execute(plan.ledger, fs)
+        with open_partition_dir(log_dir, partition) as directory:
+            account = account_of(listing, stamp_files(directory))
     _LOG.info(
         "purged topic_partition=%s files=%d bytes=%d pending=%d",
         partition,
@@ -56,4 +62,4 @@ def purge_partition(
         plan.result.removed_bytes,
         len(plan.result.pending),
     )
-    return plan.result
+    return replace(plan.result, account=account)

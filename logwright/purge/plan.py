@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from logwright.errors import UncleanLogDir
 from logwright.format.deletions import parse_ledger
 from logwright.log.kinds import FileKinds, file_kinds, is_retired
+from logwright.purge.account import PurgeAccount
 from logwright.purge.observe import PartitionListing, PlainFile
 from logwright.purge.steps import (
     failed_output_steps,
@@ -60,6 +61,7 @@ class PurgeResult:
         staging: names of the dead plans' staging directories.
         failed_outputs: names of the kept outputs that have expired.
         pending: retired files and kept outputs that are not due yet.
+        account: what was looked at, and what a purge left on the disk; None of a plan.
     """
 
     removed: tuple[str, ...]
@@ -68,6 +70,7 @@ class PurgeResult:
     staging: tuple[str, ...]
     failed_outputs: tuple[str, ...]
     pending: tuple[PendingDeletion, ...]
+    account: PurgeAccount | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from logwright.format.names import (
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
 from logwright.observe import observe_unlocked
+from logwright.retention.account import RetentionAccount, account_of
 from logwright.retention.plan import RetentionPlan, plan_retention
 from logwright.retention.steps import retire_segments, undo_facts
 from logwright.retention.times import require_old
@@ -26,7 +27,7 @@ from logwright.steps.room import room_or_without
 from logwright.steps.set_checkpoints import set_leader_epochs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from logwright.config.topic import TopicConfig
@@ -63,9 +64,9 @@ def plan_retention_of(
 
 def retain_partition(
     plan: RetentionPlan, roll: Callable[[PartitionLog], tuple[FileStep, ...]]
-) -> None:
-    """Execute the plan. Effects: changes the log, under the locks, in the order of
-    `logwright.retention.steps`.
+) -> RetentionAccount:
+    """Execute the plan; return what was looked at, and what is on the disk now. Effects: changes
+    the log, under the locks, in the order of `logwright.retention.steps`.
 
     Args:
         plan: as `plan_retention` made it.
@@ -87,7 +88,7 @@ def retain_partition(
     entries = dict(log.fingerprint.checkpoints)
     with live_log(log) as files:
         refuse_held(log_dir, partition, plan.now_ms, force=plan.past_quarantine)
-        require_old(plan)
+        newest_ms = require_old(plan)
         path = log.directory / LEADER_EPOCH_CHECKPOINT
         content = partition_file(log_dir, partition, LEADER_EPOCH_CHECKPOINT)
         epochs = parse_leader_epochs(content or b"", path)
@@ -108,12 +109,10 @@ def retain_partition(
         trimmed = trimmed_epochs(epochs, plan.log_start_offset)
         with room_or_without("trimming the leader epochs"):
             execute(set_leader_epochs(log.directory, content, trimmed), files)
-        final: dict[str, int | None] = {LOG_START_OFFSET_CHECKPOINT: plan.checkpointed_start}
-        recovery_point = entries[RECOVERY_POINT_CHECKPOINT]
-        if recovery_point is not None and recovery_point < plan.log_start_offset:
-            final[RECOVERY_POINT_CHECKPOINT] = plan.log_start_offset
         with room_or_without("the recovery point"):
-            set_offsets(log_dir, partition, final, files)
+            set_offsets(log_dir, partition, _final_offsets(plan, entries), files)
+        with open_partition_dir(log_dir, partition) as directory:
+            account = account_of(log, stamp_files(directory), newest_ms)
     _LOG.info(
         "retained topic_partition=%s deleted=%d bytes=%d log_start_offset=%d",
         partition,
@@ -121,3 +120,13 @@ def retain_partition(
         plan.freed_bytes,
         plan.log_start_offset,
     )
+    return account
+
+
+def _final_offsets(plan: RetentionPlan, before: Mapping[str, int | None]) -> dict[str, int | None]:
+    """Return the entries of the offset checkpoints that change after the deletion, by file name."""
+    final: dict[str, int | None] = {LOG_START_OFFSET_CHECKPOINT: plan.checkpointed_start}
+    recovery_point = before[RECOVERY_POINT_CHECKPOINT]
+    if recovery_point is not None and recovery_point < plan.log_start_offset:
+        final[RECOVERY_POINT_CHECKPOINT] = plan.log_start_offset
+    return final

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from logwright.errors import PolicyError
+from logwright.log.watermark import is_without_high_watermark
 from logwright.state.model import Hold
 from logwright.units import ByteCount, Offset, TimestampMs
 
@@ -245,6 +246,8 @@ def _walk(
 
 
 def _watermark(log: PartitionLog) -> str:
+    if is_without_high_watermark(log):
+        return "the high watermark is not on record"
     return f"the high watermark is {log.high_watermark}"
 
 

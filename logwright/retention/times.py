@@ -9,9 +9,11 @@ from logwright.errors import CorruptIndex
 from logwright.format.names import LOG, TIMEINDEX, segment_file_name
 from logwright.format.scan import scan_segment
 from logwright.log.mapped import map_file
+from logwright.units import TimestampMs
 
 if TYPE_CHECKING:
     from logwright.retention.plan import RetentionPlan
+    from logwright.units import Offset
 
 _REBUILD: Final = (
     "The log was left untouched. Remove this file and the segment's .index: `logwright recover`, or"
@@ -19,15 +21,19 @@ _REBUILD: Final = (
 )
 
 
-def require_old(plan: RetentionPlan) -> None:
+def require_old(plan: RetentionPlan) -> dict[Offset, TimestampMs]:
     """Check the batches of the segments that ``retention.ms`` deletes: a time index is only a hint.
     Effects: reads the headers of these segments.
+
+    Returns:
+        base offset → newest timestamp of the batches, -1 if they have none.
 
     Raises:
         CorruptIndex: a batch is younger than that.
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: a segment cannot be read.
     """
     log = plan.log
+    read: dict[Offset, TimestampMs] = {}
     ends = dict(pairwise(segment.base_offset for segment in log.segments))
     sizes = {segment.base_offset: segment.log_bytes for segment in log.segments}
     for verdict in plan.deleted:
@@ -41,7 +47,8 @@ def require_old(plan: RetentionPlan) -> None:
             base_offset=base,
             end_offset=ends.get(base, log.log_end_offset),
         )
-        newest = int(batches["max_timestamp"].max())
+        newest = TimestampMs(int(batches["max_timestamp"].max()))
+        read[base] = newest
         if newest >= 0 and plan.now_ms - newest <= limit_ms:
             raise CorruptIndex(
                 f"the segment's newest record is {plan.now_ms - newest} ms old, by this index"
@@ -49,3 +56,4 @@ def require_old(plan: RetentionPlan) -> None:
                 path=log.directory / segment_file_name(base, TIMEINDEX),
                 remedy=_REBUILD,
             )
+    return read

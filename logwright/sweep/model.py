@@ -11,12 +11,29 @@ from logwright.checks.model import OutputFacts
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import InvariantError, LogwrightError
 from logwright.format.names import TopicPartition
+from logwright.retention.account import RetentionAccount
 from logwright.retention.plan import RetentionPlan
+from logwright.roll.plan import RollDecision
 from logwright.state.model import Hold
 from logwright.sweep.commit import CommitResult
 from logwright.sweep.order import changes
 from logwright.sweep.plan import Settings
-from logwright.units import TimestampMs
+from logwright.units import ByteCount, TimestampMs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rolled:
+    """A roll that was done by itself, before the cleaning.
+
+    Attributes:
+        decision: the plan's.
+        log_bytes: ``.log`` bytes of the log; a roll leaves them.
+        seconds: of the commit, with those that ran at the same time.
+    """
+
+    decision: RollDecision
+    log_bytes: ByteCount
+    seconds: float
 
 
 class LogSettings(Protocol):
@@ -46,6 +63,7 @@ class LogWork:
         held: why it is skipped; it is neither planned nor failed then.
         recovered: what a recovery did before the cleaning; None if none was needed.
         forecast_bytes: what its cleaning was expected to free, None without a forecast.
+        rolled: the roll that was done before `plan` was made; None if none was.
         plan: what was decided.
         staged: what was built, if something was to be cleaned.
         facts: what was read back from it.
@@ -53,6 +71,7 @@ class LogWork:
         result: what the commit did.
         commit_seconds: how long that took, with the commits that ran at the same time.
         retained: what the retention after the commit deleted.
+        retention_account: what it looked at and left.
         failure: why it goes no further.
     """
 
@@ -62,6 +81,7 @@ class LogWork:
     held: Hold | None = None
     recovered: tuple[str, ...] | None = None
     forecast_bytes: int | None = None
+    rolled: Rolled | None = None
     plan: CleanPlan | None = None
     staged: StagedCleaning | None = None
     facts: OutputFacts | None = None
@@ -69,12 +89,18 @@ class LogWork:
     result: CommitResult | None = None
     commit_seconds: float = 0.0
     retained: RetentionPlan | None = None
+    retention_account: RetentionAccount | None = None
     failure: LogwrightError | None = None
 
     @property
     def due(self) -> bool:
         """Whether the log is to be cleaned or rolled."""
         return self.plan is not None and (self.plan.clean or self.plan.roll.due)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the log is another one than before the sweep."""
+        return self.rolled is not None or self.result is not None
 
     @property
     def changes(self) -> bool:

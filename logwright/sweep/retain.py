@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logwright.errors import LogwrightError
+from logwright.retention.account import untouched
 from logwright.retention.commit import plan_retention_of, retain_partition
 from logwright.roll.commit import sealing_steps
 from logwright.roll.plan import force_roll
@@ -15,14 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from logwright.observe import HighWatermark
+    from logwright.retention.account import RetentionAccount
     from logwright.retention.plan import RetentionPlan
     from logwright.sweep.model import LogSettings, LogWork, SweepState
     from logwright.units import TimestampMs
 
 
-def retain(plan: RetentionPlan) -> None:
-    """Do a retention. Effects and errors: see `retain_partition`."""
-    retain_partition(plan, lambda log: sealing_steps(log, force_roll(log, cause="emptied")))
+def retain(plan: RetentionPlan) -> RetentionAccount:
+    """Do a retention. Returns, effects and errors: see `retain_partition`."""
+    return retain_partition(plan, lambda log: sealing_steps(log, force_roll(log, cause="emptied")))
 
 
 def retain_log(
@@ -36,7 +38,8 @@ def retain_log(
     """Decide and do the retention of one log. Effects: changes the log.
 
     Returns:
-        the work, with what was deleted, perhaps nothing, or with why it failed.
+        the work, with what was deleted, perhaps nothing, and the account of it, or with why it
+        failed.
     """
     try:
         config, _ = settings.of(work.log_dir, work.partition.topic)
@@ -48,11 +51,10 @@ def retain_log(
             high_watermark=high_watermark,
             force=force,
         )
-        if plan.deleted:
-            retain(plan)
+        account = retain(plan) if plan.deleted else untouched(plan.log)
     except LogwrightError as error:
         return work.failed(error)
-    return replace(work, retained=plan)
+    return replace(work, retained=plan, retention_account=account)
 
 
 def retain_compacted(

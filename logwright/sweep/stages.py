@@ -16,6 +16,7 @@ from logwright.steps.failed_output import FailedOutput, keep_failed_output
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit_many
 from logwright.sweep.executor import call_builds
+from logwright.sweep.model import Rolled, planned
 from logwright.sweep.order import plans_of
 from logwright.sweep.plan import plan_cleanings
 from logwright.units import TimestampMs
@@ -81,6 +82,35 @@ def plan_directory(
         work.failed(found) if isinstance(found, LogwrightError) else replace(work, plan=found)
         for work, found in zip(works, outcomes, strict=True)
     ]
+
+
+def roll_all(
+    state: SweepState, settings: LogSettings, *, high_watermark: HighWatermark
+) -> SweepState:
+    """Roll the active segments that are due, by themselves, then decide again about their logs: a
+    plan is of the log as it was. A broker rolls independently of its cleaner, too. Effects: changes
+    live logs, under the locks; reads them.
+    """
+    due = [work for work in state.going_on if work.plan is not None and work.plan.roll.due]
+    if not due:
+        return state
+    options = planned(due[0]).options
+    alone = [replace(work, plan=planned(work)._replace(clean=False)) for work in due]
+    rolled = [work if work.failure is not None else _rolled(work) for work in commit_each([alone])]
+    again = plan(
+        replace(state, works=tuple(rolled)),
+        settings,
+        options=options,
+        high_watermark=high_watermark,
+    )
+    return state.with_works(again.works)
+
+
+def _rolled(work: LogWork) -> LogWork:
+    """Return the work of a log that was rolled, without its plan."""
+    done = planned(work)
+    rolled = Rolled(decision=done.roll, log_bytes=done.log.log_bytes, seconds=work.commit_seconds)
+    return replace(work, rolled=rolled, plan=None, result=None, commit_seconds=0.0)
 
 
 def build_all(state: SweepState, executor: Executor) -> SweepState:

@@ -8,10 +8,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from logwright.assets.partitions import RETENTION_ASSET
+from logwright.checks.due import SEGMENTS_DELETED, SEGMENTS_LEFT
 from logwright.format.names import TopicPartition
 from logwright.pipelines.sweep import sweep
 from tests.e2e.faults import bit_flipped
 from tests.e2e.harness import MARKS, Platform, make_platform, tree
+from tests.e2e.test_due_checks import passed
 from tests.e2e.test_retention import failure_of, observations, quarantine, run
 
 pytestmark = MARKS
@@ -55,6 +58,9 @@ def test_compacted_logs_lose_old_segments(tmp_path: Path) -> None:
     assert {"old-0", "young-0", "compacted-0"} == platform.materialized()
     found = retentions(done)
     assert {"old-0", "not-due-0"} == found.keys()
+    assert {(SEGMENTS_DELETED, None): True, (SEGMENTS_LEFT, None): True} == passed(
+        done, RETENTION_ASSET
+    )
     assert all("retention.ms=1" in one["reasons"] for one in found.values())
     assert found["old-0"]["bytes before"] < found["not-due-0"]["bytes before"]
     left = {

@@ -127,8 +127,8 @@ BETWEEN = (
     Fault(
         family="hint: a time index makes a segment old",
         file="retention/commit.py",
-        right="        require_old(plan)\n",
-        wrong="",
+        right="newest_ms = require_old(plan)\n",
+        wrong="newest_ms = {}\n",
         tests=("tests/unit/retention/test_times.py",),
     ),
     Fault(

@@ -7,6 +7,8 @@ from tests.mutation.fault import Fault
 _SUITE = ("tests/unit/assets/test_suite.py",)
 _SENSORS = ("tests/unit/pipelines/test_sensors.py",)
 
+_DUE = ("tests/unit/checks/test_due.py",)
+
 _RULES = {
     "as many records as were written": (
         '        equal("records", "expected_records",'
@@ -137,6 +139,48 @@ PLATFORM = (
         right="        if not self.unreadable:\n            return said\n",
         wrong="        if True:\n            return said\n",
         tests=_SENSORS,
+    ),
+    Fault(
+        family="due: a deletion that no rule asks for passes",
+        file="checks/due.py",
+        right="        if not (self._by_offset(segment)",
+        wrong="        if not (True or self._by_offset(segment)",
+        tests=_DUE,
+    ),
+    Fault(
+        family="due: records that are not committed may go",
+        file="checks/due.py",
+        right="        if not self._committed(segment):\n            yield",
+        wrong="        if not self._committed(segment) and False:\n            yield",
+        tests=_DUE,
+    ),
+    Fault(
+        family="due: an age that was not read counts as old",
+        file="checks/due.py",
+        right="        if newest_ms is None or not",
+        wrong="        if newest_ms is None:\n            return True\n        if not",
+        tests=_DUE,
+    ),
+    Fault(
+        family="due: a file is purged a millisecond early",
+        file="checks/due.py",
+        right="            if waited_ms < file_delete_delay_ms:",
+        wrong="            if waited_ms < file_delete_delay_ms - 1:",
+        tests=_DUE,
+    ),
+    Fault(
+        family="due: nothing looked at has passed",
+        file="checks/due.py",
+        right="    return tuple(result for result in results if result.looked_at)",
+        wrong="    return results",
+        tests=_DUE,
+    ),
+    Fault(
+        family="roll: the step of a run rolls nothing",
+        file="sweep/stages.py",
+        right="    if not due:\n        return state\n",
+        wrong="    if due:\n        return state\n",
+        tests=("tests/unit/sweep/test_roll_all.py",),
     ),
     Fault(
         family="lag: the delay is measured at the pick",

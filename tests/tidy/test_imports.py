@@ -89,15 +89,14 @@ ONLY_IN = {
 """Where a library of the platform may be imported: the engine knows none of them."""
 
 SHARED_WITH_CHECKS = {
-    f"logwright.compaction.{name}"
-    for name in (
-        "batch_receipt",
-        "keys.offset_map",
-        "model",
-        "receipt",
-    )
+    *(
+        f"logwright.compaction.{name}"
+        for name in ("batch_receipt", "keys.offset_map", "model", "receipt")
+    ),
+    "logwright.purge.account",
+    "logwright.retention.account",
 }
-"""What the checks use of a cleaning: values and sums, but none of its rules."""
+"""What the checks use of an operation: values and sums, but none of its rules."""
 
 HANDED_OVER = {
     ("logwright.compaction.model", "logwright.roll.plan"): "a cleaning carries the roll before it",
@@ -153,13 +152,14 @@ def test_operations_do_not_know_each_other() -> None:
 
 
 def test_checks_have_rules_of_their_own() -> None:
-    """A check that used a rule of the two passes would repeat its fault."""
+    """A check that used a rule of the operation would repeat its fault."""
     wrong = [
         f"{module.path}:{line} imports {name}"
         for module in engine()
         if within(module.name, ["logwright.checks"])
         for line, name in imports(module)
-        if within(name, ["logwright.compaction"]) and name not in SHARED_WITH_CHECKS
+        if within(name, [f"logwright.{operation}" for operation in OPERATIONS])
+        and name not in SHARED_WITH_CHECKS
     ]
     assert wrong == []
 

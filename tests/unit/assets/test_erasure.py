@@ -7,7 +7,7 @@ from dataclasses import replace
 import dagster as dg
 import pytest
 
-from logwright.assets.erasure_contract import broken_rules
+from logwright.assets.erasure_contract import REQUESTS, broken_rules
 from logwright.assets.erasure_report import (
     contract_check,
     countdown_metadata,
@@ -43,21 +43,41 @@ LATE = replace(ROW, topic="carts", late=2, gone_by_ms=NEVER, state="will be late
 COUNTDOWN = Countdown(looked_ms=NOW_MS, requests=9, gone=4, records=21, topics=(MISSED, LATE, ROW))
 
 
-@pytest.mark.parametrize(
-    ("changed", "rule"),
-    [
-        ({"hmac": bytes(31)}, "hmac is 64 hexadecimal digits"),
-        ({"id": ""}, "id is not empty"),
-        ({"topics": ""}, "topics is not empty"),
-        ({"deadline_ms": 0}, "no deadline is before its request"),
-        ({"received_at_ms": -1}, "received_at_ms at least 0"),
-        ({"filter": 2**32}, "filter is a uint32, or -1"),
-    ],
-)
-def test_contract(changed: dict[str, object], rule: str) -> None:
+BREACHES: dict[str, tuple[dict[str, object], tuple[str, ...]]] = {
+    "hmac is 64 hexadecimal digits": ({"hmac": bytes(31)}, ()),
+    "id is not empty": ({"id": ""}, ()),
+    "topics is not empty": ({"topics": ""}, ()),
+    "no deadline is before its request": ({"deadline_ms": 0}, ()),
+    "received_at_ms at least 0": ({"received_at_ms": -1}, ()),
+    "deadline_ms at least 0": ({"deadline_ms": -1}, ("no deadline is before its request",)),
+    "filter is a uint32, or -1": ({"filter": 2**32}, ()),
+}
+"""Rule → what breaks it, and the rules that cannot hold then either."""
+
+
+def test_every_rule_of_the_contract_has_a_breach() -> None:
+    """There are no other rules."""
+    rules = [str(check.error) for column in REQUESTS.columns.values() for check in column.checks]
+    assert sorted(BREACHES) == sorted([*rules, *(str(check.name) for check in REQUESTS.checks)])
+
+
+@pytest.mark.parametrize("rule", BREACHES)
+def test_contract(rule: str) -> None:
     """Each rule can be broken, and is named."""
+    changed, others = BREACHES[rule]
     assert {} == broken_rules([GOOD, replace(GOOD, id="s", filter=None)])
-    assert {rule: 1} == broken_rules([replace(GOOD, **changed)])  # type: ignore[arg-type]
+    broken = broken_rules([replace(GOOD, **changed)])  # type: ignore[arg-type]
+    assert dict.fromkeys([rule, *others], 1) == broken
+
+
+def test_a_filter_below_none_is_refused() -> None:
+    """-1 stands for none, and is the lowest number."""
+    assert {"filter is a uint32, or -1": 1} == broken_rules([replace(GOOD, filter=-2)])
+
+
+def test_an_id_is_that_of_one_request() -> None:
+    """Both are counted."""
+    assert {"multiple_fields_uniqueness": 2} == broken_rules([GOOD, GOOD])
 
 
 def test_contract_of_two_with_one_id() -> None:

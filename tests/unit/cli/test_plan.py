@@ -202,3 +202,33 @@ def test_a_plan_without_metadata_says_so(call: Call) -> None:
     assert "No cluster metadata of this node was found" in call("plan", log_dir).err
     known = call("plan", log_dir, *settings("basic-none"))
     assert "No cluster metadata" not in known.err
+
+
+@pytest.mark.parametrize("lost", ["file", "entry"])
+def test_a_lost_high_watermark_is_named(call: Call, tmp_path: Path, lost: str) -> None:
+    """Nothing is cleaned and no segment goes, since nothing counts as committed; with all of the
+    log it would be.
+    """
+    log_dir = copy_before("basic-none", tmp_path)
+    checkpoint = log_dir / "replication-offset-checkpoint"
+    if lost == "file":
+        checkpoint.unlink(missing_ok=True)
+    else:
+        checkpoint.write_text("0\n1\nother 0 155\n")
+    words = [log_dir, "--now", 1760003686229, *settings("basic-none")]
+    committed = ("--high-watermark", "checkpoint")
+    answer = call("plan", *words, *committed)
+    assert "not due: no high watermark on record" in answer.out
+    assert "Nothing to clean" in answer.out
+    said = "The high watermark of 1 of 1 partitions is not in replication-offset-checkpoint"
+    assert said in answer.err
+    assert "--high-watermark end" in answer.err
+    (line, _) = call("plan", *words, *committed, "--output", "json").lines
+    assert "the high watermark is not on record, so nothing is committed" in " ".join(
+        line["reasons"]
+    )
+    whole = call("plan", *words)
+    assert "In order: t-0" in whole.out
+    assert said not in whole.err
+    kept = call("retain", *words, *committed, "--config", "cleanup.policy=delete", "--dry-run")
+    assert "the high watermark is not on record" in kept.out
