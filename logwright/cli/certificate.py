@@ -191,7 +191,11 @@ def _certificate(request: Request, given: _Given, wanted: Wanted, key: PrivateKe
             cryptography=version("cryptography"),
         ),
         earlier=[read_certificate(one, key.public_key()) for one in given["earlier"]],
-        replicas=replicas_elsewhere([(one.log_dir, one.sources()) for one in live], wanted.keys),
+        replicas=replicas_elsewhere(
+            [(one.log_dir, one.sources()) for one in live],
+            wanted.keys,
+            every_topic=bool(wanted.patterns),
+        ),
     )
 
 

@@ -152,12 +152,15 @@ def _say_marked(request: Request, chosen: KeySet, failures: FailureLog) -> bool:
     """Say which deleted, stray and future logs have records of the keys; return whether one has.
     Effects: reads; output.
     """
-    from logwright.cli.erase_at_once import planned_marked  # noqa: PLC0415 -- kernels
-    from logwright.erasure.erase.directories import remaining_marked  # noqa: PLC0415
+    from logwright.erasure.erase.directories import chosen_marked, remaining_marked  # noqa: PLC0415 -- kernels
 
     delay_ms, some = request.broker().file_delete_delay_ms, False
-    for one in planned_marked(request, chosen, failures, purge_unreadable=False):
-        left = remaining_marked(request.log_dir, one, delay_ms=delay_ms)
+    for one, keys in chosen_marked(request.log_dir, chosen, request.is_wanted):
+        try:
+            left = remaining_marked(request.log_dir, one, keys, delay_ms=delay_ms)
+        except LogwrightError as error:
+            failures.add_directory(one.name, error)
+            continue
         if left is None:
             continue
         some = True

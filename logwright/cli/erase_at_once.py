@@ -74,34 +74,6 @@ def erase_at_once(
     return task.has_matches
 
 
-def _wanted(request: Request) -> Callable[[TopicPartition], bool]:
-    """Return which partitions the command is about."""
-    return lambda partition: not request.named or partition in request.named
-
-
-def planned_marked(
-    request: Request, chosen: KeySet, failures: FailureLog, *, purge_unreadable: bool
-) -> list[MarkedErasure]:
-    """Plan the deleted, stray and future logs. Effects: reads them; output."""
-    plans = []
-    for marked, keys in chosen_marked(request.log_dir, chosen, _wanted(request)):
-        try:
-            plan = plan_marked(
-                request.log_dir,
-                marked,
-                request.settings(marked.partition.topic),
-                keys,
-                now_ms=request.now_ms,
-                progress=_silent,
-                purge_unreadable=purge_unreadable,
-            )
-        except LogwrightError as error:
-            failures.add_directory(marked.name, error)
-        else:
-            plans.append(plan)
-    return plans
-
-
 class _Task:
     """One call of the command."""
 
@@ -144,17 +116,28 @@ class _Task:
 
     def plan_marked(self) -> list[MarkedErasure]:
         """Plan the deleted, stray and future logs. Effects: reads them; output."""
-        return planned_marked(
-            self._request,
-            self._chosen,
-            self._failures,
-            purge_unreadable=self._purge_unreadable,
-        )
+        request, plans = self._request, []
+        for marked, keys in chosen_marked(request.log_dir, self._chosen, request.is_wanted):
+            try:
+                plan = plan_marked(
+                    request.log_dir,
+                    marked,
+                    request.settings(marked.partition.topic),
+                    keys,
+                    now_ms=request.now_ms,
+                    progress=_silent,
+                    purge_unreadable=self._purge_unreadable,
+                )
+            except LogwrightError as error:
+                self._failures.add_directory(marked.name, error)
+            else:
+                plans.append(plan)
+        return plans
 
     def _recover_marked(self) -> None:
         """Recover stray and future logs that an interruption has left. Effects: changes them."""
         request = self._request
-        found = chosen_marked(request.log_dir, self._chosen, _wanted(request))
+        found = chosen_marked(request.log_dir, self._chosen, request.is_wanted)
         names = [marked.name for marked, _ in found if marked.mark != "delete"]
         recover_marked(
             request.log_dir,

@@ -100,7 +100,11 @@ def _show_rest(request: Request, given: _Given, wanted: Wanted, found: Sequence[
     from logwright.erasure.certificate.search import replicas_elsewhere  # noqa: PLC0415
 
     live = [request.of(one) for one in (request.log_dir, *given["more_dirs"])]
-    replicas = replicas_elsewhere([(one.log_dir, one.sources()) for one in live], wanted.keys)
+    replicas = replicas_elsewhere(
+        [(one.log_dir, one.sources()) for one in live],
+        wanted.keys,
+        every_topic=bool(wanted.patterns),
+    )
     for one in replicas:
         brokers = ", ".join(map(str, one.brokers))
         request.output.text(f"not searched: {one.topic}: its replicas on brokers {brokers}.")

@@ -171,6 +171,10 @@ class Request:
         """
         return frozenset(self.named) - set(self.partitions(absent=True))
 
+    def is_wanted(self, partition: TopicPartition) -> bool:
+        """Return whether the command is about a partition."""
+        return not self.named or partition in self.named
+
     def require_terminal(self) -> None:
         """Require ``--yes`` or a terminal for a command that changes the log directory.
 

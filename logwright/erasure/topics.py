@@ -6,16 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Final
 
+from logwright.erasure.find.places import list_files
 from logwright.erasure.request import ALL_TOPICS, applies_to
-from logwright.log.files import open_log_dir
-from logwright.log.log_dir import list_log_dir
 from logwright.metadata.model import ClusterMetadata
-
-LONGEST_NAME: Final = 255
-"""At this length Kafka has shortened the topic in a directory's name (LocalLog.logDeleteDirName).
-"""
 
 
 def match_nothing(patterns: Iterable[str], topics: Collection[str]) -> tuple[str, ...]:
@@ -31,14 +25,10 @@ def match_nothing(patterns: Iterable[str], topics: Collection[str]) -> tuple[str
 
 
 def topics_of(log_dir: Path, metadata: ClusterMetadata | None = None) -> frozenset[str]:
-    """Return the topics that a log directory has, by the names of its directories, and those of the
-    cluster's metadata. Effects: lists the directory.
+    """Return the topics that a log directory has, as a search of it knows them, and those of the
+    cluster's metadata. Effects: lists the directory; reads ledgers.
 
     Raises:
         NotALogDir, UnreadableFile: it cannot be listed.
     """
-    with open_log_dir(log_dir) as root:
-        listing = list_log_dir(root)
-    named = {one.topic for one in listing.partitions.values()}
-    named |= {one.partition.topic for one in listing.marked if len(one.name) < LONGEST_NAME}
-    return frozenset(named | {*({} if metadata is None else metadata.topics)})
+    return frozenset(list_files(log_dir).topics.union({} if metadata is None else metadata.topics))

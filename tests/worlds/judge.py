@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tests.worlds.knowledge import Known, Seen, know
 from tests.worlds.plain_search import PlainFile
 from tests.worlds.product import Claimed
-from tests.worlds.requests import Asked, Asking, is_valid
+from tests.worlds.requests import ALL, Asked, Asking, is_valid
 from tests.worlds.world import NOW_MS, World, short
 
 CLEAN = ("gone", "not found")
@@ -45,7 +45,7 @@ class Wrong:
 def judge(world: World, seen: Seen, claimed: Sequence[Claimed]) -> list[Wrong]:
     """All wrong claims about a world."""
     asking = world.plan.asking
-    known = {one: know(world, seen, one) for one in asking.requests}
+    known = {one: know(world, seen, one) for one in asking.asked}
     found: list[Wrong] = []
     for claim in claimed:
         if claim.status is None:
@@ -146,8 +146,13 @@ def _certificate(world: World, known: dict[Asked, Known], claim: Claimed) -> Ite
     bad = [one for key, one in about.items() if key in claim.states and _is_open(known[one])]
     if claim.status == 0 and (bad or states & {"not proved", "missed"}):
         yield Wrong("more", "certificate: status 0", f"{sorted(states)}")
-    if claim.status != 0 and all(
-        is_valid(asked.topics) and one.is_complete and one.exists for asked, one in known.items()
+    if (
+        known
+        and claim.status != 0
+        and all(
+            is_valid(asked.topics) and one.is_complete and one.exists
+            for asked, one in known.items()
+        )
     ):
         if not claim.states:
             yield Wrong("less", f"certificate: refused, {claim.status}", claim.said[-300:])
@@ -168,10 +173,10 @@ def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -
     hits = [one for each in known.values() for one in each.found] + matched
     maybe = [one for each in known.values() for one in each.maybe]
     all_known = list(known.values())
-    unread = any(one.unread for one in all_known) or (pattern and _any_unread(seen))
-    away = any(one.elsewhere for one in all_known)
+    unread = any(one.unread for one in all_known) or bool(pattern and _any_unread(seen))
+    away = any(one.elsewhere for one in all_known) or bool(pattern and _any_away(world, seen))
     unsure = not all(one.is_complete and one.exists for one in all_known)
-    unsure = unsure or bool(pattern and not all(one.state == "whole" for one in files))
+    unsure = unsure or bool(pattern and not all(one.state == "whole" for one in files)) or away
     where = f"{short([one.path for one in hits])}; unread {bool(unread)}; elsewhere {away}"
     valid = all(is_valid(one.topics) for one in known)
     if claim.status == 0:
@@ -186,8 +191,8 @@ def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -
         if not all(one.exists for one in all_known) and not _NO_MATCH.search(claim.said):
             yield Wrong("more", "find: topic that does not exist", where)
     elif claim.status in (8, 10):
-        if unread:
-            yield Wrong("more", f"find: {claim.status} and unread", where)
+        if unread or away:
+            yield Wrong("more", f"find: {claim.status} and {'unread' if unread else 'away'}", where)
         if not hits and not maybe:
             yield Wrong("less", "find: found nothing that is there", claim.said[:200])
     elif not unsure and valid:
@@ -196,6 +201,12 @@ def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -
 
 def _any_unread(seen: Seen) -> bool:
     return any(one.state == "unread" for one in seen.logs)
+
+
+def _any_away(world: World, seen: Seen) -> bool:
+    """Whether a part of any topic is elsewhere: a pattern is searched in all topics."""
+    brokers = {one for each in world.replicas.values() for some in each.values() for one in some}
+    return bool(seen.remote or brokers - {1})
 
 
 def _pattern(asking: Asking, seen: Seen, claim: Claimed) -> Iterator[Wrong]:
@@ -246,7 +257,7 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
         yield from refusal
         return
     left, unread, loose = [], [], []
-    for one in asking.requests:
+    for one in asking.asked:
         files = [file for file in after.first if one.is_about(file.topic)]
         left += [file for file in files if file.has_key(one.key)]
         unread += [file for file in files if file.state == "unread"]
@@ -255,14 +266,15 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
         kind = _kind((left or unread)[0].path)
         paths = short([one.path for one in (*left, *unread)])
         yield Wrong("more", f"erase: 0, {'left' if left else 'unread'}: {kind}", paths)
-    exists = all(any(map(one.is_about, before.here)) for one in asking.requests)
-    was = any(file.has_key(one.key) for one in asking.requests for file in before.first)
+    # All topics are not a name that can have an error: whatever is there was searched.
+    exists = all(one.topics == ALL or any(map(one.is_about, before.here)) for one in asking.asked)
+    was = any(file.has_key(one.key) for one in asking.asked for file in before.first)
     if claim.status == 0 and not exists and not was and not _NO_MATCH.search(claim.said):
-        yield Wrong("more", "erase: topic that does not exist", str(asking.requests[0].topics))
+        yield Wrong("more", "erase: topic that does not exist", str(asking.asked[0].topics))
     quiet = not before.remote and not world.replicas and not world.did("move", "undo")
-    valid = all(is_valid(one.topics) for one in asking.requests)
+    valid = bool(asking.asked) and all(is_valid(one.topics) for one in asking.asked)
     killed = any(name.startswith("kill") for name, _ in world.done)
     if claim.status != 0 and valid and exists and quiet and not killed:
-        broken = [one for one in before.first if one.state != "whole"]
+        broken = [one for one in before.first if one.state != "whole" or one.is_torn]
         if not (left or unread or loose or broken):
             yield Wrong("less", f"erase: {claim.status} without a cause", claim.said[-300:])

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.worlds.plain_search import (
     PlainFile,
     begin_elsewhere,
+    deletions,
     is_live,
     search_logs,
     search_table,
@@ -83,15 +84,17 @@ def look(world: World) -> Seen:
         for file in search_table(one.path)
     ]
     here = set(world.replicas) | _topics(world.first)
-    if world.did("delete"):
-        here |= {topic for topic, _ in world.ends}
     topics = here.union(*map(_topics, (*world.live, *world.archives)))
     remote = world.tiered.union(world.deleted_tiers, *map(begin_elsewhere, world.live))
     return Seen([*logs, *archives], archives, tables, by_directory[0], topics, here, remote)
 
 
 def _topics(root: Path) -> set[str]:
-    return {topic for one in _directories(root) if (topic := topic_of(one))}
+    """The topics that names of directories say, and the record of deletions. That of a deleted log
+    goes with its files: then it is not known that there was such a topic.
+    """
+    named = {topic for one in _directories(root) if (topic := topic_of(one))}
+    return named.union(deletions(root).values())
 
 
 def _directories(root: Path) -> list[str]:

@@ -55,6 +55,14 @@ def read_all(content: bytes) -> tuple[list[PlainRecord], bool]:
     return found, whole
 
 
+def has_zeros(content: bytes) -> bool:
+    """Whether something follows the whole, right batches at its beginning."""
+    position = 0
+    while size := batch_bytes(content, position):
+        position += size
+    return position < len(content)
+
+
 def is_old(content: bytes) -> bool:
     """Whether all of it is uncompressed messages of version 0 or 1, whose keys are plain bytes."""
     position = 0

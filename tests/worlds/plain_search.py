@@ -14,11 +14,13 @@ from __future__ import annotations
 import base64
 import gzip
 import io
+import json
 import re
 import stat
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -28,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from tests.worlds.plain_records import PlainRecord, is_old, read_all
+from tests.worlds.plain_records import PlainRecord, has_zeros, is_old, read_all
 
 State = Literal["whole", "unread", "loose"]
 
@@ -52,6 +54,7 @@ _APPENDED_BYTES: Final = 12
 _CUT: Final = 16
 """Characters of a text in Iceberg's statistics."""
 _SPOOL: Final = ".logwright-write-"
+_DELETED_LOGS: Final = ".logwright-deleted-logs.jsonl"
 _LIVE: Final = re.compile(r"(.+)-([0-9]+)")
 _MARKED: Final = re.compile(r"(.+)-([0-9]+)\.[0-9a-f]{32}-(?:delete|stray|future)")
 _PRINTABLE: Final = frozenset((*range(32, 127), 9, 10, 13))
@@ -65,6 +68,7 @@ class PlainFile:
         topic: whose log it is part of; None if unknown.
         stays: nothing but an erasure removes it.
         opened: bytes of it in other forms: decompressed, decoded.
+        is_torn: zeros follow its last batch: no record, and not what Kafka takes for a log.
     """
 
     path: str
@@ -75,6 +79,7 @@ class PlainFile:
     cells: set[bytes] = field(default_factory=set)
     opened: list[bytes] = field(default_factory=list)
     is_log: bool = False
+    is_torn: bool = False
 
     def has_key(self, key: bytes) -> bool:
         """Whether the person is in it: a record's key, a cell of a table, or bytes in any form."""
@@ -125,9 +130,22 @@ def is_live(name: str) -> bool:
     return bool(_LIVE.fullmatch(name)) and not _MARKED.fullmatch(name)
 
 
+def deletions(root: Path) -> dict[str, str]:
+    """Directory → topic of the deleted logs on record, which has names that a directory's cuts."""
+    path = root / _DELETED_LOGS
+    found = {}
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        with suppress(ValueError):  # a line that was not written to its end
+            entry = json.loads(line)
+            if "topic" in entry:
+                found[entry["directory"]] = entry["topic"]
+    return found
+
+
 def search_logs(root: Path) -> list[PlainFile]:
     """All files of a log directory."""
-    return [_of_log_dir(path, path.relative_to(root).parts) for path in below(root)]
+    known = deletions(root)
+    return [_of_log_dir(path, path.relative_to(root).parts, known) for path in below(root)]
 
 
 def begin_elsewhere(root: Path) -> set[str]:
@@ -156,8 +174,8 @@ def below(root: Path) -> Iterator[Path]:
             yield path
 
 
-def _of_log_dir(path: Path, parts: tuple[str, ...]) -> PlainFile:
-    topic = topic_of(parts[0]) if len(parts) > 1 else None
+def _of_log_dir(path: Path, parts: tuple[str, ...], known: Mapping[str, str]) -> PlainFile:
+    topic = known.get(parts[0], topic_of(parts[0])) if len(parts) > 1 else None
     found = PlainFile("/".join(parts), topic, "loose")
     found.stays = _stays(parts)
     if not stat.S_ISREG(path.lstat().st_mode):
@@ -194,6 +212,7 @@ def _of_log(found: PlainFile, content: bytes, *, is_whole: bool) -> None:
     """A file by a log's name: what is not a right batch may be anything."""
     if is_whole:
         found.state = "whole"
+        found.is_torn = has_zeros(content)
         return
     packed = unpacked(content)
     found.opened = [content, *packed]

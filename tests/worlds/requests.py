@@ -113,6 +113,13 @@ class Asking:
     pattern: bytes | None = None
 
     @property
+    def asked(self) -> tuple[Asked, ...]:
+        """The requests that a command gets: a store has no row that its landing has refused."""
+        if self.way != "store":
+            return self.requests
+        return tuple(one for one in self.requests if is_valid(one.topics))
+
+    @property
     def is_refused(self) -> bool:
         """Whether the file of keys is written in a way that is never meant."""
         return self.way == "keys" and self.encoding in REFUSED

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import gzip
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,17 @@ from tests.worlds.judge import judge, judge_erasure
 from tests.worlds.knowledge import look
 from tests.worlds.plain_search import PlainFile, search_logs, topic_of
 from tests.worlds.product import Claimed
-from tests.worlds.requests import CUSTOMERS, ORDERS, PATTERN, PERSONS, Asked, Asking, Encoding
+from tests.worlds.requests import (
+    ALL,
+    CUSTOMERS,
+    LONG,
+    ORDERS,
+    PATTERN,
+    PERSONS,
+    Asked,
+    Asking,
+    Encoding,
+)
 from tests.worlds.world import NOW_MS, Plan, World, new_world
 
 ALICE, BOB = PERSONS[:2]
@@ -169,6 +181,65 @@ def test_statuses_of_a_search(tmp_path: Path) -> None:
     damage(world)
     assert ["more: find: 8 and unread"] == causes(world, Claimed("find", 8))
     assert [] == causes(world, Claimed("find", 9))
+
+
+def test_a_pattern_is_in_all_topics(tmp_path: Path) -> None:
+    """A replica elsewhere of another topic may hold it, and no key of the request."""
+    asked = Asked(ALICE, CUSTOMERS)
+    world = world_of(tmp_path, asked)
+    elsewhere(world)
+    assert [] == causes(world, Claimed("find", 8))
+    plan = Plan(0, (), (), Asking((asked,), pattern=PATTERN))
+    assert ["more: find: 8 and away"] == causes(replace(world, plan=plan), Claimed("find", 8))
+    assert [] == causes(replace(world, plan=plan), Claimed("find", 9))
+
+
+def test_a_store_has_no_row_that_was_refused(tmp_path: Path) -> None:
+    """Its topics are of no search, and a certificate without a request is refused."""
+    asked = Asked(ALICE, "customers ")
+    world = world_of(tmp_path, asked)
+    claimed = (Claimed("find", 0), Claimed("certificate", 2))
+    wrong = ["more: find: topic that does not exist"]
+    assert wrong == causes(world, Claimed("find", 0))
+    stored = replace(world, plan=Plan(0, (), (), Asking((asked,), "store")))
+    assert [] == causes(stored, *claimed)
+
+
+def test_a_deleted_log_is_of_the_topic_on_record(tmp_path: Path) -> None:
+    """Whatever its name has left of the topic; without the record it is not known that there
+    was one.
+    """
+    world = world_of(tmp_path, Asked(ALICE, ORDERS))
+    path = world.first / f"{LONG}-0.{ID}-delete"[-255:]
+    (world.first / f"{CUSTOMERS}-0").rename(path)
+    record = world.first / ".logwright-deleted-logs.jsonl"
+    assert ["more: find: 0 and found"] == causes(world, Claimed("find", 0))
+    record.write_text(f'{{"directory": "{path.name}", "topic": "{CUSTOMERS}"}}\n{{"torn": {{}}\n')
+    assert [] == causes(world, Claimed("find", 0))
+    shutil.rmtree(path)
+    assert {CUSTOMERS, ORDERS} == look(world).topics
+    record.unlink()
+    assert {ORDERS} == look(world).topics
+
+
+def test_an_erasure_of_all_topics_names_none(tmp_path: Path) -> None:
+    """Where there is no topic, it has searched what is there; a named topic it has not."""
+    for topics, wrong in ((ALL, []), (CUSTOMERS, ["erase: topic that does not exist"])):
+        world = world_of(tmp_path / topics, Asked(BOB, topics))
+        for one in (CUSTOMERS, ORDERS):
+            shutil.rmtree(world.first / f"{one}-0")
+        seen = look(world)
+        found = judge_erasure(world, seen, seen, Claimed("erase", 0))
+        assert wrong == [one.cause for one in found]
+
+
+def test_an_erasure_of_a_torn_log_is_refused(tmp_path: Path) -> None:
+    """Zeros hold nothing, so all was searched; neither Kafka nor an erasure takes such a log."""
+    world = world_of(tmp_path, Asked(BOB))
+    (world.first / f"{ORDERS}-0" / f"{0:020d}.log").write_bytes(bytes(4))
+    seen = look(world)
+    assert [] == causes(world, Claimed("find", 0))
+    assert [] == list(judge_erasure(world, seen, seen, Claimed("erase", 3)))
 
 
 def test_an_erasure_that_leaves_something(tmp_path: Path) -> None:

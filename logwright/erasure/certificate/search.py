@@ -83,10 +83,15 @@ def findings_of(found: Found, requests: int) -> list[Finding]:
 
 
 def replicas_elsewhere(
-    searched: Sequence[tuple[Path, Sources]], keys: KeySet
+    searched: Sequence[tuple[Path, Sources]], keys: KeySet, *, every_topic: bool = False
 ) -> tuple[Replicas, ...]:
     """Return the replicas that the clusters' metadata knows and that were not searched. Effects:
     lists the directories.
+
+    Args:
+        searched: log directories, each with the sources of its settings.
+        keys: of the requests; replicas of other topics do not count.
+        every_topic: those of all topics do: a byte pattern is searched in all of them.
 
     Raises:
         LogwrightError: one cannot be listed.
@@ -98,4 +103,8 @@ def replicas_elsewhere(
         if sources.metadata is not None:
             topics |= sources.metadata.topics
     patterns = {keys.request(index).topics for index in range(len(keys))}
-    return not_searched(topics, held, lambda topic: any(applies_to(one, topic) for one in patterns))
+    return not_searched(
+        topics,
+        held,
+        lambda topic: every_topic or any(applies_to(one, topic) for one in patterns),
+    )

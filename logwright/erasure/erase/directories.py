@@ -4,6 +4,8 @@
    restored any more. What an interruption leaves of it has no match, and goes when it is due.
 2. A broker never deletes a stray log (``-stray``), and continues a future log (``-future``), the
    copy of a move inside the broker. Both are rebuilt like a live log.
+
+An erasure by the rules changes none of them, and says which have a match.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from logwright.deletion.commit import plan_purge_deleted, purge_deleted
-from logwright.erasure.erase.commit import needs_purge, plan_erasure_of
+from logwright.deletion.observe import list_deleted
+from logwright.erasure.erase.commit import plan_erasure_of
 from logwright.erasure.erase.copies import file_matches, holds_batches
 from logwright.erasure.erase.remaining import Remaining
 from logwright.format.names import TopicPartition
@@ -23,7 +26,7 @@ from logwright.recovery.model import RecoveryOptions
 from logwright.units import INT64_MAX, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from logwright.config.topic import CleanerConfig, TopicConfig
@@ -83,26 +86,13 @@ class MarkedErasure:
     removed: bool
     unreadable: tuple[str, ...] = ()
 
-    @property
-    def changes(self) -> bool:
-        """Whether there is something to erase. Effects: may read the directory."""
-        if self.plan is None:
-            return self.removed
-        return self.plan.rebuilds or needs_purge(self.plan, self.keys)
-
-
-def applying(keys: KeySet, marked: MarkedDirectory) -> KeySet:
-    """Return the keys that apply to a marked directory; all of them if its topic is shortened."""
-    if len(marked.name) >= _LONGEST_NAME:
-        return keys
-    return keys.for_topic(marked.partition.topic)
-
 
 def chosen_marked(
     log_dir: Path, keys: KeySet, wanted: Callable[[TopicPartition], bool]
 ) -> list[tuple[MarkedDirectory, KeySet]]:
-    """Return the marked directories that keys apply to, each with them. Effects: lists the log
-    directory.
+    """Return the marked directories that keys apply to, each with them; all keys apply to one whose
+    topic is shortened and not on record. Effects: lists the log directory; reads the record of
+    deletions.
 
     Args:
         wanted: which partitions the command is about.
@@ -110,8 +100,16 @@ def chosen_marked(
     Raises:
         NotALogDir, UnreadableFile: it cannot be listed.
     """
-    found = [(marked, applying(keys, marked)) for marked in list_marked(log_dir)]
-    return [(marked, own) for marked, own in found if not own.is_empty and wanted(marked.partition)]
+    deletions = list_deleted(log_dir).deletions
+    found = []
+    for marked in list_marked(log_dir):
+        on_record = deletions.get(marked.name)
+        partition = marked.partition if on_record is None else on_record.partition
+        is_known = on_record is not None or len(marked.name) < _LONGEST_NAME
+        own = keys.for_topic(partition.topic) if is_known else keys
+        if not own.is_empty and wanted(partition):
+            found.append((marked._replace(partition=partition), own))
+    return found
 
 
 def recover_marked(
@@ -169,15 +167,11 @@ def plan_marked(
             purge_unreadable=purge_unreadable,
         )
         return _decided(marked, keys, plan=plan, removed=False)
-    root = log_dir / marked.name
     unreadable = []
-    for entry in list_tree(root):
-        if entry.kind == "file" and holds_batches(entry.path.name):
-            matches = file_matches(root / entry.path, keys)
-            if matches:
-                return _decided(marked, keys, plan=None, removed=True)
-            if matches is None:
-                unreadable.append(str(entry.path))
+    for path, matches in _looked_at(log_dir / marked.name, keys):
+        if matches:
+            return _decided(marked, keys, plan=None, removed=True)
+        unreadable.append(path)
     if unreadable and purge_unreadable:
         return _decided(marked, keys, plan=None, removed=True)
     return _decided(marked, keys, plan=None, removed=False, unreadable=tuple(unreadable))
@@ -202,21 +196,36 @@ def _decided(
     )
 
 
-def remaining_marked(log_dir: Path, one: MarkedErasure, *, delay_ms: int) -> Remaining | None:
-    """Return what an erasure by the rules leaves in a marked directory, None without a match: a
-    broker deletes deleted logs after `delay_ms`, stray and future logs never. Effects: reads.
+def _looked_at(root: Path, keys: Matcher) -> Iterator[tuple[str, bool | None]]:
+    """Yield the files below a marked directory that match, and with None those that cannot be read
+    to their end. Effects: reads them.
+    """
+    for entry in list_tree(root):
+        if entry.kind == "file" and holds_batches(entry.path.name):
+            matches = file_matches(root / entry.path, keys)
+            if matches is not False:
+                yield str(entry.path), matches
+
+
+def remaining_marked(
+    log_dir: Path, marked: MarkedDirectory, keys: Matcher, *, delay_ms: int
+) -> Remaining | None:
+    """Return in how many files of a marked directory an erasure by the rules leaves something, None
+    if in none: a broker deletes deleted logs after `delay_ms`, stray and future logs never. The
+    files are read as they are, since nothing is done to them: no log must be recovered first.
+    Effects: reads.
 
     Raises:
         LogwrightError: as `plan_purge_deleted`.
     """
-    if one.plan is not None:
-        records = one.plan.scan.records
-        return Remaining(one.name, records, "", None) if one.changes else None
-    if not one.removed and not one.unreadable:
+    files = sum(1 for _ in _looked_at(log_dir / marked.name, keys))
+    if not files:
         return None
+    if marked.mark != "delete":
+        return Remaining(marked.name, files, "", None)
     found = plan_purge_deleted(log_dir, now_ms=TimestampMs(0), delay_ms=delay_ms)
     due = {each.directory: each.due_at_ms for each in found}
-    return Remaining(one.name, 1, "log.segment.delete.delay.ms", due.get(one.name))
+    return Remaining(marked.name, files, "log.segment.delete.delay.ms", due.get(marked.name))
 
 
 def remove_deleted(log_dir: Path, names: Collection[str]) -> dict[str, str]:

@@ -34,8 +34,8 @@ class Remaining(NamedTuple):
     """Records, or a retired file, that an erasure by the rules has left.
 
     Attributes:
-        what: ``records``, ``tombstones``, or the name of a retired file.
-        records: how many; of a file 1.
+        what: ``records``, ``tombstones``, or the name of a retired file or of a marked directory.
+        records: how many; of a file 1, of a directory its files.
         rule: the Kafka config, or the setting of the policies, that removes it; empty if nothing
             will.
         until_ms: the earliest time at which all of it can be gone, ms since the epoch; None if that

@@ -184,6 +184,42 @@ def test_by_the_rules_marked_logs_are_named(tmp_path: Path) -> None:
     assert "" == found[f"t-2.{ID}-stray"]
 
 
+@pytest.mark.parametrize(("key", "status"), [(ME, 8), ("nobody", 0)])
+@pytest.mark.parametrize("mark", ["stray", "future"])
+def test_by_the_rules_no_marked_log_must_be_recovered(
+    tmp_path: Path, mark: str, key: str, status: int
+) -> None:
+    """Nothing is done to it: a log without its indexes is searched, and that is all."""
+    log_dir = made(tmp_path)
+    shutil.rmtree(log_dir / "t-0")
+    LogBuilder(log_dir, "t-0").write()
+    other = LogBuilder(tmp_path / "other", "t-2")
+    other.segment(0).batch(0, [(ME, "1"), ("a", "2")])
+    target = log_dir / f"t-2.{ID}-{mark}"
+    target.mkdir()
+    (target / f"{0:020d}.log").write_bytes(other.segments[0].content)
+    (tmp_path / "keys").write_text(f"{key}\n")
+    done = erase(tmp_path, *COMPACT, "--yes")
+    assert status == done.status, done.err
+    assert [(target.name, 1, "", None)] * (status == 8) == remaining(done)
+    assert [f"{0:020d}.log"] == [one.name for one in target.iterdir()]
+
+
+def test_a_deleted_log_whose_topic_is_on_record(tmp_path: Path) -> None:
+    """Its directory has a shortened name: it goes by the keys of its own topic, which exists."""
+    long = "t" * 240
+    log_dir = made(tmp_path, f"{long}-0")
+    assert 0 == call("delete", log_dir, f"{long}-0", "--yes", "--now", NOW).status
+    (deleted,) = (one for one in log_dir.iterdir() if one.is_dir())
+    assert 255 == len(deleted.name)
+    at_once = (*COMPACT, "--yes", "--now-and-for-good")
+    other = erase(tmp_path, *at_once, "--topic", long[:-1])
+    assert (9, True) == (other.status, deleted.exists())
+    assert [{"topics": long[:-1], "matches": 0}] == [one for one in other.lines if "topics" in one]
+    done = erase(tmp_path, *at_once, "--topic", long)
+    assert (0, False) == (done.status, deleted.exists()), done.err
+
+
 def test_pieces_that_cannot_be_read(tmp_path: Path) -> None:
     """They stay and are named, until they may go."""
     log_dir = made(tmp_path)

@@ -16,8 +16,10 @@ import pytest
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format.names import marked_directory_name
 from logwright.ingest.schema import SCHEMA
+from tests import metadata_builder as records
 from tests.found import plain_bytes
 from tests.log_builder import START_MS, LogBuilder
+from tests.metadata_builder import MetadataBuilder
 from tests.unit.cli.conftest import Answer, Call
 
 SECRET_KEYS = [b"planted-alice", b"planted-bob", b"planted-carol", b"planted-dave"]
@@ -305,6 +307,24 @@ def test_requests_of_a_landing_directory(call: Call, tmp_path: Path) -> None:
     assert answer.status == 2
     assert "x.csv:2" in answer.err
     assert "planted" not in answer.err + answer.out
+
+
+def test_a_pattern_is_in_all_topics(call: Call, tmp_path: Path) -> None:
+    """A replica elsewhere of a topic that no request is about may hold it, and no key."""
+    log_dir = build(tmp_path / "a", "t-0", 0).log_dir
+    build(log_dir, "u-0", 0)
+    (log_dir / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    topics = [records.topic("t", 1), records.topic("u", 2)]
+    partitions = [records.partition(1, 0, [1]), records.partition(2, 0, [1, 2])]
+    MetadataBuilder(log_dir).segment(0, topics + partitions)
+    (tmp_path / "patterns").write_bytes(b"nowhere\n")
+    assert 8 == search(call, log_dir, "--topic", "t").status
+    answer = search(call, log_dir, "--topic", "t", "--pattern", tmp_path / "patterns")
+    elsewhere = [one for one in answer.lines if "replicasNotSearched" in one]
+    assert 9 == answer.status
+    assert [{"topic": "u", "replicasNotSearched": [2]}] == elsewhere
+    alone = call("find", log_dir, "--pattern", tmp_path / "patterns", *COMPACT)
+    assert 9 == alone.status
 
 
 def test_usage(call: Call, tmp_path: Path) -> None:

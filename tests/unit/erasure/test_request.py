@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logwright.deletion.commit import delete_log
 from logwright.erasure.request import applies_to, topics_problem
 from logwright.erasure.topics import match_nothing, topics_of
+from logwright.format.names import DELETED_LOGS, TopicPartition
+from logwright.units import TimestampMs
 from tests.log_builder import LogBuilder
 
 NOT_A_NAME = "is neither a topic nor has the prefix regex:"
@@ -90,3 +93,15 @@ def test_topics_that_match_nothing(tmp_path: Path) -> None:
     asked = ("customers", "custmers", "regex:cust", "regex:cust.*", "old", "regex:.*", "backup")
     assert ("backup", "custmers", "regex:cust") == match_nothing(asked, there)
     assert () == match_nothing(("regex:.*",), ())
+
+
+def test_topics_of_deleted_logs_are_on_record(tmp_path: Path) -> None:
+    """A directory's name shortens a long one, and says nothing without the record."""
+    long = "t" * 240
+    log = LogBuilder(tmp_path, f"{long}-0").write()
+    deletion = delete_log(tmp_path, TopicPartition(long, 0), now_ms=TimestampMs(1))
+    assert not log.directory.exists()
+    assert 255 == len(deletion.directory)
+    assert frozenset([long]) == topics_of(tmp_path)
+    (tmp_path / DELETED_LOGS).unlink()
+    assert frozenset() == topics_of(tmp_path)
