@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from logwright.erasure.erase.remaining import Remaining
-    from logwright.erasure.erase.rules import ErasedByRules, Tombstones
+    from logwright.erasure.erase.by_tombstones import ErasedByRules, Tombstones
     from logwright.erasure.keys import KeySet
     from logwright.format.names import TopicPartition
 
@@ -194,7 +194,7 @@ def _missing(
     failures: FailureLog,
 ) -> list[Tombstones]:
     """Find the tombstones that are missing. Effects: reads; output."""
-    from logwright.erasure.erase.rules import missing_tombstones  # noqa: PLC0415 -- kernels
+    from logwright.erasure.erase.by_tombstones import missing_tombstones  # noqa: PLC0415 -- kernels
 
     found = []
     for partition in partitions:
@@ -232,7 +232,7 @@ def _erase(
 ) -> None:
     """Erase one log, and say what remains. Effects: changes the log; output."""
     from logwright.erasure.erase.remaining import remaining  # noqa: PLC0415 -- kernels
-    from logwright.erasure.erase.rules import erase_by_rules  # noqa: PLC0415
+    from logwright.erasure.erase.by_tombstones import erase_by_rules  # noqa: PLC0415
 
     settings = request.settings(partition.topic)
     keys = chosen.for_topic(partition.topic)

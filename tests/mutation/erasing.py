@@ -138,14 +138,14 @@ ERASING = (
     ),
     Fault(
         family="erase: tombstones are appended again",
-        file="erasure/erase/rules.py",
-        right="                decided = tombstone and offset < log.last_stable_offset\n",
-        wrong="                decided = False\n",
+        file="erasure/erase/by_tombstones.py",
+        right="                    decided = tombstone and offset < log.last_stable_offset\n",
+        wrong="                    decided = False\n",
         tests=_COMMAND,
     ),
     Fault(
         family="erase: tombstones past their horizon stay",
-        file="erasure/erase/rules.py",
+        file="erasure/erase/by_tombstones.py",
         right="        plan = _from_the_start(plan)\n",
         wrong="        pass\n",
         tests=_COMMAND,
