@@ -13,8 +13,8 @@ ERASING = (
     Fault(
         family="erase: compressed batches are not scanned",
         file="erasure/erase/scan.py",
-        right="((False, source.data), (True, window.scratch))",
-        wrong="((False, source.data),)",
+        right="in enumerate(buffers):",
+        wrong="in enumerate(buffers[:1]):",
         tests=_ERASE,
     ),
     Fault(
@@ -152,23 +152,23 @@ ERASING = (
     ),
     Fault(
         family="erase: what could not be searched does not count",
-        file="cli/erase_left.py",
-        right="(parts):\n            self._incomplete = True\n",
-        wrong="(parts):\n",
+        file="erasure/remains.py",
+        right="        return bool(self.left.unsearched)\n",
+        wrong="        return False\n",
         tests=_COMMAND,
     ),
     Fault(
         family="erase: what remains does not count",
-        file="cli/erase_left.py",
-        right="        self._remains |= bool(left.files)\n",
-        wrong="",
+        file="erasure/remains.py",
+        right="        return bool(self.left.files)\n",
+        wrong="        return False\n",
         tests=_COMMAND,
     ),
     Fault(
         family="erase: a table that is not there counts as searched",
-        file="cli/erase_left.py",
-        right='self._incomplete = True\n        self._output.json_object({"topic": topic, "table"',
-        wrong='self._output.json_object({"topic": topic, "table"',
+        file="erasure/remains.py",
+        right="    problem: str\n\n    remains, incomplete = False, True\n",
+        wrong="    problem: str\n\n    remains, incomplete = False, False\n",
         tests=_COMMAND,
     ),
     Fault(

@@ -170,7 +170,10 @@ def _window_matches(source: Source, window: Window, keys: Matcher) -> Matches:
                 np.full(len(rows), packed),
             )
         )
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    ordinals, *others = (np.concatenate(column) for column in zip(*parts, strict=True))
     # Packed and plain batches take turns in a log: back to its order.
-    order = np.argsort(columns[0], kind="stable")
-    return Matches(*(column[order] for column in columns), buffers=buffers)
+    order = np.argsort(ordinals, kind="stable")
+    offsets, requests, tombstones, starts, lengths, packed_ones = (each[order] for each in others)
+    return Matches(
+        ordinals[order], offsets, requests, tombstones, starts, lengths, packed_ones, buffers
+    )

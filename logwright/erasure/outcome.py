@@ -1,0 +1,150 @@
+"""What the stages of an erasure say of each log and directory (`logwright.erasure.run`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from logwright.erasure.erase.by_tombstones import ErasedByRules, Tombstones
+    from logwright.erasure.erase.directories import MarkedErasure
+    from logwright.erasure.erase.model import Erased, ErasePlan
+    from logwright.erasure.erase.remaining import Remaining
+    from logwright.errors import LogwrightError
+    from logwright.format.names import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A log that was not erased. Its partition is None for a deleted, stray or future log."""
+
+    name: str
+    partition: TopicPartition | None
+    error: LogwrightError
+
+    has_matches = False
+    records = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTombstones:
+    """The tombstones that a log lacks."""
+
+    name: str
+    tombstones: Tombstones
+
+    @property
+    def has_matches(self) -> bool:
+        """Whether the log has records of the requests."""
+        return bool(self.tombstones.matches)
+
+    @property
+    def records(self) -> int:
+        """How many."""
+        return self.tombstones.matches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedByTombstones:
+    """What was done by the rules to a log, and what remains in it."""
+
+    name: str
+    partition: TopicPartition
+    erased: ErasedByRules
+    remaining: Sequence[Remaining]
+
+    @property
+    def has_matches(self) -> bool:
+        """Whether the log had records of the requests."""
+        return bool(self.erased.matches)
+
+    @property
+    def records(self) -> int:
+        """How many."""
+        return self.erased.matches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtOnce:
+    """What is erased at once from a live, stray or future log.
+
+    Attributes:
+        done: the stage has erased it, not only planned.
+        erased: None if nothing was, or was to be, erased.
+    """
+
+    name: str
+    plan: ErasePlan
+    done: bool
+    erased: Erased | None
+
+    @property
+    def unreadable(self) -> list[str]:
+        """Files that stay though they cannot be read to their end."""
+        if self.erased is not None:
+            return list(self.erased.unreadable)
+        unread = [copy.path for copy in self.plan.copies if copy.matches is None]
+        return [] if self.plan.purge_unreadable else unread
+
+    @property
+    def purged(self) -> list[str]:
+        """Files besides the segments that go."""
+        if self.erased is not None:
+            return list(self.erased.purged)
+        purged = [copy.path for copy in self.plan.copies if copy.matches]
+        unread = [copy.path for copy in self.plan.copies if copy.matches is None]
+        return [*purged, *unread] if self.plan.purge_unreadable else purged
+
+    @property
+    def has_matches(self) -> bool:
+        """Whether the log has, or had, records of the requests."""
+        return bool(self.records or self.purged)
+
+    @property
+    def records(self) -> int:
+        """How many are in its segments."""
+        return self.plan.scan.records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedAtOnce:
+    """What becomes of a deleted log at once; `done`: not only planned."""
+
+    name: str
+    marked: MarkedErasure
+    done: bool
+
+    records = 0
+
+    @property
+    def has_matches(self) -> bool:
+        """Whether it has a match, and goes."""
+        return self.marked.removed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgedDirectory:
+    """A deleted log that was due, and is gone."""
+
+    name: str
+
+    has_matches = True
+    records = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemainingDirectory:
+    """A deleted, stray or future log that an erasure by the rules leaves as it is."""
+
+    name: str
+    remaining: Remaining
+
+    has_matches = True
+    records = 0
+
+
+LogResult = Failed | PlannedTombstones | ErasedByTombstones | AtOnce
+DirectoryResult = Failed | AtOnce | DeletedAtOnce | PurgedDirectory | RemainingDirectory
+Result = LogResult | DirectoryResult
+"""What a stage says of a log or directory. All have `name`, `has_matches` and `records`."""
