@@ -80,22 +80,20 @@ class Shown:
     @show.register
     def _by_tombstones(self, result: ErasedByTombstones) -> None:
         output, erased = self._output, result.erased
-        repeated = erased.appended is None or erased.appended.repeated
-        appended = 0 if erased.appended is None or repeated else erased.appended.records
         output.json_object(
             {
                 "topicPartition": result.name,
                 "now": self._now_ms,
                 "erased": True,
                 "records": erased.matches,
-                "tombstones": appended,
+                "tombstones": result.appended,
                 "compacted": erased.committed is not None,
                 "purged": list(erased.purged.removed),
                 "remaining": [_remaining_object(left) for left in result.remaining],
             }
         )
         output.text(
-            f"{result.name}: {erased.matches} records of these keys, {appended} tombstones"
+            f"{result.name}: {erased.matches} records of these keys, {result.appended} tombstones"
             f" appended, {len(erased.purged.removed)} files removed"
         )
         for left in result.remaining:

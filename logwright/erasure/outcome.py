@@ -64,6 +64,12 @@ class ErasedByTombstones:
         """How many."""
         return self.erased.matches
 
+    @property
+    def appended(self) -> int:
+        """How many tombstones were appended now."""
+        appended = self.erased.appended
+        return 0 if appended is None or appended.repeated else appended.records
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtOnce:
