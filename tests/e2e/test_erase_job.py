@@ -1,4 +1,4 @@
-"""The job `erase`: op by op to the certificate, failed unless nothing is left, and executed again."""
+"""The job `erase`: op by op to the certificate, failed unless nothing is left; executed again."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from logwright.resources.log_dirs import LOG_DIRS_VARIABLE
 from logwright.resources.policies import POLICIES_VARIABLE
 from logwright.state.model import Pause
 from logwright.state.store import change_state
+from logwright.units import TimestampMs
 from tests.e2e.harness import MARKS, QUIET, Platform, new_instance, tree
 from tests.e2e.test_erasure_platform import land, run
 from tests.e2e.test_erasure_secrets import secret_file
@@ -128,10 +129,10 @@ def failure(result: dg.ExecutionResult) -> tuple[str, str, dict[str, Any]]:
 
 def shown(result: dg.ExecuteInProcessResult, step: str) -> Mapping[str, Any]:
     """The metadata of an op's output."""
-    (event,) = (one for one in result.all_events if one.is_successful_output and one.step_key == step)
-    return {
-        name: value.value for name, value in event.event_specific_data.metadata.items()
-    }
+    (event,) = (
+        one for one in result.all_events if one.is_successful_output and one.step_key == step
+    )
+    return {name: value.value for name, value in event.event_specific_data.metadata.items()}
 
 
 def logs(platform: Platform) -> dict[str, object]:
@@ -151,7 +152,8 @@ def test_at_once(platform: Platform, tmp_path: Path) -> None:
         )
     last = shown(result, STEPS[-1])
     assert (0, 0, 0, 0) == tuple(
-        last[name] for name in ("exit status", "records left", "rows left in tables", "not searched")
+        last[name]
+        for name in ("exit status", "records left", "rows left in tables", "not searched")
     )
     made = read_certificate(Path(last["certificate"]), load_public(tmp_path / "signing.pem.pub"))
     assert ["gone", "gone"] == [one.state for one in made.requests]
@@ -192,9 +194,7 @@ def test_by_the_rules_until_nothing_is_left(
     assert names <= {path.name for path in (tmp_path / "certificates").iterdir()}
 
 
-def test_a_failed_op_is_executed_again(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_op_is_executed_again(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock stops one log, the other is erased; the run continues from the failed op, and does not
     touch what is done.
     """
@@ -224,11 +224,9 @@ def test_only_the_requests_that_are_named(platform: Platform) -> None:
 
 
 def test_a_paused_log_is_left_and_named(platform: Platform) -> None:
-    """It is no failure of the erasure, but its records remain, so the run fails."""
-    change_state(
-        platform.log_dir,
-        {U0: lambda state: state.with_pause(PAUSE)},
-    )
+    """That does not fail the erasure, but its records remain, which fails the run."""
+    pause = Pause(owner="o", reason="r", since_ms=TimestampMs(NOW_MS))
+    change_state(platform.log_dir, U0, lambda state: state.with_pause(pause))
     step, _, values = failure(run_erase(platform, **AT_ONCE))
     assert ("certify_erased", 8, 3) == (step, values["exit status"], values["records left"])
     assert {f"{platform.log_dir}/u-0/{offset:020d}.log" for offset in (0, 3)} == {
