@@ -67,6 +67,8 @@ def update_metadata(
         shown["why rebuilt"] = "; ".join(islice(reasons, SHOWN_PARTITIONS))
     if result.gone:
         shown["partitions of an earlier topic removed"] = str(list(result.gone))
+    if result.left:
+        shown["partitions without a log, not updated"] = str(list(result.left))
     if snapshot is not None:
         shown |= {
             "dagster/row_count": snapshot.rows,

@@ -153,6 +153,12 @@ def _show(request: Request, wanted: Wanted, update: TopicUpdate) -> None:
         rows.append((name, one.step.kind, count, one.written, one.deleted, one.refused, one.held))
     header = ("partition", "step", "rows", "written", "deleted", "refused", "end offset")
     request.output.table(header, rows)
+    for number in update.result.left:
+        request.output.json_object({"topicPartition": f"{wanted.topic}-{number}", "step": "left"})
+        request.output.message(
+            f"{wanted.topic}-{number}: {request.log_dir} has no log of it, so its rows stay as they"
+            " were, also those that were deleted or erased since."
+        )
     count, size = (0, 0) if snapshot is None else (snapshot.rows, snapshot.bytes)
     changed = "" if update.result.changed else " Nothing was new."
     refused = f", {update.quarantined} in quarantine" if update.quarantined else ""

@@ -108,6 +108,12 @@ class UpdateResult:
     gone: tuple[int, ...] = ()
 
     @property
+    def left(self) -> tuple[int, ...]:
+        """The partitions whose log is not there: their rows were not updated."""
+        held = set() if self.snapshot is None else self.snapshot.progress.keys()
+        return tuple(sorted(held - {one.partition for one in self.partitions} - {*self.failures}))
+
+    @property
     def only_refused(self) -> bool:
         """Whether some records could not be decoded, and none of the others has a row."""
         refused = sum(one.refused for one in self.partitions)

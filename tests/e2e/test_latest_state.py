@@ -62,6 +62,17 @@ def test_after_a_sweep(tmp_path: Path, form: str) -> None:
     assert (before, 0) == (version_of(form, path), swept["bytes read"])
 
 
+def test_a_partition_without_a_log_is_named(tmp_path: Path) -> None:
+    """Its rows stay, and the run's metadata says that they were not updated."""
+    platform, path = platform_with_table(tmp_path, "parquet")
+    title = "partitions without a log, not updated"
+    assert title not in metadata_of(update(platform))
+    before = table_rows("parquet", path)
+    shutil.rmtree(platform.log_dir / "t-1")
+    assert "[1]" == metadata_of(update(platform))[title]
+    assert before == table_rows("parquet", path)
+
+
 def with_log(platform: Platform, segments: Sequence[Sequence[Pair]]) -> Platform:
     """The platform with one log made by hand: a batch for each segment; its time is a day later."""
     shutil.rmtree(platform.log_dir)

@@ -145,7 +145,6 @@ def _put_on_record(world: World, command: str, given: Words) -> None:
     """Note what an act may leave on record."""
     if command == "delete":
         topic = str(given[2]).rpartition("-")[0]
-        world.on_record.add((topic, None))
         world.deleted_tiers |= {topic} & begin_elsewhere(world.first)
     if command == "erase now":
         chosen = (world.root / "erase" / "keys").read_bytes().splitlines()
@@ -181,7 +180,8 @@ def _left_out(directory: str, names: list[str]) -> list[str]:
 
 def update(world: World, table: Table) -> int | str:
     """Make or update a table, from the directory that has its topic; 'in part' if another one has
-    partitions of it, too. Effects: writes it.
+    partitions of it, too, or if it says that it has some whose log is not there: their rows stay.
+    Effects: writes it.
     """
     policies = table.path.with_suffix(".policies")
     policies.mkdir(exist_ok=True)
@@ -195,7 +195,9 @@ def update(world: World, table: Table) -> int | str:
     source = world.first if here else world.other
     given = ("latest", source, table.topic, "--to", table.path, *formats)
     more = ("--policies", policies, "--high-watermark", "end", *world.config, "--yes")
-    status = run(world, *given, *more).status
+    answer = run(world, *given, *more)
+    status = answer.status
     world.note(f"act latest {table.form}: {status}")
     moved = here and any(world.other.glob(f"{table.topic}-[0-9]*"))
+    moved = moved or "so its rows stay as they were" in answer.err
     return "in part" if moved and status == 0 else status

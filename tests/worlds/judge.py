@@ -114,13 +114,13 @@ def _clean(asked: Asked, known: Known, state: str, *, world: World, said: str) -
         yield Wrong("more", f"clean with unread: {cause}", f"{state}: {_paths(known)}")
     if not known.exists and (state == "gone" or not _NO_MATCH.search(said)):
         yield Wrong("more", "topic that does not exist", f"{state} of {asked.topics!r}")
-    elif state == "gone" and not _is_on_record(world, asked):
+    elif state == "gone" and not (known.deleted or _is_on_record(world, asked)):
         yield Wrong("more", "gone without an erasure on record", f"{asked.topics}")
 
 
 def _is_on_record(world: World, asked: Asked) -> bool:
-    """Whether an act has erased the person from one of the topics, or deleted a log of one."""
-    return any(asked.is_about(topic) for topic, key in world.on_record if key in (None, asked.key))
+    """Whether an act has erased the person from one of the topics."""
+    return any(asked.is_about(topic) for topic, key in world.on_record if key == asked.key)
 
 
 def _kind(path: str) -> str:
@@ -195,7 +195,7 @@ def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -
             yield Wrong("more", f"find: {claim.status} and {'unread' if unread else 'away'}", where)
         if not hits and not maybe:
             yield Wrong("less", "find: found nothing that is there", claim.said[:200])
-    elif not unsure and valid:
+    elif not unsure and valid and (known or pattern):
         yield Wrong("less", f"find: {claim.status} without a cause", claim.said[-300:])
 
 

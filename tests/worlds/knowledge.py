@@ -31,6 +31,7 @@ class Known:
         elsewhere: places by the metadata that were not given: other brokers, remote storage.
         missing: replicas of this broker by the metadata that no given directory has.
         exists: whether a directory or the metadata has one of its topics.
+        deleted: whether a log of one of its topics is on record as deleted.
         copies: files of `found` and `unread` that are of tables and archives.
     """
 
@@ -41,6 +42,7 @@ class Known:
     elsewhere: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     exists: bool = True
+    deleted: bool = False
     copies: list[PlainFile] = field(default_factory=list)
 
     @property
@@ -59,6 +61,7 @@ class Seen:
         topics: that directories or the metadata name; here: those of the first log directory.
         archives: files of `logs` that are of archives.
         remote: topics of which a part is in remote storage.
+        deleted: topics of deleted logs on record.
     """
 
     logs: list[PlainFile]
@@ -68,6 +71,7 @@ class Seen:
     topics: set[str]
     here: set[str]
     remote: set[str]
+    deleted: set[str]
 
 
 def look(world: World) -> Seen:
@@ -86,7 +90,19 @@ def look(world: World) -> Seen:
     here = set(world.replicas) | _topics(world.first)
     topics = here.union(*map(_topics, (*world.live, *world.archives)))
     remote = world.tiered.union(world.deleted_tiers, *map(begin_elsewhere, world.live))
-    return Seen([*logs, *archives], archives, tables, by_directory[0], topics, here, remote)
+    all_deletions = [
+        one for root in (*world.live, *world.archives) for one in deletions(root).values()
+    ]
+    return Seen(
+        logs=[*logs, *archives],
+        archives=archives,
+        tables=tables,
+        first=by_directory[0],
+        topics=topics,
+        here=here,
+        remote=remote,
+        deleted={one.topic for one in all_deletions if one.is_done},
+    )
 
 
 def _topics(root: Path) -> set[str]:
@@ -94,7 +110,7 @@ def _topics(root: Path) -> set[str]:
     goes with its files: then it is not known that there was such a topic.
     """
     named = {topic for one in _directories(root) if (topic := topic_of(one))}
-    return named.union(deletions(root).values())
+    return named.union(one.topic for one in deletions(root).values())
 
 
 def _directories(root: Path) -> list[str]:
@@ -127,6 +143,7 @@ def know(world: World, seen: Seen, asked: Asked) -> Known:
             known.elsewhere += [f"{name} of broker {one}" for one in others]
             known.missing += [name] if 1 in brokers and name not in held else []
     known.exists = any(matches(asked.topics, one) for one in seen.topics)
+    known.deleted = any(matches(asked.topics, one) for one in seen.deleted)
     return known
 
 

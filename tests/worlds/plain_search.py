@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import fastavro
 import pyarrow as pa
@@ -130,15 +130,25 @@ def is_live(name: str) -> bool:
     return bool(_LIVE.fullmatch(name)) and not _MARKED.fullmatch(name)
 
 
-def deletions(root: Path) -> dict[str, str]:
-    """Directory → topic of the deleted logs on record, which has names that a directory's cuts."""
+class Deletion(NamedTuple):
+    """The topic of a deleted log, and whether it was deleted: a record alone may be all of it."""
+
+    topic: str
+    is_done: bool
+
+
+def deletions(root: Path) -> dict[str, Deletion]:
+    """By directory the deleted logs on record, which has names that a directory's cuts."""
     path = root / _DELETED_LOGS
     found = {}
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         with suppress(ValueError):  # a line that was not written to its end
             entry = json.loads(line)
             if "topic" in entry:
-                found[entry["directory"]] = entry["topic"]
+                name = entry["directory"]
+                found[name] = Deletion(entry["topic"], (root / name).exists())
+            elif entry.get("purging") in found:
+                found[entry["purging"]] = found[entry["purging"]]._replace(is_done=True)
     return found
 
 
@@ -174,8 +184,9 @@ def below(root: Path) -> Iterator[Path]:
             yield path
 
 
-def _of_log_dir(path: Path, parts: tuple[str, ...], known: Mapping[str, str]) -> PlainFile:
-    topic = known.get(parts[0], topic_of(parts[0])) if len(parts) > 1 else None
+def _of_log_dir(path: Path, parts: tuple[str, ...], known: Mapping[str, Deletion]) -> PlainFile:
+    topic = topic_of(parts[0]) if len(parts) > 1 else None
+    topic = known[parts[0]].topic if parts[0] in known else topic
     found = PlainFile("/".join(parts), topic, "loose")
     found.stays = _stays(parts)
     if not stat.S_ISREG(path.lstat().st_mode):
@@ -201,11 +212,12 @@ def _of_log_dir(path: Path, parts: tuple[str, ...], known: Mapping[str, str]) ->
 
 
 def _stays(parts: tuple[str, ...]) -> bool:
-    """Whether no rule removes what lies there."""
-    if len(parts) == 1:
+    """Whether no rule removes what lies there. All of a deleted log goes with it."""
+    if len(parts) == 1 or parts[0].endswith("-delete"):
         return False
-    unknown = topic_of(parts[0]) is None and not parts[0].endswith("-delete")
-    return unknown or (".logwright" in parts[:-2] and "cut" in parts)
+    if topic_of(parts[0]) is None or parts[0].endswith(("-stray", "-future")):
+        return True
+    return ".logwright" in parts[:-2] and "cut" in parts
 
 
 def _of_log(found: PlainFile, content: bytes, *, is_whole: bool) -> None:

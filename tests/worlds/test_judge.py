@@ -108,11 +108,18 @@ def test_what_was_never_there_is_not_gone(tmp_path: Path) -> None:
     asked = Asked(BOB, ORDERS)
     world = world_of(tmp_path, asked)
     gone = certificate(0, asked, "gone")
-    world.on_record |= {(ORDERS, ALICE), (CUSTOMERS, BOB), (CUSTOMERS, None)}
-    assert ["more: gone without an erasure on record"] == causes(world, gone)
-    for key in (BOB, None):
-        world.on_record = {(ORDERS, key)}
-        assert [] == causes(world, gone)
+    world.on_record |= {(ORDERS, ALICE), (CUSTOMERS, BOB)}
+    wrong = ["more: gone without an erasure on record"]
+    assert wrong == causes(world, gone)
+    world.on_record = {(ORDERS, BOB)}
+    assert [] == causes(world, gone)
+    world.on_record = set()
+    name = f"{ORDERS}-0.{ID}-delete"
+    record = f'{{"directory": "{name}", "topic": "{ORDERS}"}}\n'
+    (world.first / ".logwright-deleted-logs.jsonl").write_text(record)
+    assert wrong == causes(world, gone)
+    (world.first / f"{ORDERS}-0").rename(world.first / name)
+    assert [] == causes(world, gone)
     assert [] == causes(world, certificate(0, asked, "not found"))
 
 
@@ -181,6 +188,22 @@ def test_statuses_of_a_search(tmp_path: Path) -> None:
     damage(world)
     assert ["more: find: 8 and unread"] == causes(world, Claimed("find", 8))
     assert [] == causes(world, Claimed("find", 9))
+
+
+def test_what_stays(tmp_path: Path) -> None:
+    """A stray log, and what a recovery has cut, but not of a deleted log: that goes with it."""
+    world = world_of(tmp_path, Asked(ALICE))
+    for name in (f"{CUSTOMERS}-0", f"{CUSTOMERS}-1.{ID}-delete", f"{CUSTOMERS}-1.{ID}-stray"):
+        for inside in (".", ".logwright/cut/1"):
+            path = world.first / name / inside / f"{0:020d}.log"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(SegmentBuilder(0).batch(0, [(ALICE, "1")]).content)
+    found = {
+        (one.path.split("/")[0].rpartition("-")[2], ".logwright" in one.path)
+        for one in search_logs(world.first)
+        if one.stays
+    }
+    assert {("0", True), ("stray", False), ("stray", True)} == found
 
 
 def test_a_pattern_is_in_all_topics(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ class World:
         done: acts that were carried out, with their exit status; 'dead' of one that was killed.
         erased: topic and person of erasures at once that ended with 0.
         deleted_tiers: topics of deleted logs that began before their first segment.
-        on_record: of those that were begun, too; without a person: a log of the topic was deleted.
+        on_record: of those that were begun, too.
         notes: what is in the world, in words.
     """
 
@@ -93,7 +93,7 @@ class World:
     done: list[tuple[str, int | str]] = field(default_factory=list)
     erased: set[tuple[str, bytes]] = field(default_factory=set)
     deleted_tiers: set[str] = field(default_factory=set)
-    on_record: set[tuple[str, bytes | None]] = field(default_factory=set)
+    on_record: set[tuple[str, bytes]] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
     @property

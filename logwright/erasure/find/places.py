@@ -147,9 +147,13 @@ def list_files(log_dir: Path) -> Inventory:
     walk = _Walk(log_dir)
     listed = list_deleted(log_dir)
     deleted = listed.directories
-    on_record = {one.partition.topic for one in listed.deletions.values()}
-    walk.inventory.topics |= on_record
-    walk.inventory.deleted |= on_record
+    walk.inventory.topics |= {one.partition.topic for one in listed.deletions.values()}
+    # A record alone is of a deletion that was interrupted, or undone: the log has its name.
+    walk.inventory.deleted |= {
+        one.partition.topic
+        for name, one in listed.deletions.items()
+        if name in deleted or one.purging
+    }
     walk.inventory.elsewhere |= {
         one.partition.topic for one in listed.deletions.values() if one.elsewhere
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,19 @@ def test_a_table_is_made_and_updated(call: Call, log_dir: Path, tmp_path: Path) 
     again = call("latest", log_dir, "t", "--to", tmp_path / "table", *JSON)
     assert [(one["step"], one["bytesRead"]) for one in again.lines] == [("nothing", 0)] * 2
     assert rows_of(tmp_path / "table") == NOW_ROWS
+
+
+def test_a_partition_without_a_log_is_named(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """Its disk may only be unmounted, so its rows stay; that they were not updated is said."""
+    words = ("latest", log_dir, "t", "--to", tmp_path / "table")
+    assert "" == call(*words, *JSON).err
+    shutil.rmtree(log_dir / "t-1")
+    answer = call(*words, *JSON)
+    assert (0, NOW_ROWS) == (answer.status, rows_of(tmp_path / "table"))
+    assert {"topicPartition": "t-1", "step": "left"} == answer.lines[-1]
+    said = call(*words, "--now", NOW).err
+    assert "t-1: " in said
+    assert "has no log of it, so its rows stay as they were" in said
 
 
 def test_each_format(call: Call, log_dir: Path, tmp_path: Path) -> None:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 import struct
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from logwright.deletion.commit import delete_log
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
 from logwright.erasure.request import Request
 from logwright.errors import LogDirLocked, NotALogDir, StalePlan
+from logwright.format.deleted_logs import serialize_deletions
+from logwright.format.names import DELETED_LOGS, TopicPartition
+from logwright.units import TimestampMs
+from tests.crash.filesystems import Crash
 from tests.found import SECRET, at, find, settings
 from tests.log_builder import LogBuilder
+from tests.sequences.faults import Fault, interrupted
 
 KEY = b"planted"
 
@@ -147,3 +156,26 @@ def test_patterns_are_numbered_after_the_keys(tmp_path: Path) -> None:
     assert [(0, "superseded"), (1, "value"), (0, "live")] == [
         (one.request, one.kind) for one in found.findings
     ]
+
+
+@pytest.mark.parametrize("at_call", range(1, 9))
+def test_a_deletion_is_on_record_once_it_is_done(tmp_path: Path, at_call: int) -> None:
+    """The record comes before the rename: alone it is of a log that is there as it was."""
+    log = a_log(tmp_path / "logs")
+    with interrupted(Fault("kill", at_call), tmp_path), suppress(Crash):
+        delete_log(log.log_dir, TopicPartition("t", 0), now_ms=TimestampMs(1))
+    is_live = log.directory.exists()
+    assert (set() if is_live else {"t"}) == find(log.log_dir, [KEY]).deleted
+
+
+def test_a_purge_that_has_begun_is_of_a_deleted_log(tmp_path: Path) -> None:
+    """Its directory may be gone already."""
+    log = a_log(tmp_path)
+    partition = TopicPartition("t", 0)
+    deletion = delete_log(tmp_path, partition, now_ms=TimestampMs(1))
+    shutil.rmtree(tmp_path / deletion.directory)
+    assert not log.directory.exists()
+    for purging, expected in ((False, set()), (True, {"t"})):
+        record = serialize_deletions([replace(deletion, purging=purging)])
+        (tmp_path / DELETED_LOGS).write_bytes(record)
+        assert expected == find(tmp_path, [KEY]).deleted
