@@ -16,52 +16,53 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """A log that was not erased. Its partition is None for a deleted, stray or future log."""
+class _OfLog:
+    """What is said of any log or directory, by its name."""
 
     name: str
-    partition: TopicPartition | None
-    error: LogwrightError
-
-    has_matches = False
-    records = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedTombstones:
-    """The tombstones that a log lacks."""
-
-    name: str
-    tombstones: Tombstones
-
-    @property
-    def has_matches(self) -> bool:
-        """Whether the log has records of the requests."""
-        return bool(self.tombstones.matches)
 
     @property
     def records(self) -> int:
-        """How many."""
+        """How many records of the requests it has, or had, if they were counted."""
+        return 0
+
+    @property
+    def has_matches(self) -> bool:
+        """Whether it has, or had, records of the requests."""
+        return bool(self.records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed(_OfLog):
+    """A log that was not erased. Its partition is None for a deleted, stray or future log."""
+
+    partition: TopicPartition | None
+    error: LogwrightError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTombstones(_OfLog):
+    """The tombstones that a log lacks."""
+
+    tombstones: Tombstones
+
+    @property
+    def records(self) -> int:
+        """How many of the requests it has."""
         return self.tombstones.matches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErasedByTombstones:
+class ErasedByTombstones(_OfLog):
     """What was done by the rules to a log, and what remains in it."""
 
-    name: str
     partition: TopicPartition
     erased: ErasedByRules
     remaining: Sequence[Remaining]
 
     @property
-    def has_matches(self) -> bool:
-        """Whether the log had records of the requests."""
-        return bool(self.erased.matches)
-
-    @property
     def records(self) -> int:
-        """How many."""
+        """How many of the requests it had."""
         return self.erased.matches
 
     @property
@@ -72,7 +73,7 @@ class ErasedByTombstones:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtOnce:
+class AtOnce(_OfLog):
     """What is erased at once from a live, stray or future log.
 
     Attributes:
@@ -80,7 +81,6 @@ class AtOnce:
         erased: None if nothing was, or was to be, erased.
     """
 
-    name: str
     plan: ErasePlan
     done: bool
     erased: Erased | None
@@ -114,14 +114,11 @@ class AtOnce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedAtOnce:
+class DeletedAtOnce(_OfLog):
     """What becomes of a deleted log at once; `done`: not only planned."""
 
-    name: str
     marked: MarkedErasure
     done: bool
-
-    records = 0
 
     @property
     def has_matches(self) -> bool:
@@ -130,24 +127,25 @@ class DeletedAtOnce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PurgedDirectory:
+class PurgedDirectory(_OfLog):
     """A deleted log that was due, and is gone."""
 
-    name: str
-
-    has_matches = True
-    records = 0
+    @property
+    def has_matches(self) -> bool:
+        """It is of a topic that the requests apply to."""
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemainingDirectory:
+class RemainingDirectory(_OfLog):
     """A deleted, stray or future log that an erasure by the rules leaves as it is."""
 
-    name: str
     remaining: Remaining
 
-    has_matches = True
-    records = 0
+    @property
+    def has_matches(self) -> bool:
+        """It has some."""
+        return True
 
 
 LogResult = Failed | PlannedTombstones | ErasedByTombstones | AtOnce
