@@ -138,12 +138,9 @@ def certify_erased(
         if checked.run_id != context.run_id:
             checked = work.check()
         status, certificate = certify(work, checked.status)
-    metadata = {
-        **checked.metadata(),
-        **certificate,
-        "exit status": status,
-        "outcome": sentence(status),
-    }
+    ending = {"exit status": status, "outcome": sentence(status), **certificate}
+    # First, since tables are long; and again, since the certificate may have raised the status.
+    metadata = {**ending, **checked.metadata(), **ending}
     if status:
         raise dg.Failure(f"{status}: {sentence(status)}.", metadata=metadata, allow_retries=False)
     return dg.Output(None, metadata=metadata)

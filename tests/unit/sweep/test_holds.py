@@ -35,7 +35,7 @@ class Settings:
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_what_an_erasure_leaves(tmp_path: Path, at_once: bool) -> None:
-    """Paused logs; by tombstones also stray ones and those whose policy nothing says."""
+    """Paused logs; by tombstones also stray ones and those whose policy is unknown."""
     for topic in LOGS:
         LogBuilder(tmp_path, f"{topic}-0").segment(0)
     pause = Pause(owner="o", reason="r", since_ms=NOW, expires_at_ms=None)
